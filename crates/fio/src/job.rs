@@ -1,0 +1,260 @@
+//! A job as it will run: every option resolved to a value, nothing left to interpret.
+//!
+//! The option table turns text into this; workloads, statistics and output read only this.
+
+use flashlab_sim::Duration;
+
+/// The `rw=` pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pattern {
+    /// Sequential or random offsets.
+    pub random: bool,
+    /// What is done.
+    pub mix: Mix,
+    /// `rw=randread:8`: how many random requests before a new offset is drawn (1 by default); for sequential patterns
+    /// the stride is `sequence_skip`.
+    pub sequence: u32,
+    /// `rw=write:4k`: bytes skipped after each sequential request; may be negative.
+    pub sequence_skip: i64,
+}
+
+/// Which operations a job mixes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mix {
+    /// Only reads.
+    Read,
+    /// Only writes.
+    Write,
+    /// Only trims.
+    Trim,
+    /// Reads and writes, in `rwmixread` percent.
+    ReadWrite,
+    /// Each range is trimmed, then written.
+    TrimWrite,
+}
+
+/// A direction of fio's statistics; also an index into `[_; 3]`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(usize)]
+pub enum Direction {
+    /// Reads.
+    Read = 0,
+    /// Writes.
+    Write = 1,
+    /// Trims.
+    Trim = 2,
+}
+
+impl Direction {
+    /// In the order of fio's output.
+    pub const ALL: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
+    /// As fio's JSON calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Direction::Read => "read",
+            Direction::Write => "write",
+            Direction::Trim => "trim",
+        }
+    }
+}
+
+/// One entry of `bssplit`: a block size and its share in percent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SizeShare {
+    /// Bytes.
+    pub bytes: u64,
+    /// Percent of the requests.
+    pub percent: u32,
+}
+
+/// Block sizes of one direction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BlockSize {
+    /// `bs=4k`
+    Fixed(u64),
+    /// `bsrange=4k-16k`: uniform over the multiples of the least.
+    Range {
+        /// Least bytes.
+        min: u64,
+        /// Greatest bytes.
+        max: u64,
+    },
+    /// `bssplit=4k/60:64k/40`; the shares sum to 100.
+    Split(Vec<SizeShare>),
+}
+
+/// A size that may be a share of the whole: `size=10g`, `size=50%`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent of the device or file.
+    Percent(u32),
+}
+
+/// How submissions and completions are ordered: what an ioengine means without an operating system below.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engine {
+    /// `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`, `mmap`-less: one request at a time whatever iodepth says.
+    Synchronous,
+    /// `libaio`, `io_uring`, `posixaio`: up to `iodepth` at a time.
+    Asynchronous,
+}
+
+/// `random_distribution=`
+#[derive(Clone, PartialEq, Debug)]
+pub enum Distribution {
+    /// Every block alike.
+    Uniform,
+    /// Zipf with exponent theta.
+    Zipf(f64),
+    /// Pareto with shape h.
+    Pareto(f64),
+    /// Normal around the middle, deviation in percent of the range.
+    Normal(f64),
+    /// `zoned=60/10:30/20:...`: shares of the accesses (percent) over shares of the range (percent).
+    Zoned(Vec<(u32, u32)>),
+    /// `zoned_abs=60/20G:...`: shares of the accesses (percent) over bytes.
+    ZonedAbsolute(Vec<(u32, u64)>),
+}
+
+/// What `fallocate=` does when a file is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fallocate {
+    /// Nothing is allocated; the file grows as it is written.
+    None,
+    /// posix_fallocate, and `native` (fio's default): the whole file is allocated before the timed window.
+    Native,
+    /// fallocate with KEEP_SIZE.
+    Keep,
+    /// The size is set, nothing is allocated.
+    Truncate,
+}
+
+/// What a job's statistics and its time limits need.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Job {
+    /// The section's name.
+    pub name: String,
+    /// Which of `numjobs` clones this is, from 0.
+    pub clone: u32,
+    /// Jobs of a wave run together; a `stonewall` starts the next wave.
+    pub wave: u32,
+    /// Jobs of a reporting group share one line with `group_reporting`; `stonewall` and `new_group` start the next.
+    pub group: u32,
+    /// Whether the group is reported as one.
+    pub group_reporting: bool,
+    /// `description=`
+    pub description: Option<String>,
+    /// Options as written, for the JSON `job options` object: (name, value), in order.
+    pub options: Vec<(String, String)>,
+
+    /// `rw=`
+    pub pattern: Pattern,
+    /// `rwmixread=` in percent.
+    pub rw_mix_read: u32,
+    /// `bs=`, `bssplit=`, `bsrange=` by direction.
+    pub block_size: [BlockSize; 3],
+    /// `blockalign=` by direction, in bytes; offsets of random requests are multiples of it.
+    pub block_align: [u64; 3],
+    /// `size=`: the bytes that one pass covers; the file's or the device's size where not given.
+    pub size: Option<Extent>,
+    /// `filesize=`
+    pub file_size: Option<u64>,
+    /// `io_size=`: bytes after which the job ends; `size` where not given.
+    pub io_size: Option<Extent>,
+    /// `offset=`
+    pub offset: Extent,
+    /// `offset_increment=` bytes (or percent) times the clone's number is added to the offset.
+    pub offset_increment: Extent,
+    /// `number_ios=`
+    pub number_ios: Option<u64>,
+    /// `loops=`
+    pub loops: u64,
+
+    /// `runtime=`; `None` for no limit.
+    pub runtime: Option<Duration>,
+    /// `time_based`
+    pub time_based: bool,
+    /// `ramp_time=`
+    pub ramp_time: Duration,
+    /// `startdelay=`
+    pub start_delay: Duration,
+    /// `thinktime=`
+    pub think_time: Duration,
+    /// `thinktime_blocks=`
+    pub think_time_blocks: u64,
+    /// `rate=` in bytes a second, by direction.
+    pub rate: [Option<u64>; 3],
+    /// `rate_iops=` by direction.
+    pub rate_iops: [Option<u64>; 3],
+
+    /// `ioengine=`, and its name as written.
+    pub engine: Engine,
+    /// The engine's name, for output.
+    pub engine_name: String,
+    /// `iodepth=`
+    pub depth: u32,
+    /// `iodepth_batch=`
+    pub batch_submit: u32,
+    /// `iodepth_batch_complete_min=`
+    pub batch_complete_min: u32,
+    /// `iodepth_batch_complete_max=`
+    pub batch_complete_max: u32,
+    /// `iodepth_low=`
+    pub depth_low: u32,
+
+    /// `fsync=`: a flush after this many writes; 0 for none.
+    pub fsync: u32,
+    /// `fdatasync=`
+    pub fdatasync: u32,
+    /// `fsync_on_close`
+    pub fsync_on_close: bool,
+    /// `end_fsync`
+    pub end_fsync: bool,
+    /// `sync=sync` or `dsync`: every write is durable before it completes.
+    pub sync: bool,
+
+    /// `random_distribution=`
+    pub distribution: Distribution,
+    /// `norandommap`
+    pub no_random_map: bool,
+    /// `randrepeat` (true by default): the same offsets in every run.
+    pub rand_repeat: bool,
+    /// `randseed=`
+    pub rand_seed: Option<u64>,
+    /// `allrandrepeat`
+    pub all_rand_repeat: bool,
+    /// `percentage_random=` by direction.
+    pub percentage_random: [u32; 3],
+
+    /// `filename=` (split at `:`) or the names that fio makes: `name.clone.file`.
+    pub files: Vec<String>,
+    /// Whether `directory=` was given: the files lie on a filesystem.
+    pub directory: Option<String>,
+    /// `nrfiles=`
+    pub nr_files: u32,
+    /// `fallocate=`
+    pub fallocate: Fallocate,
+    /// `overwrite=`: the file is written once before the timed window.
+    pub overwrite: bool,
+    /// `read_iolog=`: the requests come from this file.
+    pub read_iolog: Option<String>,
+    /// `replay_no_stall`: as fast as possible.
+    pub replay_no_stall: bool,
+
+    /// `write_bw_log=`, `write_lat_log=`, `write_iops_log=`, `write_iolog=`: prefixes (or the file).
+    pub write_bw_log: Option<String>,
+    /// Prefix of `_lat`, `_clat`, `_slat` logs.
+    pub write_lat_log: Option<String>,
+    /// Prefix of `_iops` logs.
+    pub write_iops_log: Option<String>,
+    /// File for the issued requests, in fio's iolog format.
+    pub write_iolog: Option<String>,
+    /// `log_avg_msec=`: 0 logs every request.
+    pub log_avg_msec: u64,
+    /// `percentile_list=`; fio's default list where not given.
+    pub percentiles: Vec<f64>,
+    /// `unified_rw_reporting`
+    pub unified_rw_reporting: bool,
+}

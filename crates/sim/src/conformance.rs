@@ -1,0 +1,134 @@
+//! What every model must hold. A crate with a model calls [`check`] from a test.
+
+use crate::{Completion, Duration, FileId, Instant, Model, Op, Request, RequestId, Rng, Status};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Drives models made by `make` with random requests of `seed` and asserts the contract of [`Model`]: causality (no
+/// completion before its request, none above the limit, none earlier than the one before), exact accounting of time,
+/// every request completed once, refusal of what is beyond the capacity, determinism, and clones that behave like
+/// their originals.
+///
+/// # Panics
+/// With the seed in the message, where the model breaks one of them.
+pub fn check(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
+    for depth in [1, 4, 32] {
+        let first = drive(&mut *make(), seed, depth, 400);
+        let again = drive(&mut *make(), seed, depth, 400);
+        assert_eq!(first, again, "seed {seed}, depth {depth}: the same requests gave other completions");
+        clones_agree(make, seed, depth);
+    }
+    refuses_what_it_does_not_hold(&mut *make(), seed);
+    let idle = make();
+    assert_eq!(idle.next_due(), None, "seed {seed}: an idle model has nothing due");
+}
+
+fn random_request(rng: &mut Rng, model: &dyn Model, id: u64) -> Request {
+    let geometry = model.geometry();
+    let blocks = geometry.capacity / geometry.block;
+    let longest = [1, 8, 256, 3_000][rng.below(4) as usize];
+    let length = 1 + rng.below(blocks.min(longest));
+    let span = if rng.below(2) == 0 { blocks } else { blocks.min(1 << 14) };
+    let offset = rng.below(span.max(length + 1) - length);
+    let op =
+        [Op::Read, Op::Write, Op::Read, Op::Write, Op::Write, Op::Trim, Op::Flush][rng.below(7) as usize];
+    Request {
+        id: RequestId(id),
+        op,
+        file: FileId::DEVICE,
+        offset: offset * geometry.block,
+        length: length * geometry.block,
+    }
+}
+
+/// Runs `count` random requests with at most `depth` outstanding and random gaps; returns all completions.
+fn drive(model: &mut dyn Model, seed: u64, depth: usize, count: u64) -> Vec<Completion> {
+    let mut rng = Rng::for_purpose(seed, depth as u64);
+    let mut outstanding: Vec<(RequestId, Instant)> = Vec::new();
+    let mut completions: Vec<Completion> = Vec::new();
+    let (mut now, mut submitted) = (Instant::ZERO, 0);
+    while submitted < count || !outstanding.is_empty() {
+        let may_submit = submitted < count && outstanding.len() < depth;
+        // A random limit exercises `None` and the promise of `next_due`.
+        let limit = if may_submit { now + Duration::from_ns(rng.below(3_000_000)) } else { Instant::MAX };
+        let due = model.next_due();
+        if let Some(completion) = model.complete(limit) {
+            let at = completion.at;
+            assert!(at <= limit, "seed {seed}: completed at {at:?}, above the limit {limit:?}");
+            assert!(at >= now, "seed {seed}: completed at {at:?}, before {now:?}");
+            assert!(
+                due.is_some_and(|due| due <= at),
+                "seed {seed}: completed at {at:?}, but nothing was due until {due:?}"
+            );
+            let place = outstanding.iter().position(|(id, _)| *id == completion.id);
+            let (_, since) = outstanding.swap_remove(
+                place.unwrap_or_else(|| panic!("seed {seed}: {completion:?} was not outstanding")),
+            );
+            assert_eq!(
+                completion.spent.total(),
+                at.since(since),
+                "seed {seed}: the parts of {completion:?} do not sum to its latency"
+            );
+            assert_eq!(completion.status, Status::Ok, "seed {seed}: {completion:?}");
+            now = at;
+            completions.push(completion);
+            continue;
+        }
+        assert!(
+            outstanding.is_empty() || model.next_due().is_some_and(|due| due > limit),
+            "seed {seed}: nothing completed up to {limit:?}, but next_due is {:?}",
+            model.next_due()
+        );
+        assert!(may_submit, "seed {seed}: {} requests never complete", outstanding.len());
+        now = limit;
+        let request = random_request(&mut rng, model, submitted);
+        model.hint(&request);
+        model.submit(now, request);
+        outstanding.push((request.id, now));
+        submitted += 1;
+    }
+    completions
+}
+
+fn clones_agree(make: &dyn Fn() -> Box<dyn Model>, seed: u64, depth: usize) {
+    let mut original = make();
+    drive(&mut *original, seed, depth, 150);
+    // A driven model has seen time; continuing from zero would break `now never goes backwards`.
+    let mut copy = original.clone();
+    let later = Instant::from_ns(u64::MAX / 4);
+    let mut rng = Rng::for_purpose(seed, 77);
+    for id in 0..depth as u64 {
+        let request = random_request(&mut rng, &*original, id);
+        original.submit(later, request);
+        copy.submit(later, request);
+    }
+    loop {
+        let (a, b) = (original.complete(Instant::MAX), copy.complete(Instant::MAX));
+        assert_eq!(a, b, "seed {seed}: a clone completed differently");
+        if a.is_none() {
+            break;
+        }
+    }
+}
+
+fn refuses_what_it_does_not_hold(model: &mut dyn Model, seed: u64) {
+    let geometry = model.geometry();
+    let wrong = [
+        (geometry.capacity, geometry.block),
+        (geometry.capacity - geometry.block, 2 * geometry.block),
+        (u64::MAX - geometry.block + 1, geometry.block),
+        (1, geometry.block),
+        (0, 0),
+    ];
+    let mut now = Instant::ZERO;
+    for (offset, length) in wrong {
+        for op in [Op::Read, Op::Write, Op::Trim] {
+            let request = Request { id: RequestId(0), op, file: FileId::DEVICE, offset, length };
+            model.submit(now, request);
+            let completion = model.complete(Instant::MAX).expect("a refused request completes");
+            assert_eq!(completion.status, Status::OutOfRange, "seed {seed}: {request:?}");
+            assert_eq!(completion.spent.total(), completion.at.since(now));
+            now = completion.at;
+        }
+    }
+}

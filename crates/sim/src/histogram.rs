@@ -1,0 +1,175 @@
+//! Latencies in fio's buckets, so that percentiles compare with fio's to the bucket.
+//!
+//! Values under 128 have a bucket each; above, each power of two is cut into 64 equal buckets, so a value is known to
+//! 1/64. A percentile is the middle of the bucket that holds it, as fio prints it, cut to what was seen.
+
+use crate::Duration;
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// Buckets a power of two, as a power of two (fio's FIO_IO_U_PLAT_BITS).
+const GROUP_BITS: u32 = 6;
+const GROUP: usize = 1 << GROUP_BITS;
+/// Powers of two with buckets of their own (fio's FIO_IO_U_PLAT_GROUP_NR): up to 17 s.
+const GROUPS: usize = 29;
+
+/// A log-scaled histogram of nanoseconds, with exact count, sum, least and greatest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    buckets: Box<[u64]>,
+    count: u64,
+    sum_ns: u128,
+    squares_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty one.
+    pub fn new() -> Self {
+        Histogram {
+            buckets: vec![0; GROUPS * GROUP].into_boxed_slice(),
+            count: 0,
+            sum_ns: 0,
+            squares_ns: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+        }
+    }
+
+    fn bucket_of(ns: u64) -> usize {
+        let msb = 63 - (ns | 1).leading_zeros();
+        if msb <= GROUP_BITS {
+            return ns as usize;
+        }
+        let shift = msb - GROUP_BITS;
+        let offset = (ns >> shift) as usize & (GROUP - 1);
+        ((shift as usize + 1) * GROUP + offset).min(GROUPS * GROUP - 1)
+    }
+
+    /// The middle of a bucket.
+    fn value_of(bucket: usize) -> u64 {
+        if bucket < 2 * GROUP {
+            return bucket as u64;
+        }
+        let shift = bucket / GROUP - 1;
+        let base = (GROUP + bucket % GROUP) as u64;
+        (base << shift) + (1 << (shift - 1))
+    }
+
+    /// Adds one latency.
+    #[inline]
+    pub fn record(&mut self, latency: Duration) {
+        let ns = latency.as_ns();
+        self.buckets[Self::bucket_of(ns)] += 1;
+        self.count += 1;
+        self.sum_ns += u128::from(ns);
+        self.squares_ns += u128::from(ns) * u128::from(ns);
+        self.min_ns = self.min_ns.min(ns);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    /// Adds all that another one holds.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.squares_ns += other.squares_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+    /// The sum of all, in nanoseconds.
+    pub fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+    /// The least, zero where there is none.
+    pub fn min(&self) -> Duration {
+        Duration::from_ns(if self.count == 0 { 0 } else { self.min_ns })
+    }
+    /// The greatest.
+    pub fn max(&self) -> Duration {
+        Duration::from_ns(self.max_ns)
+    }
+    /// The mean in nanoseconds, zero where there is none.
+    pub fn mean_ns(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
+    }
+    /// The sample standard deviation in nanoseconds.
+    pub fn stddev_ns(&self) -> f64 {
+        if self.count < 2 {
+            return 0.0;
+        }
+        // n*squares - sum^2 can pass 128 bits; the mean is subtracted in floating point after the exact sums.
+        let n = self.count as f64;
+        let variance = (self.squares_ns as f64 - self.sum_ns as f64 / n * self.sum_ns as f64) / (n - 1.0);
+        libm::sqrt(variance.max(0.0))
+    }
+    /// The latency that `percent` of all do not exceed, as fio gives it: the middle of its bucket.
+    pub fn percentile(&self, percent: f64) -> Duration {
+        let rank = libm::ceil(percent / 100.0 * self.count as f64).max(1.0) as u64;
+        let mut seen = 0;
+        for (bucket, &n) in self.buckets.iter().enumerate() {
+            seen += n;
+            if n > 0 && seen >= rank {
+                return Duration::from_ns(Self::value_of(bucket));
+            }
+        }
+        Duration::ZERO
+    }
+    /// The buckets that hold something: (middle in nanoseconds, count).
+    pub fn occupied(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets
+            .iter()
+            .enumerate()
+            .filter(|&(_, &n)| n > 0)
+            .map(|(bucket, &n)| (Self::value_of(bucket), n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_below_128_are_exact_and_larger_ones_within_a_64th() {
+        for ns in 0..128 {
+            assert_eq!(Histogram::value_of(Histogram::bucket_of(ns)), ns);
+        }
+        // 1,000 lies in [1000, 1008), which fio prints as 1004.
+        assert_eq!(Histogram::value_of(Histogram::bucket_of(1_000)), 1_004);
+    }
+
+    #[test]
+    fn the_percentiles_of_an_even_ramp_are_its_own_values() {
+        let mut h = Histogram::new();
+        for ns in 1..=100 {
+            h.record(Duration::from_ns(ns));
+        }
+        assert_eq!(h.percentile(50.0), Duration::from_ns(50));
+        assert_eq!(h.percentile(99.0), Duration::from_ns(99));
+        assert!((h.mean_ns() - 50.5).abs() < 1e-9);
+        assert!((h.stddev_ns() - 29.011_491_975_882_016).abs() < 1e-9);
+    }
+
+    proptest! {
+        #[test]
+        fn a_bucket_is_never_further_than_a_64th_from_its_value(ns in 0u64..17_000_000_000) {
+            let middle = Histogram::value_of(Histogram::bucket_of(ns));
+            prop_assert!(middle.abs_diff(ns) <= ns / 64, "{ns} became {middle}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Simulated time and the seams on it.
+//!
+//! Everything here is a plain state machine: time, requests and randomness come in as arguments. The crate is
+//! `no_std`, so that neither a clock nor a thread nor a hash map's order can reach a result.
+//!
+//! - [`Instant`] and [`Duration`]: integer nanoseconds.
+//! - [`Model`]: *when* a request is done. [`Workload`]: what is asked next. [`run`] joins the two, and is the only
+//!   place where time moves.
+//! - [`Timeline`]: a resource that serves in order of arrival. [`Rng`]: seeded randomness. [`Histogram`]: fio's
+//!   latency buckets.
+//! - [`conformance`]: what every model must hold, as functions that a test calls.
+#![no_std]
+
+extern crate alloc;
+
+pub mod conformance;
+mod histogram;
+mod model;
+mod prefetch;
+mod request;
+mod rng;
+mod run;
+mod time;
+mod timeline;
+mod workload;
+
+pub use histogram::Histogram;
+pub use model::{CloneModel, Geometry, Model, Observer};
+pub use prefetch::prefetch;
+pub use request::{Completion, FileId, Mechanism, Op, Request, RequestId, Spent, Status};
+pub use rng::{Rng, mix};
+pub use run::run;
+pub use time::{Duration, Instant};
+pub use timeline::Timeline;
+pub use workload::{Arrival, Workload};

@@ -1,0 +1,91 @@
+//! The seam that says *when*: a device as a state machine over time.
+
+use crate::{Completion, Instant, Request};
+use alloc::boxed::Box;
+
+/// What a device is, from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Bytes that can be addressed.
+    pub capacity: u64,
+    /// Bytes of the smallest request; offsets and lengths are multiples of it.
+    pub block: u64,
+    /// Bytes of the largest request that is not split on its way down.
+    pub request_max: u64,
+}
+
+impl Geometry {
+    /// Whether `request` lies in the capacity and is made of whole blocks (a flush has no range).
+    pub fn admits(&self, request: &Request) -> bool {
+        let within = request.offset.checked_add(request.length).is_some_and(|end| end <= self.capacity);
+        let whole = request.offset.is_multiple_of(self.block) && request.length.is_multiple_of(self.block);
+        matches!(request.op, crate::Op::Flush) || (within && whole && request.length > 0)
+    }
+}
+
+/// Takes what a model counts. Names are `noun_verb_unit`, stable, and listed in the glossary.
+pub trait Observer {
+    /// One counter or gauge.
+    fn count(&mut self, name: &'static str, value: u64);
+}
+
+/// A device in simulated time: it says when each request is done, and moves no bytes.
+///
+/// - `now` of [`Model::submit`] never goes backwards, and is never earlier than the last returned completion.
+/// - [`Model::complete`] commits nothing that starts after min(limit, the instant it returns); the instants that it
+///   returns never decrease. `None` means that [`Model::next_due`] is above the limit, or nothing is outstanding.
+/// - Between a request's submission and its completion pass exactly `completion.spent.total()` nanoseconds.
+/// - The same calls give the same answers, on a clone too.
+pub trait Model: CloneModel + Send {
+    /// Capacity, block and largest request.
+    fn geometry(&self) -> Geometry;
+    /// Tells what may be asked soon; may prefetch memory, changes nothing.
+    fn hint(&self, _request: &Request) {}
+    /// Accepts a request at `now`.
+    fn submit(&mut self, now: Instant, request: Request);
+    /// Nothing starts or completes before this instant, unless more is submitted.
+    fn next_due(&self) -> Option<Instant>;
+    /// The next completion that is not later than `limit`.
+    fn complete(&mut self, limit: Instant) -> Option<Completion>;
+    /// Reports counters.
+    fn observe(&self, _to: &mut dyn Observer) {}
+}
+
+/// Cloning behind `dyn Model`; implemented for every model that is `Clone`.
+pub trait CloneModel {
+    /// A copy with all of its state.
+    fn clone_box(&self) -> Box<dyn Model>;
+}
+
+impl<M: Model + Clone + 'static> CloneModel for M {
+    fn clone_box(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Model> {
+    fn clone(&self) -> Self {
+        (**self).clone_box()
+    }
+}
+
+impl Model for Box<dyn Model> {
+    fn geometry(&self) -> Geometry {
+        (**self).geometry()
+    }
+    fn hint(&self, request: &Request) {
+        (**self).hint(request);
+    }
+    fn submit(&mut self, now: Instant, request: Request) {
+        (**self).submit(now, request);
+    }
+    fn next_due(&self) -> Option<Instant> {
+        (**self).next_due()
+    }
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        (**self).complete(limit)
+    }
+    fn observe(&self, to: &mut dyn Observer) {
+        (**self).observe(to);
+    }
+}

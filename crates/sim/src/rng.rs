@@ -1,0 +1,95 @@
+//! Seeded randomness: xoshiro256++ (Blackman and Vigna, public domain), seeded by SplitMix64.
+//!
+//! Chosen for speed and for being the same everywhere; it is not for secrets.
+
+/// A seeded generator. The same seed gives the same numbers on every machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rng {
+    s: [u64; 4],
+}
+
+/// SplitMix64's finaliser: a hash of one number into another, every bit depending on every bit.
+pub const fn mix(x: u64) -> u64 {
+    let z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Rng {
+    /// A generator for `seed`.
+    pub fn new(seed: u64) -> Self {
+        let step = 0x9e37_79b9_7f4a_7c15_u64;
+        let s = core::array::from_fn(|i| mix(seed.wrapping_add(step.wrapping_mul(i as u64))));
+        Rng { s }
+    }
+    /// A generator for one purpose of a seed: streams of different purposes are independent.
+    pub fn for_purpose(seed: u64, purpose: u64) -> Self {
+        Rng::new(mix(seed) ^ mix(purpose ^ 0x5851_f42d_4c95_7f2d))
+    }
+    /// 64 random bits.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        let [s0, s1, s2, s3] = &mut self.s;
+        let result = s0.wrapping_add(*s3).rotate_left(23).wrapping_add(*s0);
+        let t = *s1 << 17;
+        *s2 ^= *s0;
+        *s3 ^= *s1;
+        *s1 ^= *s2;
+        *s0 ^= *s3;
+        *s2 ^= t;
+        *s3 = s3.rotate_left(45);
+        result
+    }
+    /// A number in `0..n`, uniform to within 2^-64 (a multiplication's high half).
+    #[inline]
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
+    }
+    /// A number in `0.0..1.0` with 53 random bits.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+    /// A normally distributed number of mean 0 and deviation 1 (Box-Muller, one of the pair).
+    pub fn normal(&mut self) -> f64 {
+        let u = 1.0 - self.unit();
+        let v = self.unit();
+        libm::sqrt(-2.0 * libm::log(u)) * libm::cos(core::f64::consts::TAU * v)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_below_n_are_uniform() {
+        let mut rng = Rng::new(1);
+        let mut counts = [0u32; 10];
+        for _ in 0..100_000 {
+            counts[rng.below(10) as usize] += 1;
+        }
+        // Each count is binomial: mean 10,000, deviation 95. Five deviations.
+        assert!(counts.iter().all(|&c| (9_525..10_475).contains(&c)), "{counts:?}");
+    }
+
+    #[test]
+    fn normal_numbers_have_mean_zero_and_deviation_one() {
+        let mut rng = Rng::new(2);
+        let n = 100_000;
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for _ in 0..n {
+            let x = rng.normal();
+            sum += x;
+            squares += x * x;
+        }
+        let (mean, variance) = (sum / f64::from(n), squares / f64::from(n));
+        assert!(mean.abs() < 0.016 && (variance - 1.0).abs() < 0.023, "{mean} {variance}");
+    }
+
+    #[test]
+    fn purposes_of_one_seed_differ() {
+        assert_ne!(Rng::for_purpose(1, 0).next_u64(), Rng::for_purpose(1, 1).next_u64());
+    }
+}
