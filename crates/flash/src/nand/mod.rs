@@ -1,0 +1,58 @@
+//! The array: pages, erase blocks, and how long they take.
+
+use crate::Impossible;
+use alloc::format;
+use flashlab_sim::Duration;
+
+/// Geometry and timing of a card's flash array, all dies and planes that work as one taken together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Nand {
+    /// Bytes that one program operation writes.
+    pub page: u64,
+    /// From a command for mapped data to its first byte: the firmware's access and t_R.
+    pub t_read: Duration,
+    /// Bytes a second at which the following pages come out of the array.
+    pub read_rate: u64,
+    /// Time to program one page.
+    pub t_prog: Duration,
+    /// Bytes that one erase operation frees.
+    pub erase_block: u64,
+    /// Time to erase one erase block, paid once for every `erase_block` bytes programmed.
+    pub t_bers: Duration,
+    /// Standard deviation of t_read and t_prog from erase block to erase block, in parts per million.
+    pub spread_ppm: u32,
+}
+
+impl Nand {
+    /// Refuses what no array can have.
+    pub fn check(&self) -> Result<(), Impossible> {
+        if self.page < 512 || !self.page.is_multiple_of(512) {
+            return Err(Impossible::new("flash.page", "is not a whole number of 512 B blocks"));
+        }
+        if self.t_prog == Duration::ZERO {
+            return Err(Impossible::new(
+                "flash.t_prog",
+                "is 0; programming a page takes time, for example \"600us\"",
+            ));
+        }
+        if self.t_read == Duration::ZERO {
+            return Err(Impossible::new(
+                "flash.t_read",
+                "is 0; reading a page takes time, for example \"60us\"",
+            ));
+        }
+        if self.read_rate == 0 {
+            return Err(Impossible::new("flash.read_rate", "is 0; expected a rate, for example \"90MiB/s\""));
+        }
+        if self.erase_block < self.page || !self.erase_block.is_multiple_of(self.page) {
+            return Err(Impossible::new(
+                "flash.erase_block",
+                format!("is not a whole number of pages of {} B", self.page),
+            ));
+        }
+        if self.spread_ppm > 200_000 {
+            return Err(Impossible::new("flash.spread", "is above 20 %; times would become negative"));
+        }
+        Ok(())
+    }
+}

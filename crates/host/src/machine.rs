@@ -1,0 +1,56 @@
+//! The machine a card is plugged into: bus, largest command, and what its software costs.
+
+use alloc::vec::Vec;
+use flashlab_flash::Impossible;
+use flashlab_sd::{Bus, Link, Mode};
+use flashlab_sim::Duration;
+
+/// A machine's SD host controller and the software above it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Machine {
+    /// Bus modes it can drive, best first. The first one that the card offers too is used.
+    pub modes: Vec<Mode>,
+    /// Overrides the mode's clock, in Hz.
+    pub bus_clock_hz: Option<u64>,
+    /// Overrides the mode's width.
+    pub bus_width: Option<u32>,
+    /// Bytes of the largest data transfer that one command carries.
+    pub command_max: u64,
+    /// The software's time for each request that reaches the block layer.
+    pub t_request: Duration,
+    /// The software's time for each command: building it, its interrupts.
+    pub t_command: Duration,
+    /// The software's time for each block, while the data moves.
+    pub t_block: Duration,
+}
+
+impl Machine {
+    /// Refuses what no machine can have.
+    pub fn check(&self) -> Result<(), Impossible> {
+        if self.command_max < 512 || !self.command_max.is_multiple_of(512) {
+            return Err(Impossible::new("host.command_max", "is not a whole number of 512 B blocks"));
+        }
+        if self.modes.is_empty() {
+            return Err(Impossible::new("host.modes", "is empty; a host drives at least \"default-speed\""));
+        }
+        if self.bus_width.is_some_and(|w| w != 1 && w != 4) {
+            return Err(Impossible::new("host.bus_width", "is neither 1 nor 4"));
+        }
+        if self.bus_clock_hz == Some(0) {
+            return Err(Impossible::new("host.bus_clock", "is 0; expected a clock, for example \"25MHz\""));
+        }
+        Ok(())
+    }
+
+    /// The wires to a card that offers `modes`, and this machine's pace on them. A card always offers default speed.
+    pub fn link(&self, modes: &[Mode]) -> Link {
+        let mode = self.modes.iter().copied().find(|m| modes.contains(m)).unwrap_or(Mode::DefaultSpeed);
+        let bus = mode.bus();
+        let bus = Bus {
+            clock_hz: self.bus_clock_hz.unwrap_or(bus.clock_hz),
+            width: self.bus_width.unwrap_or(bus.width),
+            ddr: bus.ddr,
+        };
+        Link { bus, t_block_host: self.t_block }
+    }
+}

@@ -1,0 +1,99 @@
+//! The wires: how many clocks a block and a command take, and the modes that the specification names.
+//!
+//! SD Physical Layer Simplified Specification: a data block carries 512 bytes, a CRC16 on each line and a start and a
+//! stop bit; the gaps between blocks (about 8 clocks) and the CRC status token of a write (about 9 clocks) are taken
+//! from section 4.12 (timings). A command with its response and gaps is about 150 clocks.
+
+use flashlab_sim::Duration;
+
+/// Bytes of a block on the bus.
+pub const BLOCK: u64 = 512;
+
+/// A bus speed mode of the specification.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Mode {
+    /// Default speed: up to 25 MHz, 3.3 V.
+    DefaultSpeed,
+    /// High speed: up to 50 MHz, 3.3 V, after CMD6.
+    HighSpeed,
+    /// UHS-I SDR50: up to 100 MHz, 1.8 V.
+    Sdr50,
+    /// UHS-I DDR50: up to 50 MHz on both edges, 1.8 V.
+    Ddr50,
+    /// UHS-I SDR104: up to 208 MHz, 1.8 V.
+    Sdr104,
+}
+
+impl Mode {
+    /// All modes, slowest first.
+    pub const ALL: [Mode; 5] = [Mode::DefaultSpeed, Mode::HighSpeed, Mode::Sdr50, Mode::Ddr50, Mode::Sdr104];
+
+    /// As profiles write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::DefaultSpeed => "default-speed",
+            Mode::HighSpeed => "high-speed",
+            Mode::Sdr50 => "sdr50",
+            Mode::Ddr50 => "ddr50",
+            Mode::Sdr104 => "sdr104",
+        }
+    }
+
+    /// Four wires at the mode's highest clock.
+    pub const fn bus(self) -> Bus {
+        let (clock_hz, ddr) = match self {
+            Mode::DefaultSpeed => (25_000_000, false),
+            Mode::HighSpeed => (50_000_000, false),
+            Mode::Sdr50 => (100_000_000, false),
+            Mode::Ddr50 => (50_000_000, true),
+            Mode::Sdr104 => (208_000_000, false),
+        };
+        Bus { clock_hz, width: 4, ddr }
+    }
+}
+
+/// Clock, width and edges of the wires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bus {
+    /// Clocks a second.
+    pub clock_hz: u64,
+    /// Data lines: 1 or 4.
+    pub width: u32,
+    /// Whether data moves on both edges.
+    pub ddr: bool,
+}
+
+impl Bus {
+    const CRC_AND_FRAME_CLOCKS: u64 = 18;
+    const GAP_CLOCKS: u64 = 8;
+    const CRC_STATUS_CLOCKS: u64 = 9;
+    const COMMAND_CLOCKS: u64 = 150;
+
+    fn clocks(&self, clocks: u64) -> Duration {
+        Duration::from_ratio_secs(clocks, self.clock_hz)
+    }
+    fn block_clocks(&self) -> u64 {
+        BLOCK * 8 / u64::from(self.width) / if self.ddr { 2 } else { 1 } + Self::CRC_AND_FRAME_CLOCKS
+    }
+    /// One block from card to host.
+    pub fn read_block(&self) -> Duration {
+        self.clocks(self.block_clocks() + Self::GAP_CLOCKS)
+    }
+    /// One block from host to card.
+    pub fn write_block(&self) -> Duration {
+        self.clocks(self.block_clocks() + Self::GAP_CLOCKS + Self::CRC_STATUS_CLOCKS)
+    }
+    /// One command with its response.
+    pub fn command(&self) -> Duration {
+        self.clocks(Self::COMMAND_CLOCKS)
+    }
+}
+
+/// The wires and the host's pace on them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// The wires.
+    pub bus: Bus,
+    /// What the host spends on each block while the data moves: a copy, an interrupt.
+    pub t_block_host: Duration,
+}
