@@ -1,0 +1,80 @@
+//! The seam between what is asked and what is counted: jobs tell a [`Record`], statistics and logs implement it.
+//!
+//! Jobs are named by their place in the slice that the wave was made from. Calls come in the order of simulated time.
+
+use crate::job::Direction;
+use flashlab_sim::{FileId, Instant, Spent, Status};
+
+/// One read, write or trim of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Io {
+    /// What is done.
+    pub direction: Direction,
+    /// On which file.
+    pub file: FileId,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// When the job had made it; fio's lat counts from here.
+    pub ready: Instant,
+    /// When it was handed over; fio's slat ends and its clat begins here.
+    pub issued: Instant,
+}
+
+/// Takes what happens to the jobs of a wave.
+///
+/// A ramp needs no memory of what was issued in it: fio counts what *completes* after the ramp. So a recorder counts
+/// every [`Record::completed`], and forgets all of a job (not what is outstanding) at [`Record::ramp_over`].
+pub trait Record {
+    /// A job begins; its runtime counts from here (or from its [`Record::ramp_over`]).
+    fn started(&mut self, job: usize, at: Instant);
+    /// A request is handed to the device (`io.issued` is now).
+    fn submitted(&mut self, job: usize, io: &Io);
+    /// A request is done. `spent` sums to the time since its submission; it includes that of a flush which the request
+    /// had to wait for (`sync=1`).
+    fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent);
+    /// A flush (`fsync`, `fdatasync`, `fsync_on_close`, `end_fsync`, or one of an iolog) is done.
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant);
+    /// The job's ramp is over: all that was counted for it so far is dropped, and its runtime counts from `at`.
+    fn ramp_over(&mut self, job: usize, at: Instant);
+    /// The device refused a request; the job ends as fio's does, and `finished` follows.
+    fn failed(&mut self, job: usize, io: &Io, at: Instant, status: Status);
+    /// The job has ended, flushes at its end included.
+    fn finished(&mut self, job: usize, at: Instant);
+}
+
+/// Counts nothing.
+impl Record for () {
+    fn started(&mut self, _: usize, _: Instant) {}
+    fn submitted(&mut self, _: usize, _: &Io) {}
+    fn completed(&mut self, _: usize, _: &Io, _: Instant, _: &Spent) {}
+    fn synced(&mut self, _: usize, _: Instant, _: Instant) {}
+    fn ramp_over(&mut self, _: usize, _: Instant) {}
+    fn failed(&mut self, _: usize, _: &Io, _: Instant, _: Status) {}
+    fn finished(&mut self, _: usize, _: Instant) {}
+}
+
+impl<R: Record> Record for &mut R {
+    fn started(&mut self, job: usize, at: Instant) {
+        (**self).started(job, at);
+    }
+    fn submitted(&mut self, job: usize, io: &Io) {
+        (**self).submitted(job, io);
+    }
+    fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
+        (**self).completed(job, io, done, spent);
+    }
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant) {
+        (**self).synced(job, issued, done);
+    }
+    fn ramp_over(&mut self, job: usize, at: Instant) {
+        (**self).ramp_over(job, at);
+    }
+    fn failed(&mut self, job: usize, io: &Io, at: Instant, status: Status) {
+        (**self).failed(job, io, at, status);
+    }
+    fn finished(&mut self, job: usize, at: Instant) {
+        (**self).finished(job, at);
+    }
+}
