@@ -7,7 +7,7 @@
 use flashlab_sim::Duration;
 
 /// Bytes of a block on the bus.
-pub const BLOCK: u64 = 512;
+pub(crate) const BLOCK: u64 = 512;
 
 /// A bus speed mode of the specification.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,9 +1,31 @@
-//! The card as a timed device.
+//! The card as a timed device: one command at a time, as an SD bus serves them.
+//!
+//! A read command looks the data up (loading map pages that are not in memory), accesses the array, and moves blocks
+//! over the wires while the array streams what follows. A write command fills a buffer of one page over the wires while
+//! the page before it is programmed; the card is busy until the last page is, and until a partial program unit has been
+//! committed. What an overwrite costs, [`flashlab_flash::ftl`] decides. Unmapped data is answered without the array.
+//!
+//! Time that the array works is the array's (program, read-modify-write, merge, map); the wires and the host's pace get
+//! what is left, in proportion. The card has no volatile cache: flush takes no time.
+//!
+//! Left out: the commands themselves, their states and registers.
 
+use crate::bus::BLOCK;
+use crate::{Link, Mode};
+use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::vec::Vec;
-use flashlab_flash::{ftl::Mapping, nand::Nand};
+use flashlab_flash::{
+    Impossible,
+    ftl::{Mapping, Translation},
+    nand::Nand,
+};
+use flashlab_sim::{
+    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, Request, Spent, Status,
+};
 
-use crate::Mode;
+/// Blocks of the largest transfer: CMD23 carries 16 bits.
+const TRANSFER_BLOCKS_MAX: u64 = 65_535;
 
 /// What a card is made of.
 #[derive(Clone, PartialEq, Debug)]
@@ -18,6 +40,213 @@ pub struct CardParameters {
     pub mapping: Mapping,
 }
 
+impl CardParameters {
+    /// Refuses what no card can have.
+    pub fn check(&self) -> Result<(), Impossible> {
+        self.nand.check()?;
+        self.mapping.check(self.nand.page)?;
+        if self.capacity == 0 || !self.capacity.is_multiple_of(self.nand.page) {
+            return Err(Impossible::new(
+                "card.capacity",
+                format!("is not a whole number of pages of {} B", self.nand.page),
+            ));
+        }
+        if self.capacity > 128 << 40 {
+            return Err(Impossible::new("card.capacity", "is above 128 TiB, the most that SDUC addresses"));
+        }
+        if self.capacity < self.mapping.superblock {
+            return Err(Impossible::new(
+                "card.capacity",
+                format!("is less than one superblock of {} B", self.mapping.superblock),
+            ));
+        }
+        if self.modes.is_empty() {
+            return Err(Impossible::new(
+                "card.modes",
+                "is empty; every card offers at least \"default-speed\"",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The wires' times, worked out once.
+#[derive(Clone, Copy, Debug)]
+struct Wire {
+    command: Duration,
+    read_block: Duration,
+    write_block: Duration,
+    /// The host's share of each block's time.
+    host_block: Duration,
+}
+
 /// The card.
 #[derive(Clone, Debug)]
-pub struct Card {}
+pub struct Card {
+    capacity: u64,
+    wire: Wire,
+    flash: Translation,
+    /// In order of arrival, without the one that is served.
+    queue: VecDeque<(Instant, Request)>,
+    served: Option<Completion>,
+}
+
+impl Card {
+    /// A fresh card of these parameters (which have been checked) on a link, with the medium of `seed`.
+    pub fn new(parameters: CardParameters, link: Link, seed: u64) -> Self {
+        let wire = Wire {
+            command: link.bus.command(),
+            read_block: link.bus.read_block(),
+            write_block: link.bus.write_block(),
+            host_block: link.t_block_host,
+        };
+        let CardParameters { capacity, nand, mapping, .. } = parameters;
+        Card {
+            capacity,
+            wire,
+            flash: Translation::new(capacity, nand, mapping, seed),
+            queue: VecDeque::new(),
+            served: None,
+        }
+    }
+
+    /// Takes `request` up at `start`; all of its state changes happen here.
+    fn serve(&mut self, arrived: Instant, start: Instant, request: &Request) {
+        let mut spent = Spent::default();
+        spent[Mechanism::Queue] = start.since(arrived);
+        let status = if self.geometry().admits(request) {
+            match request.op {
+                Op::Read => self.read(request, &mut spent),
+                Op::Write => self.write(request, &mut spent),
+                Op::Trim => self.erase(request, &mut spent),
+                Op::Flush => {}
+            }
+            Status::Ok
+        } else {
+            Status::OutOfRange
+        };
+        self.served = Some(Completion { id: request.id, at: arrived + spent.total(), status, spent });
+    }
+
+    /// CMD17, or CMD18 with CMD12.
+    fn read(&mut self, request: &Request, spent: &mut Spent) {
+        spent[Mechanism::Bus] += self.wire.command * commands(request.length);
+        let granule = self.flash.granule();
+        let mut at = request.offset;
+        // Times since the command was accepted: when the array has the next piece, when the wires are free.
+        let (mut array, mut wires) = (Duration::ZERO, Duration::ZERO);
+        let (mut accessed, mut unit_looked_up) = (false, u64::MAX);
+        while at < request.end() {
+            let end = request.end().min((at / granule + 1) * granule);
+            let unit = at / self.flash.map_unit();
+            let mut loading = Duration::ZERO;
+            if unit != unit_looked_up {
+                loading = self.flash.look_up(at);
+                unit_looked_up = unit;
+            }
+            array += loading;
+            if let Some(access) = self.flash.access(at) {
+                // The first access is exposed; behind it the array streams.
+                array += if accessed { self.flash.stream(end - at) } else { access };
+                accessed = true;
+            }
+            let waited = array.saturating_sub(wires);
+            let for_map = waited.min(loading);
+            spent[Mechanism::Map] += for_map;
+            spent[Mechanism::Read] += waited - for_map;
+            let blocks = (end - at) / BLOCK;
+            spent[Mechanism::Bus] += self.wire.read_block * blocks;
+            spent[Mechanism::Host] += self.wire.host_block * blocks;
+            wires = wires.max(array) + (self.wire.read_block + self.wire.host_block) * blocks;
+            at = end;
+        }
+    }
+
+    /// CMD24, or CMD25 with its stop.
+    fn write(&mut self, request: &Request, spent: &mut Spent) {
+        let command = self.wire.command * commands(request.length);
+        let range = request.offset..request.end();
+        let partly = self.flash.read_partly_overwritten(&range);
+        let copies = self.flash.write(range.clone());
+        let read_modify_write = partly
+            + if copies.read_modify_write > 0 {
+                self.flash.copy(copies.read_modify_write)
+            } else {
+                Duration::ZERO
+            };
+        let merge = if copies.merge > 0 { self.flash.copy(copies.merge) } else { Duration::ZERO };
+
+        // Times since the command was accepted. The array copies while the first page is on its way.
+        let (page, block) = (self.flash.page(), self.wire.write_block + self.wire.host_block);
+        let (mut wires, mut buffer_free) = (Duration::ZERO, Duration::ZERO);
+        let mut array = read_modify_write + merge;
+        let mut program = Duration::ZERO;
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min((at / page + 1) * page);
+            wires = wires.max(buffer_free) + block * ((end - at) / BLOCK);
+            let programming = self.flash.program_page();
+            buffer_free = wires.max(array);
+            array = buffer_free + programming;
+            program += programming;
+            at = end;
+        }
+        let commit = if self.flash.leaves_open(&range) { self.flash.t_commit() } else { Duration::ZERO };
+
+        spent[Mechanism::Program] += program;
+        spent[Mechanism::ReadModifyWrite] += read_modify_write;
+        spent[Mechanism::Merge] += merge;
+        spent[Mechanism::Map] += commit;
+        // While the array was idle, it waited for the wires.
+        let exposed = array - (program + read_modify_write + merge);
+        let host = exposed.scale(self.wire.host_block.as_ns(), block.as_ns());
+        spent[Mechanism::Host] += host;
+        spent[Mechanism::Bus] += command + (exposed - host);
+    }
+
+    /// CMD32, CMD33 and CMD38; the array erases when it needs the space, the map is written now.
+    fn erase(&mut self, request: &Request, spent: &mut Spent) {
+        spent[Mechanism::Bus] += self.wire.command * 3;
+        spent[Mechanism::Map] += self.flash.t_commit();
+        self.flash.trim(request.offset..request.end());
+    }
+}
+
+/// Commands that a transfer of `bytes` takes: more than one block needs a stop.
+fn commands(bytes: u64) -> u64 {
+    if bytes > BLOCK { 2 } else { 1 }
+}
+
+impl Model for Card {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: self.capacity, block: BLOCK, request_max: TRANSFER_BLOCKS_MAX * BLOCK }
+    }
+
+    fn hint(&self, request: &Request) {
+        self.flash.prefetch(request.offset.min(self.capacity - BLOCK));
+    }
+
+    fn submit(&mut self, now: Instant, request: Request) {
+        if self.served.is_some() {
+            self.queue.push_back((now, request));
+        } else {
+            self.serve(now, now, &request);
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.served.as_ref().map(|completion| completion.at)
+    }
+
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        let completion = self.served.take_if(|completion| completion.at <= limit)?;
+        if let Some((arrived, next)) = self.queue.pop_front() {
+            self.serve(arrived, completion.at, &next);
+        }
+        Some(completion)
+    }
+
+    fn observe(&self, to: &mut dyn Observer) {
+        self.flash.observe(to);
+    }
+}

@@ -1,5 +1,13 @@
 //! What a card's firmware does: which units are mapped and how, what an overwrite costs, what the map cache holds.
 
+mod map_cache;
+mod superblocks;
+mod translation;
+
+pub use map_cache::{MapCache, MapPage};
+pub use superblocks::{Copies, Form, Superblocks};
+pub use translation::Translation;
+
 use crate::Impossible;
 use alloc::format;
 use flashlab_sim::Duration;

@@ -1,5 +1,9 @@
 //! The array: pages, erase blocks, and how long they take.
 
+mod variation;
+
+pub use variation::{Factor, Variation};
+
 use crate::Impossible;
 use alloc::format;
 use flashlab_sim::Duration;

@@ -1,0 +1,353 @@
+//! Which superblocks are mapped, in what form, and what a write to one costs in copies.
+//!
+//! A superblock that was written in sequence is *sequential*: one map entry a map unit. One that was written piecemeal
+//! is *page-mapped*: an entry a granule. State is real: a granule is mapped because something wrote it.
+//!
+//! A write that starts at a superblock's first byte, or continues where the last one ended, streams: the superblock is
+//! *open*, nothing is copied, and when its end is reached it is sequential. A write elsewhere in a sequential
+//! superblock either converts it ([`Overwrite::Convert`]: all of it is read and rewritten in page-mapped form at once)
+//! or is logged in an open one ([`Overwrite::Log`]). When more would be open than [`Mapping::open_units`], the least
+//! recently used is merged: what is left of its old data is copied.
+
+use super::{Mapping, Overwrite};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Copies that a write causes, in bytes read and programmed again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Copies {
+    /// Rewriting a superblock because part of it was overwritten.
+    pub read_modify_write: u64,
+    /// Completing a superblock that had to be closed.
+    pub merge: u64,
+}
+
+/// How a superblock is mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// By one entry a map unit (also when nothing is mapped).
+    Sequential,
+    /// By one entry a granule.
+    PageMapped,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Superblock {
+    form: Form,
+    mapped: bool,
+    /// The physical erase block that its last write went to.
+    place: u32,
+}
+
+/// A superblock that is being written.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    superblock: usize,
+    /// Where the stream continues, as bytes into the superblock; `None` once it was written out of order.
+    next: Option<u64>,
+}
+
+/// The state of every superblock of a device.
+#[derive(Clone, Debug)]
+pub struct Superblocks {
+    bytes: u64,
+    granule: u64,
+    overwrite: Overwrite,
+    open_max: usize,
+    superblocks: Vec<Superblock>,
+    /// One bit a granule: whether it is mapped.
+    mapped: Vec<u64>,
+    /// Least recently used first.
+    open: Vec<Open>,
+}
+
+impl Superblocks {
+    /// An unmapped device of `capacity` bytes whose finest map entry covers `granule` bytes.
+    pub fn new(capacity: u64, granule: u64, mapping: &Mapping) -> Self {
+        let count = capacity.div_ceil(mapping.superblock) as usize;
+        let blank = Superblock { form: Form::Sequential, mapped: false, place: 0 };
+        Superblocks {
+            bytes: mapping.superblock,
+            granule,
+            overwrite: mapping.overwrite,
+            open_max: mapping.open_units as usize,
+            superblocks: vec![blank; count],
+            mapped: vec![0; capacity.div_ceil(granule).div_ceil(64) as usize],
+            open: Vec::with_capacity(mapping.open_units as usize),
+        }
+    }
+
+    /// Whether the granule at byte `offset` is mapped.
+    #[inline]
+    pub fn is_mapped(&self, offset: u64) -> bool {
+        let granule = offset / self.granule;
+        self.mapped[(granule / 64) as usize] >> (granule % 64) & 1 == 1
+    }
+
+    /// How the superblock at byte `offset` is mapped, and the erase block where it was last written.
+    #[inline]
+    pub fn form_and_place(&self, offset: u64) -> (Form, u32) {
+        let superblock = &self.superblocks[(offset / self.bytes) as usize];
+        (superblock.form, superblock.place)
+    }
+
+    /// Tells the processor that `offset` will be asked for soon.
+    pub fn prefetch(&self, offset: u64) {
+        flashlab_sim::prefetch(&self.mapped, (offset / self.granule / 64) as usize);
+        flashlab_sim::prefetch(&self.superblocks, (offset / self.bytes) as usize);
+    }
+
+    /// Writes `range` of device bytes to physical erase block `place`; returns what had to be copied for it.
+    pub fn write(&mut self, range: Range<u64>, place: u32) -> Copies {
+        let mut copies = Copies::default();
+        let mut at = range.start;
+        while at < range.end {
+            let superblock = (at / self.bytes) as usize;
+            let end = range.end.min((superblock as u64 + 1) * self.bytes);
+            self.write_one(superblock, at % self.bytes..at % self.bytes + (end - at), &mut copies);
+            self.set_mapped(at..end, true);
+            self.superblocks[superblock].mapped = true;
+            self.superblocks[superblock].place = place;
+            at = end;
+        }
+        copies
+    }
+
+    /// Unmaps `range`, rounded inwards to whole granules. A superblock of which nothing is left is blank again.
+    pub fn trim(&mut self, range: Range<u64>) {
+        let (start, end) = (range.start.next_multiple_of(self.granule), range.end - range.end % self.granule);
+        if start >= end {
+            return;
+        }
+        self.set_mapped(start..end, false);
+        for superblock in (start / self.bytes) as usize..=((end - 1) / self.bytes) as usize {
+            let span = self.span(superblock);
+            if start <= span.start && span.end <= end {
+                self.superblocks[superblock].mapped = false;
+                self.superblocks[superblock].form = Form::Sequential;
+                self.open.retain(|o| o.superblock != superblock);
+            }
+        }
+    }
+
+    /// Bytes of the superblock within `within` (relative to it) that are mapped.
+    fn mapped_bytes(&self, superblock: usize, within: Range<u64>) -> u64 {
+        let base = self.span(superblock).start;
+        let first = (base + within.start).div_ceil(self.granule);
+        let end = (base + within.end) / self.granule;
+        (first..end.max(first)).filter(|g| self.mapped[(g / 64) as usize] >> (g % 64) & 1 == 1).count() as u64
+            * self.granule
+    }
+
+    fn span(&self, superblock: usize) -> Range<u64> {
+        let start = superblock as u64 * self.bytes;
+        start..start + self.bytes
+    }
+
+    fn write_one(&mut self, superblock: usize, within: Range<u64>, copies: &mut Copies) {
+        if within == (0..self.bytes) {
+            self.open.retain(|o| o.superblock != superblock);
+            self.superblocks[superblock].form = Form::Sequential;
+            return;
+        }
+        if let Some(i) = self.open.iter().position(|o| o.superblock == superblock) {
+            let mut open = self.open.remove(i);
+            if open.next == Some(within.start) {
+                if within.end == self.bytes {
+                    self.superblocks[superblock].form = Form::Sequential;
+                } else {
+                    open.next = Some(within.end);
+                    self.open.push(open);
+                }
+                return;
+            }
+            if self.overwrite == Overwrite::Log {
+                open.next = None;
+                self.open.push(open);
+                return;
+            }
+            self.close(open, copies);
+        }
+        let streams = within.start == 0;
+        if streams || self.overwrite == Overwrite::Log {
+            if self.open.len() == self.open_max {
+                let oldest = self.open.remove(0);
+                self.close(oldest, copies);
+            }
+            self.open.push(Open { superblock, next: streams.then_some(within.end) });
+            return;
+        }
+        let state = self.superblocks[superblock];
+        if state.mapped && state.form == Form::Sequential {
+            copies.read_modify_write += self.mapped_bytes(superblock, 0..self.bytes);
+        }
+        self.superblocks[superblock].form = Form::PageMapped;
+    }
+
+    /// Closes an open superblock before it was filled.
+    fn close(&mut self, open: Open, copies: &mut Copies) {
+        let rest = self.mapped_bytes(open.superblock, open.next.unwrap_or(0)..self.bytes);
+        let form = &mut self.superblocks[open.superblock].form;
+        match self.overwrite {
+            // Without old data behind it, what the stream wrote stays where it is; page-mapped data does in any case.
+            Overwrite::Convert if rest == 0 || *form == Form::PageMapped => *form = Form::PageMapped,
+            Overwrite::Convert => copies.merge += rest,
+            Overwrite::Log => {
+                *form = Form::Sequential;
+                copies.merge += rest;
+            }
+        }
+    }
+
+    fn set_mapped(&mut self, range: Range<u64>, value: bool) {
+        let (first, last) = (range.start / self.granule, (range.end - 1) / self.granule);
+        let (first_word, last_word) = ((first / 64) as usize, (last / 64) as usize);
+        for word in first_word..=last_word {
+            let low = if word == first_word { first % 64 } else { 0 };
+            let high = if word == last_word { last % 64 } else { 63 };
+            let mask = (u64::MAX >> (63 - high)) & (u64::MAX << low);
+            if value {
+                self.mapped[word] |= mask;
+            } else {
+                self.mapped[word] &= !mask;
+            }
+        }
+    }
+
+    /// Bytes that are mapped in all.
+    pub fn mapped_bytes_total(&self) -> u64 {
+        self.mapped.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() * self.granule
+    }
+    /// Superblocks that are open.
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+    /// Superblocks in page-mapped form.
+    pub fn page_mapped_count(&self) -> usize {
+        self.superblocks.iter().filter(|s| s.form == Form::PageMapped).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_sim::{Duration, Rng};
+    use proptest::prelude::*;
+
+    const UNIT: u64 = 128 << 10;
+    const GRANULE: u64 = 4 << 10;
+
+    fn superblocks(overwrite: Overwrite, open_units: u32, count: u64) -> Superblocks {
+        let mapping = Mapping {
+            program_unit: 8 << 10,
+            t_commit: Duration::ZERO,
+            map_unit: UNIT,
+            superblock: UNIT,
+            overwrite,
+            open_units,
+            map_cache: None,
+            map_page: 4 << 10,
+        };
+        Superblocks::new(count * UNIT, GRANULE, &mapping)
+    }
+
+    fn fill(s: &mut Superblocks, superblocks: u64) {
+        for at in (0..superblocks * UNIT).step_by(UNIT as usize / 4) {
+            assert_eq!(s.write(at..at + UNIT / 4, 0), Copies::default(), "a sequential fill copies nothing");
+        }
+    }
+
+    #[test]
+    fn overwriting_in_sequence_copies_nothing() {
+        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        fill(&mut s, 8);
+        fill(&mut s, 8);
+        assert_eq!(s.mapped_bytes_total(), 8 * UNIT);
+        assert_eq!(s.page_mapped_count(), 0);
+    }
+
+    #[test]
+    fn the_first_partial_overwrite_converts_and_later_ones_are_free() {
+        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        fill(&mut s, 8);
+        let first = s.write(UNIT + GRANULE..UNIT + 2 * GRANULE, 0);
+        assert_eq!(first, Copies { read_modify_write: UNIT, merge: 0 });
+        let later = s.write(UNIT + 7 * GRANULE..UNIT + 8 * GRANULE, 0);
+        assert_eq!(later, Copies::default());
+    }
+
+    #[test]
+    fn random_writes_to_a_fresh_device_copy_nothing_in_any_pass() {
+        let mut s = superblocks(Overwrite::Convert, 2, 64);
+        for _ in 0..2 {
+            for n in 0..500u64 {
+                let at = (n * 7_919 % (64 * UNIT / GRANULE)) * GRANULE;
+                assert_eq!(s.write(at..at + GRANULE, 0).read_modify_write, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_that_stops_early_is_merged_when_its_place_is_needed() {
+        let mut s = superblocks(Overwrite::Convert, 1, 8);
+        fill(&mut s, 8);
+        s.write(0..UNIT / 4, 0);
+        let evicting = s.write(2 * UNIT..2 * UNIT + GRANULE, 0);
+        assert_eq!(evicting, Copies { read_modify_write: 0, merge: UNIT * 3 / 4 });
+    }
+
+    #[test]
+    fn trimmed_superblocks_are_fresh_again() {
+        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        fill(&mut s, 8);
+        s.trim(UNIT..2 * UNIT);
+        assert!(!s.is_mapped(UNIT) && s.is_mapped(0) && s.is_mapped(2 * UNIT));
+        assert_eq!(s.write(UNIT + GRANULE..UNIT + 2 * GRANULE, 0), Copies::default());
+    }
+
+    /// N open units in LRU order, random writes over R of them: a share 1 - N/R of the writes costs a full copy.
+    #[test]
+    fn random_writes_over_more_units_than_can_be_open_cost_a_copy_each_miss() {
+        for (open, over) in [(4u32, 4u64), (4, 8), (8, 32)] {
+            let mut s = superblocks(Overwrite::Log, open, over);
+            fill(&mut s, over);
+            let (mut rng, mut copied, writes) = (Rng::new(5), 0, 40_000);
+            for _ in 0..writes {
+                let unit = rng.below(over);
+                let at = unit * UNIT + (1 + rng.below(UNIT / GRANULE - 1)) * GRANULE;
+                copied += s.write(at..at + GRANULE, 0).merge;
+            }
+            let share = copied as f64 / UNIT as f64 / f64::from(writes);
+            let expected = 1.0 - f64::from(open) / over as f64;
+            assert!((share - expected).abs() < 0.01, "{open} of {over}: {share}, expected {expected}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_mapped_and_what_was_trimmed_is_not(
+            log in any::<bool>(),
+            steps in prop::collection::vec((0u64..256, 1u64..80, any::<bool>()), 1..60),
+        ) {
+            let mut s = superblocks(if log { Overwrite::Log } else { Overwrite::Convert }, 2, 8);
+            let mut reference = [false; 256];
+            for (first, count, write) in steps {
+                let last = (first + count).min(256);
+                let range = first * GRANULE..last * GRANULE;
+                if write {
+                    let before = s.mapped_bytes_total();
+                    let copies = s.write(range, 0);
+                    prop_assert!(copies.read_modify_write + copies.merge <= before + 4 * UNIT);
+                } else {
+                    s.trim(range);
+                }
+                reference[first as usize..last as usize].fill(write);
+                prop_assert!(s.open_count() <= 2);
+            }
+            for (granule, &mapped) in reference.iter().enumerate() {
+                prop_assert_eq!(s.is_mapped(granule as u64 * GRANULE), mapped);
+            }
+        }
+    }
+}

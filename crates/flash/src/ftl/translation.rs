@@ -1,0 +1,211 @@
+//! A card's firmware as one thing: superblocks, map cache and the array's clock-work.
+//!
+//! It answers in durations and changes state; *when* that happens is the card's business.
+
+use super::{Copies, Form, MapCache, MapPage, Mapping, Superblocks};
+use crate::nand::{Factor, Nand, Variation};
+use core::ops::Range;
+use flashlab_sim::{Duration, Observer};
+
+/// Bytes of a map entry.
+const ENTRY: u64 = 4;
+/// Bytes that the finest map entry covers, where the array's page is not smaller.
+const GRANULE_MAX: u64 = 4 << 10;
+
+/// Work of the array that a request causes, counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    host_written_bytes: u64,
+    programs: u64,
+    erases: u64,
+    read_modify_write_bytes: u64,
+    merge_bytes: u64,
+}
+
+/// The translation layer of a card, with its array.
+#[derive(Clone, Debug)]
+pub struct Translation {
+    nand: Nand,
+    mapping: Mapping,
+    granule: u64,
+    superblocks: Superblocks,
+    map_cache: Option<MapCache>,
+    /// Map pages that hold one entry a map unit come first, those that hold one a granule follow.
+    unit_map_pages: u64,
+    bytes_a_unit_map_page: u64,
+    bytes_a_granule_map_page: u64,
+    variation: Variation,
+    /// The erase block being filled, its factor, and bytes programmed into it.
+    place: u32,
+    factor: Factor,
+    filled: u64,
+    counters: Counters,
+}
+
+impl Translation {
+    /// A card's firmware over an empty array of `capacity` bytes, on the medium of `seed`.
+    pub fn new(capacity: u64, nand: Nand, mapping: Mapping, seed: u64) -> Self {
+        let granule = GRANULE_MAX.min(nand.page);
+        let entries = mapping.map_page / ENTRY;
+        let bytes_a_unit_map_page = entries * mapping.map_unit;
+        let bytes_a_granule_map_page = entries * granule;
+        let unit_map_pages = capacity.div_ceil(bytes_a_unit_map_page);
+        let pages = unit_map_pages + capacity.div_ceil(bytes_a_granule_map_page);
+        let map_cache =
+            mapping.map_cache.map(|bytes| MapCache::new((bytes / mapping.map_page) as usize, pages as usize));
+        let variation = Variation::new(seed, nand.spread_ppm);
+        Translation {
+            superblocks: Superblocks::new(capacity, granule, &mapping),
+            granule,
+            map_cache,
+            unit_map_pages,
+            bytes_a_unit_map_page,
+            bytes_a_granule_map_page,
+            variation,
+            place: 0,
+            factor: variation.factor(0),
+            filled: 0,
+            counters: Counters::default(),
+            nand,
+            mapping,
+        }
+    }
+
+    /// Bytes of a page of the array.
+    pub fn page(&self) -> u64 {
+        self.nand.page
+    }
+    /// Bytes that the finest map entry covers.
+    pub fn granule(&self) -> u64 {
+        self.granule
+    }
+    /// Bytes up to which one look-up is enough: a map unit.
+    pub fn map_unit(&self) -> u64 {
+        self.mapping.map_unit
+    }
+    /// Prefetches the state of `offset`.
+    pub fn prefetch(&self, offset: u64) {
+        self.superblocks.prefetch(offset);
+    }
+
+    /// Finds the data at `offset`; returns the time to load the map pages that were not there. Each is a read of the
+    /// array.
+    #[inline]
+    pub fn look_up(&mut self, offset: u64) -> Duration {
+        let Some(cache) = &mut self.map_cache else { return Duration::ZERO };
+        let (form, place) = self.superblocks.form_and_place(offset);
+        let unit_page = MapPage((offset / self.bytes_a_unit_map_page) as u32);
+        let mut loads = u64::from(!cache.look_up(unit_page));
+        if form == Form::PageMapped {
+            let granule_page = MapPage((self.unit_map_pages + offset / self.bytes_a_granule_map_page) as u32);
+            loads += u64::from(!cache.look_up(granule_page));
+        }
+        if loads == 0 {
+            Duration::ZERO
+        } else {
+            self.variation.factor(u64::from(place)).of(self.nand.t_read) * loads
+        }
+    }
+
+    /// Time from a look-up to the first byte of the granule at `offset`; `None` where nothing is mapped and the array
+    /// is not asked.
+    #[inline]
+    pub fn access(&self, offset: u64) -> Option<Duration> {
+        if !self.superblocks.is_mapped(offset) {
+            return None;
+        }
+        let (_, place) = self.superblocks.form_and_place(offset);
+        Some(self.variation.factor(u64::from(place)).of(self.nand.t_read))
+    }
+
+    /// Time in which `bytes` stream out of the array once it has been accessed.
+    pub fn stream(&self, bytes: u64) -> Duration {
+        Duration::from_ratio_secs(bytes, self.nand.read_rate)
+    }
+
+    /// Maps `range` to where the next pages are programmed; returns what must be copied for that.
+    pub fn write(&mut self, range: Range<u64>) -> Copies {
+        self.counters.host_written_bytes += range.end - range.start;
+        let copies = self.superblocks.write(range, self.place);
+        self.counters.read_modify_write_bytes += copies.read_modify_write;
+        self.counters.merge_bytes += copies.merge;
+        copies
+    }
+
+    /// Whether a write to `range` leaves a program unit open, which `t_commit` then closes.
+    pub fn leaves_open(&self, range: &Range<u64>) -> bool {
+        !range.start.is_multiple_of(self.mapping.program_unit)
+            || !range.end.is_multiple_of(self.mapping.program_unit)
+    }
+    /// Time to make a partial program unit durable.
+    pub fn t_commit(&self) -> Duration {
+        self.factor.of(self.mapping.t_commit)
+    }
+
+    /// Time to read the old content of granules of which `range` overwrites only a part: nothing where the ends are
+    /// whole granules or not mapped.
+    pub fn read_partly_overwritten(&self, range: &Range<u64>) -> Duration {
+        let torn = |offset: u64| {
+            if offset.is_multiple_of(self.granule) {
+                None
+            } else {
+                self.access(offset - offset % self.granule)
+            }
+        };
+        let (head, tail) = (torn(range.start), torn(range.end));
+        let same = range.start / self.granule == range.end / self.granule;
+        head.unwrap_or_default()
+            + if same && head.is_some() { Duration::ZERO } else { tail.unwrap_or_default() }
+    }
+
+    /// Programs one page; returns its time, with the erasure of the next erase block where this one begins it.
+    #[inline]
+    pub fn program_page(&mut self) -> Duration {
+        let mut time = Duration::ZERO;
+        if self.filled == 0 {
+            time += self.nand.t_bers;
+            self.counters.erases += 1;
+        }
+        time += self.factor.of(self.nand.t_prog);
+        self.counters.programs += 1;
+        self.filled += self.nand.page;
+        if self.filled == self.nand.erase_block {
+            self.filled = 0;
+            self.place = self.place.wrapping_add(1);
+            self.factor = self.variation.factor(u64::from(self.place));
+        }
+        time
+    }
+
+    /// Reads and programs `bytes` again; returns the time.
+    pub fn copy(&mut self, bytes: u64) -> Duration {
+        let mut time = self.stream(bytes);
+        for _ in 0..bytes.div_ceil(self.nand.page) {
+            time += self.program_page();
+        }
+        time
+    }
+
+    /// Unmaps `range`.
+    pub fn trim(&mut self, range: Range<u64>) {
+        self.superblocks.trim(range);
+    }
+
+    /// Reports what was counted.
+    pub fn observe(&self, to: &mut dyn Observer) {
+        let c = &self.counters;
+        to.count("host_written_bytes", c.host_written_bytes);
+        to.count("programmed_bytes", c.programs * self.nand.page);
+        to.count("erase_count", c.erases);
+        to.count("read_modify_write_bytes", c.read_modify_write_bytes);
+        to.count("merge_bytes", c.merge_bytes);
+        to.count("mapped_bytes", self.superblocks.mapped_bytes_total());
+        to.count("page_mapped_superblock_count", self.superblocks.page_mapped_count() as u64);
+        to.count("open_superblock_count", self.superblocks.open_count() as u64);
+        if let Some(cache) = &self.map_cache {
+            let (hits, misses) = cache.hits_and_misses();
+            to.count("map_hit_count", hits);
+            to.count("map_miss_count", misses);
+        }
+    }
+}
