@@ -257,4 +257,77 @@ pub struct Job {
     pub percentiles: Vec<f64>,
     /// `unified_rw_reporting`
     pub unified_rw_reporting: bool,
+    /// `kb_base=`: 1024 (fio's default) or 1000; which of MiB and MB the normal output puts first.
+    pub kb_base: u32,
 }
+
+impl Default for Job {
+    /// What fio 3.33 does when nothing is set: sequential 4 KiB reads, one at a time, by the engine `psync`.
+    fn default() -> Self {
+        Job {
+            name: "job".to_string(),
+            clone: 0,
+            wave: 0,
+            group: 0,
+            group_reporting: false,
+            description: None,
+            options: Vec::new(),
+            pattern: Pattern { random: false, mix: Mix::Read, sequence: 1, sequence_skip: 0 },
+            rw_mix_read: 50,
+            block_size: [BlockSize::Fixed(4096), BlockSize::Fixed(4096), BlockSize::Fixed(4096)],
+            block_align: [4096; 3],
+            size: None,
+            file_size: None,
+            io_size: None,
+            offset: Extent::Bytes(0),
+            offset_increment: Extent::Bytes(0),
+            number_ios: None,
+            loops: 1,
+            runtime: None,
+            time_based: false,
+            ramp_time: Duration::ZERO,
+            start_delay: Duration::ZERO,
+            think_time: Duration::ZERO,
+            think_time_blocks: 1,
+            rate: [None; 3],
+            rate_iops: [None; 3],
+            engine: Engine::Synchronous,
+            engine_name: "psync".to_string(),
+            depth: 1,
+            batch_submit: 1,
+            batch_complete_min: 1,
+            batch_complete_max: 1,
+            depth_low: 1,
+            fsync: 0,
+            fdatasync: 0,
+            fsync_on_close: false,
+            end_fsync: false,
+            sync: false,
+            distribution: Distribution::Uniform,
+            no_random_map: false,
+            rand_repeat: true,
+            rand_seed: None,
+            all_rand_repeat: false,
+            percentage_random: [100; 3],
+            files: vec!["job.0.0".to_string()],
+            directory: None,
+            nr_files: 1,
+            fallocate: Fallocate::Native,
+            overwrite: false,
+            read_iolog: None,
+            replay_no_stall: false,
+            write_bw_log: None,
+            write_lat_log: None,
+            write_iops_log: None,
+            write_iolog: None,
+            log_avg_msec: 0,
+            percentiles: PERCENTILES.to_vec(),
+            unified_rw_reporting: false,
+            kb_base: 1024,
+        }
+    }
+}
+
+/// The percentiles of completion latency that fio prints unless `percentile_list` says otherwise.
+pub const PERCENTILES: [f64; 17] =
+    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
