@@ -1,11 +1,13 @@
-//! What sits above a device: machines, request splitting, and the vfat filesystem.
+//! What sits above a device: machines that turn requests into commands, and the vfat filesystem.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod host;
 mod machine;
-mod vfat;
+pub mod vfat;
 
+pub use host::Host;
 pub use machine::Machine;
 pub use vfat::VfatParameters;

@@ -58,6 +58,8 @@ pub enum Status {
     Ok,
     /// The range is beyond the capacity or not made of whole blocks; nothing was done.
     OutOfRange,
+    /// The device knows no such operation; nothing was done.
+    Unsupported,
 }
 
 /// What a request's time was spent on: the columns of every explanation of a latency.

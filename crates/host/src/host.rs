@@ -1,0 +1,143 @@
+//! A machine in front of a device: requests become commands.
+//!
+//! As an MMC host does it, one command is on its way at a time and requests are served in order of arrival; a request
+//! longer than [`Machine::command_max`] becomes several commands. Before the first comes the software's time for a
+//! request, before each its time for a command. The time for each block is spent while data moves, so it is part of
+//! the [`flashlab_sd::Link`] that the card was built with.
+
+use crate::Machine;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use flashlab_sim::{
+    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, Request, RequestId, Spent,
+    Status,
+};
+
+/// A device as the block layer of a machine sees it.
+#[derive(Clone)]
+pub struct Host {
+    device: Box<dyn Model>,
+    geometry: Geometry,
+    t_request: Duration,
+    t_command: Duration,
+    queue: VecDeque<(Instant, Request)>,
+    serving: Option<Serving>,
+    commands: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Serving {
+    request: Request,
+    /// Bytes that have been moved.
+    moved: u64,
+    spent: Spent,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    /// The software works; the command starts at this instant.
+    Preparing(Instant),
+    /// The device works.
+    Commanded,
+}
+
+impl Host {
+    /// `device` plugged into `machine`.
+    pub fn new(machine: &Machine, device: Box<dyn Model>) -> Self {
+        let geometry = device.geometry();
+        Host {
+            geometry: Geometry { request_max: machine.command_max.min(geometry.request_max), ..geometry },
+            device,
+            t_request: machine.t_request,
+            t_command: machine.t_command,
+            queue: VecDeque::new(),
+            serving: None,
+            commands: 0,
+        }
+    }
+
+    fn start(&mut self, arrived: Instant, start: Instant, request: Request) {
+        let mut spent = Spent::default();
+        spent[Mechanism::Queue] = start.since(arrived);
+        // Nothing is sent for what the block layer refuses, nor for a flush of a card without a cache.
+        let software =
+            if self.reaches_card(&request) { self.t_request + self.t_command } else { Duration::ZERO };
+        spent[Mechanism::Host] = software;
+        self.serving = Some(Serving { request, moved: 0, spent, stage: Stage::Preparing(start + software) });
+    }
+
+    fn reaches_card(&self, request: &Request) -> bool {
+        self.geometry.admits(request) && request.op != Op::Flush
+    }
+
+    /// The command that comes next; data is moved in pieces, a trim and what is refused are passed on whole.
+    fn command(&self, serving: &Serving) -> Request {
+        let Request { op, offset, length, file, .. } = serving.request;
+        let whole = matches!(op, Op::Trim | Op::Flush) || !self.geometry.admits(&serving.request);
+        let piece = if whole { length } else { (length - serving.moved).min(self.geometry.request_max) };
+        Request { id: RequestId(0), op, file, offset: offset + serving.moved, length: piece }
+    }
+}
+
+impl Model for Host {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn hint(&self, request: &Request) {
+        self.device.hint(request);
+    }
+
+    fn submit(&mut self, now: Instant, request: Request) {
+        if self.serving.is_some() {
+            self.queue.push_back((now, request));
+        } else {
+            self.start(now, now, request);
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        match self.serving.as_ref()?.stage {
+            Stage::Preparing(until) => Some(until),
+            Stage::Commanded => self.device.next_due(),
+        }
+    }
+
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        loop {
+            let mut serving = self.serving?;
+            match serving.stage {
+                Stage::Preparing(until) if until > limit => return None,
+                Stage::Preparing(until) => {
+                    let command = self.command(&serving);
+                    self.commands += u64::from(self.reaches_card(&serving.request));
+                    self.device.submit(until, command);
+                    serving.stage = Stage::Commanded;
+                    self.serving = Some(serving);
+                }
+                Stage::Commanded => {
+                    let done = self.device.complete(limit)?;
+                    serving.moved += self.command(&serving).length;
+                    serving.spent += done.spent;
+                    if serving.moved < serving.request.length && done.status == Status::Ok {
+                        serving.spent[Mechanism::Host] += self.t_command;
+                        serving.stage = Stage::Preparing(done.at + self.t_command);
+                        self.serving = Some(serving);
+                        continue;
+                    }
+                    self.serving = None;
+                    if let Some((arrived, next)) = self.queue.pop_front() {
+                        self.start(arrived, done.at, next);
+                    }
+                    return Some(Completion { id: serving.request.id, spent: serving.spent, ..done });
+                }
+            }
+        }
+    }
+
+    fn observe(&self, to: &mut dyn Observer) {
+        to.count("command_count", self.commands);
+        self.device.observe(to);
+    }
+}

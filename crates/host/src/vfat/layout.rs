@@ -1,0 +1,104 @@
+//! Where things lie on a FAT32 volume (Microsoft's FAT specification, sections 3 to 5): reserved sectors with the boot
+//! sector and FSINFO, two FATs of four bytes a cluster, the cluster heap with the root directory first.
+
+use super::VfatParameters;
+use core::ops::Range;
+
+pub(super) const SECTOR: u64 = 512;
+/// mkfs.fat reserves 32 sectors on FAT32.
+const RESERVED_SECTORS: u64 = 32;
+const FSINFO_SECTOR: u64 = 1;
+const FAT_ENTRY: u64 = 4;
+/// Entries 0 and 1 of the FAT are not clusters.
+const FIRST_CLUSTER: u64 = 2;
+
+/// Byte addresses on the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    partition_start: u64,
+    cluster: u64,
+    fat_bytes: u64,
+    heap_start: u64,
+    clusters: u64,
+}
+
+impl Layout {
+    /// The layout on a device of `capacity` bytes; `None` where not even a root directory fits.
+    pub fn new(parameters: &VfatParameters, capacity: u64) -> Option<Layout> {
+        let partition = capacity.checked_sub(parameters.partition_start)?;
+        let most = partition / parameters.cluster;
+        let fat_bytes = ((most + FIRST_CLUSTER) * FAT_ENTRY).next_multiple_of(SECTOR);
+        let behind_fats = parameters.partition_start + RESERVED_SECTORS * SECTOR + 2 * fat_bytes;
+        let heap_start = behind_fats.checked_next_multiple_of(parameters.align)?;
+        let clusters = capacity.checked_sub(heap_start)? / parameters.cluster;
+        let layout = Layout {
+            partition_start: parameters.partition_start,
+            cluster: parameters.cluster,
+            fat_bytes,
+            heap_start,
+            clusters,
+        };
+        (clusters > 0).then_some(layout)
+    }
+
+    /// Clusters in the heap; number 0 here is FAT's cluster 2, the root directory.
+    pub fn clusters(&self) -> u64 {
+        self.clusters
+    }
+    /// Bytes of a cluster.
+    pub fn cluster(&self) -> u64 {
+        self.cluster
+    }
+    /// Bytes of one FAT.
+    pub fn fat_bytes(&self) -> u64 {
+        self.fat_bytes
+    }
+    /// First byte of a cluster of the heap.
+    pub fn cluster_start(&self, cluster: u64) -> u64 {
+        self.heap_start + cluster * self.cluster
+    }
+    /// The boot sector and what follows it up to the first FAT.
+    pub fn reserved(&self) -> Range<u64> {
+        self.partition_start..self.partition_start + RESERVED_SECTORS * SECTOR
+    }
+    /// The sector with the count of free clusters.
+    pub fn fsinfo(&self) -> Range<u64> {
+        let start = self.partition_start + FSINFO_SECTOR * SECTOR;
+        start..start + SECTOR
+    }
+    /// The sector of a file's directory entry; 16 entries a sector.
+    pub fn directory_entry(&self, file: u32) -> Range<u64> {
+        let start = self.heap_start + u64::from(file) / 16 * SECTOR % self.cluster;
+        start..start + SECTOR
+    }
+    /// The sectors of FAT copy `copy` (0 or 1) that hold the entries of `clusters`.
+    pub fn fat(&self, copy: u64, clusters: &Range<u64>) -> Range<u64> {
+        let fat_start = self.reserved().end + copy * self.fat_bytes;
+        let first = (clusters.start + FIRST_CLUSTER) * FAT_ENTRY / SECTOR;
+        let last = (clusters.end - 1 + FIRST_CLUSTER) * FAT_ENTRY / SECTOR;
+        fat_start + first * SECTOR..fat_start + (last + 1) * SECTOR
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_sim::Duration;
+
+    #[test]
+    fn the_heap_is_aligned_and_holds_what_the_fats_describe() {
+        let parameters = VfatParameters {
+            cluster: 16 << 10,
+            partition_start: 4 << 20,
+            align: 4 << 20,
+            write_back: Duration::from_secs(30),
+            t_unexplained: Duration::ZERO,
+        };
+        let layout = Layout::new(&parameters, 32_000_000_000 / SECTOR * SECTOR).expect("a card of 32 GB");
+        assert!(layout.cluster_start(0).is_multiple_of(4 << 20));
+        assert!(layout.fat_bytes() >= (layout.clusters() + 2) * 4);
+        assert!(layout.fat(1, &(0..layout.clusters())).end <= layout.cluster_start(0));
+        assert_eq!(layout.fat(0, &(0..126)).end - layout.fat(0, &(0..126)).start, SECTOR);
+        assert!(Layout::new(&parameters, 4 << 20).is_none());
+    }
+}

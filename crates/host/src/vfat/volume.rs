@@ -1,0 +1,513 @@
+//! A mounted volume: files, their requests, and the metadata that follows.
+//!
+//! Invariants: a request's pieces go to the device one after the other, different requests side by side; every
+//! nanosecond of a request is the filesystem's own work (host), a wait for the processor (queue) or a piece's own time.
+
+use super::{Extent, Layout, VfatParameters, clusters::Clusters, layout::SECTOR};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use flashlab_sim::{
+    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Observer, Op, Request, RequestId,
+    Spent, Status, Timeline,
+};
+
+/// Bytes of a request that the page cache writes back (Linux' usual max_sectors_kb of 512 or more, as recorded).
+const WRITE_BACK_REQUEST: u64 = 512 << 10;
+/// FAT32 keeps a file's size in 32 bits.
+const FILE_SIZE_MAX: u64 = (1 << 32) - 1;
+
+/// What happens to a new file's space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allocate {
+    /// Nothing: the file is empty and grows as it is written.
+    Nothing,
+    /// Clusters are taken, the size stays zero.
+    KeepSize,
+    /// Clusters are taken and filled with zeros: vfat knows no unwritten extents and no holes.
+    Zeroed,
+}
+
+/// The volume cannot hold what was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoRoom {
+    /// Bytes asked for.
+    pub wanted: u64,
+    /// Bytes that could have been given.
+    pub most: u64,
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a vfat file of {} B does not fit; the most possible here is {} B", self.wanted, self.most)
+    }
+}
+impl core::error::Error for NoRoom {}
+
+#[derive(Clone, Debug, Default)]
+struct File {
+    extents: Vec<Extent>,
+    size: u64,
+    /// The directory entry has changed since it was written.
+    entry_dirty: bool,
+}
+
+/// A request under way: of the workload, or of the filesystem itself.
+#[derive(Clone, Debug)]
+struct Work {
+    parent: Option<RequestId>,
+    spent: Spent,
+    /// The piece at the device or before it, then those that follow, last first.
+    piece: Request,
+    rest: Vec<Request>,
+}
+
+/// A FAT32 volume on a device, itself a device of files: requests name a [`FileId`] and offsets in that file.
+#[derive(Clone)]
+pub struct Vfat {
+    parameters: VfatParameters,
+    layout: Layout,
+    device: Box<dyn Model>,
+    clusters: Clusters,
+    files: Vec<Option<File>>,
+    /// Sectors of the FAT that the kernel has read.
+    fat_cached: Vec<bool>,
+    /// Byte ranges of FAT and FSINFO that have changed.
+    dirty: Vec<Range<u64>>,
+    dirty_since: Option<Instant>,
+    processor: Timeline,
+    /// Work whose own time has not passed yet, with the instant when it has.
+    starting: VecDeque<(Instant, usize)>,
+    /// By the number that the device knows it by.
+    works: Vec<Option<Work>>,
+    idle_works: Vec<usize>,
+    finished: VecDeque<Completion>,
+    metadata_requests: u64,
+}
+
+impl Vfat {
+    /// Formats `device`: writes the reserved sectors, both FATs and the root directory. Returns the mounted volume and
+    /// when it was done; `None` where no FAT32 filesystem fits.
+    pub fn format(
+        parameters: VfatParameters,
+        device: Box<dyn Model>,
+        now: Instant,
+    ) -> Option<(Vfat, Instant)> {
+        let layout = Layout::new(&parameters, device.geometry().capacity)?;
+        let mut volume = Vfat {
+            clusters: Clusters::new(layout.clusters()),
+            files: Vec::new(),
+            fat_cached: vec![false; (layout.fat_bytes() / SECTOR) as usize],
+            dirty: Vec::new(),
+            dirty_since: None,
+            processor: Timeline::default(),
+            starting: VecDeque::new(),
+            works: Vec::new(),
+            idle_works: Vec::new(),
+            finished: VecDeque::new(),
+            metadata_requests: 0,
+            parameters,
+            layout,
+            device,
+        };
+        let root = volume.clusters.allocate(1)?;
+        let metadata = layout.reserved().start..layout.reserved().end + 2 * layout.fat_bytes();
+        let mut now = volume.write_through(now, metadata);
+        for extent in root {
+            now = volume.write_through(now, volume.bytes_of(&extent));
+        }
+        Some((volume, now))
+    }
+
+    /// The device below.
+    pub fn device(&self) -> &dyn Model {
+        &*self.device
+    }
+    /// Gives the device back, as it is.
+    pub fn into_device(self) -> Box<dyn Model> {
+        self.device
+    }
+
+    /// Creates `file` with room for `bytes` and returns when that is done and on the medium. A file of that number is
+    /// removed first.
+    ///
+    /// # Panics
+    /// If requests are under way.
+    pub fn create(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        bytes: u64,
+        allocate: Allocate,
+    ) -> Result<Instant, NoRoom> {
+        let mut now = self.remove(now, file);
+        let index = file.0 as usize;
+        if self.files.len() <= index {
+            self.files.resize(index + 1, None);
+        }
+        self.files[index] = Some(File { entry_dirty: true, ..File::default() });
+        if allocate != Allocate::Nothing {
+            let most = (self.clusters.free() * self.layout.cluster()).min(FILE_SIZE_MAX);
+            if bytes > most {
+                return Err(NoRoom { wanted: bytes, most });
+            }
+            let reads = self.take_clusters(index, bytes);
+            now = self.do_all(now, reads);
+        }
+        if allocate == Allocate::Zeroed {
+            let zeros = self.pieces(index, 0..bytes, Op::Write, WRITE_BACK_REQUEST);
+            now = self.do_all(now, zeros);
+            self.file_mut(index).size = bytes;
+        }
+        Ok(self.sync(now))
+    }
+
+    /// Removes `file` if it exists and writes the metadata.
+    ///
+    /// # Panics
+    /// If requests are under way.
+    pub fn remove(&mut self, now: Instant, file: FileId) -> Instant {
+        let Some(removed) = self.files.get_mut(file.0 as usize).and_then(Option::take) else { return now };
+        for extent in &removed.extents {
+            self.clusters.release(extent);
+            self.fat_changed(extent);
+        }
+        let entry = self.layout.directory_entry(file.0);
+        let now = self.write_through(now, entry);
+        self.sync(now)
+    }
+
+    /// Writes all dirty metadata.
+    ///
+    /// # Panics
+    /// If requests are under way.
+    pub fn sync(&mut self, now: Instant) -> Instant {
+        let writes = self.take_dirty();
+        self.do_all(now, writes)
+    }
+
+    /// The bytes of `file`, if it exists.
+    pub fn size(&self, file: FileId) -> Option<u64> {
+        Some(self.files.get(file.0 as usize)?.as_ref()?.size)
+    }
+    /// Where `file` lies.
+    pub fn extents(&self, file: FileId) -> &[Extent] {
+        self.files.get(file.0 as usize).and_then(Option::as_ref).map_or(&[], |f| &f.extents)
+    }
+
+    fn file_mut(&mut self, index: usize) -> &mut File {
+        self.files[index].as_mut().expect("the caller has checked that the file exists")
+    }
+
+    fn bytes_of(&self, extent: &Extent) -> Range<u64> {
+        let start = self.layout.cluster_start(extent.first);
+        start..start + extent.count * self.layout.cluster()
+    }
+
+    /// Gives file `index` clusters for `bytes` in all, which must be free; returns the FAT sectors that the kernel has
+    /// to read for that, one at a time as it walks them.
+    fn take_clusters(&mut self, index: usize, bytes: u64) -> Vec<Request> {
+        let held: u64 = self.file_mut(index).extents.iter().map(|e| e.count).sum();
+        let wanted = bytes.div_ceil(self.layout.cluster()).saturating_sub(held);
+        let extents = self.clusters.allocate(wanted).expect("the caller has checked that there is room");
+        let mut reads = Vec::new();
+        for extent in extents {
+            let sectors = self.layout.fat(0, &extent.range());
+            for at in sectors.step_by(SECTOR as usize) {
+                let n = ((at - self.layout.reserved().end) / SECTOR) as usize;
+                if !core::mem::replace(&mut self.fat_cached[n], true) {
+                    reads.push(device_request(Op::Read, at..at + SECTOR));
+                }
+            }
+            self.fat_changed(&extent);
+            let held = &mut self.file_mut(index).extents;
+            match held.last_mut() {
+                Some(last) if last.range().end == extent.first => last.count += extent.count,
+                _ => held.push(extent),
+            }
+        }
+        self.file_mut(index).entry_dirty = true;
+        reads
+    }
+
+    fn fat_changed(&mut self, extent: &Extent) {
+        for range in
+            [self.layout.fat(0, &extent.range()), self.layout.fat(1, &extent.range()), self.layout.fsinfo()]
+        {
+            match self.dirty.iter_mut().find(|d| d.start <= range.end && range.start <= d.end) {
+                Some(d) => *d = d.start.min(range.start)..d.end.max(range.end),
+                None => self.dirty.push(range),
+            }
+        }
+    }
+
+    /// The writes that make the metadata clean.
+    fn take_dirty(&mut self) -> Vec<Request> {
+        self.dirty_since = None;
+        let mut ranges = core::mem::take(&mut self.dirty);
+        for (index, file) in self.files.iter_mut().enumerate() {
+            if let Some(file) = file
+                && core::mem::take(&mut file.entry_dirty)
+            {
+                ranges.push(self.layout.directory_entry(index as u32));
+            }
+        }
+        ranges.sort_unstable_by_key(|r| r.start);
+        ranges.dedup();
+        let writes: Vec<Request> =
+            ranges.into_iter().flat_map(|r| cut(Op::Write, r, WRITE_BACK_REQUEST)).collect();
+        self.metadata_requests += writes.len() as u64;
+        writes
+    }
+
+    /// The device requests for `range` of a file, none longer than `longest`.
+    fn pieces(&self, index: usize, range: Range<u64>, op: Op, longest: u64) -> Vec<Request> {
+        let file = self.files[index].as_ref().expect("the caller has checked that the file exists");
+        let mut pieces = Vec::new();
+        let mut extent_start = 0;
+        for extent in &file.extents {
+            let bytes = self.bytes_of(extent);
+            let extent_end = extent_start + (bytes.end - bytes.start);
+            let (from, to) = (range.start.max(extent_start), range.end.min(extent_end));
+            if from < to {
+                let from_device = bytes.start + (from - extent_start);
+                pieces.extend(cut(op, from_device..from_device + (to - from), longest));
+            }
+            extent_start = extent_end;
+        }
+        pieces
+    }
+
+    fn write_through(&mut self, now: Instant, range: Range<u64>) -> Instant {
+        self.do_all(now, cut(Op::Write, range, WRITE_BACK_REQUEST).collect())
+    }
+
+    /// Does `requests` one after the other while nothing else is under way.
+    fn do_all(&mut self, now: Instant, requests: Vec<Request>) -> Instant {
+        assert!(self.idle_works.len() == self.works.len(), "files change only while no request is under way");
+        requests.into_iter().fold(now, |now, request| {
+            self.device.submit(now, request);
+            self.device.complete(Instant::MAX).expect("a submitted request completes").at
+        })
+    }
+
+    /// The only piece of a read or write that lies inside a file of one extent, the usual case.
+    #[inline]
+    fn piece_of_direct_io(&self, request: &Request) -> Option<Request> {
+        let file = self.files.get(request.file.0 as usize)?.as_ref()?;
+        let [extent] = file.extents[..] else { return None };
+        let aligned = (request.offset | request.length).is_multiple_of(SECTOR) && request.length > 0;
+        let inside = request.offset.checked_add(request.length)? <= file.size;
+        let moves_data = matches!(request.op, Op::Read | Op::Write);
+        let offset = self.layout.cluster_start(extent.first) + request.offset;
+        (aligned && inside && moves_data).then_some(Request { offset, file: FileId::DEVICE, ..*request })
+    }
+
+    /// What the request becomes on the device: pieces in order, at least one.
+    fn translate(&mut self, request: &Request) -> Result<Vec<Request>, Status> {
+        let index = request.file.0 as usize;
+        let Some(file) = self.files.get(index).and_then(Option::as_ref) else {
+            return Err(Status::OutOfRange);
+        };
+        let longest = self.device.geometry().capacity;
+        match request.op {
+            Op::Trim => Err(Status::Unsupported),
+            Op::Flush => {
+                let mut pieces = self.take_dirty();
+                pieces.push(device_request(Op::Flush, 0..0));
+                Ok(pieces)
+            }
+            _ if !request.offset.is_multiple_of(SECTOR)
+                || !request.length.is_multiple_of(SECTOR)
+                || request.length == 0 =>
+            {
+                Err(Status::OutOfRange)
+            }
+            Op::Read if request.offset.checked_add(request.length).is_none_or(|end| end > file.size) => {
+                Err(Status::OutOfRange)
+            }
+            Op::Read => Ok(self.pieces(index, request.offset..request.end(), Op::Read, longest)),
+            Op::Write => {
+                let end = request.offset.checked_add(request.length).ok_or(Status::OutOfRange)?;
+                let old_size = file.size;
+                let mut pieces = Vec::new();
+                if end > old_size {
+                    let held: u64 = file.extents.iter().map(|e| e.count).sum();
+                    let room = (held + self.clusters.free()) * self.layout.cluster();
+                    if end > room.min(FILE_SIZE_MAX) {
+                        return Err(Status::OutOfRange);
+                    }
+                    pieces = self.take_clusters(index, end);
+                    // vfat has no holes: what lies between the old end and the new data is filled with zeros first.
+                    pieces.extend(self.pieces(
+                        index,
+                        old_size..request.offset.max(old_size),
+                        Op::Write,
+                        WRITE_BACK_REQUEST,
+                    ));
+                    self.file_mut(index).size = end;
+                }
+                pieces.extend(self.pieces(index, request.offset..end, Op::Write, longest));
+                Ok(pieces)
+            }
+        }
+    }
+
+    /// Gives `work` the number that the device will know it by.
+    fn number(&mut self, work: Work) -> usize {
+        let slot = self.idle_works.pop().unwrap_or(self.works.len());
+        if slot == self.works.len() {
+            self.works.push(None);
+        }
+        self.works[slot] = Some(work);
+        slot
+    }
+
+    fn send(&mut self, at: Instant, slot: usize) {
+        let piece = self.works[slot].as_ref().expect("a slot that was begun").piece;
+        self.device.submit(at, Request { id: RequestId(slot as u64), ..piece });
+    }
+
+    /// The next completion of a workload's request up to `limit`, doing all that comes before it.
+    fn advance(&mut self, limit: Instant) -> Option<Completion> {
+        loop {
+            let start = self.starting.front().map_or(Instant::MAX, |(at, _)| *at);
+            let expiry = self.write_back_due().unwrap_or(Instant::MAX);
+            let own = start.min(expiry);
+            if let Some(done) = self.device.complete(limit.min(own)) {
+                if let Some(completion) = self.piece_done(&done) {
+                    return Some(completion);
+                }
+            } else if own > limit || own == Instant::MAX {
+                return None;
+            } else if start <= expiry {
+                let (at, slot) = self.starting.pop_front().expect("it has a front");
+                self.send(at, slot);
+            } else {
+                self.write_back(expiry);
+            }
+        }
+    }
+
+    fn piece_done(&mut self, done: &Completion) -> Option<Completion> {
+        let slot = done.id.0 as usize;
+        let work = self.works[slot].as_mut().expect("the device completes what was sent");
+        work.spent += done.spent;
+        if done.status == Status::Ok
+            && let Some(next) = work.rest.pop()
+        {
+            work.piece = next;
+            self.send(done.at, slot);
+            return None;
+        }
+        let work = self.works[slot].take().expect("it was there");
+        self.idle_works.push(slot);
+        work.parent.map(|id| Completion { id, spent: work.spent, ..*done })
+    }
+
+    fn write_back_due(&self) -> Option<Instant> {
+        self.dirty_since.map(|since| since + self.parameters.write_back)
+    }
+
+    fn write_back(&mut self, now: Instant) {
+        let mut writes = self.take_dirty();
+        writes.reverse();
+        if let Some(piece) = writes.pop() {
+            let slot = self.number(Work { parent: None, spent: Spent::default(), piece, rest: writes });
+            self.send(now, slot);
+        }
+    }
+}
+
+fn device_request(op: Op, range: Range<u64>) -> Request {
+    Request {
+        id: RequestId(0),
+        op,
+        file: FileId::DEVICE,
+        offset: range.start,
+        length: range.end - range.start,
+    }
+}
+
+/// `range` in pieces of at most `longest` bytes.
+fn cut(op: Op, range: Range<u64>, longest: u64) -> impl Iterator<Item = Request> {
+    let end = range.end;
+    range.step_by(longest as usize).map(move |at| device_request(op, at..end.min(at + longest)))
+}
+
+impl Model for Vfat {
+    /// The first file's size; a volume has no capacity of its own to address.
+    fn geometry(&self) -> Geometry {
+        let capacity = self.size(FileId::DEVICE).unwrap_or(0);
+        Geometry { capacity, block: SECTOR, request_max: self.device.geometry().request_max }
+    }
+
+    fn hint(&self, request: &Request) {
+        if let Some(first) = self.extents(request.file).first() {
+            let offset = self.layout.cluster_start(first.first) + request.offset;
+            self.device.hint(&Request { offset, ..*request });
+        }
+    }
+
+    fn submit(&mut self, now: Instant, request: Request) {
+        // What was due before now, as far as nobody has asked for it.
+        while let Some(completion) = self.advance(now) {
+            self.finished.push_back(completion);
+        }
+        let pieces = match self.piece_of_direct_io(&request) {
+            Some(piece) => Ok((piece, Vec::new())),
+            None => self.translate(&request).map(|mut pieces| {
+                pieces.reverse();
+                (pieces.pop().expect("every admitted request has a piece"), pieces)
+            }),
+        };
+        let mut own = Duration::ZERO;
+        if pieces.is_ok() && request.op == Op::Write {
+            self.file_mut(request.file.0 as usize).entry_dirty = true;
+            self.dirty_since.get_or_insert(now);
+            let cluster = self.layout.cluster();
+            own =
+                self.parameters.t_unexplained * (request.end().div_ceil(cluster) - request.offset / cluster);
+        }
+        let mut spent = Spent::default();
+        match pieces {
+            Ok((piece, rest)) if own > Duration::ZERO => {
+                let start = self.processor.reserve(now, own);
+                spent[Mechanism::Host] = own;
+                spent[Mechanism::Queue] = start.since(now) - own;
+                let slot = self.number(Work { parent: Some(request.id), spent, piece, rest });
+                self.starting.push_back((start, slot));
+            }
+            Ok((piece, rest)) => {
+                let slot = self.number(Work { parent: Some(request.id), spent, piece, rest });
+                self.send(now, slot);
+            }
+            Err(status) => self.finished.push_back(Completion { id: request.id, at: now, status, spent }),
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        let own = self.starting.front().map(|(at, _)| *at);
+        let finished = self.finished.front().map(|c| c.at);
+        [own, finished, self.device.next_due(), self.write_back_due()].into_iter().flatten().min()
+    }
+
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        if self.finished.front().is_some_and(|c| c.at <= limit) {
+            return self.finished.pop_front();
+        }
+        // Nothing of the workload's is under way: background work waits for the next submit.
+        if self.idle_works.len() == self.works.len() {
+            return None;
+        }
+        self.advance(limit)
+    }
+
+    fn observe(&self, to: &mut dyn Observer) {
+        to.count("metadata_request_count", self.metadata_requests);
+        self.device.observe(to);
+    }
+}
