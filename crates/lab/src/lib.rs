@@ -1,4 +1,6 @@
 //! Profiles, experiments, comparisons, results: what a user runs.
 #![forbid(unsafe_code)]
 
+pub mod profile;
 pub mod results;
+pub mod units;

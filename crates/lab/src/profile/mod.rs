@@ -1,0 +1,135 @@
+//! Profiles: cards, hosts and filesystems as TOML, every number with its unit and its source.
+//!
+//! ```toml
+//! kind = "card"
+//! name = "Kingston Canvas Select Plus microSD"
+//! host = "raspberry-pi-4"
+//!
+//! [flash]
+//! t_prog = "300us"
+//!
+//! [source]
+//! "flash.t_prog" = { fitted = ["raw write 1M/kingston"] }
+//! ```
+//! Guarantees: what is loaded has every number of its kind, each with exactly one source, and passes the checks of the
+//! parameter structs that it fills. What is refused, is refused with file, line, column and what was expected.
+
+mod error;
+mod number;
+mod parameter;
+mod place;
+mod read;
+mod source;
+mod suggest;
+mod value;
+
+pub use error::{Mistake, Problem, ProfileError};
+pub use number::Number;
+pub use parameter::{Parameter, Parts};
+pub use place::{Picture, Place, SourceText};
+pub use source::Source;
+pub(crate) use suggest::did_you_mean;
+pub use suggest::suggest;
+pub use value::{Shape, Value, ValueError};
+
+use flashlab_flash::Impossible;
+
+/// The most bytes of a profile that are read.
+pub const PROFILE_BYTES_MAX: usize = 1 << 20;
+
+/// What a profile describes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// An SD card.
+    Card,
+    /// A machine that a card is plugged into.
+    Host,
+    /// A filesystem on a card.
+    Filesystem,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 3] = [Kind::Card, Kind::Host, Kind::Filesystem];
+
+    /// As profiles write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Card => "card",
+            Kind::Host => "host",
+            Kind::Filesystem => "filesystem",
+        }
+    }
+
+    /// The sections that hold its numbers.
+    pub const fn sections(self) -> &'static [&'static str] {
+        match self {
+            Kind::Card => &["card", "flash", "ftl"],
+            Kind::Host => &["host"],
+            Kind::Filesystem => &["vfat"],
+        }
+    }
+
+    /// The kind whose profiles hold `parameter`.
+    pub fn of(parameter: &Parameter) -> Kind {
+        let holds = |kind: &Kind| kind.sections().contains(&parameter.section());
+        Kind::ALL.into_iter().find(holds).expect("every section belongs to a kind")
+    }
+
+    /// Its parameters, in the table's order.
+    pub fn parameters(self) -> impl Iterator<Item = &'static Parameter> {
+        Parameter::all().iter().filter(move |p| Kind::of(p) == self)
+    }
+
+    /// Refuses what nothing of this kind can be.
+    pub fn check(self, parts: &Parts) -> Result<(), Impossible> {
+        match self {
+            Kind::Card => parts.card.check(),
+            Kind::Host => parts.machine.check(),
+            Kind::Filesystem => parts.vfat.check(),
+        }
+    }
+}
+
+/// A profile that was read and checked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Profile {
+    /// What it describes.
+    pub kind: Kind,
+    /// The full name of the thing: "Kingston Canvas Select Plus microSD".
+    pub title: String,
+    /// The maker's number, where known.
+    pub model: Option<String>,
+    /// The host that a card was measured on, and is simulated with unless another one is asked for.
+    pub host: Option<String>,
+    /// What else there is to say, in plain text.
+    pub notes: Option<String>,
+    /// Its numbers, in the table's order.
+    pub numbers: Vec<Number>,
+    /// The file and its text.
+    pub text: SourceText,
+}
+
+impl Profile {
+    /// Reads the bytes of `file`.
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
+        read::profile(file, bytes)
+    }
+
+    /// The number of the parameter at `path`.
+    pub fn number(&self, path: &str) -> Option<&Number> {
+        self.numbers.iter().find(|n| n.parameter.path == path)
+    }
+
+    /// Puts its numbers into `parts`.
+    pub fn fill(&self, parts: &mut Parts) {
+        for number in &self.numbers {
+            number.parameter.set(parts, &number.value);
+        }
+    }
+
+    /// Where `number` stands: `profiles/sd/kingston.toml:14`.
+    pub fn line_of(&self, number: &Number) -> String {
+        format!("{}:{}", self.text.file, self.text.line(number.span.start))
+    }
+}

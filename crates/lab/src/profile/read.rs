@@ -1,0 +1,399 @@
+//! From the bytes of a TOML file to a [`Profile`], or to all of its mistakes.
+
+use super::suggest::suggest;
+use super::value::parse_modes;
+use super::{
+    Kind, Mistake, Number, PROFILE_BYTES_MAX, Parameter, Parts, Problem, Profile, ProfileError, Shape, Source,
+    SourceText, Value,
+};
+use crate::units::clip;
+use std::ops::Range;
+use toml::de::{DeTable, DeValue};
+
+type Span = Range<usize>;
+
+/// Keys at the top of every profile, before its sections.
+const HEAD: [&str; 5] = ["kind", "name", "model", "host", "notes"];
+
+pub(super) fn profile(file: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
+    let text = source_text(file, bytes)?;
+    let (root, errors) = DeTable::parse_recoverable(&text.text);
+    if !errors.is_empty() {
+        let mistake = |e: &toml::de::Error| Mistake {
+            place: text.place(e.span().unwrap_or(0..0)),
+            problem: Problem::Syntax(e.message().to_owned()),
+        };
+        return Err(ProfileError { mistakes: errors.iter().map(mistake).collect() });
+    }
+    let mut reader = Reader { text: &text, mistakes: Vec::new() };
+    let profile = reader.read(&in_order(root.get_ref()));
+    let mut mistakes = reader.mistakes;
+    mistakes.sort_by_key(|(span, _)| span.start);
+    let mistakes: Vec<_> = mistakes
+        .into_iter()
+        .map(|(span, problem)| Mistake { place: text.place(span), problem })
+        .collect();
+    match profile {
+        Some(profile) if mistakes.is_empty() => Ok(Profile { text, ..profile }),
+        _ => Err(ProfileError { mistakes }),
+    }
+}
+
+fn source_text(file: &str, bytes: &[u8]) -> Result<SourceText, ProfileError> {
+    let only = |text: &[u8], span: Span, problem| {
+        let text = SourceText::new(file, String::from_utf8_lossy(text));
+        Err(ProfileError { mistakes: vec![Mistake { place: text.place(span), problem }] })
+    };
+    if bytes.len() > PROFILE_BYTES_MAX {
+        return only(b"", 0..0, Problem::TooLong { most: PROFILE_BYTES_MAX });
+    }
+    match str::from_utf8(bytes) {
+        Ok(text) => Ok(SourceText::new(file, text)),
+        Err(e) => {
+            let at = e.valid_up_to();
+            only(bytes, at..at + 1, Problem::NotText)
+        }
+    }
+}
+
+/// An entry of a table.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    key: &'a str,
+    key_at: (usize, usize),
+    value: &'a DeValue<'a>,
+    value_at: (usize, usize),
+}
+
+impl Entry<'_> {
+    fn key_span(&self) -> Span {
+        self.key_at.0..self.key_at.1
+    }
+    fn value_span(&self) -> Span {
+        self.value_at.0..self.value_at.1
+    }
+}
+
+/// The entries of `table` in the order of the text.
+fn in_order<'a>(table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
+    let mut entries: Vec<_> = table
+        .iter()
+        .map(|(key, value)| Entry {
+            key: key.get_ref(),
+            key_at: (key.span().start, key.span().end),
+            value: value.get_ref(),
+            value_at: (value.span().start, value.span().end),
+        })
+        .collect();
+    entries.sort_by_key(|entry| entry.key_at);
+    entries
+}
+
+fn type_name(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a decimal number without a unit",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+struct Reader<'t> {
+    text: &'t SourceText,
+    mistakes: Vec<(Span, Problem)>,
+}
+
+impl Reader<'_> {
+    fn refuse(&mut self, span: Span, problem: Problem) {
+        self.mistakes.push((span, problem));
+    }
+
+    /// The whole profile; `None` if it cannot even be said what it would be.
+    fn read(&mut self, root: &[Entry<'_>]) -> Option<Profile> {
+        let kind = self.kind(root)?;
+        self.unknown_at_top(kind, root);
+        let title = self.head(root, "name");
+        let host = self.head(root, "host");
+        if title.is_none() && !root.iter().any(|e| e.key == "name") {
+            self.missing(0..0, "name", "the full name of the thing, in quotes");
+        }
+        if kind == Kind::Card && !root.iter().any(|e| e.key == "host") {
+            self.missing(0..0, "host", "the host that the card was measured on, for example \"raspberry-pi-4\"");
+        }
+        let mut numbers = Vec::new();
+        for section in kind.sections() {
+            self.section(kind, section, root, &mut numbers);
+        }
+        numbers.sort_by_key(|n| Parameter::all().iter().position(|p| p.path == n.parameter.path));
+        self.sources(root, &mut numbers);
+        let profile = Profile {
+            kind,
+            title: title.unwrap_or_default(),
+            model: self.head(root, "model"),
+            host,
+            notes: self.head(root, "notes"),
+            numbers,
+            text: SourceText::new("", ""),
+        };
+        if self.mistakes.is_empty() {
+            self.possible(&profile);
+        }
+        Some(profile)
+    }
+
+    fn kind(&mut self, root: &[Entry<'_>]) -> Option<Kind> {
+        let names = Kind::ALL.map(Kind::name);
+        let Some(entry) = root.iter().find(|e| e.key == "kind") else {
+            self.missing(0..0, "kind", "kind = \"card\", \"host\" or \"filesystem\"");
+            return None;
+        };
+        let found = self.string(entry, "kind", "\"card\", \"host\" or \"filesystem\"")?;
+        let kind = Kind::ALL.into_iter().find(|k| k.name() == found);
+        if kind.is_none() {
+            let problem = Problem::NotOneOf { path: "kind", found: clip(found), expected: names.to_vec() };
+            self.refuse(entry.value_span(), problem);
+        }
+        kind
+    }
+
+    fn unknown_at_top(&mut self, kind: Kind, root: &[Entry<'_>]) {
+        let mut known: Vec<&'static str> = match kind {
+            Kind::Card => HEAD.to_vec(),
+            Kind::Host | Kind::Filesystem => vec!["kind", "name", "notes"],
+        };
+        known.extend(kind.sections());
+        known.push("source");
+        for entry in root.iter().filter(|e| !known.contains(&e.key)) {
+            self.unknown(entry, String::new(), known.clone());
+        }
+    }
+
+    fn unknown(&mut self, entry: &Entry<'_>, section: String, expected: Vec<&'static str>) {
+        let nearest = suggest(entry.key, expected.iter().copied());
+        let problem = Problem::UnknownKey {
+            path: format!("{section}{}", clip(entry.key)),
+            did_you_mean: nearest.map(|key| format!("{section}{key}")),
+            expected,
+        };
+        self.refuse(entry.key_span(), problem);
+    }
+
+    fn missing(&mut self, span: Span, path: &str, expected: &str) {
+        self.refuse(span, Problem::MissingKey { path: path.to_owned(), expected: expected.to_owned() });
+    }
+
+    /// A text at the top; empty text is refused.
+    fn head(&mut self, root: &[Entry<'_>], key: &str) -> Option<String> {
+        let entry = root.iter().find(|e| e.key == key)?;
+        self.words(entry, key)
+    }
+
+    fn words(&mut self, entry: &Entry<'_>, path: &str) -> Option<String> {
+        let text = self.string(entry, path, "text in quotes")?;
+        if text.trim().is_empty() {
+            self.refuse(entry.value_span(), Problem::Empty { path: clip(path) });
+            return None;
+        }
+        Some(text.trim_end().to_owned())
+    }
+
+    fn string<'a>(&mut self, entry: &Entry<'a>, path: &str, expected: &str) -> Option<&'a str> {
+        match entry.value {
+            DeValue::String(text) => Some(text),
+            other => {
+                self.wrong_type(entry.value_span(), path, other, expected);
+                None
+            }
+        }
+    }
+
+    fn wrong_type(&mut self, span: Span, path: &str, found: &DeValue<'_>, expected: &str) {
+        let problem = Problem::WrongType {
+            path: clip(path),
+            found: type_name(found),
+            expected: expected.to_owned(),
+        };
+        self.refuse(span, problem);
+    }
+
+    /// Reads the numbers of one section.
+    fn section(&mut self, kind: Kind, section: &'static str, root: &[Entry<'_>], numbers: &mut Vec<Number>) {
+        let Some(entry) = root.iter().find(|e| e.key == section) else {
+            let end = self.text.text.trim_end().len();
+            self.missing(end..end, &format!("[{section}]"), "a section of that name");
+            return;
+        };
+        let DeValue::Table(table) = entry.value else {
+            return self.wrong_type(entry.value_span(), section, entry.value, &format!("a section, [{section}]"));
+        };
+        let known: Vec<_> = kind.parameters().filter(|p| p.section() == section).collect();
+        let entries = in_order(table);
+        let mut meant = Vec::new();
+        for entry in &entries {
+            match known.iter().find(|p| p.key() == entry.key) {
+                Some(parameter) => numbers.extend(self.number(parameter, entry)),
+                None => {
+                    let keys: Vec<_> = known.iter().map(|p| p.key()).collect();
+                    meant.extend(suggest(entry.key, keys.iter().copied()));
+                    self.unknown(entry, format!("{section}."), keys);
+                }
+            }
+        }
+        for parameter in known {
+            let there = entries.iter().any(|e| e.key == parameter.key());
+            if !there && parameter.absent.is_none() && !meant.contains(&parameter.key()) {
+                self.missing(entry.key_span(), parameter.path, &parameter.shape().expected());
+            }
+        }
+    }
+
+    fn number(&mut self, parameter: &'static Parameter, entry: &Entry<'_>) -> Option<Number> {
+        let value = self.value(parameter, entry)?;
+        if !parameter.takes(&value) {
+            let (least, most) = parameter.limits().expect("only a number can be out of range");
+            let problem =
+                Problem::OutOfRange { path: parameter.path, found: value.to_string(), least, most };
+            self.refuse(entry.value_span(), problem);
+            return None;
+        }
+        Some(Number { parameter, value, source: Source::Given(String::new()), span: entry.value_span() })
+    }
+
+    fn value(&mut self, parameter: &'static Parameter, entry: &Entry<'_>) -> Option<Value> {
+        let shape = parameter.shape();
+        let parsed = match (shape, entry.value) {
+            (Shape::Quantity(_) | Shape::Overwrite, DeValue::String(text)) => shape.parse(text),
+            (Shape::Count, DeValue::Integer(number)) => {
+                let digits = if number.radix() == 10 { number.as_str() } else { "" };
+                shape.parse(digits.trim_start_matches('+'))
+            }
+            (Shape::Modes, DeValue::Array(array)) => {
+                let names: Option<Vec<&str>> = array.iter().map(|v| v.get_ref().as_str()).collect();
+                let Some(names) = names else {
+                    self.wrong_type(
+                        entry.value_span(),
+                        parameter.path,
+                        entry.value,
+                        "nothing but names in quotes in it",
+                    );
+                    return None;
+                };
+                parse_modes(names)
+            }
+            (_, other) => {
+                self.wrong_type(entry.value_span(), parameter.path, other, &shape.expected());
+                return None;
+            }
+        };
+        let refuse = |error| self.refuse(entry.value_span(), Problem::BadValue { path: parameter.path, error });
+        parsed.map_err(refuse).ok()
+    }
+
+    /// Gives every number its source.
+    fn sources(&mut self, root: &[Entry<'_>], numbers: &mut [Number]) {
+        let entries = match root.iter().find(|e| e.key == "source") {
+            Some(Entry { value: DeValue::Table(table), .. }) => in_order(table),
+            Some(entry) => {
+                return self.wrong_type(entry.value_span(), "source", entry.value, "a section, [source]");
+            }
+            None => {
+                let end = self.text.text.trim_end().len();
+                return self.missing(end..end, "[source]", "a section of that name, with a source for each number");
+            }
+        };
+        for number in numbers.iter_mut() {
+            let path = number.parameter.path;
+            match entries.iter().find(|e| e.key == path) {
+                Some(entry) => {
+                    if let Some(source) = self.source(entry) {
+                        number.source = source;
+                    }
+                }
+                None => self.refuse(number.span.clone(), Problem::NoSource { path }),
+            }
+        }
+        for entry in entries {
+            if !numbers.iter().any(|n| n.parameter.path == entry.key) {
+                self.source_without_number(root, &entry, numbers);
+            }
+        }
+    }
+
+    fn source_without_number(&mut self, root: &[Entry<'_>], entry: &Entry<'_>, numbers: &[Number]) {
+        if Kind::ALL.iter().any(|k| k.sections().contains(&entry.key)) {
+            return self.refuse(entry.key_span(), Problem::SourceNotQuoted { section: entry.key.to_owned() });
+        }
+        // A number that is there but was refused has been complained about already.
+        let refused = entry.key.split_once('.').is_some_and(|(section, key)| {
+            root.iter().any(|e| {
+                e.key == section
+                    && matches!(e.value, DeValue::Table(table) if table.keys().any(|k| k.get_ref() == key))
+            })
+        });
+        if refused {
+            return;
+        }
+        let nearest = suggest(entry.key, numbers.iter().map(|n| n.parameter.path));
+        let problem = Problem::SourceWithoutNumber {
+            path: clip(entry.key),
+            did_you_mean: nearest.map(str::to_owned),
+        };
+        self.refuse(entry.key_span(), problem);
+    }
+
+    fn source(&mut self, entry: &Entry<'_>) -> Option<Source> {
+        let path = entry.key;
+        let DeValue::Table(table) = entry.value else {
+            let expected = "for example { measured = \"...\" }";
+            self.wrong_type(entry.value_span(), &format!("source \"{path}\""), entry.value, expected);
+            return None;
+        };
+        let words = in_order(table);
+        let mut known = words.iter().filter(|w| Source::WORDS.contains(&w.key));
+        for word in words.iter().filter(|w| !Source::WORDS.contains(&w.key)) {
+            self.unknown(word, String::new(), Source::WORDS.to_vec());
+        }
+        let (Some(word), None) = (known.next(), known.next()) else {
+            if words.iter().all(|w| Source::WORDS.contains(&w.key)) {
+                self.refuse(entry.value_span(), Problem::NotOneSource { path: path.to_owned() });
+            }
+            return None;
+        };
+        if word.key == "fitted" {
+            return self.cells(word).map(Source::Fitted);
+        }
+        self.words(word, word.key).and_then(|text| Source::of(word.key, text))
+    }
+
+    fn cells(&mut self, word: &Entry<'_>) -> Option<Vec<String>> {
+        let expected = "a list of cells, for example [\"raw write 1M/kingston\"]";
+        let cells: Option<Vec<String>> = match word.value {
+            DeValue::Array(array) => array.iter().map(|v| v.get_ref().as_str().map(str::to_owned)).collect(),
+            _ => None,
+        };
+        let Some(cells) = cells else {
+            self.wrong_type(word.value_span(), "fitted", word.value, expected);
+            return None;
+        };
+        if cells.is_empty() || cells.iter().any(|c| c.trim().is_empty()) {
+            self.refuse(word.value_span(), Problem::Empty { path: "fitted".to_owned() });
+            return None;
+        }
+        Some(cells)
+    }
+
+    /// The checks of the parameter structs, pointed at the number they complain about.
+    fn possible(&mut self, profile: &Profile) {
+        let mut parts = Parts::blank();
+        profile.fill(&mut parts);
+        if let Err(impossible) = profile.kind.check(&parts) {
+            let number = profile.number(impossible.path);
+            let span = number.map_or(0..0, |n| n.span.clone());
+            let value = number.map(|n| format!("\"{}\"", n.value));
+            self.refuse(span, Problem::Impossible { impossible, value });
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The name that somebody probably meant.
+
+/// The candidate nearest to `name`, if it is near enough to be worth saying.
+///
+/// A candidate whose last part (after `/` or `.`) is `name` comes first, then the one with the fewest edits, of the whole
+/// or of its last part.
+pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = name.chars().take(65).count();
+    if length == 0 || length > 64 {
+        return None;
+    }
+    let name = name.to_ascii_lowercase();
+    let edits_allowed = (length / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (edits(&name, candidate), candidate))
+        .filter(|(edits, _)| *edits <= edits_allowed)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
+}
+
+fn edits(name: &str, candidate: &str) -> usize {
+    let last = candidate.rsplit(['/', '.']).next().unwrap_or(candidate);
+    let whole = strsim::damerau_levenshtein(name, &candidate.to_ascii_lowercase());
+    whole.min(strsim::damerau_levenshtein(name, &last.to_ascii_lowercase()))
+}
+
+/// `; did you mean X?`, or nothing.
+pub(crate) fn did_you_mean(suggestion: Option<&str>) -> String {
+    suggestion.map_or(String::new(), |s| format!("; did you mean {s}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_or_a_missing_folder_is_recognised_and_nonsense_is_not() {
+        let names = ["sd/kingston", "sd/kioxia", "flash.t_prog"];
+        assert_eq!(suggest("sd/kingstom", names), Some("sd/kingston"));
+        assert_eq!(suggest("kingston", names), Some("sd/kingston"));
+        assert_eq!(suggest("t_porg", names), Some("flash.t_prog"));
+        assert_eq!(suggest("SD/Kioxia", names), Some("sd/kioxia"));
+        assert_eq!(suggest("nvme/p32a80", names), None);
+        assert_eq!(suggest("", names), None);
+        assert_eq!(suggest(&"k".repeat(10_000_000), names), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! What a parameter can be: a quantity, a count, a list of bus modes, a choice.
+
+use super::suggest::{did_you_mean, suggest};
+use crate::units::{Dimension, UnitError, clip, or_list};
+use flashlab_flash::ftl::Overwrite;
+use flashlab_sd::Mode;
+use std::fmt;
+
+/// The kind of a parameter's value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// A number with its unit, in a string: `"225us"`.
+    Quantity(Dimension),
+    /// A whole number without a unit: `8`.
+    Count,
+    /// Bus modes: `["default-speed", "high-speed"]`; in an argument `default-speed+high-speed`.
+    Modes,
+    /// What an overwrite does: `"convert"` or `"log"`.
+    Overwrite,
+}
+
+impl Shape {
+    /// What is expected, for a person: "a time in a string, for example \"225us\"".
+    pub fn expected(self) -> String {
+        match self {
+            Shape::Quantity(d) => format!("{} in quotes, for example \"{}\"", d.noun(), d.example()),
+            Shape::Count => "a whole number, for example 8".to_owned(),
+            Shape::Modes => format!("a list of bus modes, of {}", or_list(&mode_names())),
+            Shape::Overwrite => format!("{} in quotes", or_list(&OVERWRITES.map(|(name, _)| name))),
+        }
+    }
+
+    /// What kind of value it is, for a table of parameters: `time`, `count`, `convert or log`.
+    pub fn kind(self) -> String {
+        match self {
+            Shape::Quantity(d) => d.noun().trim_start_matches("a ").to_owned(),
+            Shape::Count => "count".to_owned(),
+            Shape::Modes => "list of bus modes".to_owned(),
+            Shape::Overwrite => or_list(&OVERWRITES.map(|(name, _)| name)),
+        }
+    }
+
+    /// The value in a profile's string.
+    pub fn parse(self, text: &str) -> Result<Value, ValueError> {
+        match self {
+            Shape::Quantity(dimension) => Ok(Value::Quantity(dimension, dimension.parse(text)?)),
+            Shape::Count => parse_count(text),
+            Shape::Modes => parse_modes(text.split('+')),
+            Shape::Overwrite => parse_overwrite(text),
+        }
+    }
+
+    /// The value in a command-line argument: as in a profile, but sizes may say K, M and G.
+    pub fn parse_argument(self, text: &str) -> Result<Value, ValueError> {
+        match self {
+            Shape::Quantity(dimension) => Ok(Value::Quantity(dimension, dimension.parse_argument(text)?)),
+            other => other.parse(text),
+        }
+    }
+}
+
+const OVERWRITES: [(&str, Overwrite); 2] = [("convert", Overwrite::Convert), ("log", Overwrite::Log)];
+
+fn mode_names() -> [&'static str; Mode::ALL.len()] {
+    Mode::ALL.map(Mode::name)
+}
+
+fn parse_count(text: &str) -> Result<Value, ValueError> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let count = digits.then(|| text.parse().ok()).flatten();
+    count.map(Value::Count).ok_or_else(|| ValueError::NotACount(clip(text)))
+}
+
+/// Bus modes by name, each at most once.
+pub(crate) fn parse_modes<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Value, ValueError> {
+    let mut modes = Vec::new();
+    for name in names {
+        let mode = Mode::ALL.into_iter().find(|m| m.name() == name).ok_or_else(|| ValueError::NotOneOf {
+            found: clip(name),
+            expected: mode_names().to_vec(),
+            did_you_mean: suggest(name, mode_names()),
+        })?;
+        if modes.contains(&mode) {
+            return Err(ValueError::Twice(mode.name()));
+        }
+        modes.push(mode);
+    }
+    Ok(Value::Modes(modes))
+}
+
+fn parse_overwrite(text: &str) -> Result<Value, ValueError> {
+    let found = OVERWRITES.into_iter().find(|(name, _)| *name == text);
+    found.map(|(_, overwrite)| Value::Overwrite(overwrite)).ok_or_else(|| {
+        let names = OVERWRITES.map(|(name, _)| name);
+        ValueError::NotOneOf {
+            found: clip(text),
+            expected: names.to_vec(),
+            did_you_mean: suggest(text, names),
+        }
+    })
+}
+
+/// The value of a parameter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// Base units of a dimension.
+    Quantity(Dimension, u64),
+    /// A number of things.
+    Count(u32),
+    /// Bus modes, in the order written.
+    Modes(Vec<Mode>),
+    /// What an overwrite does.
+    Overwrite(Overwrite),
+}
+
+impl Value {
+    /// Its kind.
+    pub fn shape(&self) -> Shape {
+        match self {
+            Value::Quantity(dimension, _) => Shape::Quantity(*dimension),
+            Value::Count(_) => Shape::Count,
+            Value::Modes(_) => Shape::Modes,
+            Value::Overwrite(_) => Shape::Overwrite,
+        }
+    }
+
+    /// Its magnitude in base units, where it has one.
+    pub(crate) fn magnitude(&self) -> Option<u64> {
+        match self {
+            Value::Quantity(_, base_units) => Some(*base_units),
+            Value::Count(count) => Some(u64::from(*count)),
+            Value::Modes(_) | Value::Overwrite(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    /// As a command-line argument writes it; a list of modes is joined by `+`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Quantity(dimension, base_units) => f.write_str(&dimension.print(*base_units)),
+            Value::Count(count) => write!(f, "{count}"),
+            Value::Modes(modes) => {
+                f.write_str(&modes.iter().map(|m| m.name()).collect::<Vec<_>>().join("+"))
+            }
+            Value::Overwrite(overwrite) => {
+                let (name, _) = OVERWRITES.iter().find(|(_, o)| o == overwrite).expect("every choice has a name");
+                f.write_str(name)
+            }
+        }
+    }
+}
+
+/// Why a text is not the value of a parameter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ValueError {
+    /// Not the quantity.
+    Unit(UnitError),
+    /// Not a whole number, or above 4294967295.
+    NotACount(String),
+    /// Not one of the words.
+    NotOneOf {
+        /// What stands there.
+        found: String,
+        /// The words.
+        expected: Vec<&'static str>,
+        /// The nearest of them.
+        did_you_mean: Option<&'static str>,
+    },
+    /// A bus mode named twice.
+    Twice(&'static str),
+}
+
+impl From<UnitError> for ValueError {
+    fn from(error: UnitError) -> Self {
+        ValueError::Unit(error)
+    }
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ValueError::Unit(error) => error.fmt(f),
+            ValueError::NotACount(text) => {
+                write!(f, "\"{text}\" is not {}", Shape::Count.expected())
+            }
+            ValueError::NotOneOf { found, expected, did_you_mean: nearest } => {
+                write!(f, "\"{found}\" is none of {}{}", or_list(expected), did_you_mean(*nearest))
+            }
+            ValueError::Twice(mode) => write!(f, "{mode} stands there twice"),
+        }
+    }
+}
+
+impl std::error::Error for ValueError {}
