@@ -1,9 +1,9 @@
 //! The card as a timed device: one command at a time, as an SD bus serves them.
 //!
 //! A read command looks the data up (loading map pages that are not in memory), accesses the array, and moves blocks
-//! over the wires while the array streams what follows. A write command fills a buffer of one page over the wires while
-//! the page before it is programmed; the card is busy until the last page is, and until a partial program unit has been
-//! committed. What an overwrite costs, [`flashlab_flash::ftl`] decides. Unmapped data is answered without the array.
+//! over the wires while the array streams what follows. A write command fills a buffer of one program unit over the wires
+//! while pages before it are programmed; the card is busy until the last page is, and until a partial program unit has
+//! been committed. What an overwrite costs, [`flashlab_flash::ftl`] decides. Unmapped data is answered without the array.
 //!
 //! Time that the array works is the array's (program, read-modify-write, merge, map); the wires and the host's pace get
 //! what is left, in proportion. The card has no volatile cache: flush takes no time.
@@ -12,8 +12,10 @@
 
 use crate::bus::BLOCK;
 use crate::{Link, Mode};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_flash::{
     Impossible,
@@ -86,6 +88,8 @@ pub struct Card {
     capacity: u64,
     wire: Wire,
     flash: Translation,
+    /// For each page of the buffer, when its program starts and the place is free again, since the command was accepted.
+    buffer: Box<[Duration]>,
     /// In order of arrival, without the one that is served.
     queue: VecDeque<(Instant, Request)>,
     served: Option<Completion>,
@@ -101,10 +105,12 @@ impl Card {
             host_block: link.t_block_host,
         };
         let CardParameters { capacity, nand, mapping, .. } = parameters;
+        let buffered_pages = (mapping.program_unit / nand.page) as usize;
         Card {
             capacity,
             wire,
             flash: Translation::new(capacity, nand, mapping, seed),
+            buffer: vec![Duration::ZERO; buffered_pages].into_boxed_slice(),
             queue: VecDeque::new(),
             served: None,
         }
@@ -178,16 +184,20 @@ impl Card {
 
         // Times since the command was accepted. The array copies while the first page is on its way.
         let (page, block) = (self.flash.page(), self.wire.write_block + self.wire.host_block);
-        let (mut wires, mut buffer_free) = (Duration::ZERO, Duration::ZERO);
+        let mut wires = Duration::ZERO;
+        self.buffer.fill(Duration::ZERO);
+        let mut slot = 0;
         let mut array = read_modify_write + merge;
         let mut program = Duration::ZERO;
         let mut at = range.start;
         while at < range.end {
             let end = range.end.min((at / page + 1) * page);
-            wires = wires.max(buffer_free) + block * ((end - at) / BLOCK);
+            wires = wires.max(self.buffer[slot]) + block * ((end - at) / BLOCK);
             let programming = self.flash.program_page();
-            buffer_free = wires.max(array);
-            array = buffer_free + programming;
+            let start = wires.max(array);
+            self.buffer[slot] = start;
+            slot = (slot + 1) % self.buffer.len();
+            array = start + programming;
             program += programming;
             at = end;
         }

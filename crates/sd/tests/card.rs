@@ -1,0 +1,212 @@
+//! The card against sums done by hand, and against the contract of every model.
+
+use flashlab_flash::ftl::{Mapping, Overwrite};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::{Card, CardParameters, Link, Mode};
+use flashlab_sim::{
+    Completion, Duration, FileId, Instant, Mechanism, Model, Observer, Op, Request, RequestId, Rng,
+    conformance,
+};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+fn us(n: u64) -> Duration {
+    Duration::from_us(n)
+}
+
+fn parameters() -> CardParameters {
+    CardParameters {
+        capacity: 64 * MIB,
+        modes: vec![Mode::Ddr50],
+        nand: Nand {
+            page: 16 * KIB,
+            t_read: us(100),
+            read_rate: 64 * MIB,
+            t_prog: us(600),
+            erase_block: 4 * MIB,
+            t_bers: Duration::ZERO,
+            spread_ppm: 0,
+        },
+        mapping: Mapping {
+            program_unit: 16 * KIB,
+            t_commit: us(250),
+            map_unit: 128 * KIB,
+            superblock: 128 * KIB,
+            overwrite: Overwrite::Convert,
+            open_units: 4,
+            map_cache: None,
+            map_page: 4 * KIB,
+        },
+    }
+}
+
+fn link() -> Link {
+    Link { bus: Mode::Ddr50.bus(), t_block_host: Duration::ZERO }
+}
+
+/// One request on an idle card.
+fn one(card: &mut Card, now: &mut Instant, op: Op, offset: u64, length: u64) -> Completion {
+    card.submit(*now, Request { id: RequestId(9), op, file: FileId::DEVICE, offset, length });
+    let done = card.complete(Instant::MAX).expect("it completes");
+    *now = done.at;
+    done
+}
+
+#[test]
+fn every_kind_of_card_holds_the_contract_of_a_model() {
+    let mut logging = parameters();
+    logging.mapping.overwrite = Overwrite::Log;
+    logging.mapping.superblock = MIB;
+    logging.mapping.map_cache = Some(8 * KIB);
+    logging.nand.t_bers = us(2_000);
+    let mut small_pages = parameters();
+    small_pages.nand.page = 512;
+    small_pages.nand.spread_ppm = 30_000;
+    for parameters in [parameters(), logging, small_pages] {
+        parameters.check().expect("possible");
+        for seed in 0..20 {
+            let parameters = parameters.clone();
+            conformance::check(&move || Box::new(Card::new(parameters.clone(), link(), 1)), seed);
+        }
+    }
+}
+
+#[test]
+fn a_read_of_mapped_data_is_command_access_and_wires() {
+    let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+    one(&mut card, &mut now, Op::Write, 0, 128 * KIB);
+    let bus = Mode::Ddr50.bus();
+    let wires = bus.command() * 2 + bus.read_block() * 8;
+    let mapped = one(&mut card, &mut now, Op::Read, 0, 4 * KIB);
+    assert_eq!(mapped.spent.total(), wires + us(100));
+    let unmapped = one(&mut card, &mut now, Op::Read, 8 * MIB, 4 * KIB);
+    assert_eq!(unmapped.spent.total(), wires, "the array is not asked for what is not mapped");
+    let single = one(&mut card, &mut now, Op::Read, 0, 512);
+    assert_eq!(single.spent[Mechanism::Bus], bus.command() + bus.read_block(), "one block needs no stop");
+}
+
+#[test]
+fn a_long_read_is_limited_by_the_slower_of_wires_and_array() {
+    for (rate, wires_limit) in [(64 * MIB, true), (10 * MIB, false)] {
+        let mut parameters = parameters();
+        parameters.nand.read_rate = rate;
+        let (mut card, mut now) = (Card::new(parameters, link(), 1), Instant::ZERO);
+        one(&mut card, &mut now, Op::Write, 0, MIB);
+        let done = one(&mut card, &mut now, Op::Read, 0, MIB);
+        let bus = Mode::Ddr50.bus();
+        let granule = bus.read_block() * 8;
+        let stream = Duration::from_ratio_secs(4 * KIB, rate);
+        let expected =
+            us(100) + bus.command() * 2 + if wires_limit { granule * 256 } else { stream * 255 + granule };
+        assert_eq!(done.spent.total(), expected);
+    }
+}
+
+#[test]
+fn a_long_write_hides_the_wires_behind_the_programs() {
+    let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+    let bus = Mode::Ddr50.bus();
+    let done = one(&mut card, &mut now, Op::Write, 0, 512 * KIB);
+    // The first page has to arrive, then 32 programs follow one another.
+    assert_eq!(done.spent.total(), bus.command() * 2 + bus.write_block() * 32 + us(600) * 32);
+    assert_eq!(done.spent[Mechanism::Program], us(600) * 32);
+}
+
+#[test]
+fn slow_wires_hide_the_programs_but_the_last() {
+    let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: us(100) };
+    let (mut card, mut now) = (Card::new(parameters(), link, 1), Instant::ZERO);
+    let block = link.bus.write_block() + us(100);
+    assert!(block * 32 > us(600));
+    let done = one(&mut card, &mut now, Op::Write, 0, 64 * KIB);
+    assert_eq!(done.spent.total(), link.bus.command() * 2 + block * 128 + us(600));
+}
+
+#[test]
+fn a_small_write_to_fresh_flash_is_one_program_and_a_commit() {
+    let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+    let bus = Mode::Ddr50.bus();
+    for pass in 0..2 {
+        let done = one(&mut card, &mut now, Op::Write, MIB + 4 * KIB, 4 * KIB);
+        let wires = bus.command() * 2 + bus.write_block() * 8;
+        assert_eq!(done.spent.total(), wires + us(600) + us(250), "pass {pass}");
+    }
+}
+
+#[test]
+fn a_small_write_into_sequential_data_reads_and_rewrites_a_superblock_once() {
+    let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+    one(&mut card, &mut now, Op::Write, 0, MIB);
+    let first = one(&mut card, &mut now, Op::Write, 132 * KIB, 4 * KIB);
+    // 128 KiB at 64 MiB/s, and 8 pages.
+    let rewrite = Duration::from_ratio_secs(128, 64 * 1024) + us(600) * 8;
+    assert_eq!(first.spent[Mechanism::ReadModifyWrite], rewrite);
+    assert_eq!(first.spent[Mechanism::Program], us(600));
+    let again = one(&mut card, &mut now, Op::Write, 160 * KIB, 4 * KIB);
+    assert_eq!(again.spent[Mechanism::ReadModifyWrite], Duration::ZERO);
+}
+
+#[test]
+fn erasing_is_paid_once_an_erase_block() {
+    let mut parameters = parameters();
+    parameters.nand.t_bers = us(5_000);
+    parameters.nand.erase_block = 64 * KIB;
+    let (mut card, mut now) = (Card::new(parameters, link(), 1), Instant::ZERO);
+    let done = one(&mut card, &mut now, Op::Write, 0, MIB);
+    assert_eq!(done.spent[Mechanism::Program], us(600) * 64 + us(5_000) * 16);
+}
+
+/// Random reads over a range of which a quarter of the map fits: three quarters load a map page.
+#[test]
+fn map_loads_follow_the_share_of_the_map_that_fits() {
+    let mut parameters = parameters();
+    parameters.mapping.map_cache = Some(4 * KIB);
+    parameters.mapping.map_page = KIB;
+    // A map page of 256 entries covers 32 MiB: 16 of them, 4 in memory.
+    parameters.capacity = 512 * MIB;
+    let (mut card, mut now) = (Card::new(parameters, link(), 1), Instant::ZERO);
+    let (mut rng, reads) = (Rng::new(4), 40_000);
+    let mut loading = Duration::ZERO;
+    for _ in 0..reads {
+        let offset = rng.below(512 * MIB / (4 * KIB)) * 4 * KIB;
+        loading += one(&mut card, &mut now, Op::Read, offset, 4 * KIB).spent[Mechanism::Map];
+    }
+    let share = loading.as_ns() as f64 / us(100).as_ns() as f64 / f64::from(reads);
+    assert!((share - 0.75).abs() < 0.01, "{share} map loads a read, expected 1 - C/N = 0.75");
+}
+
+#[test]
+fn counters_account_for_every_byte_programmed() {
+    struct Counts(Vec<(&'static str, u64)>);
+    impl Observer for Counts {
+        fn count(&mut self, name: &'static str, value: u64) {
+            self.0.push((name, value));
+        }
+    }
+    let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+    one(&mut card, &mut now, Op::Write, 0, MIB);
+    one(&mut card, &mut now, Op::Write, 132 * KIB, 4 * KIB);
+    let mut counts = Counts(Vec::new());
+    card.observe(&mut counts);
+    let get = |name| counts.0.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no {name}")).1;
+    assert_eq!(get("host_written_bytes"), MIB + 4 * KIB);
+    assert_eq!(get("read_modify_write_bytes"), 128 * KIB);
+    assert_eq!(get("programmed_bytes"), MIB + 128 * KIB + 16 * KIB);
+}
+
+#[test]
+fn impossible_cards_are_refused_by_the_name_of_the_number() {
+    let broken = |change: fn(&mut CardParameters)| {
+        let mut parameters = parameters();
+        change(&mut parameters);
+        parameters.check().expect_err("impossible").path
+    };
+    assert_eq!(broken(|p| p.nand.t_prog = Duration::ZERO), "flash.t_prog");
+    assert_eq!(broken(|p| p.nand.page = 700), "flash.page");
+    assert_eq!(broken(|p| p.mapping.map_unit = 20 * KIB), "ftl.map_unit");
+    assert_eq!(broken(|p| p.mapping.superblock = 200 * KIB), "ftl.superblock");
+    assert_eq!(broken(|p| p.mapping.open_units = 0), "ftl.open_units");
+    assert_eq!(broken(|p| p.capacity = 16 * KIB), "card.capacity");
+    assert_eq!(broken(|p| p.modes.clear()), "card.modes");
+}
