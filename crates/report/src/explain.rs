@@ -1,0 +1,127 @@
+//! Where a cell's time went, in a sentence: which mechanism took most of a request, and what that means.
+//!
+//! Made from the cell's mechanisms alone; a mechanism without an entry in [`meaning`] is named without a comment.
+
+use crate::number;
+use flashlab_lab::results::Cell;
+
+/// One mechanism's part of a cell's mean latency.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) mechanism: &'static str,
+    /// Nanoseconds a request.
+    pub(crate) ns: f64,
+    /// Of the sum of all parts, 0 to 1.
+    pub(crate) share: f64,
+}
+
+/// The parts that took time, in the cell's order; empty where nothing was timed.
+pub(crate) fn parts(cell: &Cell) -> Vec<Part> {
+    let timed = || cell.mechanisms.0.iter().filter(|(_, ns)| ns.is_finite() && *ns > 0.0);
+    let sum: f64 = timed().map(|(_, ns)| ns).sum();
+    timed().map(|&(mechanism, ns)| Part { mechanism, ns, share: ns / sum }).collect()
+}
+
+/// What the mechanism is, in the words that follow "of a request is".
+pub(crate) fn phrase(mechanism: &str) -> &str {
+    match mechanism {
+        "bus" => "transfer over the bus",
+        "host" => "the host's own work",
+        "program" => "programming flash",
+        "read" => "reading flash",
+        "read-modify-write" => "read-modify-write",
+        "merge" => "merging allocation units",
+        "map" => "the card's map",
+        "queue" => "waiting behind other work",
+        other => other,
+    }
+}
+
+/// What it means when this mechanism takes most of the time.
+pub(crate) fn meaning(mechanism: &str) -> Option<&'static str> {
+    Some(match mechanism {
+        "bus" => "The wires set the pace: a faster card in this host would measure much the same.",
+        "host" => {
+            "Commands, interrupts, copies and the filesystem cost more than the card does: another machine would \
+             measure another figure with it."
+        }
+        "program" => "The flash sets the pace: bus and host wait until what was written is programmed.",
+        "read" => "The flash array sets the pace: each request waits for its pages to be read.",
+        "read-modify-write" => {
+            "Each write changes a small part of a larger mapped unit, which the card must read and program again \
+             as a whole."
+        }
+        "merge" => {
+            "The writes touch more allocation units than the card keeps open: it must complete one, copying what \
+             was not written, before it can open the next."
+        }
+        "map" => {
+            "The addresses span more than the card's map cache holds: it reads map pages from flash before it can \
+             find the data."
+        }
+        "queue" => "Requests wait for earlier ones: more depth would add latency rather than throughput.",
+        _ => return None,
+    })
+}
+
+/// What the mechanism's time is, for a legend.
+pub(crate) fn definition(mechanism: &str) -> &'static str {
+    match mechanism {
+        "bus" => "clocks on the wires between host and card, where nothing else was slower",
+        "host" => "the host's own work: interrupts, copies, the filesystem",
+        "program" => "programming what the request wrote",
+        "read" => "reading what the request asked for from the array",
+        "read-modify-write" => "reading and programming again a mapped unit of which a part was overwritten",
+        "merge" => "completing an open allocation unit that had to be closed",
+        "map" => "loading or writing the card's map of where data is",
+        "queue" => "waiting behind other requests",
+        _ => "",
+    }
+}
+
+/// The sentence.
+pub(crate) fn sentence(cell: &Cell) -> String {
+    let mut parts = parts(cell);
+    parts.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    let sum = number::duration_ns(parts.iter().map(|part| part.ns).sum());
+    let mut text = match parts.as_slice() {
+        [] => return "No request was timed for this figure; it is derived from counts.".into(),
+        [only] => format!("All {sum} of a request is {}.", phrase(only.mechanism)),
+        [first, second, ..] if first.share >= 0.5 => {
+            let mut text = format!(
+                "{} of a request's {sum} ({}) is {}",
+                number::duration_ns(first.ns),
+                percent(first.share),
+                phrase(first.mechanism)
+            );
+            if second.share >= 0.15 {
+                text += &format!("; {} adds {}", phrase(second.mechanism), percent(second.share));
+            }
+            text + "."
+        }
+        [first, second, ..] => format!(
+            "No mechanism takes half of a request's {sum}: {} is {}, {} {}.",
+            phrase(first.mechanism),
+            percent(first.share),
+            phrase(second.mechanism),
+            percent(second.share)
+        ),
+    };
+    if let Some(meaning) = meaning(parts[0].mechanism) {
+        text.push(' ');
+        text.push_str(meaning);
+    }
+    text
+}
+
+/// `87 %`; what is there but rounds to nothing is `< 1 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let whole = (100.0 * share).round();
+    if whole < 1.0 && share > 0.0 {
+        "< 1 %".into()
+    } else if whole >= 100.0 && share < 1.0 {
+        "> 99 %".into()
+    } else {
+        format!("{whole} %")
+    }
+}

@@ -1,0 +1,224 @@
+//! Published beside simulated, as bars with their deviations: one figure a pattern, raw beside vfat.
+//!
+//! Published bars are solid; simulated ones are hatched where they were predicted, hollow where they were fitted and
+//! dashed where they rest on an assumption, since only a prediction carries weight. Whiskers are one standard deviation.
+
+use super::{
+    Figure, Key,
+    chart::{Bar, Chart, charts},
+    gutter,
+    scale::Scale,
+    shortened, simulated_style,
+};
+use crate::{
+    markup::Element,
+    number,
+    svg::{self, Anchor, Percent},
+};
+use flashlab_lab::results::{Cell, Published, Results, Role};
+
+/// Pixels down: a bar, between the bars of a pair, between pairs, between groups, above and below all.
+const BAR: f64 = 9.0;
+const PAIR_GAP: f64 = 1.5;
+const SERIES_GAP: f64 = 5.0;
+const GROUP_GAP: f64 = 15.0;
+const TOP: f64 = 6.0;
+const AXIS: f64 = 24.0;
+
+/// Where the plot ends; right of it is room for the numbers.
+const RIGHT: f64 = 77.0;
+
+/// One figure for each pattern or table of `results`.
+pub fn figures(results: &Results) -> Vec<Figure> {
+    charts(results).iter().map(figure).collect()
+}
+
+/// The figure of one chart.
+pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
+    let bars = || chart.groups.iter().flat_map(|group| &group.bars);
+    let scale = scale(bars());
+    let left = gutter(chart.groups.iter().map(|group| group.label));
+    let plot = Plot { left: left.0, scale };
+    let groups: f64 = chart.groups.iter().map(|group| group_height(group.bars.len()) + GROUP_GAP).sum();
+    let height = TOP + groups + AXIS;
+
+    let compared = format!("Published and simulated {} in {}", chart.title, chart.unit);
+    let mut svg =
+        svg::drawing(height, &chart.title, &format!("{compared}; the same figures follow as a table"));
+    for (value, label) in scale.ticks() {
+        let x = plot.x(value);
+        svg.push(svg::line((x, TOP), (x, height - AXIS)).class("grid"));
+        svg.push(svg::text(x, 0.0, height - 8.0, Anchor::Middle, label).class("tick"));
+    }
+    let mut y = TOP + GROUP_GAP / 2.0;
+    for group in &chart.groups {
+        let height = group_height(group.bars.len());
+        let middle = y + height / 2.0 + 4.0;
+        svg.push(svg::text(left, -8.0, middle, Anchor::End, shortened(group.label)).class("name"));
+        for (i, bar) in group.bars.iter().enumerate() {
+            let top = y + i as f64 * (2.0 * BAR + PAIR_GAP + SERIES_GAP);
+            plot.published(&mut svg, chart, bar, top);
+            plot.simulated(&mut svg, chart, bar, top + BAR + PAIR_GAP);
+        }
+        y += height + GROUP_GAP;
+    }
+    let origin = plot.at(scale.origin());
+    svg.push(svg::line((origin, TOP), (origin, y - GROUP_GAP / 2.0)).class("axis"));
+
+    let mut subtitle = chart.unit.to_string();
+    if scale.is_logarithmic() {
+        subtitle.push_str(", logarithmic");
+    }
+    if let Some(conversion) = &chart.conversion {
+        subtitle = format!("{subtitle} ({conversion})");
+    }
+    Figure { title: chart.title.clone(), subtitle, height, svg, legend: legend(chart) }
+}
+
+fn group_height(bars: usize) -> f64 {
+    bars as f64 * (2.0 * BAR + PAIR_GAP + SERIES_GAP) - SERIES_GAP
+}
+
+fn scale<'a>(bars: impl Iterator<Item = &'a Bar<'a>>) -> Scale {
+    let mut values = vec![];
+    let mut reach: f64 = 0.0;
+    for bar in bars {
+        let simulated = bar.cell.simulated;
+        values.push(simulated.mean * bar.factor);
+        reach = reach.max((simulated.mean + simulated.sd) * bar.factor);
+        match bar.cell.published {
+            Some(Published::Figure { mean, sd }) => {
+                values.push(mean * bar.factor);
+                reach = reach.max((mean + sd.unwrap_or(0.0)) * bar.factor);
+            }
+            Some(Published::Below { below }) => values.push(below * bar.factor),
+            _ => {}
+        }
+    }
+    // A simulated zero is no reason to give up a logarithmic axis, but is nothing that one can show either.
+    Scale::for_values(&values, reach)
+}
+
+struct Plot {
+    left: f64,
+    scale: Scale,
+}
+
+impl Plot {
+    fn at(&self, fraction: f64) -> Percent {
+        Percent(self.left + fraction * (RIGHT - self.left))
+    }
+    fn x(&self, value: f64) -> Percent {
+        self.at(self.scale.fraction(value))
+    }
+
+    /// The bar from the origin to `value`.
+    fn bar(&self, value: f64, y: f64) -> Element {
+        let (a, b) = (self.at(self.scale.origin()).0, self.x(value).0);
+        svg::rect(Percent(a.min(b)), y, Percent((a - b).abs()), BAR)
+    }
+
+    /// One standard deviation either way, where there is any, and where the text after it begins.
+    fn whisker(&self, group: &mut Element, mean: f64, sd: f64, y: f64) -> Percent {
+        if !(sd > 0.0 && mean.is_finite()) {
+            return self.x(mean.max(0.0));
+        }
+        let (low, high, middle) = (self.x(mean - sd), self.x(mean + sd), y + BAR / 2.0);
+        group.push(svg::line((low, middle), (high, middle)).class("whisker"));
+        for end in [low, high] {
+            group.push(svg::line((end, middle - 2.5), (end, middle + 2.5)).class("whisker"));
+        }
+        high
+    }
+
+    fn published(&self, svg: &mut Element, chart: &Chart<'_>, bar: &Bar<'_>, y: f64) {
+        let mut group = svg::named(format!("{}, published", self.called(chart, bar)));
+        let base = y + BAR - 1.0;
+        let (end, label) = match &bar.cell.published {
+            Some(Published::Figure { mean, sd }) if mean.is_finite() => {
+                let (mean, sd) = (mean * bar.factor, sd.unwrap_or(0.0) * bar.factor);
+                group.push(self.bar(mean, y).class(format!("solid s{}", bar.series % super::SERIES)));
+                (self.whisker(&mut group, mean, sd, y), figure_label(mean))
+            }
+            Some(Published::Below { below }) => {
+                let below = below * bar.factor;
+                let class = format!("outline hollow dashed s{}", bar.series % super::SERIES);
+                group.push(self.bar(below, y).class(class));
+                (self.x(below), format!("< {}", figure_label(below)))
+            }
+            Some(Published::Text { text }) => (self.at(self.scale.origin()), shortened(text)),
+            Some(Published::Figure { .. }) | None => (self.at(self.scale.origin()), number::NONE.into()),
+        };
+        group.push(svg::text(end, 5.0, base, Anchor::Start, label).class("value"));
+        svg.push(group);
+    }
+
+    fn simulated(&self, svg: &mut Element, chart: &Chart<'_>, bar: &Bar<'_>, y: f64) {
+        let role = bar.cell.role;
+        let mut group = svg::named(format!("{}, simulated, {}", self.called(chart, bar), role.name()));
+        let (mean, sd) = (bar.cell.simulated.mean * bar.factor, bar.cell.simulated.sd * bar.factor);
+        let (class, fill) = simulated_style(bar.series, role);
+        let rect = self.bar(mean, y).class(class);
+        group.push(match fill {
+            Some(fill) => rect.attr("fill", fill),
+            None => rect,
+        });
+        let end = self.whisker(&mut group, mean, sd, y);
+        let text = svg::text(end, 5.0, y + BAR - 1.0, Anchor::Start, figure_label(mean)).class("value");
+        group.push(match error_label(bar.cell) {
+            Some(error) => {
+                text.child(crate::markup::element("tspan").class("error").attr("dx", 5).text(error))
+            }
+            None => text,
+        });
+        svg.push(group);
+    }
+
+    /// Which bar this is, in the cell's own unit.
+    fn called(&self, chart: &Chart<'_>, bar: &Bar<'_>) -> String {
+        let cell = bar.cell;
+        let series = chart.series.get(bar.series).copied().unwrap_or_default();
+        let place = [cell.column.as_str(), cell.row.as_str(), series];
+        let mut words: Vec<&str> = vec![];
+        for word in place {
+            if !word.is_empty() && !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        words.join(", ")
+    }
+}
+
+fn figure_label(value: f64) -> String {
+    if value.abs() >= 1e6 {
+        format!("{} M", number::significant(value / 1e6, 3))
+    } else {
+        number::typeset(number::significant(value, 3))
+    }
+}
+
+/// `−0.4 %`
+pub(crate) fn error_label(cell: &Cell) -> Option<String> {
+    let error = cell.error_percent.filter(|error| error.is_finite())?;
+    let decimals = if error.abs() < 99.95 { 1 } else { 0 };
+    Some(format!("{} %", number::typeset(number::signed(error, decimals))))
+}
+
+/// The series and what of them is published, fitted, predicted or assumed.
+fn legend(chart: &Chart<'_>) -> Vec<Key> {
+    let mut keys = vec![];
+    for (i, series) in chart.series.iter().enumerate() {
+        let class = i % super::SERIES;
+        let label =
+            |what: &str| if series.is_empty() { what.to_string() } else { format!("{series}, {what}") };
+        keys.push(Key { class: format!("solid s{class}"), fill: None, label: label("published") });
+        for role in [Role::Predicted, Role::Fitted, Role::Assumed] {
+            let mut bars = chart.groups.iter().flat_map(|group| &group.bars);
+            if bars.any(|bar| bar.series == i && bar.cell.role == role) {
+                let (class, fill) = simulated_style(i, role);
+                keys.push(Key { class, fill, label: label(role.name()) });
+            }
+        }
+    }
+    keys
+}

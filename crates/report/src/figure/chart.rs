@@ -1,0 +1,179 @@
+//! Which cells share a chart: the tables of one pattern side by side (raw beside vfat), or one table by its rows.
+
+use crate::grid::{self, Table};
+use flashlab_lab::results::{Cell, Results};
+
+/// The cells of one chart, grouped.
+#[derive(Debug)]
+pub(crate) struct Chart<'a> {
+    pub(crate) title: String,
+    /// The names of the tables in it.
+    pub(crate) tables: Vec<&'a str>,
+    pub(crate) unit: &'a str,
+    /// What the bars of a group are: `raw` and `vfat`, or the cards; one empty name where there is only one.
+    pub(crate) series: Vec<&'a str>,
+    pub(crate) groups: Vec<Group<'a>>,
+    /// How figures of another unit were brought to this one.
+    pub(crate) conversion: Option<String>,
+}
+
+/// What stands together.
+#[derive(Debug)]
+pub(crate) struct Group<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) bars: Vec<Bar<'a>>,
+}
+
+/// A cell in a chart.
+#[derive(Debug)]
+pub(crate) struct Bar<'a> {
+    pub(crate) series: usize,
+    pub(crate) cell: &'a Cell,
+    /// What its figures are multiplied by to be in the chart's unit.
+    pub(crate) factor: f64,
+}
+
+/// All cells of `results`, each in one chart.
+pub(crate) fn charts(results: &Results) -> Vec<Chart<'_>> {
+    let tables = grid::tables(results);
+    let mut taken = vec![false; tables.len()];
+    let mut charts = vec![];
+    for first in 0..tables.len() {
+        if taken[first] {
+            continue;
+        }
+        let mut together = vec![first];
+        together
+            .extend((first + 1..tables.len()).filter(|&i| !taken[i] && is_pair(&tables[first], &tables[i])));
+        for &i in &together {
+            taken[i] = true;
+        }
+        let together: Vec<&Table<'_>> = together.iter().map(|&i| &tables[i]).collect();
+        charts.push(if together.len() > 1 { side_by_side(&together) } else { alone(together[0]) });
+    }
+    charts
+}
+
+/// Tables without rows whose names differ in the first word only, on units that can be compared.
+fn is_pair(a: &Table<'_>, b: &Table<'_>) -> bool {
+    !a.has_rows()
+        && !b.has_rows()
+        && match (a.name.split_once(' '), b.name.split_once(' ')) {
+            (Some((first, pattern)), Some((other, same))) => pattern == same && first != other,
+            _ => false,
+        }
+        && factor(a, b.unit).or(factor(b, a.unit)).is_some()
+}
+
+fn side_by_side<'a>(tables: &[&Table<'a>]) -> Chart<'a> {
+    let pattern = tables[0].name.split_once(' ').map_or(tables[0].name, |(_, pattern)| pattern);
+    // Bytes a second can be had from requests a second; the other way round would name requests that nobody made.
+    let unit = tables.iter().map(|t| t.unit).find(|unit| *unit != "IOPS").unwrap_or("IOPS");
+    let mut groups: Vec<Group<'a>> = vec![];
+    let mut conversion = None;
+    for (series, table) in tables.iter().enumerate() {
+        let factor = factor(table, unit).unwrap_or(1.0);
+        if table.unit != unit {
+            let target = table.name.split(' ').next().unwrap_or_default();
+            conversion = Some(format!("{target}: 1 {} is {factor} {unit}", table.unit));
+        }
+        for &cell in &table.cells {
+            let bar = Bar { series, cell, factor };
+            match groups.iter_mut().find(|group| group.label == cell.column) {
+                Some(group) => group.bars.push(bar),
+                None => groups.push(Group { label: &cell.column, bars: vec![bar] }),
+            }
+        }
+    }
+    Chart {
+        title: pattern_title(pattern),
+        tables: tables.iter().map(|t| t.name).collect(),
+        unit,
+        series: tables.iter().map(|t| t.name.split(' ').next().unwrap_or(t.name)).collect(),
+        groups,
+        conversion,
+    }
+}
+
+fn alone<'a>(table: &Table<'a>) -> Chart<'a> {
+    let by_row = table.has_rows();
+    let mut groups: Vec<Group<'a>> = vec![];
+    for &cell in &table.cells {
+        let label = if by_row { &cell.row } else { &cell.column };
+        let series =
+            if by_row { table.columns.iter().position(|c| *c == cell.column).unwrap_or(0) } else { 0 };
+        let bar = Bar { series, cell, factor: 1.0 };
+        match groups.iter_mut().find(|group| group.label == label) {
+            Some(group) => group.bars.push(bar),
+            None => groups.push(Group { label, bars: vec![bar] }),
+        }
+    }
+    Chart {
+        title: pattern_title(table.name),
+        tables: vec![table.name],
+        unit: table.unit,
+        series: if by_row { table.columns.clone() } else { vec![""] },
+        groups,
+        conversion: None,
+    }
+}
+
+/// By what the table's figures are multiplied to be in `unit`.
+fn factor(table: &Table<'_>, unit: &str) -> Option<f64> {
+    if table.unit == unit {
+        return Some(1.0);
+    }
+    let bytes = match unit {
+        "B/s" => 1.0,
+        "KiB/s" => 1024.0,
+        "MiB/s" => 1_048_576.0,
+        _ => return None,
+    };
+    let request = request_bytes(table.name.rsplit(' ').next()?)?;
+    (table.unit == "IOPS").then_some(request / bytes)
+}
+
+/// `4K` is 4096, as fio reads it.
+fn request_bytes(word: &str) -> Option<f64> {
+    let digits = word.trim_end_matches(['K', 'M']);
+    let value: u32 = digits.parse().ok()?;
+    match &word[digits.len()..] {
+        "" => Some(f64::from(value)),
+        "K" => Some(f64::from(value) * 1024.0),
+        "M" => Some(f64::from(value) * 1_048_576.0),
+        _ => None,
+    }
+}
+
+/// `randwrite 4K` in words; what is not fio's pattern and size stays as it is.
+pub(crate) fn pattern_title(pattern: &str) -> String {
+    let (rw, size) = pattern.split_once(' ').unwrap_or((pattern, ""));
+    let words = match rw {
+        "read" => "Sequential read",
+        "write" => "Sequential write",
+        "randread" => "Random read",
+        "randwrite" => "Random write",
+        _ => return pattern.into(),
+    };
+    match (size, size.trim_end_matches(['K', 'M'])) {
+        ("", _) => words.into(),
+        (size, number) if request_bytes(size).is_some() && number.len() + 1 == size.len() => {
+            format!("{words}, {number} {}iB", &size[number.len()..])
+        }
+        _ => pattern.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_read_as_words_where_they_are_known() {
+        assert_eq!(pattern_title("randwrite 4K"), "Random write, 4 KiB");
+        assert_eq!(pattern_title("read"), "Sequential read");
+        assert_eq!(pattern_title("read of <x>"), "read of <x>");
+        assert_eq!(pattern_title("interrupts"), "interrupts");
+        assert_eq!(pattern_title("read K"), "read K");
+    }
+}

@@ -1,0 +1,120 @@
+//! The error of every cell, in per cent of what was published: one figure a table, all on the same axis.
+//!
+//! The band behind a row is the published standard deviation; marks at both sides of zero are the bound, at the cell
+//! that comes nearest to it. Predicted cells are filled dots, fitted ones rings, assumed ones diamonds.
+
+use super::{Figure, bars::error_label, gutter, scale::step, shortened};
+use crate::{
+    grid::{self, Table},
+    markup::{Element, element},
+    number,
+    svg::{self, Anchor, Percent},
+};
+use flashlab_lab::results::{Cell, Results, Role};
+
+const ROW: f64 = 19.0;
+const TOP: f64 = 4.0;
+const AXIS: f64 = 22.0;
+/// Where the plot ends; right of it stand the numbers.
+const RIGHT: f64 = 84.0;
+/// The axis goes no farther; what is beyond stands at its edge, with its number.
+const LIMIT_MAX_PERCENT: f64 = 50.0;
+
+/// One figure for each table of `results` that has an error.
+pub fn figures(results: &Results) -> Vec<Figure> {
+    let tables: Vec<Table<'_>> = grid::tables(results)
+        .into_iter()
+        .filter(|table| table.cells.iter().any(|cell| error(cell).is_some()))
+        .collect();
+    let errors = results.cells.iter().filter_map(error).map(f64::abs).fold(0.0, f64::max);
+    let limit = ceiling(errors.max(1.0)).min(LIMIT_MAX_PERCENT);
+    let labels: Vec<String> =
+        tables.iter().flat_map(|t| &t.cells).map(|cell| shortened(&grid::place(cell))).collect();
+    let left = gutter(labels.iter().map(String::as_str)).0;
+    tables.iter().map(|table| figure(results, table, &Plot { left, limit })).collect()
+}
+
+fn error(cell: &Cell) -> Option<f64> {
+    cell.error_percent.filter(|error| error.is_finite())
+}
+
+/// The end of an axis that reaches `value`.
+fn ceiling(value: f64) -> f64 {
+    let step = step(value / 4.0);
+    (value / step).ceil() * step
+}
+
+struct Plot {
+    left: f64,
+    limit: f64,
+}
+
+impl Plot {
+    fn x(&self, error: f64) -> Percent {
+        let fraction = 0.5 + 0.5 * (error / self.limit).clamp(-1.0, 1.0);
+        Percent(self.left + fraction * (RIGHT - self.left))
+    }
+
+    fn row(&self, results: &Results, cell: &Cell, y: f64) -> Element {
+        let middle = y + ROW / 2.0;
+        let mut group = svg::named(format!("{}, {}", grid::name(cell), cell.role.name()));
+        let name = shortened(&grid::place(cell));
+        group.push(svg::text(Percent(self.left), -8.0, middle + 4.0, Anchor::End, name).class("name"));
+        if let Some(sd) = grid::sd_percent(cell).filter(|sd| *sd > 0.0) {
+            let (from, to) = (self.x(-sd), self.x(sd));
+            group.push(svg::rect(from, y + 3.0, Percent(to.0 - from.0), ROW - 6.0).class("band"));
+        }
+        let bound = grid::bound_of(results, cell);
+        if let Some((bound, limit)) = bound.and_then(|b| Some((b, grid::limit_percent(b, cell)?))) {
+            let class = if bound.held { "limit" } else { "limit missed" };
+            for x in [self.x(-limit), self.x(limit)] {
+                group.push(svg::line((x, y + 2.0), (x, y + ROW - 2.0)).class(class));
+            }
+        }
+        let Some(error) = error(cell) else {
+            group
+                .push(svg::text(Percent(100.0), 0.0, middle + 4.0, Anchor::End, number::NONE).class("value"));
+            return group;
+        };
+        let x = self.x(error);
+        group.push(svg::line((self.x(0.0), middle), (x, middle)).class("stem"));
+        group.push(marker(cell.role, x, middle));
+        let missed = bound.is_some_and(|bound| !bound.held);
+        let label = error_label(cell).unwrap_or_default();
+        group.push(svg::text(Percent(100.0), -2.0, middle + 4.0, Anchor::End, label).class(if missed {
+            "value missed"
+        } else {
+            "value"
+        }));
+        group
+    }
+}
+
+fn marker(role: Role, x: Percent, y: f64) -> Element {
+    let circle = element("circle").attr("cx", x).attr("cy", y).attr("r", 4);
+    match role {
+        Role::Predicted => circle.class("dot"),
+        Role::Fitted => circle.class("ring"),
+        Role::Assumed => circle.class("ring dashed"),
+    }
+}
+
+fn figure(results: &Results, table: &Table<'_>, plot: &Plot) -> Figure {
+    let bottom = TOP + table.cells.len() as f64 * ROW;
+    let height = bottom + AXIS;
+    let description = format!("Signed error of each simulated figure of {} in per cent", table.name);
+    let mut svg = svg::drawing(height, table.name, &description);
+    let step = step(plot.limit / 2.5);
+    let reach = (plot.limit / step).floor() as i32;
+    for i in -reach..=reach {
+        let value = f64::from(i) * step;
+        let x = plot.x(value);
+        svg.push(svg::line((x, TOP), (x, bottom)).class(if i == 0 { "axis" } else { "grid" }));
+        let label = number::typeset(number::signed(value, number::decimals_for(step, 1)));
+        svg.push(svg::text(x, 0.0, height - 7.0, Anchor::Middle, label).class("tick"));
+    }
+    for (i, cell) in table.cells.iter().enumerate() {
+        svg.push(plot.row(results, cell, TOP + i as f64 * ROW));
+    }
+    Figure { title: table.name.into(), subtitle: "error, %".into(), height, svg, legend: vec![] }
+}

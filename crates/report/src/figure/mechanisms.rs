@@ -1,0 +1,68 @@
+//! Where a request's time went: one stacked bar, its parts as wide as their share of the mean latency.
+
+use super::{Figure, Key};
+use crate::{
+    explain::{self, Part},
+    grid,
+    markup::Element,
+    number,
+    svg::{self, Percent},
+};
+use flashlab_lab::results::{Cell, Results};
+
+const HEIGHT: f64 = 14.0;
+
+/// One figure for each cell of `results` that timed requests, in their order.
+pub fn figures(results: &Results) -> Vec<Figure> {
+    let timed = results.cells.iter().filter(|cell| !explain::parts(cell).is_empty());
+    timed
+        .map(|cell| {
+            let keys = explain::parts(cell).iter().map(|part| key(part.mechanism)).collect();
+            Figure {
+                title: grid::name(cell),
+                subtitle: format!("{} a request", number::duration_ns(cell.latency_ns_mean)),
+                height: HEIGHT,
+                svg: bar(cell, &explain::parts(cell)),
+                legend: keys,
+            }
+        })
+        .collect()
+}
+
+/// The bar of one cell.
+pub(crate) fn bar(cell: &Cell, parts: &[Part]) -> Element {
+    let words: Vec<String> =
+        parts.iter().map(|part| format!("{} {}", part.mechanism, explain::percent(part.share))).collect();
+    let mut svg =
+        svg::drawing(HEIGHT, &format!("{}: where the time went", grid::name(cell)), &words.join(", "));
+    let mut x = 0.0;
+    for part in parts {
+        let width = 100.0 * part.share;
+        let name =
+            format!("{}: {}, {}", part.mechanism, number::duration_ns(part.ns), explain::percent(part.share));
+        let rect = svg::rect(Percent(x), 0.0, Percent(width), HEIGHT).class(class(part.mechanism));
+        svg.push(svg::named(name).child(rect));
+        x += width;
+    }
+    svg
+}
+
+/// The class that colours a mechanism, the same everywhere.
+pub(crate) fn class(mechanism: &str) -> &'static str {
+    match mechanism {
+        "bus" => "part m-bus",
+        "host" => "part m-host",
+        "program" => "part m-program",
+        "read" => "part m-read",
+        "read-modify-write" => "part m-rmw",
+        "merge" => "part m-merge",
+        "map" => "part m-map",
+        "queue" => "part m-queue",
+        _ => "part m-other",
+    }
+}
+
+/// The legend's entry.
+pub(crate) fn key(mechanism: &str) -> Key {
+    Key { class: class(mechanism).into(), fill: None, label: mechanism.into() }
+}

@@ -1,0 +1,133 @@
+//! Figures: charts of results, each a pure function of them in a file of its own.
+//!
+//! A [`Figure`] fits the width of its place. In the page it takes its colours from the page's style; as a file
+//! ([`Figure::to_svg`]) it carries them along.
+
+pub mod bars;
+pub(crate) mod chart;
+pub mod errors;
+pub mod mechanisms;
+pub(crate) mod scale;
+
+use crate::{
+    html::style,
+    markup::{Element, element},
+    svg::{self, Anchor, Percent},
+};
+use flashlab_lab::results::Role;
+
+/// A chart with what a caption needs.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What it shows: `Sequential write, 1 MiB`.
+    pub title: String,
+    /// The unit of its axis and what else must be known to read it.
+    pub subtitle: String,
+    pub(crate) height: f64,
+    pub(crate) svg: Element,
+    pub(crate) legend: Vec<Key>,
+}
+
+/// An entry of a legend: the classes of its swatch and what it stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) class: String,
+    pub(crate) fill: Option<String>,
+    pub(crate) label: String,
+}
+
+/// Pixels across in a file.
+const FILE_WIDTH: f64 = 760.0;
+
+impl Figure {
+    /// The figure as an SVG file with title, legend and both themes.
+    pub fn to_svg(&self) -> String {
+        let top = 78.0;
+        let mut file = element("svg")
+            .attr("xmlns", "http://www.w3.org/2000/svg")
+            .attr("width", FILE_WIDTH)
+            .attr("height", self.height + top + 14.0)
+            .attr("font-family", "system-ui, sans-serif")
+            .child(style::figure_sheet())
+            .child(element("rect").class("paper").attr("width", "100%").attr("height", "100%"))
+            .child(defs())
+            .child(svg::text(Percent(2.0), 0.0, 26.0, Anchor::Start, &self.title).class("headline"))
+            .child(svg::text(Percent(2.0), 0.0, 44.0, Anchor::Start, &self.subtitle).class("label"));
+        let mut x = 2.0;
+        for key in &self.legend {
+            let at = Percent(x);
+            file.push(key.rect(at, 54.0));
+            file.push(svg::text(at, 22.0, 63.0, Anchor::Start, &key.label).class("label"));
+            x += 100.0 * (22.0 + 7.0 * key.label.chars().count() as f64 + 14.0) / FILE_WIDTH;
+        }
+        file.push(element("svg").attr("y", top).attr("x", "2%").attr("width", "96%").child(self.svg.clone()));
+        file.to_string()
+    }
+}
+
+impl Key {
+    fn rect(&self, x: Percent, y: f64) -> Element {
+        let rect =
+            element("rect").class(&self.class).attr("x", x).attr("y", y).attr("width", 16).attr("height", 9);
+        match &self.fill {
+            Some(fill) => rect.attr("fill", fill),
+            None => rect,
+        }
+    }
+
+    /// The entry as HTML.
+    pub(crate) fn html(&self) -> Element {
+        let swatch = element("svg")
+            .class("swatch")
+            .attr("width", 18)
+            .attr("height", 11)
+            .attr("aria-hidden", "true")
+            .child(self.rect(Percent(0.0), 1.0).attr("transform", "translate(1 0)"));
+        element("li").child(swatch).text(&self.label)
+    }
+}
+
+/// How many series have a colour of their own; more take turns.
+pub(crate) const SERIES: usize = 6;
+
+/// The hatches of the predicted bars; they belong into the document once.
+pub(crate) fn defs() -> Element {
+    const IDS: [&str; SERIES] = ["hatch-0", "hatch-1", "hatch-2", "hatch-3", "hatch-4", "hatch-5"];
+    let patterns = IDS.iter().enumerate().map(|(i, id)| {
+        element("pattern")
+            .attr("id", id)
+            .attr("patternUnits", "userSpaceOnUse")
+            .attr("width", 4)
+            .attr("height", 4)
+            .attr("patternTransform", "rotate(45)")
+            .child(element("rect").class(format!("tint s{i}")).attr("width", 4).attr("height", 4))
+            .child(element("rect").class(format!("solid s{i}")).attr("width", 1.8).attr("height", 4))
+    });
+    element("defs").children(patterns)
+}
+
+/// The classes and fill of a simulated bar of this series.
+pub(crate) fn simulated_style(series: usize, role: Role) -> (String, Option<String>) {
+    let series = series % SERIES;
+    match role {
+        Role::Predicted => (format!("outline s{series}"), Some(format!("url(#hatch-{series})"))),
+        Role::Fitted => (format!("outline hollow s{series}"), None),
+        Role::Assumed => (format!("outline hollow dashed s{series}"), None),
+    }
+}
+
+/// Characters of the longest label, as per cent of a narrow chart; labels above that are cut by [`shortened`].
+pub(crate) fn gutter<'a>(labels: impl Iterator<Item = &'a str>) -> Percent {
+    let longest = labels.map(|label| label.chars().count()).max().unwrap_or(0);
+    Percent((3.0 + 1.9 * longest as f64).clamp(12.0, 38.0))
+}
+
+/// The label as far as the widest gutter has room for it.
+pub(crate) fn shortened(label: &str) -> String {
+    const ROOM: usize = 20;
+    if label.chars().count() <= ROOM {
+        label.into()
+    } else {
+        label.chars().take(ROOM - 1).chain(['…']).collect()
+    }
+}

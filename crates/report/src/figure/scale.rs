@@ -1,0 +1,126 @@
+//! From a value to a place on an axis, and the ticks that label it.
+
+use crate::number;
+
+/// Beyond this ratio of greatest to least, an axis of positive values is logarithmic.
+const LINEAR_RATIO_MAX: f64 = 50.0;
+
+/// An axis.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Scale {
+    /// From the first value to the second, zero between them or at one end.
+    Linear { least: f64, greatest: f64 },
+    /// From one power of ten to another.
+    Logarithmic { least: i32, greatest: i32 },
+}
+
+impl Scale {
+    /// The scale for `values`, with room up to `reach`, which has the tops of the deviations.
+    pub(crate) fn for_values(values: &[f64], reach: f64) -> Scale {
+        let finite = || values.iter().copied().filter(|v| v.is_finite());
+        let greatest = finite().chain([reach]).filter(|v| v.is_finite()).fold(0.0, f64::max);
+        let least = finite().fold(f64::INFINITY, f64::min);
+        if least > 0.0 && least.is_finite() && greatest / least > LINEAR_RATIO_MAX {
+            let least = least.log10().floor() as i32;
+            return Scale::Logarithmic { least, greatest: (greatest.log10().ceil() as i32).max(least + 1) };
+        }
+        let least = least.min(0.0);
+        let greatest = if greatest > least { greatest } else { least + 1.0 };
+        Scale::Linear { least, greatest }
+    }
+
+    pub(crate) fn is_logarithmic(self) -> bool {
+        matches!(self, Scale::Logarithmic { .. })
+    }
+
+    /// Where `value` is, 0 to 1; beyond the ends: at them.
+    pub(crate) fn fraction(self, value: f64) -> f64 {
+        let fraction = match self {
+            Scale::Linear { least, greatest } => (value - least) / (greatest - least),
+            Scale::Logarithmic { .. } if value <= 0.0 => 0.0,
+            Scale::Logarithmic { least, greatest } => {
+                (value.log10() - f64::from(least)) / f64::from(greatest - least)
+            }
+        };
+        if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) }
+    }
+
+    /// Where bars begin: zero, or the least power of ten.
+    pub(crate) fn origin(self) -> f64 {
+        match self {
+            Scale::Linear { .. } => self.fraction(0.0),
+            Scale::Logarithmic { .. } => 0.0,
+        }
+    }
+
+    /// Values to mark, with their labels.
+    pub(crate) fn ticks(self) -> Vec<(f64, String)> {
+        match self {
+            Scale::Linear { least, greatest } => {
+                let step = step((greatest - least) / 4.5);
+                let (first, last) = ((least / step).ceil() as i64, (greatest / step).floor() as i64);
+                let decimals = number::decimals_for(step, 1);
+                let ticks = (first..=last.min(first.saturating_add(12))).map(|i| i as f64 * step);
+                ticks.map(|value| (value, label(value, decimals))).collect()
+            }
+            Scale::Logarithmic { least, greatest } => {
+                let stride = ((greatest - least) / 8 + 1) as usize;
+                let ticks = (least..=greatest).step_by(stride).map(|exponent| 10f64.powi(exponent));
+                ticks.map(|value| (value, label(value, number::decimals_for(value, 1)))).collect()
+            }
+        }
+    }
+}
+
+fn label(value: f64, decimals: usize) -> String {
+    match value.abs() {
+        x if x >= 1e12 => format!("{value:e}"),
+        x if x >= 1e6 => format!("{} M", number::significant(value / 1e6, 2)),
+        _ => number::typeset(number::fixed(value, decimals)),
+    }
+}
+
+/// The least of 1, 2, 5 times a power of ten that is not below `wanted`.
+pub(crate) fn step(wanted: f64) -> f64 {
+    if !(wanted > 0.0 && wanted.is_finite()) {
+        return 1.0;
+    }
+    let power = 10f64.powf(wanted.log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|digit| digit * power)
+        .find(|s| *s >= wanted * 0.999_999)
+        .unwrap_or(power)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_range_of_positive_values_is_logarithmic() {
+        let scale = Scale::for_values(&[1.3, 773.0], 1111.0);
+        assert_eq!(scale, Scale::Logarithmic { least: 0, greatest: 4 });
+        assert_eq!(scale.fraction(100.0), 0.5);
+        assert_eq!(scale.fraction(-5.0), 0.0);
+        assert_eq!(scale.ticks().len(), 5);
+    }
+
+    #[test]
+    fn a_linear_axis_begins_at_zero() {
+        let scale = Scale::for_values(&[24.0, 41.0], 42.0);
+        assert_eq!(scale.origin(), 0.0);
+        assert_eq!(scale.fraction(42.0), 1.0);
+        let labels: Vec<String> = scale.ticks().into_iter().map(|(_, label)| label).collect();
+        assert_eq!(labels, ["0", "10", "20", "30", "40"]);
+    }
+
+    #[test]
+    fn no_values_have_a_scale_too() {
+        for values in [&[][..], &[0.0], &[f64::NAN], &[-3.0], &[1e300, -1e300]] {
+            let scale = Scale::for_values(values, f64::NAN);
+            assert!(scale.fraction(1.0).is_finite());
+            assert!(scale.ticks().len() < 20);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Cells in the order of a table: which rows and columns there are, which decimals they share, what cells are called.
+
+use crate::number;
+use flashlab_lab::results::{Bound, Cell, Published, Results};
+
+/// The cells of one table that share a unit.
+pub(crate) struct Table<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) unit: &'a str,
+    /// In order of first appearance; one empty name where the table has no rows.
+    pub(crate) rows: Vec<&'a str>,
+    /// In order of first appearance.
+    pub(crate) columns: Vec<&'a str>,
+    /// By row, then column.
+    pub(crate) cells: Vec<&'a Cell>,
+    /// With which the table's figures are printed: those of the source.
+    pub(crate) decimals: usize,
+}
+
+impl Table<'_> {
+    /// Whether the rows have names.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.rows.iter().any(|row| !row.is_empty())
+    }
+}
+
+/// The tables of `results`, in order of first appearance. A table with two units is two.
+pub(crate) fn tables(results: &Results) -> Vec<Table<'_>> {
+    let mut tables: Vec<Table<'_>> = Vec::new();
+    for cell in &results.cells {
+        let at =
+            tables.iter().position(|t| t.name == cell.table && t.unit == cell.unit).unwrap_or_else(|| {
+                tables.push(Table {
+                    name: &cell.table,
+                    unit: &cell.unit,
+                    rows: vec![],
+                    columns: vec![],
+                    cells: vec![],
+                    decimals: 0,
+                });
+                tables.len() - 1
+            });
+        let table = &mut tables[at];
+        if !table.rows.contains(&cell.row.as_str()) {
+            table.rows.push(&cell.row);
+        }
+        if !table.columns.contains(&cell.column.as_str()) {
+            table.columns.push(&cell.column);
+        }
+        table.cells.push(cell);
+    }
+    for table in &mut tables {
+        let place = |names: &[&str], name: &str| names.iter().position(|n| *n == name);
+        let (rows, columns) = (&table.rows, &table.columns);
+        table.cells.sort_by_key(|cell| (place(rows, &cell.row), place(columns, &cell.column)));
+        table.decimals = decimals(&table.cells);
+    }
+    tables
+}
+
+/// The decimals with which one cell is printed on its own.
+pub(crate) fn decimals_of(cell: &Cell) -> usize {
+    decimals(&[cell])
+}
+
+/// The most decimals that a published figure of these cells has; where none is published, those that show three
+/// digits of the least simulated one.
+fn decimals(cells: &[&Cell]) -> usize {
+    let published = cells.iter().filter_map(|cell| match cell.published {
+        Some(Published::Figure { mean, sd }) => {
+            Some(number::decimals_written(mean).max(sd.map_or(0, number::decimals_written)))
+        }
+        Some(Published::Below { below }) => Some(number::decimals_written(below)),
+        _ => None,
+    });
+    published.max().unwrap_or_else(|| {
+        let least = cells.iter().map(|cell| cell.simulated.mean.abs()).fold(f64::INFINITY, f64::min);
+        number::decimals_for(least, 3).min(3)
+    })
+}
+
+/// `raw write 1M/kingston`, or with a row `read/1-block 30MHz 1bit/sandisk-2gb`.
+pub(crate) fn name(cell: &Cell) -> String {
+    join(&[&cell.table, &cell.row, &cell.column])
+}
+
+/// What a cell is called inside its table: its row and column, whichever it has.
+pub(crate) fn place(cell: &Cell) -> String {
+    let words: Vec<&str> = [cell.row.as_str(), &cell.column].into_iter().filter(|w| !w.is_empty()).collect();
+    if words.is_empty() { cell.table.clone() } else { words.join(" · ") }
+}
+
+/// The bound whose worst cell this is: the tightest that is missed, else the first.
+pub(crate) fn bound_of<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Bound> {
+    let of_cell = || results.bounds.iter().filter(|bound| is_called(cell, &bound.worst_cell));
+    of_cell().find(|bound| !bound.held).or_else(|| of_cell().next())
+}
+
+/// Whether a text names the cell: table, row and column with `/` between them, row and column in either order.
+fn is_called(cell: &Cell, text: &str) -> bool {
+    let (table, row, column) = (&cell.table, &cell.row, &cell.column);
+    text == join(&[table, row, column])
+        || text == join(&[table, column, row])
+        || (!row.is_empty()
+            && (text == format!("{table}/{column} {row}") || text == format!("{table}/{row} {column}")))
+}
+
+fn join(parts: &[&str]) -> String {
+    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+/// The number in a limit and its unit: `2 %` is 2 in `%`.
+pub(crate) fn limit(bound: &Bound) -> Option<(f64, &str)> {
+    let text = bound.limit.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, text[end..].trim()))
+}
+
+/// A limit as a distance in per cent of this cell's published figure, where it can be one.
+pub(crate) fn limit_percent(bound: &Bound, cell: &Cell) -> Option<f64> {
+    match limit(bound)? {
+        (value, "%") => Some(value),
+        (value, "sd") => Some(value * sd_percent(cell)?),
+        _ => None,
+    }
+}
+
+/// The published standard deviation in per cent of the published mean.
+pub(crate) fn sd_percent(cell: &Cell) -> Option<f64> {
+    match cell.published {
+        Some(Published::Figure { mean, sd: Some(sd) }) if mean != 0.0 => Some(100.0 * sd / mean.abs()),
+        _ => None,
+    }
+}

@@ -1,0 +1,63 @@
+//! Published beside simulated: the bars of every pattern, their figures as tables, and the errors.
+
+use super::{Section, tables};
+use crate::{
+    figure::{self, Figure, bars, chart, errors},
+    grid,
+    markup::{Element, element},
+};
+use flashlab_lab::results::Results;
+
+pub(super) fn figures(results: &Results) -> Option<Section> {
+    let all = grid::tables(results);
+    let figures: Vec<Element> = chart::charts(results)
+        .iter()
+        .map(|chart| {
+            let tables =
+                all.iter().filter(|table| chart.tables.contains(&table.name)).map(tables::comparison);
+            let details =
+                element("details").child(element("summary").text("The figures as a table")).children(tables);
+            framed(&bars::figure(chart)).child(details)
+        })
+        .collect();
+    (!figures.is_empty()).then(|| Section {
+        id: "figures",
+        title: "Measured and simulated",
+        short: "Figures",
+        intro: Some(
+            "Solid bars were measured on hardware. Hatched bars are predictions; hollow bars were fitted, so that their \
+             agreement proves nothing. Whiskers are one standard deviation over the runs; the number after a simulated \
+             bar is its error."
+                .into(),
+        ),
+        body: vec![element("div").class("grid2").children(figures)],
+    })
+}
+
+pub(super) fn errors(results: &Results) -> Option<Section> {
+    let figures: Vec<Element> = errors::figures(results).iter().map(framed).collect();
+    (!figures.is_empty()).then(|| Section {
+        id: "errors",
+        title: "How far off",
+        short: "Errors",
+        intro: Some(
+            "The error of each cell in per cent of what was published, all on one axis. A filled dot is a prediction, a \
+             ring a fit. The band behind a row is the published standard deviation; upright marks are a bound, drawn at \
+             the cell that comes nearest to it."
+                .into(),
+        ),
+        body: vec![element("div").class("grid2").children(figures)],
+    })
+}
+
+/// The figure with its caption and legend.
+fn framed(figure: &Figure) -> Element {
+    let caption = element("figcaption")
+        .child(element("h3").text(&figure.title))
+        .child(element("span").class("unit").text(&figure.subtitle));
+    let mut html = element("figure").child(caption);
+    if !figure.legend.is_empty() {
+        html.push(element("ul").class("legend").children(figure.legend.iter().map(figure::Key::html)));
+    }
+    html.child(figure.svg.clone())
+}

@@ -1,0 +1,79 @@
+//! The numbers behind it: the free parameters with what they were fitted on, then every number of every device.
+
+use super::{Section, tables};
+use crate::{
+    markup::{Element, element},
+    terminal,
+};
+use flashlab_lab::results::{Device, ParameterKind, Results};
+
+pub(super) fn parameters(results: &Results) -> Option<Section> {
+    let rows = results.parameters.iter().map(|parameter| {
+        let kind = match parameter.kind {
+            ParameterKind::Fitted => "fitted",
+            ParameterKind::Chosen => "chosen",
+        };
+        element("tr")
+            .child(element("th").attr("scope", "row").child(element("code").text(&parameter.path)))
+            .child(tables::number(parameter.value.as_str()))
+            .child(element("td").child(element("span").class("tag").text(kind)))
+            .child(tables::text(&parameter.fitted_on.join(", ")))
+    });
+    let columns = [("parameter", false), ("value", true), ("how", false), ("fitted on", false)];
+    let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    (!results.parameters.is_empty()).then(|| Section {
+        id: "parameters",
+        title: "Free parameters",
+        short: "Parameters",
+        intro: Some(format!(
+            "{}. A number that a catalogue or specification gives is not counted; one that is the same for all devices \
+             counts once.",
+            terminal::count(results)
+        )),
+        body: vec![tables::scrolling("Free parameters", table)],
+    })
+}
+
+pub(super) fn devices(results: &Results) -> Option<Section> {
+    let body: Vec<Element> =
+        results.devices.iter().enumerate().map(|(i, device)| profile(i, device)).collect();
+    (!body.is_empty()).then_some(Section {
+        id: "devices",
+        title: "Every number of every device",
+        short: "Devices",
+        intro: Some("What a device's profile says, where each number comes from, and what it means.".into()),
+        body,
+    })
+}
+
+fn profile(i: usize, device: &Device) -> Element {
+    let rows = device.numbers.iter().map(|number| {
+        element("tr")
+            .child(element("th").attr("scope", "row").child(element("code").text(&number.path)))
+            .child(tables::number(number.value.as_str()))
+            .child(source(&number.source))
+            .child(tables::text(&number.meaning))
+    });
+    let columns = [("number", false), ("value", true), ("source", false), ("meaning", false)];
+    let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    element("details")
+        .attr("id", format!("device-{i}"))
+        .class("profile")
+        .attr("open", "open")
+        .child(element("summary").child(element("b").text(&device.name)).text(format!(" {}", device.title)))
+        .child(tables::scrolling(&device.name, table))
+}
+
+/// The kind of source as a tag, and what it says.
+fn source(text: &str) -> Element {
+    let kinds = ["fitted on", "fitted", "typical", "spec", "measured", "chosen"];
+    let cell = element("td");
+    match kinds.iter().find_map(|kind| Some((*kind, text.strip_prefix(kind)?))) {
+        Some((kind, rest)) => {
+            let tag = kind.trim_end_matches(" on");
+            let rest = rest.trim_start_matches(':').trim_start();
+            cell.child(element("span").class("tag").text(tag)).text(format!(" {rest}"))
+        }
+        None => cell.text(text),
+    }
+}

@@ -1,0 +1,132 @@
+//! One self-contained page: what was compared, how it came out, and why each number is what it is.
+//!
+//! The page needs no network and no script, follows the reader's light or dark theme, fits a telephone, and gives every
+//! chart's figures as a table too. Its source is HTML that is also well-formed XML.
+
+mod comparison;
+mod devices;
+pub(crate) mod style;
+mod summary;
+mod tables;
+mod tail;
+mod why;
+
+use crate::{
+    figure, grid,
+    markup::{Element, element},
+    terminal::plural,
+};
+use flashlab_lab::results::Results;
+
+/// The page of `results`.
+pub fn page(results: &Results) -> String {
+    let sections: Vec<Section> = [
+        summary::section(results),
+        comparison::figures(results),
+        comparison::errors(results),
+        why::section(results),
+        devices::parameters(results),
+        devices::devices(results),
+        tail::section(results),
+        notes(results),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+
+    let head = element("head")
+        .child(element("meta").attr("charset", "utf-8"))
+        .child(
+            element("meta").attr("name", "viewport").attr("content", "width=device-width, initial-scale=1"),
+        )
+        .child(element("meta").attr("name", "color-scheme").attr("content", "light dark"))
+        .child(
+            element("meta")
+                .attr("name", "generator")
+                .attr("content", format!("flashlab {}", results.version)),
+        )
+        .child(element("title").text(format!("{} · flashlab", results.experiment)))
+        .child(style::page_sheet());
+    let hatches = element("svg")
+        .class("hatches")
+        .attr("width", 0)
+        .attr("height", 0)
+        .attr("aria-hidden", "true")
+        .child(figure::defs());
+    let main = element("main").attr("id", "main").children(sections.iter().map(Section::html));
+    let body = element("body")
+        .child(element("a").class("skip").attr("href", "#main").text("Skip to the results"))
+        .child(hatches)
+        .child(header(results, &sections))
+        .child(main)
+        .child(footer(results))
+        .child(style::script());
+    format!("<!DOCTYPE html>\n{}", element("html").attr("lang", "en").child(head).child(body))
+}
+
+/// A part of the page with a place in its contents.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    /// Its name in the contents, where space is short.
+    short: &'static str,
+    intro: Option<String>,
+    body: Vec<Element>,
+}
+
+impl Section {
+    fn html(&self) -> Element {
+        let heading = format!("{}-title", self.id);
+        let intro = self.intro.iter().map(|text| element("p").class("intro").text(text));
+        element("section")
+            .attr("id", self.id)
+            .attr("aria-labelledby", &heading)
+            .child(element("h2").attr("id", heading).text(self.title))
+            .children(intro)
+            .children(self.body.iter().cloned())
+    }
+}
+
+fn header(results: &Results, sections: &[Section]) -> Element {
+    let links = sections.iter().map(|s| element("a").attr("href", format!("#{}", s.id)).text(s.short));
+    let button = element("button")
+        .attr("id", "theme")
+        .attr("type", "button")
+        .attr("hidden", "hidden")
+        .attr("aria-label", "Switch between the light and the dark theme");
+    let tables = grid::tables(results);
+    let mut names: Vec<&str> = vec![];
+    for table in &tables {
+        if !names.contains(&table.name) {
+            names.push(table.name);
+        }
+    }
+    let kicker = format!(
+        "Simulated with flashlab {}: {} in {}",
+        results.version,
+        plural(results.cells.len(), "figure"),
+        plural(names.len(), "table")
+    );
+    element("header")
+        .child(element("p").class("kicker").text(kicker))
+        .child(element("h1").text(&results.experiment))
+        .child(element("p").class("lead").text(&results.title))
+        .child(element("nav").class("bar").attr("aria-label", "Contents").children(links).child(button))
+}
+
+fn notes(results: &Results) -> Option<Section> {
+    let body = results.notes.iter().map(|note| element("p").text(note)).collect::<Vec<_>>();
+    (!body.is_empty()).then_some(Section { id: "notes", title: "Notes", short: "Notes", intro: None, body })
+}
+
+fn footer(results: &Results) -> Element {
+    let command = format!("flashlab run {} --seed {}", results.experiment, results.seed);
+    element("footer").child(
+        element("p")
+            .text("Run again with ")
+            .child(element("code").text(command))
+            .text(": the same seed gives the digest ")
+            .child(element("code").text(&results.digest))
+            .text(" on every machine."),
+    )
+}

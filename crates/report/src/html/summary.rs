@@ -1,0 +1,151 @@
+//! The first look: how many bounds hold, how far off the worst figures are, and on how many free numbers it rests.
+
+use super::{Section, tables};
+use crate::{
+    grid,
+    markup::{Element, element},
+    number,
+    terminal::plural,
+};
+use flashlab_lab::results::{Cell, ParameterKind, Results, Role};
+
+pub(super) fn section(results: &Results) -> Option<Section> {
+    let mut body = vec![tiles(results)];
+    if !results.bounds.is_empty() {
+        body.push(bounds(results));
+    }
+    body.push(facts(results));
+    Some(Section { id: "summary", title: "Summary", short: "Summary", intro: Some(verdict(results)), body })
+}
+
+/// What the whole amounts to, in two sentences.
+fn verdict(results: &Results) -> String {
+    let errors = errors(results, Role::Predicted);
+    let cells = plural(results.cells.len(), "published figure");
+    let predicted = results.cells.iter().filter(|cell| cell.role == Role::Predicted).count();
+    let mut text = format!(
+        "{cells} beside the same tests on virtual devices in simulated time. {} adjusted to reproduce what was \
+         measured, {} predicted.",
+        was(results.cells.iter().filter(|cell| cell.role == Role::Fitted).count(), "figure"),
+        was(predicted, "")
+    );
+    if let Some(median) = median(&errors) {
+        text += &format!(
+            " Half of the predictions are within {} % of the measurement.",
+            number::fixed(median, 1)
+        );
+    }
+    text
+}
+
+fn was(n: usize, noun: &str) -> String {
+    let noun = if noun.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", if n == 1 { noun.into() } else { format!("{noun}s") })
+    };
+    format!("{n}{noun} {}", if n == 1 { "was" } else { "were" })
+}
+
+/// The absolute errors of the cells of this role.
+fn errors(results: &Results, role: Role) -> Vec<f64> {
+    let cells = results.cells.iter().filter(|cell| cell.role == role);
+    cells.filter_map(|cell| cell.error_percent).filter(|error| error.is_finite()).map(f64::abs).collect()
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// The cell of this role that is farthest off.
+fn worst(results: &Results, role: Role) -> Option<(&Cell, f64)> {
+    let errors = results
+        .cells
+        .iter()
+        .filter(|cell| cell.role == role)
+        .filter_map(|cell| Some((cell, cell.error_percent.filter(|error| error.is_finite())?)));
+    errors.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+}
+
+fn tile(name: &str, figure: &str, class: &str, comment: &str) -> Element {
+    let mut value = element("dd");
+    if !class.is_empty() {
+        value = value.class(class);
+    }
+    element("div")
+        .class("tile")
+        .child(element("dt").text(name))
+        .child(value.text(figure).child(element("small").text(comment)))
+}
+
+fn tiles(results: &Results) -> Element {
+    let mut tiles = element("dl").class("tiles");
+    if !results.bounds.is_empty() {
+        let held = results.bounds.iter().filter(|bound| bound.held).count();
+        let missed: Vec<&str> = results.bounds.iter().filter(|b| !b.held).map(|b| b.name.as_str()).collect();
+        let (class, comment) = if missed.is_empty() {
+            ("held", "every one that the experiment declares".to_string())
+        } else {
+            ("missed", format!("missed: {}", missed.join("; ")))
+        };
+        tiles.push(tile("Bounds held", &format!("{held} of {}", results.bounds.len()), class, &comment));
+    }
+    for (role, name) in [(Role::Predicted, "Worst prediction"), (Role::Fitted, "Worst fit")] {
+        if let Some((cell, error)) = worst(results, role) {
+            let figure = format!("{} %", number::typeset(number::signed(error, 1)));
+            tiles.push(tile(name, &figure, "", &grid::name(cell)));
+        }
+    }
+    if let Some(median) = median(&errors(results, Role::Predicted)) {
+        let n = results.cells.iter().filter(|cell| cell.role == Role::Predicted).count();
+        let comment = format!("of {}", plural(n, "predicted cell"));
+        tiles.push(tile("Median error", &format!("{} %", number::fixed(median, 1)), "", &comment));
+    }
+    let fitted = results.parameters.iter().filter(|p| p.kind == ParameterKind::Fitted).count();
+    tiles.child(tile(
+        "Free parameters",
+        &results.parameters.len().to_string(),
+        "",
+        &format!(
+            "for {}: {fitted} fitted, {} chosen",
+            plural(results.cells.len(), "cell"),
+            results.parameters.len() - fitted
+        ),
+    ))
+}
+
+fn bounds(results: &Results) -> Element {
+    let rows = results.bounds.iter().map(|bound| {
+        let unit = grid::limit(bound).map_or("", |(_, unit)| unit);
+        let worst = format!("{} {unit}", number::fixed(bound.worst, 2));
+        let (class, verdict) = if bound.held { ("t held", "✓ held") } else { ("t missed", "✗ missed") };
+        element("tr")
+            .child(tables::row_head(&bound.name))
+            .child(tables::number(bound.limit.as_str()))
+            .child(tables::number(worst.trim_end()))
+            .child(tables::text(&bound.worst_cell))
+            .child(element("td").class(class).text(verdict))
+    });
+    let columns = [("bound", false), ("limit", true), ("worst", true), ("at", false), ("", false)];
+    let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    tables::scrolling("The experiment's bounds", table)
+}
+
+fn facts(results: &Results) -> Element {
+    let facts = [
+        ("seed", results.seed.to_string()),
+        ("digest of the cells", results.digest.clone()),
+        ("hash of the inputs", results.inputs.clone()),
+        ("flashlab", results.version.clone()),
+    ];
+    element("dl").class("facts").children(facts.into_iter().map(|(name, value)| {
+        element("div").child(element("dt").text(name)).child(element("dd").child(element("code").text(value)))
+    }))
+}

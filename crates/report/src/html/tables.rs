@@ -1,0 +1,98 @@
+//! Tables of the page: headers that say what a column is, numbers aligned right, a region that scrolls when narrow.
+
+use crate::{
+    grid::Table,
+    markup::{Element, element},
+    number,
+};
+use flashlab_lab::results::{Cell, Published, Role};
+
+/// A header cell over text, or over numbers.
+pub(super) fn head(columns: &[(&str, bool)]) -> Element {
+    let cells = columns.iter().map(|(name, is_number)| {
+        let cell = element("th").attr("scope", "col");
+        if *is_number { cell.class("n").text(name) } else { cell.text(name) }
+    });
+    element("thead").child(element("tr").children(cells))
+}
+
+/// What names a row.
+pub(super) fn row_head(text: &str) -> Element {
+    element("th").attr("scope", "row").text(text)
+}
+
+/// Text.
+pub(super) fn text(text: &str) -> Element {
+    element("td").text(text)
+}
+
+/// A number.
+pub(super) fn number(text: impl Into<String>) -> Element {
+    element("td").class("n").text(number::typeset(text.into()))
+}
+
+/// The table in a region that scrolls across where it must.
+pub(super) fn scrolling(label: &str, table: Element) -> Element {
+    element("div")
+        .class("scroll")
+        .attr("role", "region")
+        .attr("tabindex", "0")
+        .attr("aria-label", label)
+        .child(table.class("wide"))
+}
+
+/// Published and simulated figures of one table.
+pub(super) fn comparison(table: &Table<'_>) -> Element {
+    let has_rows = table.has_rows();
+    let mut columns = vec![];
+    if has_rows {
+        columns.push(("row", false));
+    }
+    columns.extend([
+        ("device", false),
+        ("published", true),
+        ("±", true),
+        ("simulated", true),
+        ("±", true),
+        ("error %", true),
+        ("role", false),
+    ]);
+    let rows = table.cells.iter().map(|cell| {
+        let mut row = element("tr");
+        if has_rows {
+            row.push(row_head(&cell.row));
+            row.push(text(&cell.column));
+        } else {
+            row.push(row_head(&cell.column));
+        }
+        let (mean, sd) = published(cell, table.decimals);
+        row.child(number(mean))
+            .child(number(sd))
+            .child(number(number::fixed(cell.simulated.mean, table.decimals)))
+            .child(number(number::fixed(cell.simulated.sd, table.decimals)))
+            .child(number(cell.error_percent.map_or(number::NONE.into(), |e| number::signed(e, 2))))
+            .child(element("td").child(role(cell.role)))
+    });
+    let caption = format!("{}, {}", table.name, table.unit);
+    let body = element("tbody").children(rows);
+    let html = element("table").child(element("caption").text(&caption)).child(head(&columns)).child(body);
+    scrolling(&caption, html)
+}
+
+/// The published mean and deviation as text.
+pub(super) fn published(cell: &Cell, decimals: usize) -> (String, String) {
+    match &cell.published {
+        Some(Published::Figure { mean, sd }) => {
+            (number::fixed(*mean, decimals), sd.map(|sd| number::fixed(sd, decimals)).unwrap_or_default())
+        }
+        Some(Published::Below { below }) => (format!("< {}", number::fixed(*below, decimals)), String::new()),
+        Some(Published::Text { text }) => (text.clone(), String::new()),
+        None => (number::NONE.into(), String::new()),
+    }
+}
+
+/// `fitted`, `predicted` or `assumed`.
+pub(super) fn role(role: Role) -> Element {
+    let class = if role == Role::Predicted { "tag predicted" } else { "tag" };
+    element("span").class(class).text(role.name())
+}

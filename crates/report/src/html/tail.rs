@@ -1,0 +1,53 @@
+//! The write-latency tail: what a logger must expect, fitted on nothing.
+
+use super::{Section, tables};
+use crate::{
+    grid,
+    markup::element,
+    number::{self, duration_ns},
+};
+use flashlab_lab::results::Results;
+
+pub(super) fn section(results: &Results) -> Option<Section> {
+    let rows: Vec<_> = results
+        .cells
+        .iter()
+        .filter_map(|cell| {
+            let tail = cell.tail?;
+            Some(
+                element("tr")
+                    .child(tables::row_head(&cell.table))
+                    .child(tables::text(&grid::place(cell)))
+                    .child(tables::number(duration_ns(cell.latency_ns_mean)))
+                    .child(tables::number(duration_ns(tail.p99_ns as f64)))
+                    .child(tables::number(duration_ns(tail.p99_9_ns as f64)))
+                    .child(tables::number(duration_ns(tail.max_ns as f64)))
+                    .child(tables::number(number::bytes(tail.logger_buffer_bytes))),
+            )
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let columns = [
+        ("table", false),
+        ("cell", false),
+        ("mean", true),
+        ("p99", true),
+        ("p99.9", true),
+        ("maximum", true),
+        ("logger's buffer", true),
+    ];
+    let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    Some(Section {
+        id: "tail",
+        title: "The slow writes",
+        short: "Tail",
+        intro: Some(
+            "Completion latency of writes, beyond the mean. Not fitted: nothing was published to fit it on. The last \
+             column is what a logger that writes at half the cell's mean rate must buffer so as never to wait."
+                .into(),
+        ),
+        body: vec![tables::scrolling("Write-latency tail", table)],
+    })
+}

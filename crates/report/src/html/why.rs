@@ -1,0 +1,129 @@
+//! Why the number is what it is: for every cell the mechanisms that took its time, and the one that decides, in words.
+//!
+//! Cells stand by device, in the order of the charts, so that raw stands beside vfat.
+
+use super::{Section, tables};
+use crate::{
+    explain,
+    figure::{chart, mechanisms},
+    grid,
+    markup::{Element, element},
+    number,
+};
+use flashlab_lab::results::{Cell, Results};
+
+pub(super) fn section(results: &Results) -> Option<Section> {
+    let charts = chart::charts(results);
+    let mut ordered: Vec<&Cell> = vec![];
+    for chart in &charts {
+        ordered.extend(chart.groups.iter().flat_map(|group| &group.bars).map(|bar| bar.cell));
+    }
+    let mut columns: Vec<&str> = vec![];
+    for cell in &results.cells {
+        if !columns.contains(&cell.column.as_str()) {
+            columns.push(&cell.column);
+        }
+    }
+    let mut body = vec![words(results)];
+    for column in columns {
+        let cells: Vec<&Cell> = ordered.iter().copied().filter(|cell| cell.column == column).collect();
+        body.push(device(results, column, &cells));
+    }
+    (!results.cells.is_empty()).then(|| Section {
+        id: "why",
+        title: "Why the number is what it is",
+        short: "Why",
+        intro: Some(
+            "A request's mean latency, split into what it was spent on. The parts of a bar sum to the latency exactly."
+                .into(),
+        ),
+        body,
+    })
+}
+
+/// The mechanisms that any cell has, with their colours and meanings.
+fn words(results: &Results) -> Element {
+    let mut names: Vec<&str> = vec![];
+    for part in results.cells.iter().flat_map(explain::parts) {
+        if !names.contains(&part.mechanism) {
+            names.push(part.mechanism);
+        }
+    }
+    element("dl").class("words").children(names.into_iter().map(|name| {
+        element("div")
+            .child(swatch(name))
+            .child(element("dt").text(name))
+            .child(element("dd").text(explain::definition(name)))
+    }))
+}
+
+fn swatch(mechanism: &str) -> Element {
+    element("svg").class("swatch").attr("width", 11).attr("height", 11).attr("aria-hidden", "true").child(
+        element("rect")
+            .class(mechanisms::class(mechanism))
+            .attr("width", 11)
+            .attr("height", 11)
+            .attr("rx", 2),
+    )
+}
+
+fn device(results: &Results, column: &str, cells: &[&Cell]) -> Element {
+    let mut html = element("article").class("card");
+    let profile =
+        results.devices.iter().position(|d| d.name == column || d.name.ends_with(&format!("/{column}")));
+    if column.is_empty() {
+        html.push(element("h3").text("Figures of no one device"));
+    } else {
+        html.push(element("h3").text(column));
+    }
+    if let Some(i) = profile.filter(|_| !column.is_empty()) {
+        let device = &results.devices[i];
+        html.push(
+            element("p")
+                .text(format!("{} · ", device.title))
+                .child(element("a").attr("href", format!("#device-{i}")).text("its parameters")),
+        );
+    }
+    html.child(element("div").class("cells").children(cells.iter().map(|cell| explained(cell))))
+}
+
+fn explained(cell: &Cell) -> Element {
+    let parts = explain::parts(cell);
+    let name = [cell.table.as_str(), &cell.row]
+        .into_iter()
+        .filter(|w| !w.is_empty())
+        .collect::<Vec<_>>()
+        .join(" · ");
+    let mut head = element("h4").text(name).child(tables::role(cell.role));
+    if !parts.is_empty() {
+        let latency = format!("{} a request", number::duration_ns(cell.latency_ns_mean));
+        head.push(element("span").class("latency").text(latency));
+    }
+    let mut html = element("div").class("cell").child(head).child(compared(cell));
+    if !parts.is_empty() {
+        html.push(mechanisms::bar(cell, &parts));
+        html.push(element("ul").class("parts").children(parts.iter().map(|part| {
+            element("li")
+                .child(swatch(part.mechanism))
+                .text(part.mechanism)
+                .child(element("b").text(number::duration_ns(part.ns)))
+                .text(explain::percent(part.share))
+        })));
+    }
+    html.child(element("p").class("why").text(explain::sentence(cell)))
+}
+
+/// `40.3 MiB/s simulated, 40.5 ± 0.3 published, −0.5 %`
+fn compared(cell: &Cell) -> Element {
+    let (mean, sd) = tables::published(cell, grid::decimals_of(cell));
+    let published = if sd.is_empty() { mean } else { format!("{mean} ± {sd}") };
+    let mut line = format!(" {} simulated", cell.unit);
+    if cell.published.is_some() {
+        line += &format!(", {published} measured");
+    }
+    if let Some(error) = crate::figure::bars::error_label(cell) {
+        line += &format!(", {error}");
+    }
+    let simulated = number::typeset(number::significant(cell.simulated.mean, 4));
+    element("p").class("compare").child(element("b").text(simulated)).text(line)
+}

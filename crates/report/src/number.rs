@@ -1,0 +1,142 @@
+//! Numbers as people read them: as many digits as mean something, thousands apart, and never `-0`.
+//!
+//! What is not finite is shown as [`NONE`].
+
+/// Stands where there is no number.
+pub(crate) const NONE: &str = "–";
+
+/// `value` with this many decimals and commas between thousands: `21,147.3`.
+pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return NONE.into();
+    }
+    let digits = format!("{:.decimals$}", value.abs());
+    let (whole, fraction) = match digits.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (digits.as_str(), None),
+    };
+    let mut text = String::new();
+    if value < 0.0 && digits.bytes().any(|b| (b'1'..=b'9').contains(&b)) {
+        text.push('-');
+    }
+    for (i, digit) in whole.char_indices() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if let Some(fraction) = fraction {
+        text.push('.');
+        text.push_str(fraction);
+    }
+    text
+}
+
+/// As [`fixed`], with `+` before what is above zero.
+pub(crate) fn signed(value: f64, decimals: usize) -> String {
+    let text = fixed(value, decimals);
+    let is_zero = !text.bytes().any(|b| (b'1'..=b'9').contains(&b));
+    if value > 0.0 && !is_zero { format!("+{text}") } else { text }
+}
+
+/// As many decimals as leave `digits` significant digits; whole numbers are never cut.
+pub(crate) fn significant(value: f64, digits: usize) -> String {
+    fixed(value, decimals_for(value, digits))
+}
+
+/// The decimals that leave `digits` significant digits of `value`, at most nine.
+pub(crate) fn decimals_for(value: f64, digits: usize) -> usize {
+    if value == 0.0 || !value.is_finite() {
+        return 0;
+    }
+    let rounded = format!("{:.*e}", digits.saturating_sub(1), value.abs());
+    let exponent: i64 = rounded.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
+    (digits as i64 - 1 - exponent).clamp(0, 9) as usize
+}
+
+/// The decimals with which `value` was written, at most six: 22.2 has one, 864452 none.
+pub(crate) fn decimals_written(value: f64) -> usize {
+    if !value.is_finite() {
+        return 0;
+    }
+    format!("{value}").split_once('.').map_or(0, |(_, fraction)| fraction.len()).min(6)
+}
+
+/// `45.0 ms`, `312 µs`, `3.08 s`: three significant digits.
+pub(crate) fn duration_ns(ns: f64) -> String {
+    let (scaled, unit) = match ns.abs() {
+        x if x < 999.5 => (ns, "ns"),
+        x if x < 999.5e3 => (ns / 1e3, "µs"),
+        x if x < 999.5e6 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    let digits = if unit == "ns" { fixed(scaled, 0) } else { significant(scaled, 3) };
+    format!("{digits} {unit}")
+}
+
+/// `512 B`, `21.4 KiB`, `1.52 MiB`: three significant digits.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const KIB: f64 = 1024.0;
+    let b = bytes as f64;
+    if bytes < 1024 {
+        format!("{bytes} B")
+    } else if b < 999.5 * KIB {
+        format!("{} KiB", significant(b / KIB, 3))
+    } else if b < 999.5 * KIB * KIB {
+        format!("{} MiB", significant(b / KIB / KIB, 3))
+    } else {
+        format!("{} GiB", significant(b / KIB / KIB / KIB, 3))
+    }
+}
+
+/// With the minus sign of typesetting in place of the hyphen.
+pub(crate) fn typeset(number: String) -> String {
+    match number.strip_prefix('-') {
+        Some(rest) => format!("\u{2212}{rest}"),
+        None => number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_apart_and_zero_has_no_sign() {
+        assert_eq!(fixed(2_192_806.0, 0), "2,192,806");
+        assert_eq!(fixed(999.0, 1), "999.0");
+        assert_eq!(fixed(-1234.56, 1), "-1,234.6");
+        assert_eq!(fixed(-0.004, 2), "0.00");
+        assert_eq!(signed(0.004, 2), "0.00");
+        assert_eq!(signed(0.4, 1), "+0.4");
+        assert_eq!(fixed(f64::NAN, 1), NONE);
+    }
+
+    #[test]
+    fn digits_are_significant_after_rounding() {
+        assert_eq!(significant(1.297, 3), "1.30");
+        assert_eq!(significant(9.996, 3), "10.0");
+        assert_eq!(significant(773.4, 3), "773");
+        assert_eq!(significant(123_456.0, 3), "123,456");
+        assert_eq!(significant(0.0, 3), "0");
+    }
+
+    #[test]
+    fn durations_and_sizes_change_unit_where_they_should() {
+        assert_eq!(duration_ns(999.4), "999 ns");
+        assert_eq!(duration_ns(999_499.0), "999 µs");
+        assert_eq!(duration_ns(999_600.0), "1.00 ms");
+        assert_eq!(duration_ns(3.077e9), "3.08 s");
+        assert_eq!(duration_ns(0.0), "0 ns");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1024), "1.00 KiB");
+        assert_eq!(bytes(1024 * 1024), "1.00 MiB");
+    }
+
+    #[test]
+    fn written_decimals_are_those_of_the_source() {
+        assert_eq!(decimals_written(22.2), 1);
+        assert_eq!(decimals_written(864_452.0), 0);
+        assert_eq!(decimals_written(1.0 / 3.0), 6);
+    }
+}

@@ -1,0 +1,296 @@
+//! The results on a terminal: published beside simulated, then bounds and free parameters, at most [`WIDTH`] wide.
+//!
+//! One block a table, one line a cell, so that what is compared stands side by side; the decimals of a block are those
+//! of the source. Colour marks only what a reader looks for: missed bounds, large errors, and names.
+
+use crate::{grid, number};
+use flashlab_lab::results::{Cell, ParameterKind, Published, Results, Role};
+use tabled::{
+    builder::Builder,
+    settings::{Alignment, Modify, Padding, Style as Lines, Width, object::Columns, peaker::Priority},
+};
+
+/// The greatest width of a line in characters.
+pub const WIDTH: usize = 100;
+
+/// An error at least this large is coloured, in per cent.
+const LARGE_ERROR_PERCENT: f64 = 10.0;
+
+/// How the table is dressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Style {
+    /// Whether ANSI escape sequences colour the text.
+    pub colour: bool,
+}
+
+impl Style {
+    /// Text alone: for pipes and files.
+    pub const PLAIN: Style = Style { colour: false };
+    /// With colours: for a terminal.
+    pub const COLOUR: Style = Style { colour: true };
+
+    fn paint(self, code: &str, text: impl Into<String>) -> String {
+        let text = text.into();
+        if self.colour && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text }
+    }
+    fn bold(self, text: impl Into<String>) -> String {
+        self.paint("1", text)
+    }
+    fn dim(self, text: impl Into<String>) -> String {
+        self.paint("2", text)
+    }
+    fn good(self, text: impl Into<String>) -> String {
+        self.paint("32", text)
+    }
+    fn warn(self, text: impl Into<String>) -> String {
+        self.paint("33", text)
+    }
+    fn bad(self, text: impl Into<String>) -> String {
+        self.paint("1;31", text)
+    }
+}
+
+/// Everything a person at a terminal wants to see of `results`, ending in a line feed.
+pub fn table(results: &Results, style: Style) -> String {
+    let mut text = heading(results, style);
+    text += &comparison(results, style);
+    text += &bounds(results, style);
+    text += &parameters(results, style);
+    text
+}
+
+fn heading(results: &Results, style: Style) -> String {
+    let title = style.bold(clean(&results.experiment));
+    let what = wrap(&format!("{}: {}", clean(&results.experiment), clean(&results.title)), WIDTH);
+    let what = what.replacen(&clean(&results.experiment), &title, 1);
+    let origin = format!(
+        "seed {}, inputs {}, digest {}, flashlab {}",
+        results.seed,
+        clean(&results.inputs),
+        clean(&results.digest),
+        clean(&results.version)
+    );
+    format!("{what}\n{}\n\n", style.dim(wrap(&origin, WIDTH)))
+}
+
+/// The lines of a block: its header first.
+type Lined = Vec<Vec<String>>;
+
+/// Column of a block: row name, cell name, published, ±, simulated, ±, error, role.
+const NUMBERS: std::ops::Range<usize> = 2..7;
+
+/// All tables. They share their widths, so that the columns of all blocks stand in line.
+fn comparison(results: &Results, style: Style) -> String {
+    let tables = grid::tables(results);
+    let has_rows = tables.iter().any(grid::Table::has_rows);
+    let has_sd = results.cells.iter().any(|cell| {
+        cell.simulated.sd != 0.0 || matches!(cell.published, Some(Published::Figure { sd: Some(_), .. }))
+    });
+    let mut lines: Lined = vec![];
+    let mut titles = vec![];
+    for table in &tables {
+        titles.push(lines.len());
+        lines.push(vec![
+            style.bold(clean(table.name)) + &style.dim(format!(", {}", clean(table.unit))),
+            String::new(),
+            style.dim("published"),
+            style.dim("±"),
+            style.dim("simulated"),
+            style.dim("±"),
+            style.dim("error %"),
+            style.dim("role"),
+        ]);
+        let mut previous = None;
+        for cell in &table.cells {
+            let row = if previous == Some(&cell.row) { String::new() } else { clean(&cell.row) };
+            previous = Some(&cell.row);
+            let mut line = vec![format!("  {row}"), clean(&cell.column)];
+            if !has_rows {
+                line = vec![format!("  {}", clean(&cell.column)), String::new()];
+            }
+            line.extend(figures(results, cell, table.decimals, style));
+            lines.push(line);
+        }
+        lines.push(vec![String::new(); 8]);
+    }
+    let mut kept = vec![true; 8];
+    kept[1] = has_rows;
+    kept[3] = has_sd;
+    kept[5] = has_sd;
+    layout(lines, &kept, &NUMBERS.collect::<Vec<_>>())
+}
+
+fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [String; 6] {
+    let (published, published_sd) = match &cell.published {
+        Some(Published::Figure { mean, sd }) => {
+            (number::fixed(*mean, decimals), sd.map(|sd| number::fixed(sd, decimals)).unwrap_or_default())
+        }
+        Some(Published::Below { below }) => (format!("< {}", number::fixed(*below, decimals)), String::new()),
+        Some(Published::Text { text }) => (clean(text), String::new()),
+        None => (number::NONE.into(), String::new()),
+    };
+    let error = cell.error_percent.map_or(number::NONE.into(), |error| number::signed(error, 2));
+    let is_missed = grid::bound_of(results, cell).is_some_and(|bound| !bound.held);
+    let is_large = cell.error_percent.is_some_and(|error| error.abs() >= LARGE_ERROR_PERCENT);
+    let error = match (is_missed, is_large) {
+        (true, _) => style.bad(error),
+        (false, true) => style.warn(error),
+        (false, false) => error,
+    };
+    let role = match cell.role {
+        Role::Predicted => cell.role.name().to_string(),
+        Role::Fitted | Role::Assumed => style.dim(cell.role.name()),
+    };
+    [
+        published,
+        published_sd,
+        number::fixed(cell.simulated.mean, decimals),
+        number::fixed(cell.simulated.sd, decimals),
+        error,
+        role,
+    ]
+}
+
+fn bounds(results: &Results, style: Style) -> String {
+    if results.bounds.is_empty() {
+        return String::new();
+    }
+    let mut lines: Lined = vec![vec![
+        style.bold("bounds"),
+        String::new(),
+        style.dim("limit"),
+        style.dim("worst"),
+        style.dim("at"),
+    ]];
+    for bound in &results.bounds {
+        let unit = grid::limit(bound).map_or("", |(_, unit)| unit);
+        let worst = format!("{} {unit}", number::fixed(bound.worst, 2));
+        lines.push(vec![
+            if bound.held { style.good("  held") } else { style.bad("  MISSED") },
+            clean(&bound.name),
+            clean(&bound.limit),
+            if bound.held { worst.trim_end().to_string() } else { style.bad(worst.trim_end()) },
+            clean(&bound.worst_cell),
+        ]);
+    }
+    lines.push(vec![String::new(); 5]);
+    layout(lines, &[true; 5], &[2, 3])
+}
+
+fn parameters(results: &Results, style: Style) -> String {
+    let mut text = format!("{}\n", style.bold(count(results)));
+    if results.parameters.is_empty() {
+        return text;
+    }
+    let lines = results.parameters.iter().map(|parameter| {
+        let origin = match (parameter.kind, parameter.fitted_on.is_empty()) {
+            (ParameterKind::Fitted, true) => "fitted".to_string(),
+            (ParameterKind::Fitted, false) => format!("fitted on {}", clean(&parameter.fitted_on.join(", "))),
+            (ParameterKind::Chosen, true) => "chosen".to_string(),
+            (ParameterKind::Chosen, false) => {
+                format!("chosen for {}", clean(&parameter.fitted_on.join(", ")))
+            }
+        };
+        vec![format!("  {}", clean(&parameter.path)), clean(&parameter.value), style.dim(origin)]
+    });
+    text += &layout(lines.collect(), &[true; 3], &[1]);
+    text
+}
+
+/// `29 free parameters (26 fitted, 3 chosen) for 48 cells (19 fitted, 29 predicted)`
+pub(crate) fn count(results: &Results) -> String {
+    let kind = |kind| results.parameters.iter().filter(|p| p.kind == kind).count();
+    let role = |role| results.cells.iter().filter(|c| c.role == role).count();
+    let list = |parts: &[(usize, &str)]| {
+        let parts: Vec<String> =
+            parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+    };
+    format!(
+        "{}{} for {}{}",
+        plural(results.parameters.len(), "free parameter"),
+        list(&[(kind(ParameterKind::Fitted), "fitted"), (kind(ParameterKind::Chosen), "chosen")]),
+        plural(results.cells.len(), "cell"),
+        list(&[
+            (role(Role::Fitted), "fitted"),
+            (role(Role::Predicted), "predicted"),
+            (role(Role::Assumed), "assumed")
+        ])
+    )
+}
+
+pub(crate) fn plural(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// The least width to which the last column is wrapped on its own, in characters.
+const LAST_COLUMN_MIN: usize = 20;
+
+/// The lines as columns two spaces apart, without those not `kept`; `right` are aligned right; nothing is wider than
+/// [`WIDTH`], and no line ends in a space. The last column gives way first, then the widest.
+fn layout(mut lines: Lined, kept: &[bool], right: &[usize]) -> String {
+    let places: Vec<usize> = (0..kept.len()).filter(|i| kept[*i]).collect();
+    let (last, others) = places.split_last().expect("a layout has columns");
+    let width = |place: usize| lines.iter().map(|line| visible_width(&line[place])).max().unwrap_or(0);
+    let room = WIDTH.saturating_sub(others.iter().map(|place| width(*place) + 2).sum());
+    if room >= LAST_COLUMN_MIN {
+        for line in &mut lines {
+            line[*last] = wrap(&line[*last], room);
+        }
+    }
+    let mut builder = Builder::default();
+    for line in lines {
+        builder.push_record(places.iter().map(|i| line[*i].clone()));
+    }
+    let mut table = builder.build();
+    table.with(Lines::empty()).with(Padding::new(0, 2, 0, 0));
+    for (column, place) in places.iter().enumerate() {
+        if right.contains(place) {
+            table.with(Modify::new(Columns::one(column)).with(Alignment::right()));
+        }
+    }
+    table.with(Width::wrap(WIDTH).priority(Priority::max(false)).keep_words(true));
+    table.to_string().lines().map(|line| format!("{}\n", trim_end(line))).collect()
+}
+
+/// Without the spaces at the end, also those before or between the sequences that end a colour.
+fn trim_end(line: &str) -> String {
+    let mut ends = String::new();
+    let mut line = line.trim_end();
+    while let Some(start) =
+        line.rfind('\u{1b}').filter(|start| line[*start..].find('m') == Some(line.len() - start - 1))
+    {
+        ends.insert_str(0, &line[start..]);
+        line = line[..start].trim_end();
+    }
+    line.to_string() + &ends
+}
+
+/// Text from outside without control characters: it could move the cursor or break a line.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+}
+
+/// Characters without the sequences that colour them.
+fn visible_width(text: &str) -> usize {
+    let mut sequences = text.split('\u{1b}');
+    let before = sequences.next().map_or(0, |text| text.chars().count());
+    before + sequences.map(|s| s.split_once('m').map_or(0, |(_, text)| text.chars().count())).sum::<usize>()
+}
+
+/// Words on lines of at most `width` characters.
+fn wrap(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a line");
+        if !line.is_empty() && visible_width(line) + 1 + visible_width(word) > width {
+            lines.push(word.to_string());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,35 @@
+//! CSV: the header and whole records.
+
+use crate::fixture::*;
+use flashlab_report::csv::cells;
+
+#[test]
+fn header_and_records_have_every_field() {
+    let text = cells(&sd_cards_fixture());
+    let lines: Vec<&str> = text.split("\r\n").collect();
+    assert_eq!(lines.len(), 1 + 48 + 1);
+    assert_eq!(lines[49], "");
+    insta::assert_snapshot!([lines[0], lines[1], lines[2], lines[39]].join("\n"));
+}
+
+#[test]
+fn any_text_comes_back_as_it_was() {
+    let results = hostile_fixture();
+    let text = cells(&results);
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().expect("a header").clone();
+    let at = |name: &str| header.iter().position(|h| h == name).expect("the column");
+    let records: Vec<_> = reader.records().collect::<Result<_, _>>().expect("well-formed");
+    assert_eq!(records.len(), results.cells.len());
+    for (record, cell) in records.iter().zip(&results.cells) {
+        assert_eq!(&record[at("experiment")], results.experiment);
+        assert_eq!(&record[at("table")], cell.table);
+        assert_eq!(&record[at("row")], cell.row);
+        assert_eq!(&record[at("column")], cell.column);
+    }
+}
+
+#[test]
+fn no_cells_are_a_header() {
+    assert_eq!(cells(&empty_fixture()).lines().count(), 1);
+}
