@@ -1,0 +1,412 @@
+//! A simulated run beside a real one: reads the JSON that fio wrote on hardware and compares figure by figure.
+//!
+//! The file comes from outside: its size is limited, and what is missing or of another type is named with its path.
+
+use crate::job::Direction;
+use crate::output::{count, rate};
+use crate::stats::Report;
+use serde_json::Value;
+use std::fmt::{self, Display, Formatter};
+
+/// Largest file that is read. fio's largest (`json+` of hundreds of jobs) are a few megabytes.
+pub const BYTES_MAX: usize = 64 << 20;
+
+/// What keeps a file from being compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgainstError {
+    /// The file is larger than [`BYTES_MAX`].
+    TooLarge {
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// There is no JSON object in it.
+    NoObject,
+    /// The JSON is broken.
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What the parser says.
+        message: String,
+    },
+    /// It is JSON, but a figure is missing or of another type.
+    Unexpected {
+        /// Where: `jobs[0].read.clat_ns.mean`.
+        path: String,
+        /// What should be there.
+        expected: &'static str,
+    },
+}
+
+impl Display for AgainstError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            AgainstError::TooLarge { bytes } => write!(
+                f,
+                "{bytes} bytes are more than the {BYTES_MAX} that fio's JSON may have; write it with --output-format=json"
+            ),
+            AgainstError::NoObject => {
+                write!(f, "no JSON object found; run fio with --output-format=json --output=FILE")
+            }
+            AgainstError::Syntax { line, column, message } => {
+                write!(f, "line {line}, column {column}: {message}; is the file fio's JSON, and whole?")
+            }
+            AgainstError::Unexpected { path, expected } => {
+                write!(f, "{path}: expected {expected}; the file should be the JSON of fio 3")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AgainstError {}
+
+/// A run of real fio.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RealRun {
+    /// `fio-3.33`
+    pub version: String,
+    /// Whether it is a simulated run after all: flashlab wrote it.
+    pub simulated: bool,
+    /// Its jobs.
+    pub jobs: Vec<RealJob>,
+}
+
+/// A job of a real run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RealJob {
+    /// `jobname`
+    pub name: String,
+    /// `error`: other than 0 where the job failed.
+    pub error: i64,
+    /// Figures of the directions that moved bytes, under fio's names (`read`, `write`, `trim`, `mixed`).
+    pub directions: Vec<(String, Figures)>,
+}
+
+/// The compared figures of a direction.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Figures {
+    /// Bytes a second.
+    pub bytes_per_second: f64,
+    /// Requests a second.
+    pub iops: f64,
+    /// Mean clat in nanoseconds.
+    pub clat_ns_mean: f64,
+    /// Median of clat in nanoseconds, where the percentile list has it.
+    pub clat_ns_p50: Option<f64>,
+    /// 99th percentile of clat in nanoseconds, where the list has it.
+    pub clat_ns_p99: Option<f64>,
+    /// 99.9th percentile of clat in nanoseconds, where the list has it.
+    pub clat_ns_p99_9: Option<f64>,
+}
+
+impl RealRun {
+    /// Reads fio's JSON. What stands before the first line that begins with `{` (fio's notes) is skipped.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn parse(bytes: &[u8]) -> Result<RealRun, AgainstError> {
+        if bytes.len() > BYTES_MAX {
+            return Err(AgainstError::TooLarge { bytes: bytes.len() });
+        }
+        let (lines_before, json) = object(bytes).ok_or(AgainstError::NoObject)?;
+        // fio may print notes or a second format after the object; only the first value is read.
+        let value = serde_json::Deserializer::from_slice(json).into_iter::<Value>().next();
+        let value = value.ok_or(AgainstError::NoObject)?.map_err(|error| AgainstError::Syntax {
+            line: lines_before + error.line(),
+            column: error.column(),
+            message: cause(&error),
+        })?;
+        let document = Place { value: &value, path: String::new() };
+        let version = document.get("fio version")?.string()?;
+        let list = document.get("jobs")?;
+        let Value::Array(items) = list.value else { return Err(list.unexpected("a list of jobs")) };
+        let mut simulated = false;
+        let mut jobs = Vec::with_capacity(items.len());
+        for (i, value) in items.iter().enumerate() {
+            let job = Place { value, path: format!("jobs[{i}]") };
+            simulated |= value.get("flashlab").is_some();
+            jobs.push(real_job(&job)?);
+        }
+        Ok(RealRun { version, simulated, jobs })
+    }
+}
+
+/// serde_json's message without the place, which is told apart.
+fn cause(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}
+
+/// The bytes from the first line that begins with `{`, and how many lines stand before it.
+fn object(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut start = 0;
+    for (number, line) in bytes.split_inclusive(|&b| b == b'\n').enumerate() {
+        if line.trim_ascii_start().starts_with(b"{") {
+            return Some((number, &bytes[start..]));
+        }
+        start += line.len();
+    }
+    None
+}
+
+fn real_job(job: &Place<'_>) -> Result<RealJob, AgainstError> {
+    let mut directions = Vec::new();
+    for name in ["read", "write", "trim", "mixed"] {
+        if job.value.get(name).is_none() {
+            continue;
+        }
+        let direction = job.get(name)?;
+        if direction.get("io_bytes")?.number()? > 0.0 {
+            directions.push((name.to_owned(), figures(&direction)?));
+        }
+    }
+    Ok(RealJob { name: job.get("jobname")?.string()?, error: job.get("error")?.number()? as i64, directions })
+}
+
+fn figures(direction: &Place<'_>) -> Result<Figures, AgainstError> {
+    let clat = direction.get("clat_ns")?;
+    let percentile = |key: &str| match clat.value.get("percentile").and_then(|list| list.get(key)) {
+        None => Ok(None),
+        Some(_) => clat.get("percentile")?.get(key)?.number().map(Some),
+    };
+    // bw is in KiB/s; bw_bytes came with fio 3.3.
+    let bytes_per_second = match direction.value.get("bw_bytes") {
+        Some(_) => direction.get("bw_bytes")?.number()?,
+        None => 1_024.0 * direction.get("bw")?.number()?,
+    };
+    Ok(Figures {
+        bytes_per_second,
+        iops: direction.get("iops")?.number()?,
+        clat_ns_mean: clat.get("mean")?.number()?,
+        clat_ns_p50: percentile("50.000000")?,
+        clat_ns_p99: percentile("99.000000")?,
+        clat_ns_p99_9: percentile("99.900000")?,
+    })
+}
+
+/// A value and where it stands.
+struct Place<'a> {
+    value: &'a Value,
+    path: String,
+}
+
+impl<'a> Place<'a> {
+    fn get(&self, key: &str) -> Result<Place<'a>, AgainstError> {
+        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
+        match self.value.get(key) {
+            Some(value) => Ok(Place { value, path }),
+            None => Err(AgainstError::Unexpected { path, expected: "this member" }),
+        }
+    }
+    fn string(&self) -> Result<String, AgainstError> {
+        self.value.as_str().map(str::to_owned).ok_or_else(|| self.unexpected("a string"))
+    }
+    fn number(&self) -> Result<f64, AgainstError> {
+        self.value.as_f64().filter(|n| *n >= 0.0).ok_or_else(|| self.unexpected("a number, not negative"))
+    }
+    fn unexpected(&self, expected: &'static str) -> AgainstError {
+        AgainstError::Unexpected { path: self.path.clone(), expected }
+    }
+}
+
+/// What a figure is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measure {
+    /// Bytes a second.
+    Bandwidth,
+    /// Requests a second.
+    Iops,
+    /// Mean clat in nanoseconds.
+    ClatMean,
+    /// Median of clat.
+    ClatP50,
+    /// 99th percentile of clat.
+    ClatP99,
+    /// 99.9th percentile of clat.
+    ClatP999,
+}
+
+impl Measure {
+    /// As it is printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Measure::Bandwidth => "bw",
+            Measure::Iops => "iops",
+            Measure::ClatMean => "clat mean",
+            Measure::ClatP50 => "clat p50",
+            Measure::ClatP99 => "clat p99",
+            Measure::ClatP999 => "clat p99.9",
+        }
+    }
+
+    fn print(self, value: f64) -> String {
+        match self {
+            Measure::Bandwidth => rate(value as u64),
+            Measure::Iops if value < 100.0 => format!("{value:.2}"),
+            Measure::Iops => count(value as u64),
+            _ => latency(value),
+        }
+    }
+}
+
+/// Three significant digits in the unit that fits.
+fn latency(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "us"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let decimals = match value {
+        v if v < 10.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// One figure, real and simulated.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Compared {
+    /// The job's name.
+    pub job: String,
+    /// `read`, `write`, `trim` or `mixed`.
+    pub direction: String,
+    /// Which figure.
+    pub measure: Measure,
+    /// Real fio's.
+    pub real: f64,
+    /// Ours.
+    pub simulated: f64,
+}
+
+impl Compared {
+    /// 100 (simulated - real) / real; `None` where the real one is zero.
+    pub fn error_percent(&self) -> Option<f64> {
+        (self.real != 0.0).then(|| 100.0 * (self.simulated - self.real) / self.real)
+    }
+}
+
+/// A simulated run beside a real one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Comparison {
+    /// Figures that both have, job by job.
+    pub figures: Vec<Compared>,
+    /// What could not be compared, and why: jobs or directions that only one side has, jobs that failed.
+    pub notes: Vec<String>,
+}
+
+impl Comparison {
+    /// Pairs jobs by name, those of one name by their order, and compares their directions.
+    pub fn new(real: &RealRun, simulated: &[Report]) -> Comparison {
+        let mut out = Comparison { figures: Vec::new(), notes: Vec::new() };
+        if real.simulated {
+            out.notes
+                .push("the file to compare with was written by flashlab: it is simulated too".to_owned());
+        }
+        let mut taken = vec![false; real.jobs.len()];
+        for report in simulated {
+            let name = &report.job.name;
+            let found = (0..real.jobs.len()).find(|&i| !taken[i] && real.jobs[i].name == *name);
+            match found {
+                Some(i) => {
+                    taken[i] = true;
+                    out.compare_job(&real.jobs[i], report);
+                }
+                None => out.notes.push(format!("job {name}: not in the real run")),
+            }
+        }
+        for (job, _) in real.jobs.iter().zip(taken).filter(|(_, taken)| !taken) {
+            out.notes.push(format!("job {}: not in the simulated run", job.name));
+        }
+        out
+    }
+
+    fn compare_job(&mut self, real: &RealJob, report: &Report) {
+        let name = &report.job.name;
+        if real.error != 0 {
+            self.notes.push(format!("job {name}: the real one failed with error {}", real.error));
+        }
+        if let Some(failure) = &report.stats.failure {
+            self.notes.push(format!("job {name}: the simulated one failed with error {}", failure.errno()));
+        }
+        let mut ours: Vec<(&str, Figures)> = Vec::new();
+        for &(direction, direction_name) in report.shown() {
+            if report.stats.direction(direction).runtime_ms > 0 {
+                ours.push((direction_name, simulated_figures(report, direction)));
+            }
+        }
+        for (direction, real) in &real.directions {
+            match ours.iter().position(|(name, _)| name == direction) {
+                Some(i) => self.compare_direction(name, direction, real, &ours.remove(i).1),
+                None => self.notes.push(format!("job {name}: {direction} is not in the simulated run")),
+            }
+        }
+        for (direction, _) in ours {
+            self.notes.push(format!("job {name}: {direction} is not in the real run"));
+        }
+    }
+
+    fn compare_direction(&mut self, job: &str, direction: &str, real: &Figures, simulated: &Figures) {
+        let pairs = [
+            (Measure::Bandwidth, Some(real.bytes_per_second), Some(simulated.bytes_per_second)),
+            (Measure::Iops, Some(real.iops), Some(simulated.iops)),
+            (Measure::ClatMean, Some(real.clat_ns_mean), Some(simulated.clat_ns_mean)),
+            (Measure::ClatP50, real.clat_ns_p50, simulated.clat_ns_p50),
+            (Measure::ClatP99, real.clat_ns_p99, simulated.clat_ns_p99),
+            (Measure::ClatP999, real.clat_ns_p99_9, simulated.clat_ns_p99_9),
+        ];
+        for (measure, real, simulated) in pairs {
+            if let (Some(real), Some(simulated)) = (real, simulated) {
+                let (job, direction) = (job.to_owned(), direction.to_owned());
+                self.figures.push(Compared { job, direction, measure, real, simulated });
+            }
+        }
+    }
+}
+
+fn simulated_figures(report: &Report, direction: Direction) -> Figures {
+    let stats = report.stats.direction(direction);
+    let percentile = |percent: f64| Some(stats.clat.percentile(percent).as_ns() as f64);
+    Figures {
+        bytes_per_second: stats.bytes_per_second() as f64,
+        iops: stats.requests_per_second(),
+        clat_ns_mean: stats.clat.mean_ns(),
+        clat_ns_p50: percentile(50.0),
+        clat_ns_p99: percentile(99.0),
+        clat_ns_p99_9: percentile(99.9),
+    }
+}
+
+impl Display for Comparison {
+    /// A table, the job and direction named once, then the notes.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut rows = vec![["job", "direction", "figure", "real", "simulated", "error"].map(str::to_owned)];
+        let mut last = ("", "");
+        for figure in &self.figures {
+            let here = (figure.job.as_str(), figure.direction.as_str());
+            let shown = if here == last && figure.measure != Measure::Bandwidth { ("", "") } else { here };
+            last = here;
+            rows.push([
+                shown.0.to_owned(),
+                shown.1.to_owned(),
+                figure.measure.name().to_owned(),
+                figure.measure.print(figure.real),
+                figure.measure.print(figure.simulated),
+                figure.error_percent().map_or_else(|| "-".to_owned(), |e| format!("{e:+.1} %")),
+            ]);
+        }
+        let widths: Vec<usize> =
+            (0..6).map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0)).collect();
+        for row in &rows {
+            let mut line = String::new();
+            for (i, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                line += if i == 0 { "" } else { "  " };
+                line += &if i < 3 { format!("{cell:<width$}") } else { format!("{cell:>width$}") };
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+    }
+}

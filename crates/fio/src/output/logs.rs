@@ -1,0 +1,46 @@
+//! The files of `write_bw_log`, `write_iops_log` and `write_lat_log`: `time, value, direction, block size, priority` in
+//! each line, time in milliseconds since the job began.
+
+use crate::job::Job;
+use crate::stats::{JobStats, Log};
+use std::io::{self, Write};
+
+/// One log file of a job.
+#[derive(Clone, Debug)]
+pub struct LogFile<'a> {
+    /// `PREFIX_bw.1.log`
+    pub name: String,
+    log: &'a Log,
+}
+
+impl LogFile<'_> {
+    /// Writes the lines.
+    ///
+    /// # Errors
+    /// What `to` answers.
+    pub fn write_to(&self, to: &mut impl Write) -> io::Result<()> {
+        for entry in self.log.entries() {
+            let direction = entry.direction as usize;
+            writeln!(to, "{}, {}, {direction}, {}, 0", entry.time_ms, entry.value, entry.bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// The log files of the job that is the `number`th of the run, from 1.
+pub fn files<'a>(job: &Job, number: usize, stats: &'a JobStats) -> Vec<LogFile<'a>> {
+    let mut files = Vec::new();
+    let mut add = |prefix: &Option<String>, kind: &str, log: Option<&'a Log>| {
+        if let (Some(prefix), Some(log)) = (prefix, log) {
+            files.push(LogFile { name: format!("{prefix}_{kind}.{number}.log"), log });
+        }
+    };
+    let logs = &stats.logs;
+    add(&job.write_bw_log, "bw", logs.bandwidth.as_ref());
+    let latency = logs.latency.as_ref();
+    add(&job.write_lat_log, "slat", latency.map(|l| &l.slat));
+    add(&job.write_lat_log, "clat", latency.map(|l| &l.clat));
+    add(&job.write_lat_log, "lat", latency.map(|l| &l.lat));
+    add(&job.write_iops_log, "iops", logs.iops.as_ref());
+    files
+}

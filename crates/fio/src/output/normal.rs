@@ -1,0 +1,372 @@
+//! fio's normal output, line for line in structure.
+//!
+//! In place of fio's version stands ours, a process id is 0, no date is printed and no disk statistics. `cpu` is what
+//! is simulated of it: `sys` is the host's own work. What fio does not know is in lines of its own: where the time
+//! went, and the tail of the writes.
+
+use super::{Base, Run, Unit, bytes, bytes_decimal, count, rate, rate_decimal, short};
+use crate::job::{Direction, Job};
+use crate::stats::{
+    BatchTable, DepthTable, DirectionStats, GroupLine, JobStats, LatencyTable, Moments, Report, Samples,
+    block_sizes, groups, share, share_of_group,
+};
+use flashlab_sim::Histogram;
+use std::fmt::{self, Display, Formatter};
+
+/// The text for `run`; `jobs` are all that ran, for the lines before the first result.
+#[derive(Clone, Copy, Debug)]
+pub struct Normal<'a> {
+    /// All jobs, clones too.
+    pub jobs: &'a [Job],
+    /// What they did.
+    pub run: Run<'a>,
+}
+
+impl Display for Normal<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        job_lines(f, self.jobs)?;
+        writeln!(f, "{}", self.run.version)?;
+        let plural = if self.jobs.len() == 1 { "" } else { "s" };
+        writeln!(f, "Starting {} job{plural} in simulated time", self.jobs.len())?;
+        if !self.run.accepted.is_empty() {
+            writeln!(f, "Without effect here: {}", self.run.accepted.join(", "))?;
+        }
+        writeln!(f)?;
+        let groups = groups(self.run.reports);
+        for report in self.run.reports {
+            entry(f, report, &groups)?;
+        }
+        for (group, lines) in &groups {
+            writeln!(f, "\nRun status group {group} (all jobs):")?;
+            lines.iter().try_for_each(|line| group_line(f, line))?;
+        }
+        Ok(())
+    }
+}
+
+/// `name: (g=0): rw=...`, and `...` for clones.
+fn job_lines(f: &mut Formatter<'_>, jobs: &[Job]) -> fmt::Result {
+    let mut clones = 0;
+    for job in jobs {
+        clones = if job.clone == 0 { 0 } else { clones + 1 };
+        match clones {
+            0 => {
+                write!(f, "{}: (g={}): rw={}, bs=", job.name, job.group, pattern(job))?;
+                for (i, (direction, letter)) in Direction::ALL.into_iter().zip(['R', 'W', 'T']).enumerate() {
+                    let (min, max) = block_sizes(job, direction);
+                    write!(f, "{}({letter}) {}-{}", if i == 0 { "" } else { ", " }, bytes(min), bytes(max))?;
+                }
+                writeln!(f, ", ioengine={}, iodepth={}", job.engine_name, job.depth)?;
+            }
+            1 => writeln!(f, "...")?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The pattern as `rw=` has it.
+fn pattern(job: &Job) -> &'static str {
+    use crate::job::Mix::{Read, ReadWrite, Trim, TrimWrite, Write};
+    match (job.pattern.mix, job.pattern.random) {
+        (Read, false) => "read",
+        (Read, true) => "randread",
+        (Write, false) => "write",
+        (Write, true) => "randwrite",
+        (Trim, false) => "trim",
+        (Trim, true) => "randtrim",
+        (ReadWrite, false) => "rw",
+        (ReadWrite, true) => "randrw",
+        (TrimWrite, false) => "trimwrite",
+        (TrimWrite, true) => "randtrimwrite",
+    }
+}
+
+fn entry(f: &mut Formatter<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)]) -> fmt::Result {
+    let Report { job, jobs, stats } = report;
+    write!(f, "{}: (groupid={}, jobs={jobs}): ", job.name, job.group)?;
+    match &stats.failure {
+        None => write!(f, "err= 0")?,
+        Some(failure) => write!(
+            f,
+            "err={:2} ({} of {} bytes at {}: {})",
+            failure.errno(),
+            failure.io.direction.name(),
+            failure.io.length,
+            failure.io.offset,
+            if failure.errno() == 28 { "No space left on device" } else { "Input/output error" }
+        )?,
+    }
+    writeln!(f, ": pid=0: simulated")?;
+    if let Some(description) = &job.description {
+        writeln!(f, "  Description  : [{description}]")?;
+    }
+    let list = &Percentiles::of(job);
+    for &(direction, name) in report.shown() {
+        let of_direction = stats.direction(direction);
+        if of_direction.runtime_ms > 0 {
+            let per = share_of_group(groups, report, direction);
+            direction_lines(f, name, of_direction, list, per)?;
+        }
+    }
+    latency_lines(f, stats)?;
+    sync_lines(f, &stats.sync, list)?;
+    writeln!(f, "  cpu          : usr=0.00%, sys={:3.2}%, ctx=0, majf=0, minf=0", stats.host_percent())?;
+    table_line(f, "  IO depths    : ", DepthTable::STEPS, stats.depths.counts(), stats.total_ios())?;
+    let (submits, completes) = (&stats.submits, &stats.completes);
+    table_line(f, "     submit    : ", BatchTable::STEPS, submits.counts(), submits.total())?;
+    table_line(f, "     complete  : ", BatchTable::STEPS, completes.counts(), completes.total())?;
+    let [read, write, trim] = stats.directions.each_ref().map(DirectionStats::total_ios);
+    writeln!(
+        f,
+        "     issued rwts: total={read},{write},{trim},{} short=0,0,0,0 dropped=0,0,0,0",
+        stats.sync.count()
+    )?;
+    writeln!(f, "     latency   : target=0, window=0, percentile=100.00%, depth={}", job.depth)?;
+    mechanism_lines(f, report)?;
+    tail_lines(f, stats)
+}
+
+fn direction_lines(
+    f: &mut Formatter<'_>,
+    name: &str,
+    stats: &DirectionStats,
+    list: &Percentiles,
+    per: f64,
+) -> fmt::Result {
+    let bandwidth = stats.bytes_per_second();
+    writeln!(
+        f,
+        "  {name}: IOPS={}, BW={} ({})({}/{}msec){}",
+        count(stats.requests_per_second() as u64),
+        rate(bandwidth),
+        rate_decimal(bandwidth),
+        bytes(stats.io_bytes),
+        stats.runtime_ms,
+        if name == "write" { "; 0 zone resets" } else { "" }
+    )?;
+    for (what, moments) in
+        [("slat", stats.slat()), ("clat", Moments::from(&stats.clat)), (" lat", stats.lat())]
+    {
+        moments_line(f, what, &moments)?;
+    }
+    list.lines(f, "clat", &stats.clat)?;
+    bandwidth_line(f, &stats.bandwidth, per)?;
+    iops_line(f, &stats.iops)
+}
+
+/// The unit in which fio prints a spread: nanoseconds unless the numbers are long, the spread wide.
+fn scale(moments: &Moments) -> (u64, &'static str) {
+    let (min, max, deviation) = (moments.min_ns(), moments.max_ns(), moments.stddev_ns());
+    if min > 2_000_000 && max > 99_999_999 && deviation > 1e6 {
+        (1_000_000, "msec")
+    } else if min > 2_000 && max > 99_999 && deviation > 1e3 {
+        (1_000, "usec")
+    } else {
+        (1, "nsec")
+    }
+}
+
+fn moments_line(f: &mut Formatter<'_>, what: &str, moments: &Moments) -> fmt::Result {
+    if moments.count() == 0 {
+        return Ok(());
+    }
+    let (unit, name) = scale(moments);
+    let whole = |ns: u64| short(ns / unit, 6, Base::Decimal, Unit::None);
+    writeln!(
+        f,
+        "    {what} ({name}): min={}, max={}, avg={:5.2}, stdev={:5.2}",
+        whole(moments.min_ns()),
+        whole(moments.max_ns()),
+        moments.mean_ns() / unit as f64,
+        moments.stddev_ns() / unit as f64
+    )
+}
+
+/// `percentile_list=`, sorted, with as many decimals as its longest entry.
+struct Percentiles {
+    list: Vec<f64>,
+    decimals: usize,
+}
+
+impl Percentiles {
+    fn of(job: &Job) -> Self {
+        let mut list = job.percentiles.clone();
+        list.sort_by(f64::total_cmp);
+        let decimals =
+            list.iter().map(|p| p.to_string().split_once('.').map_or(0, |(_, d)| d.len())).max().unwrap_or(0);
+        Percentiles { list, decimals }
+    }
+
+    /// The table of percentiles in the unit that fits all of them.
+    fn lines(&self, f: &mut Formatter<'_>, what: &str, latencies: &Histogram) -> fmt::Result {
+        if self.list.is_empty() || latencies.count() == 0 {
+            return Ok(());
+        }
+        let values: Vec<u64> = self.list.iter().map(|&p| latencies.percentile(p).as_ns()).collect();
+        let least = values.iter().copied().min().unwrap_or(0);
+        let greatest = values.iter().copied().max().unwrap_or(0);
+        let (unit, name) = if least > 2_000_000 && greatest > 99_999_999 {
+            (1_000_000, "msec")
+        } else if least > 2_000 && greatest > 99_999 {
+            (1_000, "usec")
+        } else {
+            (1, "nsec")
+        };
+        let width = ((greatest / unit).checked_ilog10().unwrap_or(0) as usize + 1).max(5);
+        let decimals = self.decimals;
+        let a_line = ((80 - 7) / (decimals + 10 + width)).max(1);
+        writeln!(f, "    {what} percentiles ({name}):")?;
+        for (i, (percent, value)) in self.list.iter().zip(&values).enumerate() {
+            if i % a_line == 0 {
+                write!(f, "     |")?;
+            }
+            write!(f, " {percent:pw$.decimals$}th=[{:width$}]", value.div_ceil(unit), pw = decimals + 3)?;
+            match i + 1 {
+                n if n == values.len() => writeln!(f)?,
+                n if n % a_line == 0 => writeln!(f, ",")?,
+                _ => write!(f, ",")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bandwidth_line(f: &mut Formatter<'_>, samples: &Samples, per: f64) -> fmt::Result {
+    if samples.count() == 0 {
+        return Ok(());
+    }
+    // fio changes to MiB/s where the mean passes 1 GiB/s.
+    let (unit, name) = if samples.mean() > 1_048_576.0 { (1_024, "MiB") } else { (1, "KiB") };
+    writeln!(
+        f,
+        "   bw ({name:>5}/s): min={:5}, max={:5}, per={per:3.2}%, avg={:5.2}, stdev={:5.2}, samples={}",
+        samples.min() / unit,
+        samples.max() / unit,
+        samples.mean() / unit as f64,
+        samples.stddev() / unit as f64,
+        samples.count()
+    )
+}
+
+fn iops_line(f: &mut Formatter<'_>, samples: &Samples) -> fmt::Result {
+    if samples.count() == 0 {
+        return Ok(());
+    }
+    writeln!(
+        f,
+        "   iops        : min={:5}, max={:5}, avg={:5.2}, stdev={:5.2}, samples={}",
+        samples.min(),
+        samples.max(),
+        samples.mean(),
+        samples.stddev(),
+        samples.count()
+    )
+}
+
+fn latency_lines(f: &mut Formatter<'_>, stats: &JobStats) -> fmt::Result {
+    let total = stats.total_ios();
+    for (name, steps, counts) in [
+        ("nsec", &LatencyTable::STEPS[..], stats.latency.ns()),
+        ("usec", &LatencyTable::STEPS, stats.latency.us()),
+        ("msec", &LatencyTable::STEPS_MS, stats.latency.ms()),
+    ] {
+        let shares: Vec<String> = steps
+            .iter()
+            .zip(counts)
+            .filter(|&(_, &n)| n > 0)
+            .map(|(step, &n)| format!("{step}={:3.2}%", share(n, total, 0.01)))
+            .collect();
+        for line in shares.chunks(5) {
+            writeln!(f, "  lat ({name})   : {}", line.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+fn sync_lines(f: &mut Formatter<'_>, sync: &Histogram, list: &Percentiles) -> fmt::Result {
+    if sync.count() == 0 {
+        return Ok(());
+    }
+    writeln!(f, "  fsync/fdatasync/sync_file_range:")?;
+    moments_line(f, "sync", &Moments::from(sync))?;
+    list.lines(f, "sync", sync)
+}
+
+fn table_line(
+    f: &mut Formatter<'_>,
+    head: &str,
+    steps: [&str; 7],
+    counts: &[u64; 7],
+    total: u64,
+) -> fmt::Result {
+    let shares: Vec<String> =
+        steps.iter().zip(counts).map(|(step, &n)| format!("{step}={:3.1}%", share(n, total, 0.1))).collect();
+    writeln!(f, "{head}{}", shares.join(", "))
+}
+
+fn group_line(f: &mut Formatter<'_>, line: &GroupLine) -> fmt::Result {
+    writeln!(
+        f,
+        "{:>7}: bw={} ({}), {}-{} ({}-{}), io={} ({}), run={}-{}msec",
+        line.name,
+        rate(line.aggregate),
+        rate_decimal(line.aggregate),
+        rate(line.slowest),
+        rate(line.fastest),
+        rate_decimal(line.slowest),
+        rate_decimal(line.fastest),
+        bytes(line.io_bytes),
+        bytes_decimal(line.io_bytes),
+        line.shortest_ms,
+        line.longest_ms
+    )
+}
+
+/// Where a request's time went on average: not in fio.
+fn mechanism_lines(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    for &(direction, name) in report.shown() {
+        let stats = report.stats.direction(direction);
+        let total = stats.clat.sum_ns();
+        if total == 0 {
+            continue;
+        }
+        let parts: Vec<String> = stats
+            .mechanisms_ns()
+            .filter(|&(_, ns)| ns > 0)
+            .map(|(mechanism, ns)| {
+                let mean_us = ns as f64 / stats.total_ios() as f64 / 1_000.0;
+                format!("{}={mean_us:.2} ({:.1}%)", mechanism.name(), 100.0 * ns as f64 / total as f64)
+            })
+            .collect();
+        writeln!(f, "  {name} time, mean (usec): {}", parts.join(", "))?;
+    }
+    Ok(())
+}
+
+/// The tail of the writes: not in fio.
+fn tail_lines(f: &mut Formatter<'_>, stats: &JobStats) -> fmt::Result {
+    if stats.direction(Direction::Write).runtime_ms == 0 {
+        return Ok(());
+    }
+    if let Some(tail) = stats.write_tail() {
+        let us = |duration: flashlab_sim::Duration| duration.as_ns() as f64 / 1_000.0;
+        writeln!(
+            f,
+            "  write tail (usec, not fitted): p99={:.1}, p99.9={:.1}, max={:.1}",
+            us(tail.p99),
+            us(tail.p99_9),
+            us(tail.max)
+        )?;
+    }
+    for logger in &stats.loggers {
+        let verdict = if logger.keeps_up() { "" } else { "; the writes are slower than that" };
+        writeln!(
+            f,
+            "  buffer for a logger at {}: {} (not fitted){verdict}",
+            rate(logger.rate()),
+            bytes(logger.bytes())
+        )?;
+    }
+    Ok(())
+}

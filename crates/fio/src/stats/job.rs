@@ -1,0 +1,223 @@
+//! What is known of a job after it ran: fio's thread statistics.
+
+use super::log::Logs;
+use super::moments::{Moments, Samples};
+use super::table::{BatchTable, DepthTable, LatencyTable};
+use super::tail::{LoggerBuffer, Tail};
+use crate::job::Direction;
+use crate::workload::Io;
+use flashlab_sim::{Duration, Histogram, Instant, Mechanism, Spent, Status};
+
+/// One direction of a job.
+#[derive(Clone, Debug, Default)]
+pub struct DirectionStats {
+    /// Bytes of the requests that completed.
+    pub io_bytes: u64,
+    /// From handed over to done, every request.
+    pub clat: Histogram,
+    /// Whether slat means something: for synchronous engines it does not.
+    pub asynchronous: bool,
+    /// Milliseconds that the job ran, rounded up as fio does; 0 where the direction saw no request.
+    pub runtime_ms: u64,
+    /// KiB/s in each window of 500 ms (or of `log_avg_msec` with `write_bw_log`).
+    pub bandwidth: Samples,
+    /// Requests a second in the same windows.
+    pub iops: Samples,
+    /// Nanoseconds by mechanism over all requests.
+    spent_ns: [u64; Mechanism::ALL.len()],
+    /// Only where a request was handed over later than it was made; else slat is zero and lat is clat.
+    waited: Option<Box<Waited>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waited {
+    slat: Moments,
+    lat: Moments,
+}
+
+impl DirectionStats {
+    #[inline]
+    pub(super) fn record(&mut self, io: &Io, done: Instant, spent: &Spent) {
+        let clat = done.saturating_since(io.issued);
+        debug_assert_eq!(spent.total(), clat, "the parts of a latency sum to it");
+        if io.ready != io.issued || self.waited.is_some() {
+            self.record_waited(io, done);
+        }
+        self.io_bytes += io.length;
+        self.clat.record(clat);
+        for (total, mechanism) in self.spent_ns.iter_mut().zip(Mechanism::ALL) {
+            *total += spent[mechanism].as_ns();
+        }
+    }
+
+    #[cold]
+    fn record_waited(&mut self, io: &Io, done: Instant) {
+        let mut waited = self.waited();
+        waited.slat.record(io.issued.saturating_since(io.ready));
+        waited.lat.record(done.saturating_since(io.ready));
+        self.waited = Some(Box::new(waited));
+    }
+
+    fn waited(&self) -> Waited {
+        match &self.waited {
+            Some(waited) => **waited,
+            None => Waited { slat: Moments::zeros(self.clat.count()), lat: Moments::from(&self.clat) },
+        }
+    }
+
+    /// Requests that completed.
+    pub fn total_ios(&self) -> u64 {
+        self.clat.count()
+    }
+    /// From made to handed over; empty for synchronous engines.
+    pub fn slat(&self) -> Moments {
+        if self.asynchronous { self.waited().slat } else { Moments::default() }
+    }
+    /// From made to done.
+    pub fn lat(&self) -> Moments {
+        self.waited().lat
+    }
+    /// Nanoseconds by mechanism over all requests, in printing order; they sum to the sum of clat exactly.
+    pub fn mechanisms_ns(&self) -> impl Iterator<Item = (Mechanism, u64)> + '_ {
+        Mechanism::ALL.into_iter().zip(self.spent_ns)
+    }
+    /// Nanoseconds that one mechanism took over all requests.
+    pub fn mechanism_ns(&self, mechanism: Mechanism) -> u64 {
+        self.spent_ns[mechanism as usize]
+    }
+    /// Bytes a second over the runtime, rounded down.
+    pub fn bytes_per_second(&self) -> u64 {
+        per_second(self.io_bytes, self.runtime_ms)
+    }
+    /// Requests a second over the runtime.
+    pub fn requests_per_second(&self) -> f64 {
+        if self.runtime_ms == 0 { 0.0 } else { 1_000.0 * self.total_ios() as f64 / self.runtime_ms as f64 }
+    }
+
+    /// Adds a direction that ran beside this one.
+    fn merge(&mut self, other: &DirectionStats) {
+        if self.waited.is_some() || other.waited.is_some() {
+            let (mut mine, theirs) = (self.waited(), other.waited());
+            mine.slat.merge(&theirs.slat);
+            mine.lat.merge(&theirs.lat);
+            self.waited = Some(Box::new(mine));
+        }
+        self.io_bytes += other.io_bytes;
+        self.clat.merge(&other.clat);
+        self.asynchronous |= other.asynchronous;
+        self.runtime_ms = self.runtime_ms.max(other.runtime_ms);
+        self.bandwidth.add_parallel(&other.bandwidth);
+        self.iops.add_parallel(&other.iops);
+        for (mine, theirs) in self.spent_ns.iter_mut().zip(other.spent_ns) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// Amount a second over `ms` milliseconds, rounded down; zero over no time.
+pub(crate) fn per_second(amount: u64, ms: u64) -> u64 {
+    if ms == 0 {
+        return 0;
+    }
+    u64::try_from(u128::from(amount) * 1_000 / u128::from(ms)).unwrap_or(u64::MAX)
+}
+
+/// A request that the device refused, which ended its job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The request.
+    pub io: Io,
+    /// When.
+    pub at: Instant,
+    /// Why.
+    pub status: Status,
+}
+
+impl Failure {
+    /// The error number that Linux gives: ENOSPC for a write past the end, else EIO.
+    pub fn errno(&self) -> u32 {
+        match (self.status, self.io.direction) {
+            (Status::Ok, _) => 0,
+            (_, Direction::Write) => 28,
+            _ => 5,
+        }
+    }
+}
+
+/// A job, or a group of jobs with `group_reporting`.
+#[derive(Clone, Debug, Default)]
+pub struct JobStats {
+    /// Reads, writes, trims; index with [`JobStats::direction`].
+    pub directions: [DirectionStats; 3],
+    /// Latencies of fsync and fdatasync.
+    pub sync: Histogram,
+    /// clat of all directions in fio's coarse table.
+    pub latency: LatencyTable,
+    /// How many requests were outstanding at submission.
+    pub depths: DepthTable,
+    /// How many were handed over at a time.
+    pub submits: BatchTable,
+    /// How many were taken back at a time.
+    pub completes: BatchTable,
+    /// Milliseconds that the jobs of the group ran, summed.
+    pub job_runtime_ms: u64,
+    /// When the last of the jobs ended.
+    pub finished: Instant,
+    /// What ended the first job that failed.
+    pub failure: Option<Failure>,
+    /// The buffers that loggers of the asked rates need.
+    pub loggers: Vec<LoggerBuffer>,
+    /// Series over time (of one job; groups have none).
+    pub logs: Logs,
+}
+
+impl JobStats {
+    /// One direction.
+    pub fn direction(&self, direction: Direction) -> &DirectionStats {
+        &self.directions[direction as usize]
+    }
+    /// Requests that completed in all directions.
+    pub fn total_ios(&self) -> u64 {
+        self.directions.iter().map(DirectionStats::total_ios).sum()
+    }
+    /// The write-latency tail, `None` without writes.
+    pub fn write_tail(&self) -> Option<Tail> {
+        Tail::of(&self.direction(Direction::Write).clat)
+    }
+    /// The share of the running time in which the host itself worked on requests, in percent: what fio calls `sys`.
+    pub fn host_percent(&self) -> f64 {
+        let host: u64 = self.directions.iter().map(|d| d.mechanism_ns(Mechanism::Host)).sum();
+        let ran = Duration::from_ms(self.job_runtime_ms).as_ns();
+        if ran == 0 { 0.0 } else { (100.0 * host as f64 / ran as f64).min(100.0) }
+    }
+
+    /// Adds a job that ran beside this one.
+    pub fn merge(&mut self, other: &JobStats) {
+        for (mine, theirs) in self.directions.iter_mut().zip(&other.directions) {
+            mine.merge(theirs);
+        }
+        self.sync.merge(&other.sync);
+        self.latency.merge(&other.latency);
+        self.depths.merge(&other.depths);
+        self.submits.merge(&other.submits);
+        self.completes.merge(&other.completes);
+        self.job_runtime_ms += other.job_runtime_ms;
+        self.finished = self.finished.max(other.finished);
+        self.failure = self.failure.or(other.failure);
+        for (mine, theirs) in self.loggers.iter_mut().zip(&other.loggers) {
+            mine.merge(theirs);
+        }
+        self.logs = Logs::default();
+    }
+
+    /// The same with all directions counted as one, in the place of reads: `unified_rw_reporting`.
+    pub fn unified(&self) -> JobStats {
+        let mut all = self.clone();
+        let [read, write, trim] = &mut all.directions;
+        for direction in [write, trim] {
+            read.merge(direction);
+            *direction = DirectionStats { asynchronous: direction.asynchronous, ..Default::default() };
+        }
+        all
+    }
+}

@@ -1,0 +1,293 @@
+//! A job while it runs: each completion is one step in one histogram, and little else.
+
+use super::job::{Failure, JobStats, per_second};
+use super::log::Logs;
+use super::tail::LoggerBuffer;
+use crate::job::{Direction, Engine, Job};
+use crate::workload::Io;
+use flashlab_sim::{Duration, Instant, Spent, Status};
+
+/// Windows of the rate samples where no log asks for others (fio's bwavgtime and iopsavgtime).
+const SAMPLE_MS: u64 = 500;
+
+/// Cuts time into windows and gives the rate in each.
+#[derive(Clone, Debug)]
+struct Sampler {
+    every_ms: u64,
+    end: Instant,
+    seen: [u64; 3],
+}
+
+impl Sampler {
+    fn new(every_ms: u64) -> Self {
+        Sampler { every_ms: every_ms.max(1), end: Instant::MAX, seen: [0; 3] }
+    }
+
+    fn restart(&mut self, at: Instant) {
+        self.end = at + Duration::from_ms(self.every_ms);
+        self.seen = [0; 3];
+    }
+
+    /// Closes the window that ended before `now`: (its end, amounts a second of the directions that had any). Later
+    /// windows up to `now` are empty, and fio samples nothing where nothing completed.
+    fn close(&mut self, now: Instant, totals: [u64; 3]) -> (Instant, impl Iterator<Item = (Direction, u64)>) {
+        let end = self.end;
+        let every = Duration::from_ms(self.every_ms);
+        self.end += every * now.since(end).as_ns().div_ceil(every.as_ns()).max(1);
+        let seen = std::mem::replace(&mut self.seen, totals);
+        let every_ms = self.every_ms;
+        let rates = Direction::ALL.into_iter().filter_map(move |direction| {
+            let amount = totals[direction as usize] - seen[direction as usize];
+            (amount > 0).then(|| (direction, per_second(amount, every_ms)))
+        });
+        (end, rates)
+    }
+}
+
+/// Requests of one instant, up to a limit, as one batch. With a limit of one nothing is counted: every batch is one.
+#[derive(Clone, Debug)]
+struct Batch {
+    limit: u32,
+    at: Instant,
+    size: u32,
+    depth: u32,
+}
+
+impl Batch {
+    fn new(limit: u32) -> Self {
+        Batch { limit, at: Instant::ZERO, size: 0, depth: 0 }
+    }
+
+    /// Adds a request; returns the size and depth of the batch before it, if that is closed by it.
+    fn push(&mut self, at: Instant, depth: u32) -> Option<(u32, u32)> {
+        let closed = if at != self.at || self.size == self.limit { self.take() } else { None };
+        self.at = at;
+        self.size += 1;
+        self.depth = depth;
+        closed
+    }
+
+    fn take(&mut self) -> Option<(u32, u32)> {
+        let closed = (self.size > 0).then_some((self.size, self.depth));
+        self.size = 0;
+        closed
+    }
+}
+
+/// Counts one job.
+#[derive(Clone, Debug)]
+pub(super) struct Recorder {
+    stats: JobStats,
+    began: Instant,
+    outstanding: u32,
+    /// The end of the earliest sampling window.
+    next_sample: Instant,
+    bandwidth: Option<Sampler>,
+    iops: Option<Sampler>,
+    /// Whether a completion has to be told to more than histograms.
+    watched: bool,
+    submits: Batch,
+    completes: Batch,
+}
+
+impl Recorder {
+    pub(super) fn new(job: &Job, logger_rates: &[u64]) -> Self {
+        let mut stats = JobStats { logs: Logs::of(job), ..JobStats::default() };
+        stats.loggers.extend(logger_rates.iter().map(|&rate| LoggerBuffer::new(rate)));
+        for direction in &mut stats.directions {
+            direction.asynchronous = job.engine == Engine::Asynchronous;
+        }
+        // A log of each request replaces the windows; a log of averages sets their width.
+        let sampler = |logged: bool| match (logged, job.log_avg_msec) {
+            (false, _) => Some(Sampler::new(SAMPLE_MS)),
+            (true, 0) => None,
+            (true, every_ms) => Some(Sampler::new(every_ms)),
+        };
+        let (submits, completes) = match job.engine {
+            Engine::Synchronous => (1, 1),
+            Engine::Asynchronous => (job.batch_submit, job.batch_complete_max),
+        };
+        let logs = &stats.logs;
+        Recorder {
+            watched: logs.bandwidth.is_some()
+                || logs.iops.is_some()
+                || logs.latency.is_some()
+                || !logger_rates.is_empty()
+                || completes > 1,
+            bandwidth: sampler(job.write_bw_log.is_some()),
+            iops: sampler(job.write_iops_log.is_some()),
+            stats,
+            began: Instant::ZERO,
+            outstanding: 0,
+            next_sample: Instant::MAX,
+            submits: Batch::new(submits),
+            completes: Batch::new(completes),
+        }
+    }
+
+    pub(super) fn stats(&self) -> &JobStats {
+        &self.stats
+    }
+
+    pub(super) fn started(&mut self, at: Instant) {
+        self.began = at;
+        for sampler in [&mut self.bandwidth, &mut self.iops].into_iter().flatten() {
+            sampler.restart(at);
+        }
+        self.set_next_sample();
+    }
+
+    fn set_next_sample(&mut self) {
+        self.next_sample =
+            [&self.bandwidth, &self.iops].into_iter().flatten().map(|s| s.end).min().unwrap_or(Instant::MAX);
+    }
+
+    pub(super) fn ramp_over(&mut self, at: Instant) {
+        let mut stats = JobStats { logs: std::mem::take(&mut self.stats.logs), ..JobStats::default() };
+        stats.logs.each(|log| log.clear());
+        stats.loggers.extend(self.stats.loggers.iter().map(|logger| LoggerBuffer::new(logger.rate())));
+        for (new, old) in stats.directions.iter_mut().zip(&self.stats.directions) {
+            new.asynchronous = old.asynchronous;
+        }
+        self.stats = stats;
+        self.submits.take();
+        self.completes.take();
+        self.started(at);
+    }
+
+    #[inline]
+    pub(super) fn submitted(&mut self, io: &Io) {
+        self.outstanding += 1;
+        if self.submits.limit > 1 {
+            self.submitted_in_batch(io);
+        } else {
+            self.stats.depths.record(self.outstanding, 1);
+        }
+    }
+
+    #[cold]
+    fn submitted_in_batch(&mut self, io: &Io) {
+        let closed = self.submits.push(io.issued, self.outstanding);
+        self.count_submits(closed);
+    }
+
+    fn count_submits(&mut self, closed: Option<(u32, u32)>) {
+        if let Some((size, depth)) = closed {
+            self.stats.submits.record(size, 1);
+            self.stats.depths.record(depth, u64::from(size));
+        }
+    }
+
+    #[inline]
+    pub(super) fn completed(&mut self, io: &Io, done: Instant, spent: &Spent) {
+        if done > self.next_sample {
+            self.sample(done);
+        }
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.stats.latency.record(done.saturating_since(io.issued));
+        self.stats.directions[io.direction as usize].record(io, done, spent);
+        if self.watched {
+            self.watch(io, done);
+        }
+    }
+
+    #[cold]
+    fn sample(&mut self, now: Instant) {
+        let directions = &mut self.stats.directions;
+        if let Some(sampler) = self.bandwidth.as_mut().filter(|s| s.end < now) {
+            let (end, rates) = sampler.close(now, directions.each_ref().map(|d| d.io_bytes));
+            for (direction, rate) in rates {
+                directions[direction as usize].bandwidth.record(rate / 1_024);
+                if let Some(log) = &mut self.stats.logs.bandwidth {
+                    log.rate(end.since(self.began).as_ns() / 1_000_000, rate / 1_024, direction);
+                }
+            }
+        }
+        if let Some(sampler) = self.iops.as_mut().filter(|s| s.end < now) {
+            let (end, rates) = sampler.close(now, directions.each_ref().map(|d| d.total_ios()));
+            for (direction, rate) in rates {
+                directions[direction as usize].iops.record(rate);
+                if let Some(log) = &mut self.stats.logs.iops {
+                    log.rate(end.since(self.began).as_ns() / 1_000_000, rate, direction);
+                }
+            }
+        }
+        self.set_next_sample();
+    }
+
+    #[cold]
+    fn watch(&mut self, io: &Io, done: Instant) {
+        let stats = &mut self.stats;
+        let time_ms = done.saturating_since(self.began).as_ns() / 1_000_000;
+        let direction = &mut stats.directions[io.direction as usize];
+        let clat = done.saturating_since(io.issued).as_ns();
+        if self.bandwidth.is_none() {
+            // fio takes bytes times 10^6 over nanoseconds for KiB/s here; tools that read its logs expect that.
+            let rate = (u128::from(io.length) * 1_000_000).checked_div(u128::from(clat)).unwrap_or(0);
+            let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+            direction.bandwidth.record(rate);
+            if let Some(log) = &mut stats.logs.bandwidth {
+                log.request(time_ms, rate, io.direction, io.length);
+            }
+        }
+        if self.iops.is_none() {
+            direction.iops.record(1);
+            if let Some(log) = &mut stats.logs.iops {
+                log.request(time_ms, 1, io.direction, io.length);
+            }
+        }
+        if let Some(logs) = &mut stats.logs.latency {
+            let slat = io.issued.saturating_since(io.ready).as_ns();
+            if direction.asynchronous {
+                logs.slat.request(time_ms, slat, io.direction, io.length);
+            }
+            logs.clat.request(time_ms, clat, io.direction, io.length);
+            logs.lat.request(time_ms, clat + slat, io.direction, io.length);
+        }
+        if io.direction == Direction::Write {
+            stats.loggers.iter_mut().for_each(|logger| logger.completed(io.issued, done, io.length));
+        }
+        if self.completes.limit > 1
+            && let Some((size, _)) = self.completes.push(done, 0)
+        {
+            stats.completes.record(size, 1);
+        }
+    }
+
+    pub(super) fn synced(&mut self, issued: Instant, done: Instant) {
+        self.stats.sync.record(done.saturating_since(issued));
+        self.stats.depths.record(self.outstanding + 1, 1);
+    }
+
+    pub(super) fn failed(&mut self, io: &Io, at: Instant, status: Status) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.stats.failure.get_or_insert(Failure { io: *io, at, status });
+    }
+
+    pub(super) fn finished(&mut self, at: Instant) {
+        // A window that ends with the job is whole.
+        self.sample(at + Duration::from_ns(1));
+        let ran = at.saturating_since(self.began).as_ns();
+        let submitted = self.submits.take();
+        self.count_submits(submitted);
+        if let Some((size, _)) = self.completes.take() {
+            self.stats.completes.record(size, 1);
+        }
+        let stats = &mut self.stats;
+        if self.submits.limit <= 1 {
+            stats.submits.record(1, stats.depths.counts().iter().sum());
+        } else {
+            stats.submits.record(1, stats.sync.count());
+        }
+        stats.completes.record(1, stats.sync.count());
+        if self.completes.limit <= 1 {
+            stats.completes.record(1, stats.total_ios());
+        }
+        for direction in stats.directions.iter_mut().filter(|d| d.total_ios() > 0) {
+            direction.runtime_ms = ran.div_ceil(1_000_000);
+        }
+        stats.job_runtime_ms = ran / 1_000_000;
+        stats.finished = at;
+        stats.logs.each(|log| log.finish(ran / 1_000_000));
+    }
+}

@@ -1,0 +1,143 @@
+//! What one entry of the output describes: a job, or the jobs of a group with `group_reporting`; and the summary of a
+//! run status group.
+
+use super::job::{JobStats, per_second};
+use crate::job::{BlockSize, Direction, Job};
+
+/// One entry of the output.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The (first) job as it was resolved.
+    pub job: Job,
+    /// How many jobs it stands for.
+    pub jobs: usize,
+    /// Their statistics, in the place of reads alone with `unified_rw_reporting`.
+    pub stats: JobStats,
+}
+
+impl Report {
+    /// The directions that the entry shows, with their names.
+    pub fn shown(&self) -> &'static [(Direction, &'static str)] {
+        const APART: [(Direction, &str); 3] =
+            [(Direction::Read, "read"), (Direction::Write, "write"), (Direction::Trim, "trim")];
+        if self.job.unified_rw_reporting { &[(Direction::Read, "mixed")] } else { &APART }
+    }
+
+    /// Least and greatest block of a direction in bytes.
+    pub fn block_sizes(&self, direction: Direction) -> (u64, u64) {
+        block_sizes(&self.job, direction)
+    }
+}
+
+/// Least and greatest block of a job's direction in bytes.
+pub(crate) fn block_sizes(job: &Job, direction: Direction) -> (u64, u64) {
+    match &job.block_size[direction as usize] {
+        BlockSize::Fixed(bytes) => (*bytes, *bytes),
+        BlockSize::Range { min, max } => (*min, *max),
+        BlockSize::Split(shares) => (
+            shares.iter().map(|s| s.bytes).min().unwrap_or(0),
+            shares.iter().map(|s| s.bytes).max().unwrap_or(0),
+        ),
+    }
+}
+
+/// The entries for `jobs`: those of a group whose jobs are reported together are one, under the first one's name.
+pub(super) fn reports<'a>(jobs: &[Job], stats: impl Iterator<Item = &'a JobStats>) -> Vec<Report> {
+    let mut reports: Vec<Report> = Vec::new();
+    for (job, stats) in jobs.iter().zip(stats) {
+        match reports.last_mut() {
+            Some(last) if job.group_reporting && last.job.group_reporting && last.job.group == job.group => {
+                last.jobs += 1;
+                last.stats.merge(stats);
+            }
+            _ => reports.push(Report { job: job.clone(), jobs: 1, stats: stats.clone() }),
+        }
+    }
+    for report in reports.iter_mut().filter(|r| r.job.unified_rw_reporting) {
+        report.stats = report.stats.unified();
+    }
+    reports
+}
+
+/// A direction's line under `Run status group`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupLine {
+    /// `READ`, `WRITE`, `TRIM` or `MIXED`.
+    pub name: &'static str,
+    /// The direction whose statistics were summed.
+    pub direction: Direction,
+    /// Bytes a second of all entries together.
+    pub aggregate: u64,
+    /// Bytes a second of the slowest entry.
+    pub slowest: u64,
+    /// Bytes a second of the fastest entry.
+    pub fastest: u64,
+    /// Bytes.
+    pub io_bytes: u64,
+    /// Shortest runtime in milliseconds.
+    pub shortest_ms: u64,
+    /// Longest runtime in milliseconds.
+    pub longest_ms: u64,
+}
+
+/// The groups of some entries in order: (group, its lines).
+pub fn groups(reports: &[Report]) -> Vec<(u32, Vec<GroupLine>)> {
+    let mut groups: Vec<(u32, Vec<GroupLine>)> = Vec::new();
+    for report in reports {
+        let group = report.job.group;
+        if groups.last().is_none_or(|(number, _)| *number != group) {
+            groups.push((group, Vec::new()));
+        }
+        let lines = &mut groups.last_mut().expect("just pushed").1;
+        for &(direction, name) in report.shown() {
+            let stats = report.stats.direction(direction);
+            if stats.runtime_ms == 0 {
+                continue;
+            }
+            let (rate, ms) = (stats.bytes_per_second(), stats.runtime_ms);
+            let name = match name {
+                "mixed" => "MIXED",
+                "write" => "WRITE",
+                "trim" => "TRIM",
+                _ => "READ",
+            };
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => {
+                    line.slowest = line.slowest.min(rate);
+                    line.fastest = line.fastest.max(rate);
+                    line.io_bytes += stats.io_bytes;
+                    line.shortest_ms = line.shortest_ms.min(ms);
+                    line.longest_ms = line.longest_ms.max(ms);
+                }
+                None => lines.push(GroupLine {
+                    name,
+                    direction,
+                    aggregate: 0,
+                    slowest: rate,
+                    fastest: rate,
+                    io_bytes: stats.io_bytes,
+                    shortest_ms: ms,
+                    longest_ms: ms,
+                }),
+            }
+        }
+    }
+    for (_, lines) in &mut groups {
+        lines.sort_by_key(|line| line.direction);
+        for line in lines {
+            line.aggregate = per_second(line.io_bytes, line.longest_ms);
+        }
+    }
+    groups
+}
+
+/// The share of its group's rate that an entry had in its windows, in percent (fio's `per=` and `bw_agg`).
+pub(crate) fn share_of_group(groups: &[(u32, Vec<GroupLine>)], report: &Report, direction: Direction) -> f64 {
+    let aggregate = groups
+        .iter()
+        .find(|(group, _)| *group == report.job.group)
+        .and_then(|(_, lines)| lines.iter().find(|line| line.direction == direction))
+        .map_or(0, |line| line.aggregate);
+    let mean = report.stats.direction(direction).bandwidth.mean();
+    if aggregate == 0 { 0.0 } else { (100.0 * mean / (aggregate as f64 / 1_024.0)).min(100.0) }
+}

@@ -1,0 +1,207 @@
+//! fio's coarse tables: latencies in steps of 2, 4, 10, 20, 50, ..., queue depths in powers of two, batch sizes.
+
+use flashlab_sim::Duration;
+
+/// Upper bounds (exclusive) of the latency table in nanoseconds; what reaches the last has a bin of its own.
+const BOUNDS_NS: [u64; 31] = {
+    let steps = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1_000];
+    let mut bounds = [0; 31];
+    let mut i = 0;
+    while i < 30 {
+        bounds[i] = steps[i % 10] * [1, 1_000, 1_000_000][i / 10];
+        i += 1;
+    }
+    bounds[30] = 2_000_000_000;
+    bounds
+};
+
+/// For each power of two: how many bounds are at or below it, and the (at most two) bounds above it and below the next.
+#[derive(Clone, Copy)]
+struct Octave {
+    first: usize,
+    inside: [u64; 2],
+}
+
+const OCTAVES: [Octave; 64] = {
+    let mut octaves = [Octave { first: 0, inside: [u64::MAX; 2] }; 64];
+    let mut msb = 0;
+    while msb < 64 {
+        let low = 1u64 << msb;
+        let mut i = 0;
+        let mut inside = 0;
+        while i < BOUNDS_NS.len() {
+            if BOUNDS_NS[i] <= low {
+                octaves[msb].first += 1;
+            } else if BOUNDS_NS[i] - low < low {
+                octaves[msb].inside[inside] = BOUNDS_NS[i];
+                inside += 1;
+            }
+            i += 1;
+        }
+        msb += 1;
+    }
+    octaves
+};
+
+/// fio's `lat (nsec)`, `lat (usec)` and `lat (msec)` lines: counts of latencies below each bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LatencyTable([u64; BOUNDS_NS.len() + 1]);
+
+impl Default for LatencyTable {
+    fn default() -> Self {
+        LatencyTable([0; BOUNDS_NS.len() + 1])
+    }
+}
+
+impl LatencyTable {
+    /// Bounds of the nanosecond and microsecond parts, as fio names them.
+    pub const STEPS: [&str; 10] = ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000"];
+    /// Bounds of the millisecond part.
+    pub const STEPS_MS: [&str; 12] =
+        ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000", "2000", ">=2000"];
+
+    /// Adds one latency.
+    #[inline]
+    pub fn record(&mut self, latency: Duration) {
+        self.0[Self::bin_of(latency.as_ns())] += 1;
+    }
+
+    #[inline]
+    fn bin_of(ns: u64) -> usize {
+        let octave = &OCTAVES[(63 - (ns | 1).leading_zeros()) as usize];
+        octave.first + usize::from(ns >= octave.inside[0]) + usize::from(ns >= octave.inside[1])
+    }
+
+    /// Adds all that another one holds.
+    pub fn merge(&mut self, other: &LatencyTable) {
+        add(&mut self.0, &other.0);
+    }
+
+    /// Counts below 2, 4, ..., 1000 nanoseconds.
+    pub fn ns(&self) -> &[u64] {
+        &self.0[..10]
+    }
+    /// Counts from 1 microsecond to below 2, 4, ..., 1000 microseconds.
+    pub fn us(&self) -> &[u64] {
+        &self.0[10..20]
+    }
+    /// Counts from 1 millisecond to below 2, 4, ..., 2000 milliseconds, and of what is longer.
+    pub fn ms(&self) -> &[u64] {
+        &self.0[20..]
+    }
+}
+
+/// fio's `IO depths` line: how many requests were outstanding when one was handed over (itself included).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DepthTable([u64; 7]);
+
+impl DepthTable {
+    /// The bins as fio names them: each counts from its name to below the next.
+    pub const STEPS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
+
+    /// Adds `count` requests that were handed over at `depth`.
+    #[inline]
+    pub fn record(&mut self, depth: u32, count: u64) {
+        self.0[((depth | 1).ilog2() as usize).min(6)] += count;
+    }
+    /// Adds all that another one holds.
+    pub fn merge(&mut self, other: &DepthTable) {
+        add(&mut self.0, &other.0);
+    }
+    /// The counts.
+    pub fn counts(&self) -> &[u64; 7] {
+        &self.0
+    }
+}
+
+/// fio's `submit` and `complete` lines: how many requests were handed over, or taken back, at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BatchTable([u64; 7]);
+
+impl BatchTable {
+    /// The bins as fio names them: each counts up to its name.
+    pub const STEPS: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
+
+    /// Adds `times` batches of `size` requests.
+    #[inline]
+    pub fn record(&mut self, size: u32, times: u64) {
+        let bin = match size {
+            0 => 0,
+            1..=4 => 1,
+            5..=8 => 2,
+            9..=16 => 3,
+            17..=32 => 4,
+            33..=64 => 5,
+            _ => 6,
+        };
+        self.0[bin] += times;
+    }
+    /// Adds all that another one holds.
+    pub fn merge(&mut self, other: &BatchTable) {
+        add(&mut self.0, &other.0);
+    }
+    /// The counts.
+    pub fn counts(&self) -> &[u64; 7] {
+        &self.0
+    }
+    /// How many batches.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+fn add(mine: &mut [u64], theirs: &[u64]) {
+    for (mine, theirs) in mine.iter_mut().zip(theirs) {
+        *mine += theirs;
+    }
+}
+
+/// `count` of `total` in percent, and never less than `least` where there is any: fio prints no zero for a few.
+pub(crate) fn share(count: u64, total: u64, least: f64) -> f64 {
+    if count == 0 || total == 0 { 0.0 } else { (100.0 * count as f64 / total as f64).max(least) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn each_bound_begins_the_next_bin() {
+        for (i, &bound) in BOUNDS_NS.iter().enumerate() {
+            assert_eq!(LatencyTable::bin_of(bound - 1), i);
+            assert_eq!(LatencyTable::bin_of(bound), i + 1);
+        }
+        assert_eq!(LatencyTable::bin_of(0), 0);
+        assert_eq!(LatencyTable::bin_of(u64::MAX), 31);
+    }
+
+    #[test]
+    fn depths_fall_between_powers_of_two_and_batches_at_or_below_them() {
+        let mut depths = DepthTable::default();
+        for depth in [1, 2, 3, 4, 7, 8, 63, 64, 1_000] {
+            depths.record(depth, 1);
+        }
+        assert_eq!(depths.counts(), &[1, 2, 2, 1, 0, 1, 2]);
+        let mut batches = BatchTable::default();
+        for size in [0, 1, 4, 5, 8, 9, 64, 65] {
+            batches.record(size, 1);
+        }
+        assert_eq!(batches.counts(), &[1, 2, 2, 1, 0, 1, 1]);
+    }
+
+    #[test]
+    fn a_few_of_many_are_never_printed_as_none() {
+        assert_eq!(share(0, 10, 0.01), 0.0);
+        assert_eq!(share(1, 1_000_000, 0.01), 0.01);
+        assert_eq!(share(1, 4, 0.01), 25.0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_bin_is_the_number_of_bounds_reached(ns: u64, shift in 0u32..64) {
+            let ns = ns >> shift;
+            prop_assert_eq!(LatencyTable::bin_of(ns), BOUNDS_NS.iter().filter(|&&b| b <= ns).count());
+        }
+    }
+}

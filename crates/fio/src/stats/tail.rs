@@ -1,0 +1,177 @@
+//! The long writes: what a program that must not lose data has to buffer.
+//!
+//! Tails are predictions: no profile is fitted on them.
+
+use flashlab_sim::{Duration, Histogram, Instant};
+
+/// The greatest write latencies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tail {
+    /// 99 of 100 writes do not exceed this.
+    pub p99: Duration,
+    /// 999 of 1,000 writes do not exceed this.
+    pub p99_9: Duration,
+    /// No write exceeds this.
+    pub max: Duration,
+}
+
+impl Tail {
+    /// The tail of some latencies, `None` where there are none.
+    pub fn of(latencies: &Histogram) -> Option<Tail> {
+        (latencies.count() > 0).then(|| Tail {
+            p99: latencies.percentile(99.0).min(latencies.max()),
+            p99_9: latencies.percentile(99.9).min(latencies.max()),
+            max: latencies.max(),
+        })
+    }
+}
+
+const NS: u128 = 1_000_000_000;
+
+/// The buffer that a producer of a constant rate needs before these writes.
+///
+/// While the device works on writes, the producer adds `rate` bytes a second; a write's bytes leave the buffer when the
+/// write completes. Time in which nothing was outstanding does not count (a logger would have waited for data), and
+/// the backlog is never below zero (it would have written less). The greatest backlog is what the buffer must hold,
+/// beside the block that is being filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LoggerBuffer {
+    rate: u64,
+    /// In bytes times nanoseconds a second, so that it is exact.
+    backlog: u128,
+    greatest: u128,
+    busy_ns: u128,
+    bytes: u128,
+    last: Instant,
+}
+
+impl LoggerBuffer {
+    /// For a producer of `rate` bytes a second.
+    pub fn new(rate: u64) -> Self {
+        LoggerBuffer { rate, backlog: 0, greatest: 0, busy_ns: 0, bytes: 0, last: Instant::ZERO }
+    }
+
+    /// Adds a write of `length` bytes. Completions come in order.
+    pub fn completed(&mut self, issued: Instant, done: Instant, length: u64) {
+        let busy_ns = u128::from(done.saturating_since(issued.max(self.last)).as_ns());
+        self.last = done;
+        self.busy_ns += busy_ns;
+        self.bytes += u128::from(length);
+        self.backlog += busy_ns * u128::from(self.rate);
+        self.greatest = self.greatest.max(self.backlog);
+        self.backlog = self.backlog.saturating_sub(u128::from(length) * NS);
+    }
+
+    /// Adds what another logger of the same rate saw beside this one; each has its own buffer, the greater is told.
+    pub fn merge(&mut self, other: &LoggerBuffer) {
+        self.greatest = self.greatest.max(other.greatest);
+        self.busy_ns += other.busy_ns;
+        self.bytes += other.bytes;
+    }
+
+    /// The producer's rate in bytes a second.
+    pub fn rate(&self) -> u64 {
+        self.rate
+    }
+    /// The greatest backlog in bytes, rounded up.
+    pub fn bytes(&self) -> u64 {
+        u64::try_from(self.greatest.div_ceil(NS)).unwrap_or(u64::MAX)
+    }
+    /// Whether the writes were at least as fast as the producer; where not, no buffer is large enough for long.
+    pub fn keeps_up(&self) -> bool {
+        self.bytes * NS >= self.busy_ns * u128::from(self.rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_ms(ms)
+    }
+
+    #[test]
+    fn steady_writes_need_what_is_produced_during_one() {
+        let mut buffer = LoggerBuffer::new(1_000_000);
+        for i in 0..100 {
+            buffer.completed(at(10 * i), at(10 * (i + 1)), 16_384);
+        }
+        assert_eq!(buffer.bytes(), 10_000);
+        assert!(buffer.keeps_up());
+    }
+
+    #[test]
+    fn one_long_write_needs_rate_times_its_latency() {
+        // A millisecond each, 4 KiB; the 50th takes 300 ms.
+        let mut buffer = LoggerBuffer::new(2_000_000);
+        let mut now = 0;
+        for i in 0..100 {
+            let ms = if i == 50 { 300 } else { 1 };
+            buffer.completed(at(now), at(now + ms), 4_096);
+            now += ms;
+        }
+        assert_eq!(buffer.bytes(), 600_000);
+    }
+
+    #[test]
+    fn two_long_writes_add_up_but_for_what_drained_between_them() {
+        // At 1 MB/s: 100 ms bring 100,000 bytes; five writes of 1 ms take 4,096 - 1,000 each; then 100 ms more.
+        let mut buffer = LoggerBuffer::new(1_000_000);
+        let mut now = 0;
+        for ms in [100, 1, 1, 1, 1, 1, 100] {
+            buffer.completed(at(now), at(now + ms), 4_096);
+            now += ms;
+        }
+        assert_eq!(buffer.bytes(), 100_000 + 5 * (1_000 - 4_096) + 100_000 - 4_096);
+    }
+
+    #[test]
+    fn writes_slower_than_the_producer_need_the_whole_difference() {
+        // n writes of 1,000 bytes in 1 ms (1 MB/s) against 3 MB/s: 2,000 bytes a write, and 3,000 before the last.
+        let mut buffer = LoggerBuffer::new(3_000_000);
+        for i in 0..50 {
+            buffer.completed(at(i), at(i + 1), 1_000);
+        }
+        assert_eq!(buffer.bytes(), 49 * 2_000 + 3_000);
+        assert!(!buffer.keeps_up());
+    }
+
+    #[test]
+    fn idle_time_fills_no_buffer() {
+        let mut buffer = LoggerBuffer::new(1_000_000);
+        for i in 0..10 {
+            buffer.completed(at(1_000 * i), at(1_000 * i + 2), 4_096);
+        }
+        assert_eq!(buffer.bytes(), 2_000);
+    }
+
+    proptest! {
+        /// The recursion against its definition: the greatest of rate times busy time less what completed before,
+        /// over every stretch of writes.
+        #[test]
+        fn the_backlog_is_the_worst_stretch_of_writes(
+            rate in 1u64..100_000_000,
+            writes in prop::collection::vec((1u64..50_000_000, 1u64..1 << 20), 1..40),
+        ) {
+            let mut buffer = LoggerBuffer::new(rate);
+            let mut now = Instant::ZERO;
+            for &(ns, length) in &writes {
+                let done = now + Duration::from_ns(ns);
+                buffer.completed(now, done, length);
+                now = done;
+            }
+            let mut worst = 0i128;
+            for from in 0..writes.len() {
+                let mut backlog = 0i128;
+                for &(ns, length) in &writes[from..] {
+                    backlog += i128::from(rate) * i128::from(ns);
+                    worst = worst.max(backlog);
+                    backlog -= i128::from(length) * NS as i128;
+                }
+            }
+            prop_assert_eq!(i128::from(buffer.bytes()), (worst + NS as i128 - 1) / NS as i128);
+        }
+    }
+}
