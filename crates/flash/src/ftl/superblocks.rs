@@ -1,13 +1,14 @@
-//! Which superblocks are mapped, in what form, and what a write to one costs in copies.
+//! Which map units are mapped, in what form, and what a write to one costs in copies.
 //!
-//! A superblock that was written in sequence is *sequential*: one map entry a map unit. One that was written piecemeal
-//! is *page-mapped*: an entry a granule. State is real: a granule is mapped because something wrote it.
+//! A map unit that was written in sequence is *sequential*: it has one map entry. One that was written piecemeal is
+//! *page-mapped*: an entry a granule. State is real: a granule is mapped because something wrote it.
 //!
-//! A write that starts at a superblock's first byte, or continues where the last one ended, streams: the superblock is
-//! *open*, nothing is copied, and when its end is reached it is sequential. A write elsewhere in a sequential
-//! superblock either converts it ([`Overwrite::Convert`]: all of it is read and rewritten in page-mapped form at once)
-//! or is logged in an open one ([`Overwrite::Log`]). When more would be open than [`Mapping::open_units`], the least
-//! recently used is merged: what is left of its old data is copied.
+//! Superblocks are what is rewritten together. A write that starts at a superblock's first byte, or continues where
+//! the last one ended, streams: the superblock is *open*, nothing is copied, and when its end is reached it is
+//! sequential. A write elsewhere in sequential data either converts the superblock ([`Overwrite::Convert`]: its
+//! sequential data is read and rewritten in page-mapped form at once) or is logged in an open one
+//! ([`Overwrite::Log`]). When more would be open than [`Mapping::open_units`], the least recently used is merged: what
+//! is left of its old data is copied.
 
 use super::{Mapping, Overwrite};
 use alloc::vec;
@@ -23,19 +24,18 @@ pub struct Copies {
     pub merge: u64,
 }
 
-/// How a superblock is mapped.
+/// How a map unit is mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// By one entry a map unit (also when nothing is mapped).
+    /// By one entry (also when nothing is mapped).
     Sequential,
     /// By one entry a granule.
     PageMapped,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Superblock {
+struct Unit {
     form: Form,
-    mapped: bool,
     /// The physical erase block that its last write went to.
     place: u32,
 }
@@ -52,10 +52,11 @@ struct Open {
 #[derive(Clone, Debug)]
 pub struct Superblocks {
     bytes: u64,
+    unit: u64,
     granule: u64,
     overwrite: Overwrite,
     open_max: usize,
-    superblocks: Vec<Superblock>,
+    units: Vec<Unit>,
     /// One bit a granule: whether it is mapped.
     mapped: Vec<u64>,
     /// Least recently used first.
@@ -65,14 +66,14 @@ pub struct Superblocks {
 impl Superblocks {
     /// An unmapped device of `capacity` bytes whose finest map entry covers `granule` bytes.
     pub fn new(capacity: u64, granule: u64, mapping: &Mapping) -> Self {
-        let count = capacity.div_ceil(mapping.superblock) as usize;
-        let blank = Superblock { form: Form::Sequential, mapped: false, place: 0 };
+        let count = capacity.div_ceil(mapping.map_unit) as usize;
         Superblocks {
             bytes: mapping.superblock,
+            unit: mapping.map_unit,
             granule,
             overwrite: mapping.overwrite,
             open_max: mapping.open_units as usize,
-            superblocks: vec![blank; count],
+            units: vec![Unit { form: Form::Sequential, place: 0 }; count],
             mapped: vec![0; capacity.div_ceil(granule).div_ceil(64) as usize],
             open: Vec::with_capacity(mapping.open_units as usize),
         }
@@ -85,17 +86,17 @@ impl Superblocks {
         self.mapped[(granule / 64) as usize] >> (granule % 64) & 1 == 1
     }
 
-    /// How the superblock at byte `offset` is mapped, and the erase block where it was last written.
+    /// How the map unit at byte `offset` is mapped, and the erase block where it was last written.
     #[inline]
     pub fn form_and_place(&self, offset: u64) -> (Form, u32) {
-        let superblock = &self.superblocks[(offset / self.bytes) as usize];
-        (superblock.form, superblock.place)
+        let unit = &self.units[(offset / self.unit) as usize];
+        (unit.form, unit.place)
     }
 
     /// Tells the processor that `offset` will be asked for soon.
     pub fn prefetch(&self, offset: u64) {
         flashlab_sim::prefetch(&self.mapped, (offset / self.granule / 64) as usize);
-        flashlab_sim::prefetch(&self.superblocks, (offset / self.bytes) as usize);
+        flashlab_sim::prefetch(&self.units, (offset / self.unit) as usize);
     }
 
     /// Writes `range` of device bytes to physical erase block `place`; returns what had to be copied for it.
@@ -104,60 +105,77 @@ impl Superblocks {
         let mut at = range.start;
         while at < range.end {
             let superblock = (at / self.bytes) as usize;
-            let end = range.end.min((superblock as u64 + 1) * self.bytes);
-            self.write_one(superblock, at % self.bytes..at % self.bytes + (end - at), &mut copies);
-            self.set_mapped(at..end, true);
-            self.superblocks[superblock].mapped = true;
-            self.superblocks[superblock].place = place;
+            let end = range.end.min(self.span(superblock).end);
+            self.write_one(superblock, at..end, &mut copies);
             at = end;
+        }
+        self.set_mapped(range.clone(), true);
+        for unit in self.units_of(&range) {
+            self.units[unit].place = place;
         }
         copies
     }
 
-    /// Unmaps `range`, rounded inwards to whole granules. A superblock of which nothing is left is blank again.
+    /// Unmaps `range`, rounded inwards to whole granules. A map unit of which nothing is left is blank again.
     pub fn trim(&mut self, range: Range<u64>) {
         let (start, end) = (range.start.next_multiple_of(self.granule), range.end - range.end % self.granule);
         if start >= end {
             return;
         }
         self.set_mapped(start..end, false);
-        for superblock in (start / self.bytes) as usize..=((end - 1) / self.bytes) as usize {
-            let span = self.span(superblock);
-            if start <= span.start && span.end <= end {
-                self.superblocks[superblock].mapped = false;
-                self.superblocks[superblock].form = Form::Sequential;
-                self.open.retain(|o| o.superblock != superblock);
+        for unit in self.units_of(&(start..end)) {
+            let unit_start = unit as u64 * self.unit;
+            if start <= unit_start && unit_start + self.unit <= end {
+                self.units[unit].form = Form::Sequential;
             }
         }
+        let (bytes, whole) = (self.bytes, start..end);
+        self.open.retain(|o| {
+            let first = o.superblock as u64 * bytes;
+            !(whole.start <= first && first + bytes <= whole.end)
+        });
     }
 
-    /// Bytes of the superblock within `within` (relative to it) that are mapped.
-    fn mapped_bytes(&self, superblock: usize, within: Range<u64>) -> u64 {
-        let base = self.span(superblock).start;
-        let first = (base + within.start).div_ceil(self.granule);
-        let end = (base + within.end) / self.granule;
-        (first..end.max(first)).filter(|g| self.mapped[(g / 64) as usize] >> (g % 64) & 1 == 1).count() as u64
-            * self.granule
+    /// Bytes of `range` that are mapped, in sequential form only or in any.
+    fn mapped_bytes(&self, range: Range<u64>, sequential_only: bool) -> u64 {
+        let counts = |granule: u64| {
+            let offset = granule * self.granule;
+            self.is_mapped(offset) && (!sequential_only || self.form_and_place(offset).0 == Form::Sequential)
+        };
+        let granules = range.start.div_ceil(self.granule)..range.end.div_ceil(self.granule);
+        granules.filter(|&granule| counts(granule)).count() as u64 * self.granule
     }
 
+    /// The bytes of a superblock; the device's last one may be cut short.
     fn span(&self, superblock: usize) -> Range<u64> {
         let start = superblock as u64 * self.bytes;
-        start..start + self.bytes
+        start..(start + self.bytes).min(self.units.len() as u64 * self.unit)
     }
 
-    fn write_one(&mut self, superblock: usize, within: Range<u64>, copies: &mut Copies) {
-        if within == (0..self.bytes) {
+    fn units_of(&self, range: &Range<u64>) -> Range<usize> {
+        (range.start / self.unit) as usize..range.end.div_ceil(self.unit) as usize
+    }
+
+    fn set_form(&mut self, range: Range<u64>, form: Form) {
+        let units = self.units_of(&range);
+        self.units[units].iter_mut().for_each(|unit| unit.form = form);
+    }
+
+    /// Writes `range`, which lies in one superblock.
+    fn write_one(&mut self, superblock: usize, range: Range<u64>, copies: &mut Copies) {
+        let span = self.span(superblock);
+        if range == span {
             self.open.retain(|o| o.superblock != superblock);
-            self.superblocks[superblock].form = Form::Sequential;
+            self.set_form(span, Form::Sequential);
             return;
         }
         if let Some(i) = self.open.iter().position(|o| o.superblock == superblock) {
             let mut open = self.open.remove(i);
-            if open.next == Some(within.start) {
-                if within.end == self.bytes {
-                    self.superblocks[superblock].form = Form::Sequential;
+            if open.next == Some(range.start) {
+                if range.end == span.end {
+                    self.set_form(span, Form::Sequential);
                 } else {
-                    open.next = Some(within.end);
+                    open.next = Some(range.end);
                     self.open.push(open);
                 }
                 return;
@@ -169,34 +187,43 @@ impl Superblocks {
             }
             self.close(open, copies);
         }
-        let streams = within.start == 0;
+        let streams = range.start == span.start;
         if streams || self.overwrite == Overwrite::Log {
             if self.open.len() == self.open_max {
                 let oldest = self.open.remove(0);
                 self.close(oldest, copies);
             }
-            self.open.push(Open { superblock, next: streams.then_some(within.end) });
+            self.open.push(Open { superblock, next: streams.then_some(range.end) });
             return;
         }
-        let state = self.superblocks[superblock];
-        if state.mapped && state.form == Form::Sequential {
-            copies.read_modify_write += self.mapped_bytes(superblock, 0..self.bytes);
+        if self.mapped_bytes(self.whole_units(&range), true) > 0 {
+            copies.read_modify_write += self.mapped_bytes(span.clone(), true);
+            self.set_form(span, Form::PageMapped);
+        } else {
+            self.set_form(range, Form::PageMapped);
         }
-        self.superblocks[superblock].form = Form::PageMapped;
     }
 
-    /// Closes an open superblock before it was filled.
+    fn whole_units(&self, range: &Range<u64>) -> Range<u64> {
+        range.start - range.start % self.unit..range.end.next_multiple_of(self.unit).min(self.mapped_end())
+    }
+
+    fn mapped_end(&self) -> u64 {
+        self.mapped.len() as u64 * 64 * self.granule
+    }
+
+    /// Closes an open superblock before it was filled: the old data that is left is copied behind the new. Page-mapped
+    /// data may stay where it is, unless the card logs; where nothing is copied, the stream stays as it was written.
     fn close(&mut self, open: Open, copies: &mut Copies) {
-        let rest = self.mapped_bytes(open.superblock, open.next.unwrap_or(0)..self.bytes);
-        let form = &mut self.superblocks[open.superblock].form;
-        match self.overwrite {
-            // Without old data behind it, what the stream wrote stays where it is; page-mapped data does in any case.
-            Overwrite::Convert if rest == 0 || *form == Form::PageMapped => *form = Form::PageMapped,
-            Overwrite::Convert => copies.merge += rest,
-            Overwrite::Log => {
-                *form = Form::Sequential;
-                copies.merge += rest;
-            }
+        let span = self.span(open.superblock);
+        let written = open.next.unwrap_or(span.start);
+        let log = self.overwrite == Overwrite::Log;
+        let rest = self.mapped_bytes(written..span.end, !log);
+        copies.merge += rest;
+        if log || rest > 0 {
+            self.set_form(span, Form::Sequential);
+        } else {
+            self.set_form(span.start..written, Form::PageMapped);
         }
     }
 
@@ -223,9 +250,9 @@ impl Superblocks {
     pub fn open_count(&self) -> usize {
         self.open.len()
     }
-    /// Superblocks in page-mapped form.
+    /// Map units in page-mapped form.
     pub fn page_mapped_count(&self) -> usize {
-        self.superblocks.iter().filter(|s| s.form == Form::PageMapped).count()
+        self.units.iter().filter(|unit| unit.form == Form::PageMapped).count()
     }
 }
 

@@ -29,9 +29,12 @@ pub struct Translation {
     mapping: Mapping,
     granule: u64,
     superblocks: Superblocks,
+    /// Map pages with one entry a map unit.
     map_cache: Option<MapCache>,
-    /// Map pages that hold one entry a map unit come first, those that hold one a granule follow.
-    unit_map_pages: u64,
+    /// The map page with one entry a granule that was loaded last: there is one buffer for them, so that they do not
+    /// push out the others.
+    granule_map_page: u64,
+    granule_loads: u64,
     bytes_a_unit_map_page: u64,
     bytes_a_granule_map_page: u64,
     variation: Variation,
@@ -58,7 +61,8 @@ impl Translation {
             superblocks: Superblocks::new(capacity, granule, &mapping),
             granule,
             map_cache,
-            unit_map_pages,
+            granule_map_page: u64::MAX,
+            granule_loads: 0,
             bytes_a_unit_map_page,
             bytes_a_granule_map_page,
             variation,
@@ -97,8 +101,10 @@ impl Translation {
         let unit_page = MapPage((offset / self.bytes_a_unit_map_page) as u32);
         let mut loads = u64::from(!cache.look_up(unit_page));
         if form == Form::PageMapped {
-            let granule_page = MapPage((self.unit_map_pages + offset / self.bytes_a_granule_map_page) as u32);
-            loads += u64::from(!cache.look_up(granule_page));
+            let granule_page = offset / self.bytes_a_granule_map_page;
+            let other = core::mem::replace(&mut self.granule_map_page, granule_page) != granule_page;
+            self.granule_loads += u64::from(other);
+            loads += u64::from(other);
         }
         if loads == 0 {
             Duration::ZERO
@@ -200,12 +206,13 @@ impl Translation {
         to.count("read_modify_write_bytes", c.read_modify_write_bytes);
         to.count("merge_bytes", c.merge_bytes);
         to.count("mapped_bytes", self.superblocks.mapped_bytes_total());
-        to.count("page_mapped_superblock_count", self.superblocks.page_mapped_count() as u64);
+        to.count("page_mapped_unit_count", self.superblocks.page_mapped_count() as u64);
         to.count("open_superblock_count", self.superblocks.open_count() as u64);
         if let Some(cache) = &self.map_cache {
             let (hits, misses) = cache.hits_and_misses();
             to.count("map_hit_count", hits);
             to.count("map_miss_count", misses);
+            to.count("granule_map_load_count", self.granule_loads);
         }
     }
 }

@@ -285,9 +285,15 @@ impl Vfat {
         self.do_all(now, cut(Op::Write, range, WRITE_BACK_REQUEST).collect())
     }
 
-    /// Does `requests` one after the other while nothing else is under way.
+    /// Does `requests` one after the other, once the write-back that is under way has ended.
     fn do_all(&mut self, now: Instant, requests: Vec<Request>) -> Instant {
-        assert!(self.idle_works.len() == self.works.len(), "files change only while no request is under way");
+        let mut now = now;
+        while self.idle_works.len() < self.works.len() {
+            let done = self.device.complete(Instant::MAX).expect("what was sent completes");
+            let of_a_workload = self.piece_done(&done);
+            assert_eq!(of_a_workload, None, "files change only while no request is under way");
+            now = now.max(done.at);
+        }
         requests.into_iter().fold(now, |now, request| {
             self.device.submit(now, request);
             self.device.complete(Instant::MAX).expect("a submitted request completes").at
