@@ -1,1 +1,114 @@
-fn main() {}
+//! The repository's own checks. `cargo xtask ci` is what CI runs and what a person runs.
+
+mod determinism;
+mod tidy;
+
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "\
+cargo xtask <task>
+  ci            all of the following, in this order
+  format        cargo fmt --check
+  clippy        lints as errors, on all targets
+  tidy          what lints cannot see: crate arrows, licences, texts, experiments
+  docs          rustdoc with warnings as errors
+  test          all tests
+  determinism   every experiment twice in a release build and once in a debug build: one digest
+  fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain
+  golden        writes the golden tables of the experiments anew
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        ["ci"] => ci(),
+        ["format"] => format(),
+        ["clippy"] => clippy(),
+        ["tidy"] => tidy::check(),
+        ["docs"] => docs(),
+        ["test"] => test(),
+        ["determinism"] => determinism::check(),
+        ["fuzz"] => fuzz("60"),
+        ["fuzz", seconds] => fuzz(seconds),
+        ["golden"] => golden(),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("xtask: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A task's result; the error says what failed.
+type Outcome = Result<(), String>;
+
+fn ci() -> Outcome {
+    format()?;
+    clippy()?;
+    tidy::check()?;
+    docs()?;
+    test()?;
+    determinism::check()
+}
+
+fn format() -> Outcome {
+    cargo(&["fmt", "--all", "--check"])
+}
+
+fn clippy() -> Outcome {
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+}
+
+fn docs() -> Outcome {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"]);
+    run(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn test() -> Outcome {
+    cargo(&["test", "--workspace", "--locked"])?;
+    cargo(&["test", "--workspace", "--locked", "--examples"])
+}
+
+fn golden() -> Outcome {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--release", "--package", "flashlab-lab", "--test", "golden"]);
+    run(command.env("UPDATE_GOLDEN", "1"))
+}
+
+fn fuzz(seconds: &str) -> Outcome {
+    seconds.parse::<u32>().map_err(|_| format!("fuzz: {seconds} is not a number of seconds"))?;
+    let targets = std::fs::read_dir("fuzz/fuzz_targets").map_err(|e| format!("fuzz/fuzz_targets: {e}"))?;
+    let mut names: Vec<String> = targets
+        .map(|entry| entry.map(|e| e.path().file_stem().unwrap_or_default().to_string_lossy().into_owned()))
+        .collect::<Result<_, _>>()
+        .map_err(|e| format!("fuzz/fuzz_targets: {e}"))?;
+    names.sort();
+    for name in names {
+        let limit = format!("-max_total_time={seconds}");
+        cargo(&["fuzz", "run", "--sanitizer", "none", &name, "--", &limit, "-max_len=65536", "-timeout=10"])
+            .map_err(|e| format!("{e}\n(cargo-fuzz comes with: cargo install cargo-fuzz)"))?;
+    }
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Outcome {
+    run(Command::new(env!("CARGO")).args(arguments))
+}
+
+fn run(command: &mut Command) -> Outcome {
+    let shown = format!("{command:?}").replace('"', "");
+    eprintln!("== {shown}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
+}

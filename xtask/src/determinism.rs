@@ -1,0 +1,47 @@
+//! The promise that a seed fixes the digest, in both builds; and that another seed is another run.
+
+use crate::Outcome;
+use std::process::Command;
+
+/// Runs every experiment and compares digests.
+pub(crate) fn check() -> Outcome {
+    let experiments = flashlab("release", &["experiments", "--names"])?;
+    for experiment in experiments.lines() {
+        let first = digest("release", experiment, "1")?;
+        for (what, again) in [
+            ("a second run", digest("release", experiment, "1")?),
+            ("a debug build", digest("dev", experiment, "1")?),
+        ] {
+            if again != first {
+                return Err(format!("{experiment}: the digest is {first}, but {what} gives {again}"));
+            }
+        }
+        if digest("release", experiment, "2")? == first {
+            return Err(format!("{experiment}: seed 2 gives the digest of seed 1"));
+        }
+        eprintln!(
+            "== {experiment}: digest {first} in two release runs and a debug run; another with another seed"
+        );
+    }
+    Ok(())
+}
+
+fn digest(profile: &str, experiment: &str, seed: &str) -> Result<String, String> {
+    let json = flashlab(profile, &["run", experiment, "--seed", seed, "--format", "json", "--no-html"])?;
+    let line = json.lines().find_map(|line| line.trim().strip_prefix("\"digest\": \""));
+    let digest = line.and_then(|rest| rest.split('"').next());
+    digest.map(String::from).ok_or_else(|| format!("{experiment}: no digest in the output"))
+}
+
+/// What a command of the program prints. Exit status 1 (a bound missed) still prints; the tests judge bounds.
+fn flashlab(profile: &str, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["run", "--quiet", "--locked", "--package", "flashlab", "--profile", profile, "--"])
+        .args(arguments);
+    let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
+    if !matches!(output.status.code(), Some(0 | 1)) || output.stdout.is_empty() {
+        return Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8(output.stdout).map_err(|e| format!("{command:?}: {e}"))
+}

@@ -1,0 +1,221 @@
+//! What lints cannot see.
+
+use crate::Outcome;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which of our crates each may use: arrows point down only.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("sim", &[]),
+    ("flash", &["sim"]),
+    ("sd", &["sim", "flash"]),
+    ("host", &["sim", "flash", "sd"]),
+    ("fio", &["sim"]),
+    ("lab", &["sim", "flash", "sd", "host", "fio"]),
+    ("report", &["lab", "fio", "sim"]),
+    ("flashlab", &["lab", "report", "fio", "sim"]),
+];
+
+/// The crates without a clock, a file or a thread, and what they may use from outside, each for a reason.
+const PURE: &[&str] = &["sim", "flash", "sd", "host"];
+const PURE_MAY_USE: &[(&str, &str)] =
+    &[("libm", "logarithms and roots that are the same on every machine, no_std")];
+
+/// Licences that a dependency may have, as its manifest names them.
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "Zlib",
+    "Unicode-3.0",
+    "Unlicense",
+    "ISC",
+    "0BSD",
+    "CC0-1.0",
+];
+
+/// Runs all checks and reports every finding.
+pub(crate) fn check() -> Outcome {
+    let mut findings = Vec::new();
+    arrows(&mut findings);
+    sources(&mut findings);
+    experiments(&mut findings);
+    licences(&mut findings);
+    if findings.is_empty() {
+        eprintln!("== tidy: nothing found");
+        return Ok(());
+    }
+    Err(format!("tidy found {}:\n{}", findings.len(), findings.join("\n")))
+}
+
+fn arrows(findings: &mut Vec<String>) {
+    for entry in files(Path::new("crates"), "Cargo.toml") {
+        let room =
+            entry.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == room) else {
+            findings.push(format!("{}: the room {room} is not in xtask's list of arrows", entry.display()));
+            continue;
+        };
+        let manifest: toml::Table = match read(&entry).parse() {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                findings.push(format!("{}: {error}", entry.display()));
+                continue;
+            }
+        };
+        let Some(dependencies) = manifest.get("dependencies").and_then(toml::Value::as_table) else {
+            continue;
+        };
+        for name in dependencies.keys() {
+            match name.strip_prefix("flashlab-") {
+                Some(other) if !allowed.contains(&other) => {
+                    findings.push(format!("{}: {room} must not use {other}", entry.display()));
+                }
+                None if PURE.contains(&room.as_str()) && !PURE_MAY_USE.iter().any(|(may, _)| may == name) => {
+                    findings.push(format!("{}: the pure crate {room} must not use {name}", entry.display()));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Every source file opens by saying what it is; pure crates are `no_std` and forbid unsafe code; nothing names a place
+/// of the machine it was written on.
+fn sources(findings: &mut Vec<String>) {
+    let mut rust = files(Path::new("crates"), ".rs");
+    rust.extend(files(Path::new("xtask"), ".rs"));
+    for file in rust {
+        let text = read(&file);
+        let shown = file.display().to_string();
+        if !text.starts_with("//!") && !shown.contains("/fixtures/") {
+            findings.push(format!("{shown}: does not open with //! and what it is"));
+        }
+        if shown.ends_with("src/lib.rs") {
+            let pure = PURE.iter().any(|room| shown == format!("crates/{room}/src/lib.rs"));
+            if pure && !text.contains("#![no_std]") {
+                findings.push(format!("{shown}: a pure crate is no_std"));
+            }
+            if !text.contains("#![forbid(unsafe_code)]") && shown != "crates/sim/src/lib.rs" {
+                findings.push(format!("{shown}: unsafe code is not forbidden"));
+            }
+        }
+        if text.contains("allow(unsafe_code")
+            && shown != "crates/sim/src/prefetch.rs"
+            && !shown.starts_with("xtask")
+        {
+            findings.push(format!("{shown}: unsafe code is allowed in crates/sim/src/prefetch.rs only"));
+        }
+    }
+    for file in [
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        "docs/architecture.md",
+        "docs/glossary.md",
+    ] {
+        if !Path::new(file).is_file() {
+            findings.push(format!("{file}: missing"));
+        }
+    }
+}
+
+/// Every experiment has its parts, and what a profile was fitted on is a cell of one of them.
+fn experiments(findings: &mut Vec<String>) {
+    let mut cells = Vec::new();
+    for folder in folders(Path::new("experiments")) {
+        for part in ["experiment.toml", "published.toml", "README.md", "golden.txt"] {
+            if !folder.join(part).is_file() {
+                findings.push(format!("{}: missing", folder.join(part).display()));
+            }
+        }
+        let Ok(published) = read(&folder.join("published.toml")).parse::<toml::Table>() else {
+            findings.push(format!("{}: not TOML", folder.join("published.toml").display()));
+            continue;
+        };
+        for table in published.get("table").and_then(toml::Value::as_array).into_iter().flatten() {
+            let text = |key| table.get(key).and_then(toml::Value::as_str).unwrap_or_default();
+            let prefix = format!("{} {}", text("name"), text("row"));
+            for column in table.as_table().into_iter().flatten().filter(|(_, v)| v.is_table()).map(|(k, _)| k)
+            {
+                cells.push(format!("{}/{column}", prefix.trim_end()));
+            }
+        }
+    }
+    for profile in files(Path::new("profiles"), ".toml") {
+        let text = read(&profile);
+        for (number, line) in text.lines().enumerate() {
+            let Some((_, list)) = line.split_once("fitted = [") else { continue };
+            for cell in list.split('"').skip(1).step_by(2) {
+                if !cells.iter().any(|c| c == cell) {
+                    findings.push(format!(
+                        "{}:{}: no experiment has a cell {cell}",
+                        profile.display(),
+                        number + 1
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Every package of the lock file has a licence on the list.
+fn licences(findings: &mut Vec<String>) {
+    let mut command = std::process::Command::new(env!("CARGO"));
+    command.args([
+        "tree",
+        "--workspace",
+        "--locked",
+        "--edges",
+        "normal,build,dev",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}\t{l}",
+    ]);
+    let output = match command.output() {
+        Ok(output) if output.status.success() => output,
+        other => return findings.push(format!("cargo tree: {other:?}")),
+    };
+    let mut lines: Vec<&str> = std::str::from_utf8(&output.stdout).unwrap_or_default().lines().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    for line in lines {
+        let Some((package, licence)) = line.split_once('\t') else { continue };
+        // "A OR B" and "A/B" need one of them, "A AND B" all; the list is generous enough to ask for any word of OR.
+        let licence = licence.trim_end_matches(" (*)");
+        let admitted =
+            |term: &str| term.split(" AND ").all(|l| LICENCES.contains(&l.trim_matches(['(', ')', ' '])));
+        if !licence.replace('/', " OR ").split(" OR ").any(admitted) {
+            findings.push(format!("{package}: the licence {licence:?} is not on the list"));
+        }
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn folders(root: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir()).collect();
+    found.sort();
+    found
+}
+
+/// Files below `root` whose name ends with `ending`, sorted.
+fn files(root: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path, ending));
+        } else if path.to_string_lossy().ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
