@@ -1,6 +1,9 @@
 //! Profiles, experiments, comparisons, results: what a user runs.
 #![forbid(unsafe_code)]
 
+pub mod device;
+pub mod explain;
+pub mod library;
 pub mod profile;
 pub mod results;
 pub mod units;

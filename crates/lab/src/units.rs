@@ -88,7 +88,9 @@ impl Dimension {
 
     /// Base units in `text`, a decimal number directly followed by a unit: `1.42us`.
     pub fn parse(self, text: &str) -> Result<u64, UnitError> {
-        self.parse_with(text, |unit| self.units().iter().find(|(name, _)| *name == unit).map(|(_, worth)| *worth))
+        self.parse_with(text, |unit| {
+            self.units().iter().find(|(name, _)| *name == unit).map(|(_, worth)| *worth)
+        })
     }
 
     /// The same for a command-line argument, where a size may also say K, M and G, as fio's sizes do: `4M` is 4 MiB.
@@ -316,10 +318,18 @@ impl fmt::Display for UnitError {
                 write!(f, "{unit} is not a unit here; {} is in {}", expected.noun(), expected.list())
             }
             UnitError::Space { should_be } => {
-                write!(f, "space does not belong between or around a number and its unit; write \"{should_be}\"")
+                write!(
+                    f,
+                    "space does not belong between or around a number and its unit; write \"{should_be}\""
+                )
             }
             UnitError::TooFine { text, expected } => {
-                write!(f, "\"{text}\" is finer than {}, the finest step of {}", expected.finest(), expected.noun())
+                write!(
+                    f,
+                    "\"{text}\" is finer than {}, the finest step of {}",
+                    expected.finest(),
+                    expected.noun()
+                )
             }
             UnitError::TooLarge { text, expected } => {
                 write!(f, "\"{text}\" is too large; the largest is {}", expected.print(u64::MAX))
@@ -387,7 +397,9 @@ mod tests {
 
     #[test]
     fn sizes_that_overflow_are_refused() {
-        for text in ["18446744073709551616B", "17179869184GiB", "99999999999999999999999999999999999999999GiB"] {
+        for text in
+            ["18446744073709551616B", "17179869184GiB", "99999999999999999999999999999999999999999GiB"]
+        {
             assert!(matches!(Dimension::Size.parse(text), Err(UnitError::TooLarge { .. })), "{text}");
         }
         assert_eq!(Dimension::Size.parse("18446744073709551615B"), Ok(u64::MAX));
@@ -412,7 +424,10 @@ mod tests {
             say(Dimension::Time, "225 us"),
             "space does not belong between or around a number and its unit; write \"225us\""
         );
-        assert_eq!(say(Dimension::Time, "1.4201us"), "\"1.4201us\" is finer than 1ns, the finest step of a time");
+        assert_eq!(
+            say(Dimension::Time, "1.4201us"),
+            "\"1.4201us\" is finer than 1ns, the finest step of a time"
+        );
         assert_eq!(
             say(Dimension::Time, "-5us"),
             "\"-5us\" is not a time; expected a decimal number and its unit (ns, us, ms or s), for example \"225us\""

@@ -17,7 +17,8 @@ pub struct Mistake {
     pub problem: Problem,
 }
 
-/// All that is wrong with a profile, in the order of the text; at least one mistake.
+/// What is wrong with a profile, in the order of the text: at least one mistake, at most 100. Of what is not TOML, the
+/// first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProfileError {
     /// The mistakes.
@@ -68,17 +69,6 @@ pub enum Problem {
         /// Why not.
         error: ValueError,
     },
-    /// Beyond what a parameter takes.
-    OutOfRange {
-        /// The parameter.
-        path: &'static str,
-        /// The value.
-        found: String,
-        /// The least that is taken.
-        least: String,
-        /// The most that is taken.
-        most: String,
-    },
     /// A word that is none of the allowed ones.
     NotOneOf {
         /// The key.
@@ -128,7 +118,9 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Problem::NotText => write!(f, "this byte is not UTF-8 text; a profile is a TOML file"),
-            Problem::TooLong { most } => write!(f, "longer than {most} bytes; a profile is a short TOML file"),
+            Problem::TooLong { most } => {
+                write!(f, "longer than {most} bytes; a profile is a short TOML file")
+            }
             Problem::Syntax(what) => write!(f, "not TOML: {what}"),
             Problem::UnknownKey { path, did_you_mean: nearest, expected } => {
                 write!(f, "there is no {path} here{}", did_you_mean(nearest.as_deref()))?;
@@ -138,11 +130,10 @@ impl fmt::Display for Problem {
                 Ok(())
             }
             Problem::MissingKey { path, expected } => write!(f, "{path} is missing; expected {expected}"),
-            Problem::WrongType { path, found, expected } => write!(f, "{path} is {found}; expected {expected}"),
-            Problem::BadValue { path, error } => write!(f, "{path}: {error}"),
-            Problem::OutOfRange { path, found, least, most } => {
-                write!(f, "{path} is {found}; expected {least} to {most}")
+            Problem::WrongType { path, found, expected } => {
+                write!(f, "{path} is {found}; expected {expected}")
             }
+            Problem::BadValue { path, error } => write!(f, "{path}: {error}"),
             Problem::NotOneOf { path, found, expected } => {
                 write!(f, "{path} is \"{found}\"; expected {}", or_list(expected))
             }
@@ -153,7 +144,11 @@ impl fmt::Display for Problem {
                 or_list(&Source::WORDS.into_iter().filter(|w| *w != "measured").collect::<Vec<_>>())
             ),
             Problem::SourceWithoutNumber { path, did_you_mean: nearest } => {
-                write!(f, "the source of {path}, which this profile does not set{}", did_you_mean(nearest.as_deref()))
+                write!(
+                    f,
+                    "the source of {path}, which this profile does not set{}",
+                    did_you_mean(nearest.as_deref())
+                )
             }
             Problem::SourceNotQuoted { section } => {
                 write!(f, "the path of a source stands in quotes: \"{section}.KEY\" = {{ ... }}")

@@ -18,6 +18,11 @@ pub struct Number {
 }
 
 impl Number {
+    /// Whether an argument set it, not a profile.
+    pub fn is_given(&self) -> bool {
+        matches!(self.source, Source::Given(_))
+    }
+
     /// For a report.
     pub fn report(&self) -> results::Number {
         results::Number {
@@ -31,6 +36,8 @@ impl Number {
 
 impl PartialEq for Number {
     fn eq(&self, other: &Self) -> bool {
-        self.parameter.path == other.parameter.path && self.value == other.value && self.source == other.source
+        self.parameter.path == other.parameter.path
+            && self.value == other.value
+            && self.source == other.source
     }
 }

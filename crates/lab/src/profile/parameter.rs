@@ -1,11 +1,10 @@
 //! The table of all parameters that profiles set: parser, `explain`, overrides and the numbers of a report come from it.
 
-use super::Value;
-use super::value::Shape;
+use super::{Shape, Value, ValueError};
 use crate::units::Dimension;
 use flashlab_flash::ftl::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
-use flashlab_host::{Machine, VfatParameters};
+use flashlab_host::{Machine, vfat::VfatParameters};
 use flashlab_sd::{CardParameters, Mode};
 use flashlab_sim::Duration;
 
@@ -144,9 +143,13 @@ impl Parameter {
         }
     }
 
-    /// Whether `value` lies in the range taken.
-    pub fn takes(&self, value: &Value) -> bool {
-        value.magnitude().is_none_or(|v| (self.range.0..=self.range.1).contains(&v))
+    /// `value`, if it lies in the range taken.
+    pub fn admit(&self, value: Value) -> Result<Value, ValueError> {
+        if value.magnitude().is_none_or(|v| (self.range.0..=self.range.1).contains(&v)) {
+            return Ok(value);
+        }
+        let (least, most) = self.limits().expect("only a number can be out of range");
+        Err(ValueError::OutOfRange { found: value.to_string(), least, most })
     }
 
     /// The ends of the range, printed; `None` where the value is not a number.
@@ -310,7 +313,12 @@ mod tests {
     #[test]
     fn what_may_be_absent_is_absent_in_blank_parts() {
         for parameter in Parameter::all() {
-            assert_eq!(parameter.get(&Parts::blank()).is_none(), parameter.absent.is_some(), "{}", parameter.path);
+            assert_eq!(
+                parameter.get(&Parts::blank()).is_none(),
+                parameter.absent.is_some(),
+                "{}",
+                parameter.path
+            );
         }
     }
 

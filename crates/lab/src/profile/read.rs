@@ -3,8 +3,8 @@
 use super::suggest::suggest;
 use super::value::parse_modes;
 use super::{
-    Kind, Mistake, Number, PROFILE_BYTES_MAX, Parameter, Parts, Problem, Profile, ProfileError, Shape, Source,
-    SourceText, Value,
+    Kind, Mistake, Number, PROFILE_BYTES_MAX, Parameter, Parts, Problem, Profile, ProfileError, Shape,
+    Source, SourceText, Value,
 };
 use crate::units::clip;
 use std::ops::Range;
@@ -15,24 +15,23 @@ type Span = Range<usize>;
 /// Keys at the top of every profile, before its sections.
 const HEAD: [&str; 5] = ["kind", "name", "model", "host", "notes"];
 
+/// More mistakes than these nobody reads; finding the place of each takes time.
+const MISTAKES_MAX: usize = 100;
+
 pub(super) fn profile(file: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
     let text = source_text(file, bytes)?;
-    let (root, errors) = DeTable::parse_recoverable(&text.text);
-    if !errors.is_empty() {
-        let mistake = |e: &toml::de::Error| Mistake {
-            place: text.place(e.span().unwrap_or(0..0)),
-            problem: Problem::Syntax(e.message().to_owned()),
-        };
-        return Err(ProfileError { mistakes: errors.iter().map(mistake).collect() });
-    }
+    let root = DeTable::parse(&text.text).map_err(|e| {
+        let place = text.place(e.span().unwrap_or(0..0));
+        let problem = Problem::Syntax(e.message().to_owned());
+        ProfileError { mistakes: vec![Mistake { place, problem }] }
+    })?;
     let mut reader = Reader { text: &text, mistakes: Vec::new() };
     let profile = reader.read(&in_order(root.get_ref()));
     let mut mistakes = reader.mistakes;
     mistakes.sort_by_key(|(span, _)| span.start);
-    let mistakes: Vec<_> = mistakes
-        .into_iter()
-        .map(|(span, problem)| Mistake { place: text.place(span), problem })
-        .collect();
+    mistakes.truncate(MISTAKES_MAX);
+    let mistakes: Vec<_> =
+        mistakes.into_iter().map(|(span, problem)| Mistake { place: text.place(span), problem }).collect();
     match profile {
         Some(profile) if mistakes.is_empty() => Ok(Profile { text, ..profile }),
         _ => Err(ProfileError { mistakes }),
@@ -114,25 +113,33 @@ impl Reader<'_> {
     /// The whole profile; `None` if it cannot even be said what it would be.
     fn read(&mut self, root: &[Entry<'_>]) -> Option<Profile> {
         let kind = self.kind(root)?;
-        self.unknown_at_top(kind, root);
+        let meant = self.unknown_at_top(kind, root);
         let title = self.head(root, "name");
-        let host = self.head(root, "host");
+        // For a host, `host` is the section.
+        let of_card = |key| if kind == Kind::Card { key } else { "" };
+        let host = self.head(root, of_card("host"));
         if title.is_none() && !root.iter().any(|e| e.key == "name") {
             self.missing(0..0, "name", "the full name of the thing, in quotes");
         }
         if kind == Kind::Card && !root.iter().any(|e| e.key == "host") {
-            self.missing(0..0, "host", "the host that the card was measured on, for example \"raspberry-pi-4\"");
+            self.missing(
+                0..0,
+                "host",
+                "the host that the card was measured on, for example \"raspberry-pi-4\"",
+            );
         }
         let mut numbers = Vec::new();
-        for section in kind.sections() {
+        for section in kind.sections().iter().filter(|section| !meant.contains(section)) {
             self.section(kind, section, root, &mut numbers);
         }
         numbers.sort_by_key(|n| Parameter::all().iter().position(|p| p.path == n.parameter.path));
-        self.sources(root, &mut numbers);
+        if !meant.contains(&"source") {
+            self.sources(kind, root, &mut numbers);
+        }
         let profile = Profile {
             kind,
             title: title.unwrap_or_default(),
-            model: self.head(root, "model"),
+            model: self.head(root, of_card("model")),
             host,
             notes: self.head(root, "notes"),
             numbers,
@@ -159,26 +166,33 @@ impl Reader<'_> {
         kind
     }
 
-    fn unknown_at_top(&mut self, kind: Kind, root: &[Entry<'_>]) {
+    /// Refuses what does not belong at the top; gives what was probably meant, which is then not missing.
+    fn unknown_at_top(&mut self, kind: Kind, root: &[Entry<'_>]) -> Vec<&'static str> {
         let mut known: Vec<&'static str> = match kind {
             Kind::Card => HEAD.to_vec(),
             Kind::Host | Kind::Filesystem => vec!["kind", "name", "notes"],
         };
         known.extend(kind.sections());
         known.push("source");
-        for entry in root.iter().filter(|e| !known.contains(&e.key)) {
-            self.unknown(entry, String::new(), known.clone());
-        }
+        self.unknown(root, "", &known)
     }
 
-    fn unknown(&mut self, entry: &Entry<'_>, section: String, expected: Vec<&'static str>) {
-        let nearest = suggest(entry.key, expected.iter().copied());
-        let problem = Problem::UnknownKey {
-            path: format!("{section}{}", clip(entry.key)),
-            did_you_mean: nearest.map(|key| format!("{section}{key}")),
-            expected,
-        };
-        self.refuse(entry.key_span(), problem);
+    /// Refuses the entries that are none of `known`; gives what was probably meant by them. What is there already was
+    /// not meant.
+    fn unknown(&mut self, entries: &[Entry<'_>], section: &str, known: &[&'static str]) -> Vec<&'static str> {
+        let free: Vec<_> = known.iter().filter(|k| !entries.iter().any(|e| e.key == **k)).copied().collect();
+        let mut meant = Vec::new();
+        for entry in entries.iter().filter(|e| !known.contains(&e.key)) {
+            let nearest = suggest(entry.key, free.iter().copied());
+            meant.extend(nearest);
+            let problem = Problem::UnknownKey {
+                path: format!("{section}{}", clip(entry.key)),
+                did_you_mean: nearest.map(|key| format!("{section}{key}")),
+                expected: known.to_vec(),
+            };
+            self.refuse(entry.key_span(), problem);
+        }
+        meant
     }
 
     fn missing(&mut self, span: Span, path: &str, expected: &str) {
@@ -187,7 +201,7 @@ impl Reader<'_> {
 
     /// A text at the top; empty text is refused.
     fn head(&mut self, root: &[Entry<'_>], key: &str) -> Option<String> {
-        let entry = root.iter().find(|e| e.key == key)?;
+        let entry = root.iter().find(|e| e.key == key && !key.is_empty())?;
         self.words(entry, key)
     }
 
@@ -211,11 +225,8 @@ impl Reader<'_> {
     }
 
     fn wrong_type(&mut self, span: Span, path: &str, found: &DeValue<'_>, expected: &str) {
-        let problem = Problem::WrongType {
-            path: clip(path),
-            found: type_name(found),
-            expected: expected.to_owned(),
-        };
+        let problem =
+            Problem::WrongType { path: clip(path), found: type_name(found), expected: expected.to_owned() };
         self.refuse(span, problem);
     }
 
@@ -227,20 +238,20 @@ impl Reader<'_> {
             return;
         };
         let DeValue::Table(table) = entry.value else {
-            return self.wrong_type(entry.value_span(), section, entry.value, &format!("a section, [{section}]"));
+            return self.wrong_type(
+                entry.value_span(),
+                section,
+                entry.value,
+                &format!("a section, [{section}]"),
+            );
         };
         let known: Vec<_> = kind.parameters().filter(|p| p.section() == section).collect();
         let entries = in_order(table);
-        let mut meant = Vec::new();
+        let keys: Vec<_> = known.iter().map(|p| p.key()).collect();
+        let meant = self.unknown(&entries, &format!("{section}."), &keys);
         for entry in &entries {
-            match known.iter().find(|p| p.key() == entry.key) {
-                Some(parameter) => numbers.extend(self.number(parameter, entry)),
-                None => {
-                    let keys: Vec<_> = known.iter().map(|p| p.key()).collect();
-                    meant.extend(suggest(entry.key, keys.iter().copied()));
-                    self.unknown(entry, format!("{section}."), keys);
-                }
-            }
+            let parameter = known.iter().find(|p| p.key() == entry.key);
+            numbers.extend(parameter.and_then(|p| self.number(p, entry)));
         }
         for parameter in known {
             let there = entries.iter().any(|e| e.key == parameter.key());
@@ -252,13 +263,6 @@ impl Reader<'_> {
 
     fn number(&mut self, parameter: &'static Parameter, entry: &Entry<'_>) -> Option<Number> {
         let value = self.value(parameter, entry)?;
-        if !parameter.takes(&value) {
-            let (least, most) = parameter.limits().expect("only a number can be out of range");
-            let problem =
-                Problem::OutOfRange { path: parameter.path, found: value.to_string(), least, most };
-            self.refuse(entry.value_span(), problem);
-            return None;
-        }
         Some(Number { parameter, value, source: Source::Given(String::new()), span: entry.value_span() })
     }
 
@@ -288,12 +292,13 @@ impl Reader<'_> {
                 return None;
             }
         };
-        let refuse = |error| self.refuse(entry.value_span(), Problem::BadValue { path: parameter.path, error });
-        parsed.map_err(refuse).ok()
+        let refuse =
+            |error| self.refuse(entry.value_span(), Problem::BadValue { path: parameter.path, error });
+        parsed.and_then(|value| parameter.admit(value)).map_err(refuse).ok()
     }
 
     /// Gives every number its source.
-    fn sources(&mut self, root: &[Entry<'_>], numbers: &mut [Number]) {
+    fn sources(&mut self, kind: Kind, root: &[Entry<'_>], numbers: &mut [Number]) {
         let entries = match root.iter().find(|e| e.key == "source") {
             Some(Entry { value: DeValue::Table(table), .. }) => in_order(table),
             Some(entry) => {
@@ -301,7 +306,11 @@ impl Reader<'_> {
             }
             None => {
                 let end = self.text.text.trim_end().len();
-                return self.missing(end..end, "[source]", "a section of that name, with a source for each number");
+                return self.missing(
+                    end..end,
+                    "[source]",
+                    "a section of that name, with a source for each number",
+                );
             }
         };
         for number in numbers.iter_mut() {
@@ -312,35 +321,29 @@ impl Reader<'_> {
                         number.source = source;
                     }
                 }
+                // A path without quotes is a table of that section; it is refused below.
+                None if entries.iter().any(|e| e.key == number.parameter.section()) => {}
                 None => self.refuse(number.span.clone(), Problem::NoSource { path }),
             }
         }
         for entry in entries {
             if !numbers.iter().any(|n| n.parameter.path == entry.key) {
-                self.source_without_number(root, &entry, numbers);
+                self.source_without_number(kind, &entry, numbers);
             }
         }
     }
 
-    fn source_without_number(&mut self, root: &[Entry<'_>], entry: &Entry<'_>, numbers: &[Number]) {
+    fn source_without_number(&mut self, kind: Kind, entry: &Entry<'_>, numbers: &[Number]) {
         if Kind::ALL.iter().any(|k| k.sections().contains(&entry.key)) {
             return self.refuse(entry.key_span(), Problem::SourceNotQuoted { section: entry.key.to_owned() });
         }
-        // A number that is there but was refused has been complained about already.
-        let refused = entry.key.split_once('.').is_some_and(|(section, key)| {
-            root.iter().any(|e| {
-                e.key == section
-                    && matches!(e.value, DeValue::Table(table) if table.keys().any(|k| k.get_ref() == key))
-            })
-        });
-        if refused {
+        // The number has been complained about already: it was refused, or is missing.
+        if kind.parameters().any(|p| p.path == entry.key && p.absent.is_none()) {
             return;
         }
         let nearest = suggest(entry.key, numbers.iter().map(|n| n.parameter.path));
-        let problem = Problem::SourceWithoutNumber {
-            path: clip(entry.key),
-            did_you_mean: nearest.map(str::to_owned),
-        };
+        let problem =
+            Problem::SourceWithoutNumber { path: clip(entry.key), did_you_mean: nearest.map(str::to_owned) };
         self.refuse(entry.key_span(), problem);
     }
 
@@ -352,15 +355,14 @@ impl Reader<'_> {
             return None;
         };
         let words = in_order(table);
-        let mut known = words.iter().filter(|w| Source::WORDS.contains(&w.key));
-        for word in words.iter().filter(|w| !Source::WORDS.contains(&w.key)) {
-            self.unknown(word, String::new(), Source::WORDS.to_vec());
-        }
-        let (Some(word), None) = (known.next(), known.next()) else {
-            if words.iter().all(|w| Source::WORDS.contains(&w.key)) {
+        self.unknown(&words, "", &Source::WORDS);
+        let word = match words.as_slice() {
+            [word] if Source::WORDS.contains(&word.key) => word,
+            words if words.iter().all(|w| Source::WORDS.contains(&w.key)) => {
                 self.refuse(entry.value_span(), Problem::NotOneSource { path: path.to_owned() });
+                return None;
             }
-            return None;
+            _ => return None,
         };
         if word.key == "fitted" {
             return self.cells(word).map(Source::Fitted);

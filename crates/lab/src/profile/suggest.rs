@@ -2,8 +2,8 @@
 
 /// The candidate nearest to `name`, if it is near enough to be worth saying.
 ///
-/// A candidate whose last part (after `/` or `.`) is `name` comes first, then the one with the fewest edits, of the whole
-/// or of its last part.
+/// Nearest is the candidate with the fewest edits, of the whole or of its last part (after `/` or `.`). A candidate that
+/// begins with `name`, or whose last part does, counts as one edit away.
 pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().take(65).count();
     if length == 0 || length > 64 {
@@ -22,7 +22,9 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 fn edits(name: &str, candidate: &str) -> usize {
     let last = candidate.rsplit(['/', '.']).next().unwrap_or(candidate);
     let whole = strsim::damerau_levenshtein(name, &candidate.to_ascii_lowercase());
-    whole.min(strsim::damerau_levenshtein(name, &last.to_ascii_lowercase()))
+    let begins = name.len() >= 3 && (candidate.starts_with(name) || last.starts_with(name));
+    let edits = whole.min(strsim::damerau_levenshtein(name, &last.to_ascii_lowercase()));
+    if begins { edits.min(1) } else { edits }
 }
 
 /// `; did you mean X?`, or nothing.
@@ -41,6 +43,7 @@ mod tests {
         assert_eq!(suggest("kingston", names), Some("sd/kingston"));
         assert_eq!(suggest("t_porg", names), Some("flash.t_prog"));
         assert_eq!(suggest("SD/Kioxia", names), Some("sd/kioxia"));
+        assert_eq!(suggest("king", names), Some("sd/kingston"));
         assert_eq!(suggest("nvme/p32a80", names), None);
         assert_eq!(suggest("", names), None);
         assert_eq!(suggest(&"k".repeat(10_000_000), names), None);

@@ -140,11 +140,10 @@ impl fmt::Display for Value {
         match self {
             Value::Quantity(dimension, base_units) => f.write_str(&dimension.print(*base_units)),
             Value::Count(count) => write!(f, "{count}"),
-            Value::Modes(modes) => {
-                f.write_str(&modes.iter().map(|m| m.name()).collect::<Vec<_>>().join("+"))
-            }
+            Value::Modes(modes) => f.write_str(&modes.iter().map(|m| m.name()).collect::<Vec<_>>().join("+")),
             Value::Overwrite(overwrite) => {
-                let (name, _) = OVERWRITES.iter().find(|(_, o)| o == overwrite).expect("every choice has a name");
+                let (name, _) =
+                    OVERWRITES.iter().find(|(_, o)| o == overwrite).expect("every choice has a name");
                 f.write_str(name)
             }
         }
@@ -167,6 +166,15 @@ pub enum ValueError {
         /// The nearest of them.
         did_you_mean: Option<&'static str>,
     },
+    /// Beyond what the parameter takes.
+    OutOfRange {
+        /// The value.
+        found: String,
+        /// The least that is taken.
+        least: String,
+        /// The most that is taken.
+        most: String,
+    },
     /// A bus mode named twice.
     Twice(&'static str),
 }
@@ -182,10 +190,19 @@ impl fmt::Display for ValueError {
         match self {
             ValueError::Unit(error) => error.fmt(f),
             ValueError::NotACount(text) => {
-                write!(f, "\"{text}\" is not {}", Shape::Count.expected())
+                write!(f, "{text} is not a count; expected {}", Shape::Count.expected())
             }
             ValueError::NotOneOf { found, expected, did_you_mean: nearest } => {
-                write!(f, "\"{found}\" is none of {}{}", or_list(expected), did_you_mean(*nearest))
+                let nearest = did_you_mean(*nearest);
+                write!(
+                    f,
+                    "\"{found}\" is unknown{nearest}{} expected {}",
+                    if nearest.is_empty() { ";" } else { "" },
+                    or_list(expected)
+                )
+            }
+            ValueError::OutOfRange { found, least, most } => {
+                write!(f, "{found} is out of range; expected {least} to {most}")
             }
             ValueError::Twice(mode) => write!(f, "{mode} stands there twice"),
         }

@@ -1,0 +1,268 @@
+//! The syntax of devices and filesystems on the command line: `name`, `name:key=value,...`.
+//!
+//! A name that ends in `.toml` is a file. A key is a parameter's path, or its last part where only one parameter of the
+//! thing ends so. Sizes may say K, M and G, as fio's do. `none` takes an optional parameter away.
+
+use crate::library::UnknownName;
+use crate::profile::{Kind, Number, Parameter, Place, Source, SourceText, ValueError, did_you_mean, suggest};
+use crate::units::{clip, or_list};
+use flashlab_flash::Impossible;
+use std::fmt;
+use std::ops::Range;
+
+/// A mistake in an argument.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArgumentError {
+    /// Where; the line is always 1.
+    pub place: Place,
+    /// What.
+    pub problem: Box<ArgumentProblem>,
+}
+
+/// What can be wrong in an argument.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ArgumentProblem {
+    /// No name before the colon.
+    NoName,
+    /// Something after the colon that is not `key=value`.
+    NotASetting,
+    /// A key that the thing does not have.
+    UnknownKey {
+        /// As written.
+        key: String,
+        /// The nearest that it has.
+        did_you_mean: Option<String>,
+    },
+    /// A key that more than one parameter ends in.
+    Ambiguous {
+        /// As written.
+        key: String,
+        /// The parameters.
+        of: Vec<&'static str>,
+    },
+    /// A parameter of another kind of thing.
+    Elsewhere {
+        /// Its path.
+        path: &'static str,
+        /// What it belongs to.
+        kind: Kind,
+    },
+    /// The same key again.
+    Twice {
+        /// The parameter, or `host`.
+        path: &'static str,
+    },
+    /// `none` for a parameter that has to be there.
+    CannotBeNone {
+        /// The parameter.
+        path: &'static str,
+    },
+    /// Not a value of this parameter.
+    BadValue {
+        /// The parameter.
+        path: &'static str,
+        /// Why not.
+        error: ValueError,
+    },
+    /// There is no such device, host or filesystem.
+    Unknown(UnknownName),
+    /// A profile of another kind.
+    WrongKind {
+        /// The file.
+        file: String,
+        /// What it describes.
+        found: Kind,
+        /// What was wanted.
+        expected: Kind,
+    },
+    /// Each value is possible, but not this device.
+    Impossible {
+        /// Which parameter and why.
+        impossible: Impossible,
+        /// Its value, and where that comes from if not from the argument.
+        value: Option<(String, Option<String>)>,
+    },
+}
+
+impl fmt::Display for ArgumentProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArgumentProblem::NoName => write!(f, "the name is missing; expected NAME or NAME:key=value,..."),
+            ArgumentProblem::NotASetting => write!(f, "expected key=value, for example flash.t_prog=250us"),
+            ArgumentProblem::UnknownKey { key, did_you_mean: nearest } => {
+                let nearest = did_you_mean(nearest.as_deref());
+                let stop = if nearest.is_empty() { ";" } else { "" };
+                write!(f, "there is no {key} here{nearest}{stop} `flashlab explain NAME` lists what there is")
+            }
+            ArgumentProblem::Ambiguous { key, of } => {
+                write!(f, "{key} could be {}; write the path", or_list(of))
+            }
+            ArgumentProblem::Elsewhere { path, kind: Kind::Filesystem } => {
+                let key = path.rsplit('.').next().unwrap_or(path);
+                write!(f, "{path} belongs to the filesystem: --fs vfat:{key}=...")
+            }
+            ArgumentProblem::Elsewhere { path, kind } => {
+                write!(f, "{path} belongs to a {}, not here", kind.name())
+            }
+            ArgumentProblem::Twice { path } => write!(f, "{path} is set twice"),
+            ArgumentProblem::CannotBeNone { path } => {
+                write!(f, "{path} cannot be none; it has to have a value")
+            }
+            ArgumentProblem::BadValue { path, error } => write!(f, "{path}: {error}"),
+            ArgumentProblem::Unknown(unknown) => unknown.fmt(f),
+            ArgumentProblem::WrongKind { file, found, expected } => {
+                write!(f, "{file} describes a {}; expected a {}", found.name(), expected.name())
+            }
+            ArgumentProblem::Impossible { impossible, value: None } => impossible.fmt(f),
+            ArgumentProblem::Impossible { impossible, value: Some((value, None)) } => {
+                write!(f, "{} = {value} {}", impossible.path, impossible.why)
+            }
+            ArgumentProblem::Impossible { impossible, value: Some((value, Some(from))) } => {
+                write!(f, "with this, {} = {value} of {from} {}", impossible.path, impossible.why)
+            }
+        }
+    }
+}
+
+impl fmt::Display for ArgumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}\n{}", self.place, self.problem, self.place.picture())
+    }
+}
+
+impl std::error::Error for ArgumentError {}
+
+/// An argument taken apart; nothing looked up yet.
+#[derive(Clone, Debug)]
+pub(super) struct Argument {
+    pub(super) text: SourceText,
+    pub(super) name: Range<usize>,
+    settings: Vec<(Range<usize>, Range<usize>)>,
+}
+
+/// What an argument sets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings {
+    /// Numbers to put in, with the span of their value in the argument.
+    pub(super) numbers: Vec<Number>,
+    /// Optional parameters to take out.
+    pub(super) none: Vec<&'static Parameter>,
+    /// The span of the host's name.
+    pub(super) host: Option<Range<usize>>,
+}
+
+impl Argument {
+    pub(super) fn parse(text: &str) -> Result<Argument, ArgumentError> {
+        let mut argument =
+            Argument { text: SourceText::new("argument", text), name: 0..0, settings: Vec::new() };
+        let colon = match text.find(".toml") {
+            Some(at) if text[at + 5..].starts_with(':') => Some(at + 5),
+            Some(at) if at + 5 == text.len() => None,
+            _ => text.find(':'),
+        };
+        argument.name = 0..colon.unwrap_or(text.len());
+        if argument.name.is_empty() {
+            return Err(argument.refuse(0..1, ArgumentProblem::NoName));
+        }
+        let mut start = colon.map_or(text.len(), |at| at + 1);
+        while colon.is_some() {
+            let end = text[start..].find(',').map_or(text.len(), |length| start + length);
+            let equals = text[start..end].find('=').map(|length| start + length);
+            match equals {
+                Some(at) if at > start && at + 1 < end => argument.settings.push((start..at, at + 1..end)),
+                _ => return Err(argument.refuse(start..end, ArgumentProblem::NotASetting)),
+            }
+            if end == text.len() {
+                break;
+            }
+            start = end + 1;
+        }
+        Ok(argument)
+    }
+
+    pub(super) fn refuse(&self, span: Range<usize>, problem: ArgumentProblem) -> ArgumentError {
+        ArgumentError { place: self.text.place(span), problem: Box::new(problem) }
+    }
+
+    pub(super) fn slice(&self, span: &Range<usize>) -> &str {
+        &self.text.text[span.clone()]
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.slice(&self.name)
+    }
+
+    /// All that is set, from the first key to the last value.
+    pub(super) fn settings_span(&self) -> Range<usize> {
+        match (self.settings.first(), self.settings.last()) {
+            (Some((key, _)), Some((_, value))) => key.start..value.end,
+            _ => self.name.clone(),
+        }
+    }
+
+    /// Finds the parameters, which belong to `kinds`, and reads their values. Only a card has a host.
+    pub(super) fn settings(&self, kinds: &[Kind]) -> Result<Settings, ArgumentError> {
+        let mut settings = Settings::default();
+        for (key, value) in &self.settings {
+            if self.slice(key) == "host" && kinds.contains(&Kind::Host) {
+                if settings.host.replace(value.clone()).is_some() {
+                    return Err(self.refuse(key.clone(), ArgumentProblem::Twice { path: "host" }));
+                }
+                continue;
+            }
+            let parameter = self.parameter(key, kinds)?;
+            let set = settings.numbers.iter().map(|n| n.parameter.path);
+            if set.chain(settings.none.iter().map(|p| p.path)).any(|path| path == parameter.path) {
+                return Err(self.refuse(key.clone(), ArgumentProblem::Twice { path: parameter.path }));
+            }
+            match self.value(parameter, value)? {
+                Some(number) => settings.numbers.push(number),
+                None => settings.none.push(parameter),
+            }
+        }
+        Ok(settings)
+    }
+
+    fn parameter(&self, key: &Range<usize>, kinds: &[Kind]) -> Result<&'static Parameter, ArgumentError> {
+        let name = self.slice(key);
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            Parameter::named(name).partition(|p| kinds.contains(&Kind::of(p)));
+        let problem = match (here.as_slice(), elsewhere.as_slice()) {
+            ([parameter], _) => return Ok(parameter),
+            ([], [parameter, ..]) => {
+                ArgumentProblem::Elsewhere { path: parameter.path, kind: Kind::of(parameter) }
+            }
+            ([], []) => {
+                let keys = Parameter::all().iter().filter(|p| kinds.contains(&Kind::of(p))).map(|p| p.path);
+                let host = kinds.contains(&Kind::Host).then_some("host");
+                let nearest = suggest(name, keys.chain(host)).map(str::to_owned);
+                ArgumentProblem::UnknownKey { key: clip(name), did_you_mean: nearest }
+            }
+            _ => {
+                ArgumentProblem::Ambiguous { key: name.to_owned(), of: here.iter().map(|p| p.path).collect() }
+            }
+        };
+        Err(self.refuse(key.clone(), problem))
+    }
+
+    /// The number that is set; `None` where an optional one is taken away.
+    fn value(
+        &self,
+        parameter: &'static Parameter,
+        span: &Range<usize>,
+    ) -> Result<Option<Number>, ArgumentError> {
+        let path = parameter.path;
+        let text = self.slice(span);
+        if text == "none" {
+            return match parameter.absent {
+                Some(_) => Ok(None),
+                None => Err(self.refuse(span.clone(), ArgumentProblem::CannotBeNone { path })),
+            };
+        }
+        let bad = |error| self.refuse(span.clone(), ArgumentProblem::BadValue { path, error });
+        let parsed = parameter.shape().parse_argument(text);
+        let value = parsed.and_then(|value| parameter.admit(value)).map_err(bad)?;
+        let source = Source::Given(self.text.text.clone());
+        Ok(Some(Number { parameter, value, source, span: span.clone() }))
+    }
+}

@@ -1,0 +1,340 @@
+//! From `sd/kingston:host=raspberry-pi-4,flash.t_prog=250us` to a device that can be run: a card in a host, all numbers
+//! known, where each comes from, and checked. Filesystems (`vfat:align=4M`) likewise.
+
+mod argument;
+mod free;
+
+pub use argument::{ArgumentError, ArgumentProblem};
+pub use free::free_parameters;
+
+use crate::library::{Library, LibraryError, UnknownName, read_file};
+use crate::profile::{Kind, Number, Parameter, Parts, Profile};
+use crate::results;
+use argument::{Argument, Settings};
+use flashlab_host::{Host, Machine, vfat::VfatParameters};
+use flashlab_sd::{Card, CardParameters};
+use flashlab_sim::Model;
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+/// A card in a host.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// The name of its profile, or the path of its file: `sd/kingston`.
+    pub name: String,
+    /// As it was asked for: `sd/kingston:flash.t_prog=250us`.
+    pub argument: String,
+    /// The full name of the card.
+    pub title: String,
+    /// The card's parameters.
+    pub card: CardParameters,
+    /// The host's.
+    pub host: Machine,
+    /// The name of the host's profile, or the path of its file.
+    pub host_name: String,
+    numbers: Vec<Held>,
+    none: Vec<&'static Parameter>,
+}
+
+/// A filesystem that stands between a job and a device.
+#[derive(Clone, Debug)]
+pub struct Filesystem {
+    /// The name of its profile, or the path of its file.
+    pub name: String,
+    /// As it was asked for: `vfat:align=4M`.
+    pub argument: String,
+    /// The full name.
+    pub title: String,
+    /// Its parameters.
+    pub vfat: VfatParameters,
+    numbers: Vec<Held>,
+}
+
+/// A number and what holds it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Held {
+    /// The profile's name with its folder: `sd/kingston`, `host/raspberry-pi-4`, `fs/vfat`.
+    pub holder: String,
+    /// The number.
+    pub number: Number,
+}
+
+impl Device {
+    /// The device that `argument` asks for: `name`, `name:key=value,...`, or the path of a TOML file instead of a name.
+    pub fn open(argument: &str, library: &Library) -> Result<Device, DeviceError> {
+        let argument = Argument::parse(argument)?;
+        Device::assemble(&argument, argument.name(), library)
+    }
+
+    /// The devices that a pattern asks for, sorted by name: `sd/*`, `sd/s*:host=at91rm9200`. `*` stands for any
+    /// characters, `?` for one.
+    pub fn open_all(pattern: &str, library: &Library) -> Result<Vec<Device>, DeviceError> {
+        let argument = Argument::parse(pattern)?;
+        if !argument.name().contains(['*', '?']) {
+            return Device::assemble(&argument, argument.name(), library).map(|device| vec![device]);
+        }
+        let names = library.of_kind(Kind::Card).map(|(name, _)| name);
+        let matching: Vec<_> = names.filter(|name| matches(argument.name(), name)).collect();
+        if matching.is_empty() {
+            return Err(DeviceError::NoMatch { pattern: crate::units::clip(argument.name()) });
+        }
+        matching.into_iter().map(|name| Device::assemble(&argument, name, library)).collect()
+    }
+
+    fn assemble(argument: &Argument, name: &str, library: &Library) -> Result<Device, DeviceError> {
+        let profile = find(argument, &argument.name, name, Kind::Card, library)?;
+        let settings = argument.settings(&[Kind::Card, Kind::Host])?;
+        let host_span = settings.host.clone().unwrap_or(argument.name.clone());
+        let host_name = match &settings.host {
+            Some(span) => argument.slice(span).to_owned(),
+            None => profile.host.clone().expect("a card's profile names a host"),
+        };
+        let host = find(argument, &host_span, &host_name, Kind::Host, library)?;
+        let numbers =
+            numbers(&[(name.to_owned(), &profile), (format!("host/{host_name}"), &host)], &settings);
+        let parts = parts(argument, &[Kind::Card, Kind::Host], &numbers, &[&profile, &host])?;
+        Ok(Device {
+            name: name.to_owned(),
+            argument: format!("{name}{}", &argument.text.text[argument.name.end..]),
+            title: title(&profile),
+            card: parts.card,
+            host: parts.machine,
+            host_name,
+            numbers,
+            none: settings.none,
+        })
+    }
+
+    /// Every number of the device, the card's first, with the profile that holds it.
+    pub fn held(&self) -> &[Held] {
+        &self.numbers
+    }
+
+    /// What the argument set: (path, value), in the table's order; what it took away has the value `none`.
+    pub fn overrides(&self) -> Vec<(&'static str, String)> {
+        let given = self.numbers.iter().map(|held| &held.number).filter(|n| n.is_given());
+        let given = given.map(|n| (n.parameter.path, n.value.to_string()));
+        given.chain(self.none.iter().map(|p| (p.path, "none".to_owned()))).collect()
+    }
+
+    /// Every number, for a report.
+    pub fn numbers(&self) -> Vec<results::Number> {
+        self.numbers.iter().map(|held| held.number.report()).collect()
+    }
+
+    /// The device, for a report.
+    pub fn report(&self) -> results::Device {
+        results::Device { name: self.argument.clone(), title: self.title.clone(), numbers: self.numbers() }
+    }
+
+    /// A fresh device with the medium of `seed`.
+    pub fn build(&self, seed: u64) -> Box<dyn Model> {
+        let card = Card::new(self.card.clone(), self.host.link(&self.card.modes), seed);
+        Box::new(Host::new(&self.host, Box::new(card)))
+    }
+}
+
+impl Filesystem {
+    /// The filesystem that `argument` asks for: `vfat`, `vfat:align=4M,cluster=32K`, or the path of a TOML file.
+    pub fn open(argument: &str, library: &Library) -> Result<Filesystem, DeviceError> {
+        let argument = Argument::parse(argument)?;
+        let name = argument.name();
+        let profile = find(&argument, &argument.name, name, Kind::Filesystem, library)?;
+        let settings = argument.settings(&[Kind::Filesystem])?;
+        let numbers = numbers(&[(format!("fs/{name}"), &profile)], &settings);
+        let parts = parts(&argument, &[Kind::Filesystem], &numbers, &[&profile])?;
+        Ok(Filesystem {
+            name: name.to_owned(),
+            argument: argument.text.text.clone(),
+            title: title(&profile),
+            vfat: parts.vfat,
+            numbers,
+        })
+    }
+
+    /// Every number of the filesystem with the profile that holds it.
+    pub fn held(&self) -> &[Held] {
+        &self.numbers
+    }
+
+    /// Every number, for a report.
+    pub fn numbers(&self) -> Vec<results::Number> {
+        self.numbers.iter().map(|held| held.number.report()).collect()
+    }
+
+    /// The filesystem, for a report.
+    pub fn report(&self) -> results::Device {
+        results::Device { name: self.argument.clone(), title: self.title.clone(), numbers: self.numbers() }
+    }
+}
+
+/// The title with the maker's number.
+fn title(profile: &Profile) -> String {
+    match &profile.model {
+        Some(model) => format!("{} ({model})", profile.title),
+        None => profile.title.clone(),
+    }
+}
+
+/// A profile of `kind` from the library, or from disk where `name` ends in `.toml`.
+fn find(
+    argument: &Argument,
+    span: &Range<usize>,
+    name: &str,
+    kind: Kind,
+    library: &Library,
+) -> Result<Profile, DeviceError> {
+    if name.ends_with(".toml") {
+        let profile = Profile::parse(name, &read_file(Path::new(name))?).map_err(LibraryError::Profile)?;
+        if profile.kind != kind {
+            let problem =
+                ArgumentProblem::WrongKind { file: name.to_owned(), found: profile.kind, expected: kind };
+            return Err(argument.refuse(span.clone(), problem).into());
+        }
+        return Ok(profile);
+    }
+    let found = library.profile(kind, name).cloned();
+    found.map_err(|unknown| argument.refuse(span.clone(), ArgumentProblem::Unknown(unknown)).into())
+}
+
+/// The numbers of the profiles, in the table's order, with what `settings` put in and take out.
+fn numbers(profiles: &[(String, &Profile)], settings: &Settings) -> Vec<Held> {
+    let mut numbers = Vec::new();
+    for parameter in Parameter::all().iter().filter(|p| !settings.none.iter().any(|n| n.path == p.path)) {
+        let held = |(holder, profile): &(String, &Profile)| {
+            let number = profile.number(parameter.path)?.clone();
+            Some(Held { holder: holder.clone(), number })
+        };
+        let given = settings.numbers.iter().find(|n| n.parameter.path == parameter.path);
+        let given = given.map(|n| Held { holder: "argument".to_owned(), number: n.clone() });
+        numbers.extend(given.or_else(|| profiles.iter().find_map(held)));
+    }
+    numbers
+}
+
+/// The parts that `numbers` fill, checked. The profiles alone passed their checks when they were read, so what is
+/// impossible now is so because of the argument.
+fn parts(
+    argument: &Argument,
+    kinds: &[Kind],
+    numbers: &[Held],
+    profiles: &[&Profile],
+) -> Result<Parts, ArgumentError> {
+    let mut parts = Parts::blank();
+    for Held { number, .. } in numbers {
+        number.parameter.set(&mut parts, &number.value);
+    }
+    for kind in kinds {
+        let Err(impossible) = kind.check(&parts) else { continue };
+        let number = numbers.iter().map(|held| &held.number).find(|n| n.parameter.path == impossible.path);
+        let given = number.filter(|n| n.is_given());
+        let line = |number: &Number| {
+            let profile = profiles.iter().find(|p| p.number(number.parameter.path).is_some());
+            profile.filter(|_| given.is_none()).map(|p| p.line_of(number))
+        };
+        let span = given.map_or_else(|| argument.settings_span(), |n| n.span.clone());
+        let value = number.map(|n| (n.value.to_string(), line(n)));
+        return Err(argument.refuse(span, ArgumentProblem::Impossible { impossible, value }));
+    }
+    Ok(parts)
+}
+
+/// Whether `name` is of the form of `pattern`, in which `*` stands for any characters and `?` for one.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    let mut retry = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                retry = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match retry {
+                Some((star, from)) => {
+                    retry = Some((star, from + 1));
+                    (p, n) = (star + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// Why there is no such device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeviceError {
+    /// The argument is wrong.
+    Argument(ArgumentError),
+    /// A file that it names is.
+    File(LibraryError),
+    /// No device has a name of that form.
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+    },
+}
+
+impl From<ArgumentError> for DeviceError {
+    fn from(error: ArgumentError) -> Self {
+        DeviceError::Argument(error)
+    }
+}
+
+impl From<LibraryError> for DeviceError {
+    fn from(error: LibraryError) -> Self {
+        DeviceError::File(error)
+    }
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceError::Argument(error) => error.fmt(f),
+            DeviceError::File(error) => error.fmt(f),
+            DeviceError::NoMatch { pattern } => {
+                write!(f, "no device is called {pattern}; `flashlab devices` lists all")
+            }
+        }
+    }
+}
+
+impl std::error::Error for DeviceError {}
+
+impl DeviceError {
+    /// The name that was not found, if that is what is wrong.
+    pub fn unknown(&self) -> Option<&UnknownName> {
+        let DeviceError::Argument(error) = self else { return None };
+        match error.problem.as_ref() {
+            ArgumentProblem::Unknown(unknown) => Some(unknown),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, expected) in [
+            ("sd/*", "sd/kingston", true),
+            ("sd/*", "usb/x", false),
+            ("*", "sd/kingston", true),
+            ("sd/k?oxia", "sd/kioxia", true),
+            ("sd/sandisk", "sd/sandisk-2gb", false),
+            ("*sk*b", "sd/sandisk-2gb", true),
+            ("sd/*x", "sd/kioxia", false),
+            ("", "", true),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Reading a library's files from disk: bounded in size, number and depth, every error with its path.
+
+use super::LibraryError;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The most bytes of one file. Golden tables and published figures are far smaller.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// The most files of one folder, subfolders included.
+const FILES_MAX: usize = 10_000;
+/// The deepest that folders nest; links may make a circle.
+const DEPTH_MAX: usize = 8;
+
+/// The bytes of a file of at most 16 MiB.
+pub fn read_file(path: &Path) -> Result<Vec<u8>, LibraryError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+    read.map_err(|e| cannot_read(path, &e))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(LibraryError::TooLarge { path: path.display().to_string(), most: FILE_BYTES_MAX });
+    }
+    Ok(bytes)
+}
+
+/// All files under `folder` by their path inside it, with `/` between the parts; none if there is no such folder.
+/// Hidden files are left out.
+pub(super) fn files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, LibraryError> {
+    let mut found = BTreeMap::new();
+    if folder.is_dir() {
+        collect(folder, "", 0, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn collect(
+    folder: &Path,
+    prefix: &str,
+    depth: usize,
+    found: &mut BTreeMap<String, Vec<u8>>,
+) -> Result<(), LibraryError> {
+    if depth > DEPTH_MAX || found.len() > FILES_MAX {
+        return Err(LibraryError::TooDeep { path: folder.display().to_string() });
+    }
+    for entry in fs::read_dir(folder).map_err(|e| cannot_read(folder, &e))? {
+        let path = entry.map_err(|e| cannot_read(folder, &e))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') {
+            continue;
+        }
+        let inside = format!("{prefix}{name}");
+        if path.is_dir() {
+            collect(&path, &format!("{inside}/"), depth + 1, found)?;
+        } else {
+            found.insert(inside, read_file(&path)?);
+        }
+    }
+    Ok(())
+}
+
+fn cannot_read(path: &Path, error: &io::Error) -> LibraryError {
+    LibraryError::CannotRead { path: path.display().to_string(), why: error.to_string() }
+}

@@ -1,0 +1,231 @@
+//! The profiles and experiments there are: those of the repository, embedded in the binary, and those of `--library DIR`.
+//!
+//! A library folder is laid out like the repository: `profiles/sd/x.toml` is the card `sd/x`, `profiles/host/y.toml`
+//! the host `y`, `profiles/fs/z.toml` the filesystem `z`, `experiments/e/` the experiment `e`. Listings are sorted by
+//! name. A name exists once: a folder adds to the built-in library and never replaces part of it.
+
+mod disk;
+mod error;
+
+pub use disk::read_file;
+pub use error::{LibraryError, UnknownName, Untidy};
+
+use crate::profile::{Kind, Profile, Source, suggest};
+use include_dir::{Dir, DirEntry, include_dir};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+static PROFILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
+static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
+
+/// Profiles and experiments by name.
+#[derive(Clone, Debug)]
+pub struct Library {
+    profiles: BTreeMap<String, Profile>,
+    experiments: BTreeMap<String, Folder>,
+}
+
+/// An experiment's folder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Folder {
+    /// The experiment's name.
+    pub name: String,
+    /// Where it is, for messages: `experiments/sd-cards`.
+    pub path: String,
+    /// Its files by their path inside the folder.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Folder {
+    /// The bytes of a file.
+    pub fn file(&self, name: &str) -> Option<&[u8]> {
+        self.files.get(name).map(Vec::as_slice)
+    }
+
+    /// The path to show for a file of it.
+    pub fn path_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+}
+
+/// The files of one library by their path inside `profiles` or `experiments`; sorted.
+type Files = BTreeMap<String, Vec<u8>>;
+
+impl Library {
+    /// The built-in library.
+    pub fn built_in() -> Result<Library, LibraryError> {
+        let mut library = Library { profiles: BTreeMap::new(), experiments: BTreeMap::new() };
+        library.add("", &embedded(&PROFILES), embedded(&EXPERIMENTS))?;
+        Ok(library)
+    }
+
+    /// The built-in library and what the folders add.
+    pub fn open<P: AsRef<Path>>(folders: &[P]) -> Result<Library, LibraryError> {
+        let mut library = Library::built_in()?;
+        for folder in folders {
+            library.add_folder(folder.as_ref())?;
+        }
+        Ok(library)
+    }
+
+    fn add_folder(&mut self, folder: &Path) -> Result<(), LibraryError> {
+        let (profiles, experiments) = (folder.join("profiles"), folder.join("experiments"));
+        if !profiles.is_dir() && !experiments.is_dir() {
+            return Err(LibraryError::NotALibrary { path: folder.display().to_string() });
+        }
+        let prefix = format!("{}/", folder.display().to_string().trim_end_matches('/'));
+        self.add(&prefix, &disk::files(&profiles)?, disk::files(&experiments)?)
+    }
+
+    fn add(&mut self, prefix: &str, profiles: &Files, experiments: Files) -> Result<(), LibraryError> {
+        for (file, bytes) in profiles {
+            let Some(name) = file.strip_suffix(".toml") else { continue };
+            let path = format!("{prefix}profiles/{file}");
+            check_name(name, &path)?;
+            let profile = Profile::parse(&path, bytes).map_err(LibraryError::Profile)?;
+            check_folder(name, &profile)?;
+            if let Some(first) = self.profiles.get(name) {
+                let first = first.text.file.clone();
+                return Err(LibraryError::Twice { name: name.to_owned(), path, first });
+            }
+            self.profiles.insert(name.to_owned(), profile);
+        }
+        self.add_experiments(prefix, experiments)
+    }
+
+    fn add_experiments(&mut self, prefix: &str, files: Files) -> Result<(), LibraryError> {
+        let mut folders: BTreeMap<String, Folder> = BTreeMap::new();
+        for (file, bytes) in files {
+            let Some((name, inside)) = file.split_once('/') else { continue };
+            let path = format!("{prefix}experiments/{name}");
+            let new = || Folder { name: name.to_owned(), path, files: BTreeMap::new() };
+            folders.entry(name.to_owned()).or_insert_with(new).files.insert(inside.to_owned(), bytes);
+        }
+        for (name, folder) in folders {
+            check_name(&name, &folder.path)?;
+            if folder.file("experiment.toml").is_none() {
+                return Err(LibraryError::NoExperiment { path: folder.path });
+            }
+            if let Some(first) = self.experiments.get(&name) {
+                return Err(LibraryError::Twice { name, path: folder.path, first: first.path.clone() });
+            }
+            self.experiments.insert(name, folder);
+        }
+        Ok(())
+    }
+
+    /// All profiles with their names, sorted.
+    pub fn profiles(&self) -> impl Iterator<Item = (&str, &Profile)> {
+        self.profiles.iter().map(|(name, profile)| (name.as_str(), profile))
+    }
+
+    /// The profiles of a kind by the name that people use: `sd/kingston`, `raspberry-pi-4`, `vfat`.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&str, &Profile)> {
+        let plain = move |name| str::strip_prefix(name, folder_of(kind)).unwrap_or(name);
+        self.profiles().filter(move |(_, p)| p.kind == kind).map(move |(name, p)| (plain(name), p))
+    }
+
+    /// A profile by the name that people use, or what they may have meant.
+    pub fn profile(&self, kind: Kind, name: &str) -> Result<&Profile, UnknownName> {
+        let found = self.of_kind(kind).find(|(n, _)| *n == name);
+        found.map(|(_, profile)| profile).ok_or_else(|| UnknownName {
+            what: match kind {
+                Kind::Card => "device",
+                Kind::Host => "host",
+                Kind::Filesystem => "filesystem",
+            },
+            name: crate::units::clip(name),
+            did_you_mean: suggest(name, self.of_kind(kind).map(|(n, _)| n)).map(str::to_owned),
+            list: "flashlab devices",
+        })
+    }
+
+    /// All experiments, sorted by name.
+    pub fn experiments(&self) -> impl Iterator<Item = &Folder> {
+        self.experiments.values()
+    }
+
+    /// An experiment by name, or what may have been meant.
+    pub fn experiment(&self, name: &str) -> Result<&Folder, UnknownName> {
+        self.experiments.get(name).ok_or_else(|| UnknownName {
+            what: "experiment",
+            name: crate::units::clip(name),
+            did_you_mean: suggest(name, self.experiments.keys().map(String::as_str)).map(str::to_owned),
+            list: "flashlab experiments",
+        })
+    }
+
+    /// What is wrong between profiles, each of which is right in itself: hosts that do not exist, and `typical` values
+    /// that differ between cards measured on one host.
+    pub fn untidy(&self) -> Vec<Untidy> {
+        let mut found = Vec::new();
+        let cards: Vec<_> = self.of_kind(Kind::Card).collect();
+        for (i, (name, card)) in cards.iter().enumerate() {
+            let host = card.host.as_deref().expect("a card's profile names a host");
+            if let Err(unknown) = self.profile(Kind::Host, host) {
+                found.push(Untidy::NoHost { file: card.text.file.clone(), unknown });
+            }
+            for number in card.numbers.iter().filter(|n| matches!(n.source, Source::Typical(_))) {
+                let mut kin = cards[..i].iter().filter(|(_, other)| other.host == card.host);
+                let differs = kin.find_map(|(other_name, other)| {
+                    let first = other.number(number.parameter.path)?;
+                    let typical = matches!(first.source, Source::Typical(_));
+                    (typical && first.value != number.value).then_some((other_name, other, first))
+                });
+                if let Some((other_name, other, first)) = differs {
+                    found.push(Untidy::NotTypical {
+                        path: number.parameter.path,
+                        first: format!("{} in {other_name} ({})", first.value, other.line_of(first)),
+                        second: format!("{} in {name} ({})", number.value, card.line_of(number)),
+                    });
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The folder under `profiles` that a kind has for itself; its profiles are named without it.
+const fn folder_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Card => "",
+        Kind::Host => "host/",
+        Kind::Filesystem => "fs/",
+    }
+}
+
+fn check_folder(name: &str, profile: &Profile) -> Result<(), LibraryError> {
+    let kind = [Kind::Host, Kind::Filesystem].into_iter().find(|k| name.starts_with(folder_of(*k)));
+    if profile.kind == kind.unwrap_or(Kind::Card) {
+        return Ok(());
+    }
+    let folder = match profile.kind {
+        Kind::Card => "sd/",
+        other => folder_of(other),
+    };
+    Err(LibraryError::Misplaced { path: profile.text.file.clone(), kind: profile.kind, folder })
+}
+
+/// Names stand in arguments (`name:key=value,...`) and patterns, so that some characters cannot be part of them.
+fn check_name(name: &str, path: &str) -> Result<(), LibraryError> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_./".contains(c);
+    if name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(LibraryError::BadName { path: path.to_owned() })
+}
+
+fn embedded(dir: &Dir<'static>) -> Files {
+    let mut files = Files::new();
+    let mut rest: Vec<&DirEntry<'static>> = dir.entries().iter().collect();
+    while let Some(entry) = rest.pop() {
+        match entry {
+            DirEntry::Dir(dir) => rest.extend(dir.entries()),
+            DirEntry::File(file) => {
+                let path = file.path().to_str().expect("the repository's names are ASCII");
+                files.insert(path.replace('\\', "/"), file.contents().to_vec());
+            }
+        }
+    }
+    files
+}
