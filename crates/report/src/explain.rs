@@ -5,6 +5,10 @@
 use crate::number;
 use flashlab_lab::results::Cell;
 
+/// The mechanisms that this crate has words for, in the order in which they are listed.
+pub(crate) const KNOWN: [&str; 8] =
+    ["bus", "host", "program", "read", "read-modify-write", "merge", "map", "queue"];
+
 /// One mechanism's part of a cell's mean latency.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
@@ -99,13 +103,17 @@ pub(crate) fn sentence(cell: &Cell) -> String {
             }
             text + "."
         }
-        [first, second, ..] => format!(
-            "No mechanism takes half of a request's {sum}: {} is {}, {} {}.",
-            phrase(first.mechanism),
-            percent(first.share),
-            phrase(second.mechanism),
-            percent(second.share)
-        ),
+        [first, rest @ ..] => {
+            let mut text = format!(
+                "No mechanism takes half of a request's {sum}: {} is {}",
+                phrase(first.mechanism),
+                percent(first.share)
+            );
+            for part in rest.iter().take(2) {
+                text += &format!(", {} {}", phrase(part.mechanism), percent(part.share));
+            }
+            return text + ". Together they set the pace.";
+        }
     };
     if let Some(meaning) = meaning(parts[0].mechanism) {
         text.push(' ');
@@ -117,11 +125,79 @@ pub(crate) fn sentence(cell: &Cell) -> String {
 /// `87 %`; what is there but rounds to nothing is `< 1 %`.
 pub(crate) fn percent(share: f64) -> String {
     let whole = (100.0 * share).round();
-    if whole < 1.0 && share > 0.0 {
+    let text = if whole < 1.0 && share > 0.0 {
         "< 1 %".into()
     } else if whole >= 100.0 && share < 1.0 {
         "> 99 %".into()
     } else {
         format!("{whole} %")
+    };
+    text.replace(' ', &number::NO_BREAK.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_lab::results::{Figure, Mechanisms, Role};
+
+    fn cell(mechanisms: &[(&'static str, f64)]) -> Cell {
+        Cell {
+            table: "t".into(),
+            row: String::new(),
+            column: "c".into(),
+            unit: "IOPS".into(),
+            published: None,
+            simulated: Figure { mean: 1.0, sd: 0.0 },
+            role: Role::Predicted,
+            error_percent: None,
+            requests: 1,
+            latency_ns_mean: mechanisms.iter().map(|(_, ns)| ns).sum(),
+            mechanisms: Mechanisms(mechanisms.to_vec()),
+            mechanism_ns_totals: Mechanisms(vec![]),
+            tail: None,
+        }
+    }
+
+    fn said(mechanisms: &[(&'static str, f64)]) -> String {
+        sentence(&cell(mechanisms)).replace(number::NO_BREAK, " ")
+    }
+
+    #[test]
+    fn the_mechanism_with_most_of_the_time_is_named_first() {
+        assert_eq!(
+            said(&[("bus", 10e6), ("program", 84e6), ("host", 6e6)]),
+            "84.0 ms of a request's 100 ms (84 %) is programming flash. The flash sets the pace: bus and host wait \
+             until what was written is programmed."
+        );
+        assert!(said(&[("host", 30e6), ("program", 70e6)]).contains("; the host's own work adds 30 %."));
+    }
+
+    #[test]
+    fn without_a_majority_none_is_said_to_decide() {
+        assert_eq!(
+            said(&[("bus", 30.0), ("read", 40.0), ("map", 30.0)]),
+            "No mechanism takes half of a request's 100 ns: reading flash is 40 %, transfer over the bus 30 %, the \
+             card's map 30 %. Together they set the pace."
+        );
+    }
+
+    #[test]
+    fn what_is_new_or_missing_is_said_plainly() {
+        assert_eq!(said(&[("folding", 5.0)]), "All 5 ns of a request is folding.");
+        assert_eq!(said(&[("bus", 0.0)]), said(&[]));
+    }
+
+    #[test]
+    fn every_known_mechanism_has_words() {
+        for mechanism in KNOWN {
+            assert!(meaning(mechanism).is_some() && !definition(mechanism).is_empty(), "{mechanism}");
+        }
+    }
+
+    #[test]
+    fn shares_sum_to_one() {
+        let shares: f64 =
+            parts(&cell(&[("bus", 1.0), ("host", 2.0), ("map", f64::NAN)])).iter().map(|p| p.share).sum();
+        assert_eq!(shares, 1.0);
     }
 }

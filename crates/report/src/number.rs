@@ -62,6 +62,9 @@ pub(crate) fn decimals_written(value: f64) -> usize {
     format!("{value}").split_once('.').map_or(0, |(_, fraction)| fraction.len()).min(6)
 }
 
+/// Between a number and its unit in running text: no line breaks there.
+pub(crate) const NO_BREAK: char = '\u{a0}';
+
 /// `45.0 ms`, `312 µs`, `3.08 s`: three significant digits.
 pub(crate) fn duration_ns(ns: f64) -> String {
     let (scaled, unit) = match ns.abs() {
@@ -71,22 +74,20 @@ pub(crate) fn duration_ns(ns: f64) -> String {
         _ => (ns / 1e9, "s"),
     };
     let digits = if unit == "ns" { fixed(scaled, 0) } else { significant(scaled, 3) };
-    format!("{digits} {unit}")
+    format!("{digits}{NO_BREAK}{unit}")
 }
 
 /// `512 B`, `21.4 KiB`, `1.52 MiB`: three significant digits.
 pub(crate) fn bytes(bytes: u64) -> String {
     const KIB: f64 = 1024.0;
     let b = bytes as f64;
-    if bytes < 1024 {
-        format!("{bytes} B")
-    } else if b < 999.5 * KIB {
-        format!("{} KiB", significant(b / KIB, 3))
-    } else if b < 999.5 * KIB * KIB {
-        format!("{} MiB", significant(b / KIB / KIB, 3))
-    } else {
-        format!("{} GiB", significant(b / KIB / KIB / KIB, 3))
-    }
+    let (scaled, unit) = match b {
+        _ if bytes < 1024 => return format!("{bytes}{NO_BREAK}B"),
+        b if b < 999.5 * KIB => (b / KIB, "KiB"),
+        b if b < 999.5 * KIB * KIB => (b / KIB / KIB, "MiB"),
+        b => (b / KIB / KIB / KIB, "GiB"),
+    };
+    format!("{}{NO_BREAK}{unit}", significant(scaled, 3))
 }
 
 /// With the minus sign of typesetting in place of the hyphen.
@@ -123,14 +124,15 @@ mod tests {
 
     #[test]
     fn durations_and_sizes_change_unit_where_they_should() {
-        assert_eq!(duration_ns(999.4), "999 ns");
-        assert_eq!(duration_ns(999_499.0), "999 µs");
-        assert_eq!(duration_ns(999_600.0), "1.00 ms");
-        assert_eq!(duration_ns(3.077e9), "3.08 s");
-        assert_eq!(duration_ns(0.0), "0 ns");
-        assert_eq!(bytes(1023), "1023 B");
-        assert_eq!(bytes(1024), "1.00 KiB");
-        assert_eq!(bytes(1024 * 1024), "1.00 MiB");
+        let shown = |ns| duration_ns(ns).replace(NO_BREAK, " ");
+        assert_eq!(shown(999.4), "999 ns");
+        assert_eq!(shown(999_499.0), "999 µs");
+        assert_eq!(shown(999_600.0), "1.00 ms");
+        assert_eq!(shown(3.077e9), "3.08 s");
+        assert_eq!(shown(0.0), "0 ns");
+        assert_eq!(bytes(1023).replace(NO_BREAK, " "), "1023 B");
+        assert_eq!(bytes(1024).replace(NO_BREAK, " "), "1.00 KiB");
+        assert_eq!(bytes(1024 * 1024).replace(NO_BREAK, " "), "1.00 MiB");
     }
 
     #[test]

@@ -18,12 +18,15 @@ use crate::{
 use flashlab_lab::results::{Cell, Published, Results, Role};
 
 /// Pixels down: a bar, between the bars of a pair, between pairs, between groups, above and below all.
-const BAR: f64 = 9.0;
+const BAR: f64 = 10.0;
 const PAIR_GAP: f64 = 1.5;
-const SERIES_GAP: f64 = 5.0;
+const SERIES_GAP: f64 = 4.5;
 const GROUP_GAP: f64 = 15.0;
 const TOP: f64 = 6.0;
 const AXIS: f64 = 24.0;
+
+/// A deviation narrower than this is not drawn, in per cent of the width.
+const WHISKER_MIN: f64 = 0.5;
 
 /// Where the plot ends; right of it is room for the numbers.
 const RIGHT: f64 = 77.0;
@@ -120,10 +123,12 @@ impl Plot {
 
     /// One standard deviation either way, where there is any, and where the text after it begins.
     fn whisker(&self, group: &mut Element, mean: f64, sd: f64, y: f64) -> Percent {
-        if !(sd > 0.0 && mean.is_finite()) {
+        let (low, high, middle) = (self.x(mean - sd), self.x(mean + sd), y + BAR / 2.0);
+        let is_visible = high.0 - low.0 > WHISKER_MIN && mean.is_finite();
+        if !is_visible {
             return self.x(mean.max(0.0));
         }
-        let (low, high, middle) = (self.x(mean - sd), self.x(mean + sd), y + BAR / 2.0);
+        group.push(svg::line((low, middle), (high, middle)).class("halo"));
         group.push(svg::line((low, middle), (high, middle)).class("whisker"));
         for end in [low, high] {
             group.push(svg::line((end, middle - 2.5), (end, middle + 2.5)).class("whisker"));
@@ -133,7 +138,7 @@ impl Plot {
 
     fn published(&self, svg: &mut Element, chart: &Chart<'_>, bar: &Bar<'_>, y: f64) {
         let mut group = svg::named(format!("{}, published", self.called(chart, bar)));
-        let base = y + BAR - 1.0;
+        let base = y + BAR - 1.5;
         let (end, label) = match &bar.cell.published {
             Some(Published::Figure { mean, sd }) if mean.is_finite() => {
                 let (mean, sd) = (mean * bar.factor, sd.unwrap_or(0.0) * bar.factor);
@@ -164,7 +169,7 @@ impl Plot {
             None => rect,
         });
         let end = self.whisker(&mut group, mean, sd, y);
-        let text = svg::text(end, 5.0, y + BAR - 1.0, Anchor::Start, figure_label(mean)).class("value");
+        let text = svg::text(end, 5.0, y + BAR - 1.5, Anchor::Start, figure_label(mean)).class("value");
         group.push(match error_label(bar.cell) {
             Some(error) => {
                 text.child(crate::markup::element("tspan").class("error").attr("dx", 5).text(error))
@@ -190,18 +195,18 @@ impl Plot {
 }
 
 fn figure_label(value: f64) -> String {
-    if value.abs() >= 1e6 {
-        format!("{} M", number::significant(value / 1e6, 3))
-    } else {
-        number::typeset(number::significant(value, 3))
-    }
+    number::typeset(match value.abs() {
+        x if x >= 1e12 => format!("{value:.2e}"),
+        x if x >= 1e6 => format!("{} M", number::significant(value / 1e6, 3)),
+        _ => number::significant(value, 3),
+    })
 }
 
 /// `−0.4 %`
 pub(crate) fn error_label(cell: &Cell) -> Option<String> {
     let error = cell.error_percent.filter(|error| error.is_finite())?;
     let decimals = if error.abs() < 99.95 { 1 } else { 0 };
-    Some(format!("{} %", number::typeset(number::signed(error, decimals))))
+    Some(format!("{}\u{a0}%", number::typeset(number::signed(error, decimals))))
 }
 
 /// The series and what of them is published, fitted, predicted or assumed.

@@ -1,9 +1,10 @@
 //! The error of every cell, in per cent of what was published: one figure a table, all on the same axis.
 //!
 //! The band behind a row is the published standard deviation; marks at both sides of zero are the bound, at the cell
-//! that comes nearest to it. Predicted cells are filled dots, fitted ones rings, assumed ones diamonds.
+//! that comes nearest to it. Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables
+//! stand in the order of the charts, so that raw is beside vfat.
 
-use super::{Figure, bars::error_label, gutter, scale::step, shortened};
+use super::{Figure, bars::error_label, chart::charts, gutter, scale::step, shortened};
 use crate::{
     grid::{self, Table},
     markup::{Element, element},
@@ -22,16 +23,21 @@ const LIMIT_MAX_PERCENT: f64 = 50.0;
 
 /// One figure for each table of `results` that has an error.
 pub fn figures(results: &Results) -> Vec<Figure> {
-    let tables: Vec<Table<'_>> = grid::tables(results)
-        .into_iter()
-        .filter(|table| table.cells.iter().any(|cell| error(cell).is_some()))
-        .collect();
+    let mut tables = grid::tables(results);
+    tables.retain(|table| table.cells.iter().any(|cell| error(cell).is_some()));
+    let charts = charts(results);
+    tables.sort_by_key(|table| charts.iter().position(|chart| chart.tables.contains(&table.name)));
     let errors = results.cells.iter().filter_map(error).map(f64::abs).fold(0.0, f64::max);
     let limit = ceiling(errors.max(1.0)).min(LIMIT_MAX_PERCENT);
     let labels: Vec<String> =
         tables.iter().flat_map(|t| &t.cells).map(|cell| shortened(&grid::place(cell))).collect();
     let left = gutter(labels.iter().map(String::as_str)).0;
     tables.iter().map(|table| figure(results, table, &Plot { left, limit })).collect()
+}
+
+/// What stands beside a cell's row: its column, unless the table has but one.
+fn label<'a>(table: &Table<'a>, cell: &'a Cell) -> &'a str {
+    if table.has_rows() && table.columns.len() == 1 { &cell.row } else { &cell.column }
 }
 
 fn error(cell: &Cell) -> Option<f64> {
@@ -55,11 +61,12 @@ impl Plot {
         Percent(self.left + fraction * (RIGHT - self.left))
     }
 
-    fn row(&self, results: &Results, cell: &Cell, y: f64) -> Element {
+    fn row(&self, results: &Results, cell: &Cell, label: &str, y: f64) -> Element {
         let middle = y + ROW / 2.0;
         let mut group = svg::named(format!("{}, {}", grid::name(cell), cell.role.name()));
-        let name = shortened(&grid::place(cell));
-        group.push(svg::text(Percent(self.left), -8.0, middle + 4.0, Anchor::End, name).class("name"));
+        group.push(
+            svg::text(Percent(self.left), -8.0, middle + 4.0, Anchor::End, shortened(label)).class("name"),
+        );
         if let Some(sd) = grid::sd_percent(cell).filter(|sd| *sd > 0.0) {
             let (from, to) = (self.x(-sd), self.x(sd));
             group.push(svg::rect(from, y + 3.0, Percent(to.0 - from.0), ROW - 6.0).class("band"));
@@ -99,12 +106,15 @@ fn marker(role: Role, x: Percent, y: f64) -> Element {
     }
 }
 
+/// The rows of one table, each under its name where they have names.
 fn figure(results: &Results, table: &Table<'_>, plot: &Plot) -> Figure {
-    let bottom = TOP + table.cells.len() as f64 * ROW;
+    let has_headings = table.columns.len() > 1;
+    let headings = table.rows.iter().filter(|row| has_headings && !row.is_empty()).count();
+    let bottom = TOP + (table.cells.len() + headings) as f64 * ROW;
     let height = bottom + AXIS;
     let description = format!("Signed error of each simulated figure of {} in per cent", table.name);
     let mut svg = svg::drawing(height, table.name, &description);
-    let step = step(plot.limit / 2.5);
+    let step = step(plot.limit / 3.5);
     let reach = (plot.limit / step).floor() as i32;
     for i in -reach..=reach {
         let value = f64::from(i) * step;
@@ -113,8 +123,20 @@ fn figure(results: &Results, table: &Table<'_>, plot: &Plot) -> Figure {
         let label = number::typeset(number::signed(value, number::decimals_for(step, 1)));
         svg.push(svg::text(x, 0.0, height - 7.0, Anchor::Middle, label).class("tick"));
     }
-    for (i, cell) in table.cells.iter().enumerate() {
-        svg.push(plot.row(results, cell, TOP + i as f64 * ROW));
+    let mut y = TOP;
+    let mut row = "";
+    for cell in &table.cells {
+        if cell.row != row {
+            row = &cell.row;
+            if has_headings && !row.is_empty() {
+                svg.push(
+                    svg::text(Percent(0.0), 0.0, y + ROW / 2.0 + 4.0, Anchor::Start, row).class("group"),
+                );
+                y += ROW;
+            }
+        }
+        svg.push(plot.row(results, cell, label(table, cell), y));
+        y += ROW;
     }
     Figure { title: table.name.into(), subtitle: "error, %".into(), height, svg, legend: vec![] }
 }

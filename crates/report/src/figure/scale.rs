@@ -75,9 +75,15 @@ impl Scale {
 fn label(value: f64, decimals: usize) -> String {
     match value.abs() {
         x if x >= 1e12 => format!("{value:e}"),
-        x if x >= 1e6 => format!("{} M", number::significant(value / 1e6, 2)),
+        x if x >= 1e6 => number::typeset(format!("{} M", short(value / 1e6))),
+        x if x >= 1e4 => number::typeset(format!("{} k", short(value / 1e3))),
         _ => number::typeset(number::fixed(value, decimals)),
     }
+}
+
+/// At most two decimals, none that are zero.
+fn short(value: f64) -> String {
+    number::fixed(value, number::decimals_written((value * 100.0).round() / 100.0))
 }
 
 /// The least of 1, 2, 5 times a power of ten that is not below `wanted`.

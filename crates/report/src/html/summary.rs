@@ -18,33 +18,31 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     Some(Section { id: "summary", title: "Summary", short: "Summary", intro: Some(verdict(results)), body })
 }
 
-/// What the whole amounts to, in two sentences.
+/// What the whole amounts to, in a few sentences.
 fn verdict(results: &Results) -> String {
-    let errors = errors(results, Role::Predicted);
-    let cells = plural(results.cells.len(), "published figure");
-    let predicted = results.cells.iter().filter(|cell| cell.role == Role::Predicted).count();
+    let count = |role| results.cells.iter().filter(|cell| cell.role == role).count();
     let mut text = format!(
-        "{cells} beside the same tests on virtual devices in simulated time. {} adjusted to reproduce what was \
-         measured, {} predicted.",
-        was(results.cells.iter().filter(|cell| cell.role == Role::Fitted).count(), "figure"),
-        was(predicted, "")
+        "{} beside the same tests on virtual devices in simulated time. Parameters were adjusted on {} of them; {}",
+        plural(results.cells.len(), "published figure"),
+        count(Role::Fitted),
+        match count(Role::Predicted) {
+            1 => "1 is a prediction".to_string(),
+            n => format!("{n} are predictions"),
+        }
     );
-    if let Some(median) = median(&errors) {
+    match count(Role::Assumed) {
+        0 => {}
+        1 => text += ", and 1 rests on an assumption",
+        n => text += &format!(", and {n} rest on an assumption"),
+    }
+    text.push('.');
+    if let Some(median) = median(&errors(results, Role::Predicted)) {
         text += &format!(
             " Half of the predictions are within {} % of the measurement.",
             number::fixed(median, 1)
         );
     }
     text
-}
-
-fn was(n: usize, noun: &str) -> String {
-    let noun = if noun.is_empty() {
-        String::new()
-    } else {
-        format!(" {}", if n == 1 { noun.into() } else { format!("{noun}s") })
-    };
-    format!("{n}{noun} {}", if n == 1 { "was" } else { "were" })
 }
 
 /// The absolute errors of the cells of this role.
@@ -127,13 +125,13 @@ fn bounds(results: &Results) -> Element {
         let worst = format!("{} {unit}", number::fixed(bound.worst, 2));
         let (class, verdict) = if bound.held { ("t held", "✓ held") } else { ("t missed", "✗ missed") };
         element("tr")
+            .child(element("td").class(class).text(verdict))
             .child(tables::row_head(&bound.name))
             .child(tables::number(bound.limit.as_str()))
             .child(tables::number(worst.trim_end()))
             .child(tables::text(&bound.worst_cell))
-            .child(element("td").class(class).text(verdict))
     });
-    let columns = [("bound", false), ("limit", true), ("worst", true), ("at", false), ("", false)];
+    let columns = [("", false), ("bound", false), ("limit", true), ("worst", true), ("at", false)];
     let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
     tables::scrolling("The experiment's bounds", table)
 }

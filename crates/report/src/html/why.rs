@@ -49,6 +49,7 @@ fn words(results: &Results) -> Element {
             names.push(part.mechanism);
         }
     }
+    names.sort_by_key(|name| explain::KNOWN.iter().position(|known| known == name).unwrap_or(usize::MAX));
     element("dl").class("words").children(names.into_iter().map(|name| {
         element("div")
             .child(swatch(name))
@@ -124,6 +125,7 @@ fn compared(cell: &Cell) -> Element {
     if let Some(error) = crate::figure::bars::error_label(cell) {
         line += &format!(", {error}");
     }
-    let simulated = number::typeset(number::significant(cell.simulated.mean, 4));
+    let decimals = grid::decimals_of(cell).max(number::decimals_for(cell.simulated.mean, 3));
+    let simulated = number::typeset(number::fixed(cell.simulated.mean, decimals));
     element("p").class("compare").child(element("b").text(simulated)).text(line)
 }

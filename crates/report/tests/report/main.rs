@@ -1,6 +1,9 @@
 //! What the crate writes, judged as text, as markup and in a browser.
 
+mod browser;
 mod csv;
+mod figure;
 mod fixture;
+mod html;
 mod json;
 mod terminal;

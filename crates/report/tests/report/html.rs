@@ -1,0 +1,197 @@
+//! The page: well-formed, self-contained, complete, and safe with any names.
+
+use crate::fixture::*;
+use flashlab_lab::results::Results;
+use flashlab_report::html::page;
+use roxmltree::{Document, Node, ParsingOptions};
+
+fn parse(page: &str) -> Document<'_> {
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    Document::parse_with_options(page, options).unwrap_or_else(|error| panic!("not well-formed: {error}"))
+}
+
+fn with_class<'a, 'i>(document: &'a Document<'i>, class: &'a str) -> impl Iterator<Item = Node<'a, 'i>> + 'a {
+    document.descendants().filter(move |node| {
+        node.attribute("class").is_some_and(|all| all.split(' ').any(|name| name == class))
+    })
+}
+
+fn text_of(node: Node<'_, '_>) -> String {
+    node.descendants().filter(Node::is_text).filter_map(|n| n.text()).collect()
+}
+
+fn all() -> [(&'static str, Results); 4] {
+    [
+        ("sd-cards", sd_cards_fixture()),
+        ("at91", at91_fixture()),
+        ("hostile", hostile_fixture()),
+        ("empty", empty_fixture()),
+    ]
+}
+
+#[test]
+fn the_page_is_well_formed_and_needs_no_network() {
+    for (name, results) in all() {
+        let page = page(&results);
+        let document = parse(&page);
+        assert_eq!(document.root_element().tag_name().name(), "html", "{name}");
+        for banned in ["http://", "https://", "src=", "@import", "url(//", "<link"] {
+            assert!(!page.contains(banned), "{name} contains {banned}");
+        }
+        for node in document.descendants() {
+            for attribute in node.attributes().filter(|a| a.name() == "href") {
+                assert!(attribute.value().starts_with('#'), "{name} links to {}", attribute.value());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_link_and_identifier_of_the_page_resolves_to_one_place() {
+    for (name, results) in all() {
+        let page = page(&results);
+        let document = parse(&page);
+        let mut ids: Vec<&str> = document.descendants().filter_map(|node| node.attribute("id")).collect();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "{name} has an identifier twice");
+        for node in document.descendants() {
+            let fill = node.attribute("fill").and_then(|f| f.strip_prefix("url(#")?.strip_suffix(')'));
+            let link = node.attribute("href").and_then(|link| link.strip_prefix('#'));
+            for target in [fill, link, node.attribute("aria-labelledby")].into_iter().flatten() {
+                assert!(ids.binary_search(&target).is_ok(), "{name}: nothing is called {target}");
+            }
+        }
+    }
+}
+
+#[test]
+fn both_themes_are_in_the_page_with_the_same_colours() {
+    let page = page(&sd_cards_fixture());
+    assert!(page.contains("@media (prefers-color-scheme: dark)"));
+    assert!(page.contains(":root[data-theme=\"dark\"]"));
+    assert!(page.contains(":root:not([data-theme=\"light\"])"));
+    let names = |css: &str| -> Vec<String> {
+        css.split([';', '\n']).filter_map(|rule| Some(rule.trim().split_once(':')?.0.to_string())).collect()
+    };
+    let light = names(include_str!("../../src/style/light.css"));
+    assert_eq!(light, names(include_str!("../../src/style/dark.css")));
+    for variable in page.split("var(").skip(1).filter_map(|rest| rest.split_once(')')).map(|(name, _)| name) {
+        assert!(
+            variable == "--series" || light.iter().any(|name| name == variable),
+            "{variable} is not defined"
+        );
+    }
+}
+
+#[test]
+fn every_cell_is_charted_tabled_and_explained() {
+    for (name, results) in all() {
+        let page = page(&results);
+        let document = parse(&page);
+        let cells = results.cells.len();
+        assert_eq!(with_class(&document, "cell").count(), cells, "{name}: explanations");
+        let sentences: Vec<String> = with_class(&document, "why").map(text_of).collect();
+        assert_eq!(sentences.len(), cells, "{name}: sentences");
+        assert!(sentences.iter().all(|s| s.ends_with('.')), "{name}");
+        let section = document.descendants().find(|node| node.attribute("id") == Some("figures"));
+        let Some(section) = section else {
+            assert_eq!(cells, 0, "{name} has no figures");
+            continue;
+        };
+        let rows = section.descendants().filter(|n| n.has_tag_name("tbody")).flat_map(|n| n.children());
+        assert_eq!(rows.filter(|n| n.has_tag_name("tr")).count(), cells, "{name}: table rows");
+        let titles =
+            section.descendants().filter(|n| n.has_tag_name("title")).map(text_of).collect::<Vec<_>>();
+        assert_eq!(
+            titles.iter().filter(|t| t.contains(", simulated, ")).count(),
+            cells,
+            "{name}: simulated bars"
+        );
+        assert_eq!(
+            titles.iter().filter(|t| t.ends_with(", published")).count(),
+            cells,
+            "{name}: published bars"
+        );
+    }
+}
+
+#[test]
+fn drawings_have_names_and_tables_have_headers() {
+    for (name, results) in all() {
+        let page = page(&results);
+        let document = parse(&page);
+        for drawing in document.descendants().filter(|n| n.has_tag_name("svg")) {
+            let is_silent = drawing.attribute("aria-hidden") == Some("true");
+            let is_named =
+                drawing.attribute("role") == Some("img") && drawing.attribute("aria-label").is_some();
+            assert!(is_silent || is_named, "{name}: a drawing without a name");
+        }
+        for row in document.descendants().filter(|n| n.has_tag_name("tbody")).flat_map(|n| n.children()) {
+            if row.has_tag_name("tr") {
+                assert!(
+                    row.children().any(|n| n.attribute("scope") == Some("row")),
+                    "{name}: a row without header"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn raw_stands_beside_vfat_and_wide_ranges_are_logarithmic() {
+    let page = page(&sd_cards_fixture());
+    let document = parse(&page);
+    let figures: Vec<Node<'_, '_>> = document.descendants().filter(|n| n.has_tag_name("figure")).collect();
+    let caption =
+        |i: usize| text_of(figures[i].descendants().find(|n| n.has_tag_name("figcaption")).expect("one"));
+    assert_eq!(caption(0), "\nSequential write, 1 MiB\nMiB/s".trim_start().to_string());
+    assert!(caption(2).contains("KiB/s, logarithmic (raw: 1 IOPS is 4 KiB/s)"), "{}", caption(2));
+    let legend: Vec<String> =
+        figures[2].descendants().filter(|n| n.has_tag_name("li")).map(text_of).collect();
+    let legend: Vec<&str> = legend.iter().map(|s| s.trim()).collect();
+    assert_eq!(
+        legend,
+        ["raw, published", "raw, fitted", "vfat, published", "vfat, predicted", "vfat, fitted"]
+    );
+}
+
+#[test]
+fn mechanism_bars_fill_their_width() {
+    let page = page(&sd_cards_fixture());
+    let document = parse(&page);
+    for cell in with_class(&document, "cell") {
+        let parts =
+            cell.descendants().filter(|n| n.attribute("class").is_some_and(|c| c.starts_with("part ")));
+        let width =
+            |n: Node<'_, '_>| n.attribute("width").and_then(|w| w.strip_suffix('%')?.parse::<f64>().ok());
+        let sum: f64 = parts.filter_map(width).sum();
+        assert!((sum - 100.0).abs() < 0.1, "{sum}");
+    }
+}
+
+#[test]
+fn names_from_outside_stay_text() {
+    let page = page(&hostile_fixture());
+    assert!(!page.contains("<script>alert") && !page.contains("<img") && !page.contains("<b>not"));
+    assert_eq!(page.matches("<script>").count(), 1);
+    let document = parse(&page);
+    let heading = document.descendants().find(|n| n.has_tag_name("h1")).expect("a heading");
+    assert_eq!(text_of(heading), "<script>alert(\"x\")</script> & 'co'");
+}
+
+#[test]
+fn the_same_results_give_the_same_page() {
+    assert_eq!(page(&sd_cards_fixture()), page(&sd_cards_fixture()));
+}
+
+#[test]
+fn a_missed_bound_is_named_in_the_summary() {
+    let page = page(&sd_cards_fixture());
+    let document = parse(&page);
+    let summary =
+        document.descendants().find(|n| n.attribute("id") == Some("summary")).map(text_of).expect("one");
+    assert!(summary.contains("6 of 7") && summary.contains("missed: random reads over vfat"), "{summary}");
+    assert!(summary.contains("c3d81e90aa5574f2") && summary.contains("5b0c1a7be42d9f06"));
+}
