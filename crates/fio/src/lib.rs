@@ -4,5 +4,6 @@
 pub mod against;
 pub mod job;
 pub mod output;
+pub mod random;
 pub mod stats;
 pub mod workload;
