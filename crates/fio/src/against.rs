@@ -3,7 +3,7 @@
 //! The file comes from outside: its size is limited, and what is missing or of another type is named with its path.
 
 use crate::job::Direction;
-use crate::output::{count, rate};
+use crate::output::{Base, count, rate};
 use crate::stats::Report;
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};
@@ -242,7 +242,7 @@ impl Measure {
 
     fn print(self, value: f64) -> String {
         match self {
-            Measure::Bandwidth => rate(value as u64),
+            Measure::Bandwidth => rate(value as u64, Base::Binary),
             Measure::Iops if value < 100.0 => format!("{value:.2}"),
             Measure::Iops => count(value as u64),
             _ => latency(value),

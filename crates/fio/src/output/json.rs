@@ -68,10 +68,13 @@ fn job(run: &Run<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)], bins: B
         let per = share_of_group(groups, report, direction);
         out[name] = direction_value(stats.direction(direction), &job.percentiles, per, bins);
     }
-    out["sync"] = json!({
-        "total_ios": stats.sync.count(),
-        "lat_ns": histogram(&stats.sync, &job.percentiles, bins),
-    });
+    // fio 3.33 leaves these out of a unified report.
+    if !job.unified_rw_reporting {
+        out["sync"] = json!({
+            "total_ios": stats.sync.count(),
+            "lat_ns": histogram(&stats.sync, &job.percentiles, bins),
+        });
+    }
     let total = stats.total_ios();
     let rest = json!({
         "job_runtime": stats.job_runtime_ms,

@@ -7,8 +7,7 @@ pub mod logs;
 pub mod normal;
 mod number;
 
-pub(crate) use number::{Base, Unit};
-pub(crate) use number::{bytes, bytes_decimal, count, rate, rate_decimal, short};
+pub(crate) use number::{Base, Unit, bytes, count, rate, short};
 
 use crate::stats::Report;
 

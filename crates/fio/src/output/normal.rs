@@ -4,7 +4,7 @@
 //! is simulated of it: `sys` is the host's own work. What fio does not know is in lines of its own: where the time
 //! went, and the tail of the writes.
 
-use super::{Base, Run, Unit, bytes, bytes_decimal, count, rate, rate_decimal, short};
+use super::{Base, Run, Unit, bytes, count, rate, short};
 use crate::job::{Direction, Job};
 use crate::stats::{
     BatchTable, DepthTable, DirectionStats, GroupLine, JobStats, LatencyTable, Moments, Report, Samples,
@@ -54,6 +54,7 @@ fn job_lines(f: &mut Formatter<'_>, jobs: &[Job]) -> fmt::Result {
                 write!(f, "{}: (g={}): rw={}, bs=", job.name, job.group, pattern(job))?;
                 for (i, (direction, letter)) in Direction::ALL.into_iter().zip(['R', 'W', 'T']).enumerate() {
                     let (min, max) = block_sizes(job, direction);
+                    let bytes = |n| bytes(n, Base::of(job.kb_base).0);
                     write!(f, "{}({letter}) {}-{}", if i == 0 { "" } else { ", " }, bytes(min), bytes(max))?;
                 }
                 writeln!(f, ", ioengine={}, iodepth={}", job.engine_name, job.depth)?;
@@ -101,16 +102,15 @@ fn entry(f: &mut Formatter<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)
     if let Some(description) = &job.description {
         writeln!(f, "  Description  : [{description}]")?;
     }
-    let list = &Percentiles::of(job);
     for &(direction, name) in report.shown() {
         let of_direction = stats.direction(direction);
         if of_direction.runtime_ms > 0 {
             let per = share_of_group(groups, report, direction);
-            direction_lines(f, name, of_direction, list, per)?;
+            direction_lines(f, name, of_direction, job, per)?;
         }
     }
     latency_lines(f, stats)?;
-    sync_lines(f, &stats.sync, list)?;
+    sync_lines(f, &stats.sync, &Percentiles::of(job))?;
     writeln!(f, "  cpu          : usr=0.00%, sys={:3.2}%, ctx=0, majf=0, minf=0", stats.host_percent())?;
     table_line(f, "  IO depths    : ", DepthTable::STEPS, stats.depths.counts(), stats.total_ios())?;
     let (submits, completes) = (&stats.submits, &stats.completes);
@@ -124,24 +124,25 @@ fn entry(f: &mut Formatter<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)
     )?;
     writeln!(f, "     latency   : target=0, window=0, percentile=100.00%, depth={}", job.depth)?;
     mechanism_lines(f, report)?;
-    tail_lines(f, stats)
+    tail_lines(f, report)
 }
 
 fn direction_lines(
     f: &mut Formatter<'_>,
     name: &str,
     stats: &DirectionStats,
-    list: &Percentiles,
+    job: &Job,
     per: f64,
 ) -> fmt::Result {
     let bandwidth = stats.bytes_per_second();
+    let (base, other) = Base::of(job.kb_base);
     writeln!(
         f,
         "  {name}: IOPS={}, BW={} ({})({}/{}msec){}",
         count(stats.requests_per_second() as u64),
-        rate(bandwidth),
-        rate_decimal(bandwidth),
-        bytes(stats.io_bytes),
+        rate(bandwidth, base),
+        rate(bandwidth, other),
+        bytes(stats.io_bytes, base),
         stats.runtime_ms,
         if name == "write" { "; 0 zone resets" } else { "" }
     )?;
@@ -150,8 +151,8 @@ fn direction_lines(
     {
         moments_line(f, what, &moments)?;
     }
-    list.lines(f, "clat", &stats.clat)?;
-    bandwidth_line(f, &stats.bandwidth, per)?;
+    Percentiles::of(job).lines(f, "clat", &stats.clat)?;
+    bandwidth_line(f, &stats.bandwidth, per, job.kb_base)?;
     iops_line(f, &stats.iops)
 }
 
@@ -232,12 +233,17 @@ impl Percentiles {
     }
 }
 
-fn bandwidth_line(f: &mut Formatter<'_>, samples: &Samples, per: f64) -> fmt::Result {
+fn bandwidth_line(f: &mut Formatter<'_>, samples: &Samples, per: f64, kb_base: u32) -> fmt::Result {
     if samples.count() == 0 {
         return Ok(());
     }
-    // fio changes to MiB/s where the mean passes 1 GiB/s.
-    let (unit, name) = if samples.mean() > 1_048_576.0 { (1_024, "MiB") } else { (1, "KiB") };
+    // The samples are KiB/s whatever kb_base says; fio 3.33 only writes another unit beside them, and so do we.
+    let kb_base = u64::from(kb_base.max(1));
+    let (unit, name) = match samples.mean() > (kb_base * kb_base) as f64 {
+        true => (kb_base, "MiB"),
+        false if kb_base == 1_000 => (1, "kB"),
+        false => (1, "KiB"),
+    };
     writeln!(
         f,
         "   bw ({name:>5}/s): min={:5}, max={:5}, per={per:3.2}%, avg={:5.2}, stdev={:5.2}, samples={}",
@@ -306,18 +312,19 @@ fn table_line(
 }
 
 fn group_line(f: &mut Formatter<'_>, line: &GroupLine) -> fmt::Result {
+    let (base, other) = Base::of(line.kb_base);
     writeln!(
         f,
         "{:>7}: bw={} ({}), {}-{} ({}-{}), io={} ({}), run={}-{}msec",
         line.name,
-        rate(line.aggregate),
-        rate_decimal(line.aggregate),
-        rate(line.slowest),
-        rate(line.fastest),
-        rate_decimal(line.slowest),
-        rate_decimal(line.fastest),
-        bytes(line.io_bytes),
-        bytes_decimal(line.io_bytes),
+        rate(line.aggregate, base),
+        rate(line.aggregate, other),
+        rate(line.slowest, base),
+        rate(line.fastest, base),
+        rate(line.slowest, other),
+        rate(line.fastest, other),
+        bytes(line.io_bytes, base),
+        bytes(line.io_bytes, other),
         line.shortest_ms,
         line.longest_ms
     )
@@ -345,7 +352,8 @@ fn mechanism_lines(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
 }
 
 /// The tail of the writes: not in fio.
-fn tail_lines(f: &mut Formatter<'_>, stats: &JobStats) -> fmt::Result {
+fn tail_lines(f: &mut Formatter<'_>, Report { job, stats, .. }: &Report) -> fmt::Result {
+    let base = Base::of(job.kb_base).0;
     if stats.direction(Direction::Write).runtime_ms == 0 {
         return Ok(());
     }
@@ -364,8 +372,8 @@ fn tail_lines(f: &mut Formatter<'_>, stats: &JobStats) -> fmt::Result {
         writeln!(
             f,
             "  buffer for a logger at {}: {} (not fitted){verdict}",
-            rate(logger.rate()),
-            bytes(logger.bytes())
+            rate(logger.rate(), base),
+            bytes(logger.bytes(), base)
         )?;
     }
     Ok(())

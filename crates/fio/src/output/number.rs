@@ -51,21 +51,20 @@ fn length(number: u64) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// Bytes in powers of 1024: `64.0MiB`.
-pub(crate) fn bytes(number: u64) -> String {
-    short(number, 4, Base::Binary, Unit::Bytes)
+impl Base {
+    /// The base that `kb_base=` asks for, and the other one, which fio prints in parentheses.
+    pub(crate) fn of(kb_base: u32) -> (Base, Base) {
+        if kb_base == 1_000 { (Base::Decimal, Base::Binary) } else { (Base::Binary, Base::Decimal) }
+    }
 }
-/// Bytes in powers of 1000: `67.1MB`.
-pub(crate) fn bytes_decimal(number: u64) -> String {
-    short(number, 4, Base::Decimal, Unit::Bytes)
+
+/// Bytes: `64.0MiB`, `67.1MB`.
+pub(crate) fn bytes(number: u64, base: Base) -> String {
+    short(number, 4, base, Unit::Bytes)
 }
-/// Bytes a second in powers of 1024: `8850KiB/s`.
-pub(crate) fn rate(number: u64) -> String {
-    short(number, 4, Base::Binary, Unit::BytesPerSecond)
-}
-/// Bytes a second in powers of 1000: `9062kB/s`.
-pub(crate) fn rate_decimal(number: u64) -> String {
-    short(number, 4, Base::Decimal, Unit::BytesPerSecond)
+/// Bytes a second: `8850KiB/s`, `9062kB/s`.
+pub(crate) fn rate(number: u64, base: Base) -> String {
+    short(number, 4, base, Unit::BytesPerSecond)
 }
 /// A count: `2212`, `8192k`.
 pub(crate) fn count(number: u64) -> String {
@@ -94,17 +93,17 @@ mod tests {
             (4 << 20, "4096KiB", "4194kB"),
             (64 << 20, "64.0MiB", "67.1MB"),
         ] {
-            assert_eq!(bytes(number), binary);
-            assert_eq!(bytes_decimal(number), decimal);
+            assert_eq!(bytes(number, Base::Binary), binary);
+            assert_eq!(bytes(number, Base::Decimal), decimal);
         }
     }
 
     #[test]
     fn rates_and_counts_print_as_fio_3_33_printed_them() {
-        assert_eq!(rate(9_062_400), "8850KiB/s");
-        assert_eq!(rate_decimal(9_062_400), "9062kB/s");
-        assert_eq!(rate(33_554_432_000), "31.2GiB/s");
-        assert_eq!(rate_decimal(33_554_432_000), "33.6GB/s");
+        assert_eq!(rate(9_062_400, Base::Binary), "8850KiB/s");
+        assert_eq!(rate(9_062_400, Base::Decimal), "9062kB/s");
+        assert_eq!(rate(33_554_432_000, Base::Binary), "31.2GiB/s");
+        assert_eq!(rate(33_554_432_000, Base::Decimal), "33.6GB/s");
         assert_eq!(count(8_192_000), "8192k");
         assert_eq!(count(2_212), "2212");
         assert_eq!(count(305_000), "305k");

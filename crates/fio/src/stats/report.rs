@@ -78,6 +78,8 @@ pub struct GroupLine {
     pub shortest_ms: u64,
     /// Longest runtime in milliseconds.
     pub longest_ms: u64,
+    /// `kb_base=` of the first entry, for printing.
+    pub kb_base: u32,
 }
 
 /// The groups of some entries in order: (group, its lines).
@@ -118,6 +120,7 @@ pub fn groups(reports: &[Report]) -> Vec<(u32, Vec<GroupLine>)> {
                     io_bytes: stats.io_bytes,
                     shortest_ms: ms,
                     longest_ms: ms,
+                    kb_base: report.job.kb_base,
                 }),
             }
         }

@@ -15,7 +15,8 @@ const BOUNDS_NS: [u64; 31] = {
     bounds
 };
 
-/// For each power of two: how many bounds are at or below it, and the (at most two) bounds above it and below the next.
+/// For each power of two: how many bounds are at or below it, and the last values before the (at most two) bounds that
+/// lie above it and below the next.
 #[derive(Clone, Copy)]
 struct Octave {
     first: usize,
@@ -33,7 +34,7 @@ const OCTAVES: [Octave; 64] = {
             if BOUNDS_NS[i] <= low {
                 octaves[msb].first += 1;
             } else if BOUNDS_NS[i] - low < low {
-                octaves[msb].inside[inside] = BOUNDS_NS[i];
+                octaves[msb].inside[inside] = BOUNDS_NS[i] - 1;
                 inside += 1;
             }
             i += 1;
@@ -69,7 +70,7 @@ impl LatencyTable {
     #[inline]
     fn bin_of(ns: u64) -> usize {
         let octave = &OCTAVES[(63 - (ns | 1).leading_zeros()) as usize];
-        octave.first + usize::from(ns >= octave.inside[0]) + usize::from(ns >= octave.inside[1])
+        octave.first + usize::from(ns > octave.inside[0]) + usize::from(ns > octave.inside[1])
     }
 
     /// Adds all that another one holds.

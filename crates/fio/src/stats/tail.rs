@@ -124,7 +124,7 @@ mod tests {
             buffer.completed(at(now), at(now + ms), 4_096);
             now += ms;
         }
-        assert_eq!(buffer.bytes(), 100_000 + 5 * (1_000 - 4_096) + 100_000 - 4_096);
+        assert_eq!(buffer.bytes(), 100_000 + 100_000 + 5 * 1_000 - 6 * 4_096);
     }
 
     #[test]

@@ -1,0 +1,208 @@
+//! Runs of Debian's fio 3.33 with `write_lat_log`: each request's latency goes through our statistics, and what comes
+//! out is what fio printed of the same latencies.
+//!
+//! The windows of bw and iops are not in the log, nor are the latencies of fsync; those are left to closed forms.
+
+use crate::fake;
+use flashlab_fio::job::{BlockSize, Direction, Engine, Job, Mix};
+use flashlab_fio::output::normal::Normal;
+use flashlab_fio::output::{Run, json};
+use flashlab_fio::stats::Report;
+use flashlab_fio::workload::{Io, Record};
+use flashlab_sim::{Duration, FileId, Instant, Mechanism};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// The recorded runs of one job. `usec` and `msec` are slow enough for these units; `msec` was stopped by a signal.
+pub(crate) const NAMES: [&str; 6] = ["depth", "fsync", "usec", "msec", "trim", "unified"];
+
+fn read(file: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/output/data").join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// fio's JSON of a run.
+pub(crate) fn json(name: &str) -> String {
+    read(&format!("{name}.json"))
+}
+
+fn job(name: &str) -> Job {
+    let (mix, random, bytes) = match name {
+        "depth" => (Mix::ReadWrite, true, 4_096),
+        "fsync" => (Mix::Write, true, 4_096),
+        "usec" => (Mix::ReadWrite, false, 0),
+        "msec" => (Mix::Write, false, 0),
+        "trim" => (Mix::Trim, false, 65_536),
+        _ => (Mix::ReadWrite, true, 4_096),
+    };
+    let mut job = fake::job(name, mix, random, bytes);
+    match name {
+        "depth" => {
+            job.engine = Engine::Asynchronous;
+            job.depth = 8;
+        }
+        "fsync" => job.percentiles = vec![50.0, 99.5, 99.9999],
+        "usec" => job.block_size = [0, 1, 2].map(|_| BlockSize::Range { min: 512 << 10, max: 4 << 20 }),
+        "msec" => job.block_size = [0, 1, 2].map(|_| BlockSize::Range { min: 24 << 20, max: 48 << 20 }),
+        "unified" => {
+            job.description = Some("read and write as one".to_owned());
+            job.unified_rw_reporting = true;
+            job.block_size[1] = BlockSize::Fixed(8_192);
+            job.block_size[2] = BlockSize::Fixed(8_192);
+        }
+        _ => {}
+    }
+    if matches!(name, "depth" | "trim" | "unified") {
+        job.engine_name = "null".to_owned();
+    }
+    job
+}
+
+/// The columns of a log.
+fn log(name: &str, kind: &str) -> Vec<[u64; 5]> {
+    let text = read(&format!("{name}_{kind}.log"));
+    let row = |line: &str| {
+        let columns: Vec<u64> = line.split(", ").map(|n| n.parse().expect("a number")).collect();
+        columns.try_into().expect("five columns")
+    };
+    text.lines().map(row).collect()
+}
+
+/// Puts the recorded latencies through our statistics.
+pub(crate) fn replay(name: &str) -> (Vec<Job>, Vec<Report>) {
+    let real: Value = serde_json::from_str(&json(name)).expect("JSON");
+    let real = &real["jobs"][0];
+    let runtime = ["read", "write", "trim", "mixed"]
+        .iter()
+        .filter_map(|d| real[d]["runtime"].as_u64())
+        .max()
+        .expect("one");
+    let jobs = vec![job(name)];
+    let reports = fake::run(&jobs, |to| {
+        // Anywhere, as long as what was ready before the first millisecond is not before the beginning.
+        let began = fake::ms(1_000);
+        to.started(0, began);
+        for (clat, lat) in log(name, "clat").into_iter().zip(log(name, "lat")) {
+            let [time, clat, direction, length, _] = clat;
+            let done = began + Duration::from_ms(time);
+            let io = Io {
+                direction: Direction::ALL[direction as usize],
+                file: FileId::DEVICE,
+                offset: 0,
+                length,
+                ready: Instant::from_ns(done.as_ns() - lat[1]),
+                issued: Instant::from_ns(done.as_ns() - clat),
+            };
+            to.submitted(0, &io);
+            to.completed(0, &io, done, &fake::spent(Mechanism::Read, &io, done));
+        }
+        let bins = real["sync"]["lat_ns"]["bins"].as_object();
+        for (ns, count) in bins.into_iter().flatten() {
+            let latency = Duration::from_ns(ns.parse().expect("nanoseconds"));
+            for _ in 0..count.as_u64().expect("a count") {
+                to.synced(0, began, began + latency);
+            }
+        }
+        to.finished(0, began + Duration::from_ms(runtime));
+    });
+    (jobs, reports)
+}
+
+/// Compares numbers to the sixth digit, everything else exactly.
+fn assert_same(path: &str, real: &Value, ours: &Value) {
+    match (real, ours) {
+        (Value::Object(real), Value::Object(_)) => {
+            for (name, real) in real {
+                assert_same(&format!("{path}/{name}"), real, &ours[name]);
+            }
+        }
+        (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
+            let (a, b) = (a.as_f64().expect("a number"), b.as_f64().expect("a number"));
+            assert!((a - b).abs() <= 1e-6 * a.abs().max(1.0), "{path}: {a} and {b}");
+        }
+        _ => assert_eq!(real, ours, "{path}"),
+    }
+}
+
+#[test]
+fn the_same_latencies_give_the_same_json_figures_as_fio() {
+    for name in NAMES {
+        let (_, reports) = replay(name);
+        let run = Run { version: "flashlab-0", reports: &reports, global_options: &[], accepted: &[] };
+        let ours = json::document(&run, json::Bins::With);
+        let ours = &ours["jobs"][0];
+        let real: Value = serde_json::from_str(&json(name)).expect("JSON");
+        let real = real["jobs"][0].as_object().expect("a job");
+        for (key, real) in real {
+            match key.as_str() {
+                "read" | "write" | "trim" | "mixed" => {
+                    let mut real = real.clone();
+                    // The windows are not in the log.
+                    real.as_object_mut().expect("a direction").retain(|key, _| {
+                        key == "bw" || key == "bw_bytes" || key == "iops" || !is_window(key)
+                    });
+                    assert_same(&format!("{name}/{key}"), &real, &ours[key]);
+                }
+                "sync" => {
+                    assert_same(name, &real["total_ios"], &ours[key]["total_ios"]);
+                    let percentiles = |sync: &Value| sync["lat_ns"]["percentile"].clone();
+                    assert_same(name, &percentiles(real), &percentiles(&ours[key]));
+                }
+                // The null engine completes within the submission, and fio counts no batches then.
+                "iodepth_submit" | "iodepth_complete" if name != "fsync" => {}
+                _ if key.starts_with("latency_") || key.starts_with("iodepth_") => {
+                    assert_same(&format!("{name}/{key}"), real, &ours[key]);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn is_window(key: &str) -> bool {
+    key.starts_with("bw_") || key.starts_with("iops_")
+}
+
+/// The lines that follow from the latencies.
+fn comparable(text: &str, name: &str) -> Vec<String> {
+    let skipped = |line: &str| {
+        let line = line.trim_start();
+        ["fio-", "flashlab-", "Starting", "bw (", "iops  ", "cpu ", "sync ("]
+            .iter()
+            .any(|s| line.starts_with(s))
+            || [" Laying out ", " time, mean ", "write tail "].iter().any(|s| line.contains(s))
+            || (matches!(name, "trim" | "unified")
+                && ["submit ", "complete "].iter().any(|s| line.starts_with(s)))
+    };
+    let without_date = |line: &str| line.split(" pid=").next().expect("always one").to_owned();
+    text.lines().filter(|line| !skipped(line)).map(without_date).collect()
+}
+
+/// Lines are equal but for the last digit of means and deviations, where fio's own sums round.
+fn same_line(real: &str, ours: &str) -> bool {
+    let number = |word: &str| {
+        let (name, value) = word.split_once('=')?;
+        matches!(name, "avg" | "stdev").then(|| value.trim_end_matches(',').parse::<f64>().ok())?
+    };
+    let mut words = real.split(' ').zip(ours.split(' '));
+    real.len() == ours.len()
+        && words.all(|(real, ours)| match (number(real), number(ours)) {
+            (Some(real), Some(ours)) => (real - ours).abs() < 0.0101,
+            _ => real == ours,
+        })
+}
+
+#[test]
+fn the_same_latencies_give_the_same_text_as_fio() {
+    for name in NAMES {
+        let (jobs, reports) = replay(name);
+        let run = Run { version: "flashlab-0", reports: &reports, global_options: &[], accepted: &[] };
+        let ours = Normal { jobs: &jobs, run }.to_string();
+        let real = read(&format!("{name}.txt"));
+        let (real, ours) = (comparable(&real, name), comparable(&ours, name));
+        for (real, ours) in real.iter().zip(&ours) {
+            assert!(same_line(real, ours), "{name}:\nfio {real}\nwe  {ours}");
+        }
+        assert_eq!(real.len(), ours.len(), "{name}");
+    }
+}
