@@ -105,6 +105,17 @@ fn a_wrong_argument_is_refused_with_its_column() {
 }
 
 #[test]
+fn a_card_too_large_to_simulate_is_refused_before_it_is_built() {
+    assert_snapshot!(
+        [
+            wrong("test/one:capacity=131072GiB"),
+            wrong("test/one:capacity=131072GiB,map_unit=4M,superblock=4M")
+        ]
+        .join("\n\n")
+    );
+}
+
+#[test]
 fn a_filesystem_has_the_same_syntax() {
     let vfat = Filesystem::open("vfat:align=4M,cluster=32KiB", &LIBRARY).unwrap();
     assert_eq!(vfat.vfat.align, 4 << 20);

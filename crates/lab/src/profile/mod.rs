@@ -33,6 +33,7 @@ pub use suggest::suggest;
 pub use value::{Shape, Value, ValueError};
 
 use flashlab_flash::Impossible;
+use flashlab_sd::CardParameters;
 
 /// The most bytes of a profile that are read.
 pub const PROFILE_BYTES_MAX: usize = 1 << 20;
@@ -81,14 +82,33 @@ impl Kind {
         Parameter::all().iter().filter(move |p| Kind::of(p) == self)
     }
 
-    /// Refuses what nothing of this kind can be.
+    /// Refuses what nothing of this kind can be, and what is too large to be simulated.
     pub fn check(self, parts: &Parts) -> Result<(), Impossible> {
         match self {
-            Kind::Card => parts.card.check(),
+            Kind::Card => parts.card.check().and_then(|()| simulable(&parts.card)),
             Kind::Host => parts.machine.check(),
             Kind::Filesystem => parts.vfat.check(),
         }
     }
+}
+
+/// Refuses a checked card whose map would not fit in the memory of an ordinary machine.
+fn simulable(card: &CardParameters) -> Result<(), Impossible> {
+    /// At up to 16 bytes each.
+    const UNITS_MAX: u64 = 1 << 26;
+    /// At one bit each.
+    const PAGES_MAX: u64 = 1 << 33;
+    let units = card.capacity.div_ceil(card.mapping.map_unit);
+    if units > UNITS_MAX {
+        let why = format!("makes {units} map units of the capacity; a simulation holds {UNITS_MAX} at most");
+        return Err(Impossible::new("ftl.map_unit", why));
+    }
+    let pages = card.capacity / card.nand.page.min(4096);
+    if pages > PAGES_MAX {
+        let why = format!("makes {pages} mapped pages; a simulation holds {PAGES_MAX} at most");
+        return Err(Impossible::new("card.capacity", why));
+    }
+    Ok(())
 }
 
 /// A profile that was read and checked.
