@@ -244,7 +244,8 @@ impl Measure {
         match self {
             Measure::Bandwidth => rate(value as u64, Base::Binary),
             Measure::Iops if value < 100.0 => format!("{value:.2}"),
-            Measure::Iops => count(value as u64),
+            Measure::Iops if value < 1_000.0 => format!("{value:.1}"),
+            Measure::Iops => count(value.round() as u64),
             _ => latency(value),
         }
     }

@@ -156,12 +156,14 @@ fn direction_lines(
     iops_line(f, &stats.iops)
 }
 
-/// The unit in which fio prints a spread: nanoseconds unless the numbers are long, the spread wide.
-fn scale(moments: &Moments) -> (u64, &'static str) {
-    let (min, max, deviation) = (moments.min_ns(), moments.max_ns(), moments.stddev_ns());
-    if min > 2_000_000 && max > 99_999_999 && deviation > 1e6 {
+/// The unit in which fio prints a spread: nanoseconds unless the numbers are long.
+///
+/// fio also asks for a deviation above a thousandth of the unit, which measured latencies always have. Simulated ones
+/// may all be alike, and are scaled all the same.
+fn scale(least_ns: u64, greatest_ns: u64) -> (u64, &'static str) {
+    if least_ns > 2_000_000 && greatest_ns > 99_999_999 {
         (1_000_000, "msec")
-    } else if min > 2_000 && max > 99_999 && deviation > 1e3 {
+    } else if least_ns > 2_000 && greatest_ns > 99_999 {
         (1_000, "usec")
     } else {
         (1, "nsec")
@@ -172,7 +174,7 @@ fn moments_line(f: &mut Formatter<'_>, what: &str, moments: &Moments) -> fmt::Re
     if moments.count() == 0 {
         return Ok(());
     }
-    let (unit, name) = scale(moments);
+    let (unit, name) = scale(moments.min_ns(), moments.max_ns());
     let whole = |ns: u64| short(ns / unit, 6, Base::Decimal, Unit::None);
     writeln!(
         f,
@@ -207,13 +209,7 @@ impl Percentiles {
         let values: Vec<u64> = self.list.iter().map(|&p| latencies.percentile(p).as_ns()).collect();
         let least = values.iter().copied().min().unwrap_or(0);
         let greatest = values.iter().copied().max().unwrap_or(0);
-        let (unit, name) = if least > 2_000_000 && greatest > 99_999_999 {
-            (1_000_000, "msec")
-        } else if least > 2_000 && greatest > 99_999 {
-            (1_000, "usec")
-        } else {
-            (1, "nsec")
-        };
+        let (unit, name) = scale(least, greatest);
         let width = ((greatest / unit).checked_ilog10().unwrap_or(0) as usize + 1).max(5);
         let decimals = self.decimals;
         let a_line = ((80 - 7) / (decimals + 10 + width)).max(1);

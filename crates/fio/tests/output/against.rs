@@ -1,1 +1,125 @@
+//! Simulated beside real.
 
+use crate::fake::{self, ms, one};
+use crate::recorded;
+use flashlab_fio::against::{AgainstError, BYTES_MAX, Comparison, Measure, RealRun};
+use flashlab_fio::job::{Direction, Mix};
+use flashlab_fio::output::{Run, json};
+use flashlab_fio::workload::Record;
+use proptest::prelude::*;
+
+fn parse(text: &str) -> Result<RealRun, AgainstError> {
+    RealRun::parse(text.as_bytes())
+}
+
+#[test]
+fn a_replayed_run_differs_from_the_real_one_in_nothing() {
+    for name in recorded::NAMES {
+        let real = parse(&recorded::json(name)).expect("fio wrote it");
+        assert_eq!((real.version.as_str(), real.simulated), ("fio-3.33", false));
+        let (_, reports) = recorded::replay(name);
+        let comparison = Comparison::new(&real, &reports);
+        assert_eq!(comparison.notes, [""; 0]);
+        assert!(comparison.figures.len() >= 3, "{name}");
+        for figure in &comparison.figures {
+            let error = figure.error_percent().expect("nothing here is zero");
+            assert!(error.abs() < 1e-3, "{name}: {figure:?}");
+        }
+    }
+}
+
+#[test]
+fn the_table_shows_each_figure_and_what_is_not_compared() {
+    let real = parse(&recorded::json("group")).expect("fio wrote it");
+    let jobs = ["readers", "others"].map(|name| fake::job(name, Mix::Read, true, 4_096));
+    let reports = fake::run(&jobs, |to| {
+        for job in 0..2 {
+            to.started(job, ms(0));
+            (0..200).for_each(|i| one(to, job, Direction::Read, ms(5 * i), ms(5 * i + 1), 4_096));
+            to.finished(job, ms(1_000));
+        }
+    });
+    insta::assert_snapshot!(Comparison::new(&real, &reports).to_string());
+}
+
+#[test]
+fn jobs_of_one_name_are_paired_in_their_order() {
+    let (_, reports) = recorded::replay("trim");
+    let one = parse(&recorded::json("trim")).expect("fio wrote it");
+    let mut two = one.clone();
+    two.jobs.push(one.jobs[0].clone());
+    let both = [reports[0].clone(), reports[0].clone()];
+    let comparison = Comparison::new(&two, &both);
+    assert_eq!(comparison.notes, [""; 0]);
+    assert_eq!(comparison.figures.iter().filter(|f| f.measure == Measure::Iops).count(), 2);
+    assert_eq!(Comparison::new(&one, &both).notes, ["job trim: not in the real run"]);
+}
+
+#[test]
+fn what_fio_prints_before_and_after_the_json_is_skipped() {
+    let text = format!("fio: note\n\n{}\ntrim: (groupid=0)\n", recorded::json("trim"));
+    assert_eq!(parse(&text).expect("a whole object"), parse(&recorded::json("trim")).expect("fio wrote it"));
+}
+
+#[test]
+fn our_own_output_is_recognised() {
+    let (_, reports) = recorded::replay("trim");
+    let run = Run { version: "flashlab-0", reports: &reports, global_options: &[], accepted: &[] };
+    let own = parse(&json::text(&run, json::Bins::With)).expect("of fio's shape");
+    assert!(own.simulated);
+    assert_eq!(Comparison::new(&own, &reports).notes.len(), 1);
+}
+
+#[test]
+fn errors_name_the_place() {
+    assert_eq!(parse(""), Err(AgainstError::NoObject));
+    assert_eq!(parse("fio: no such file\n"), Err(AgainstError::NoObject));
+    let large = vec![b' '; BYTES_MAX + 1];
+    assert_eq!(RealRun::parse(&large), Err(AgainstError::TooLarge { bytes: BYTES_MAX + 1 }));
+    let broken = parse("note\n{\n  \"fio version\" : oops\n}").expect_err("not JSON");
+    assert!(matches!(broken, AgainstError::Syntax { line: 3, .. }), "{broken:?}");
+    for (text, path) in [
+        ("{}", "fio version"),
+        (r#"{"fio version": 3, "jobs": []}"#, "fio version"),
+        (r#"{"fio version": "fio-3.33"}"#, "jobs"),
+        (r#"{"fio version": "fio-3.33", "jobs": {}}"#, "jobs"),
+        (r#"{"fio version": "fio-3.33", "jobs": [7]}"#, "jobs[0].jobname"),
+        (
+            r#"{"fio version": "fio-2.1", "jobs": [{"jobname": "a", "error": 0, "read": {"io_bytes": 1, "bw": 1,
+                "clat": {"mean": 1}}}]}"#,
+            "jobs[0].read.clat_ns",
+        ),
+        (
+            r#"{"fio version": "fio-3", "jobs": [{"jobname": "a", "error": 0, "read": {"io_bytes": 1,
+                "bw_bytes": "x", "clat_ns": {}}}]}"#,
+            "jobs[0].read.bw_bytes",
+        ),
+    ] {
+        match parse(text) {
+            Err(AgainstError::Unexpected { path: found, .. }) => assert_eq!(found, path),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn deep_nesting_is_an_error() {
+    let text = format!("{{\"jobs\": {}", "[".repeat(100_000));
+    assert!(matches!(parse(&text), Err(AgainstError::Syntax { .. })));
+}
+
+proptest! {
+    #[test]
+    fn truncated_and_damaged_files_never_panic(cut in 0usize..6_000, at in 0usize..6_000, byte: u8) {
+        let mut bytes = recorded::json("trim").into_bytes();
+        let place = at % bytes.len();
+        bytes[place] = byte;
+        bytes.truncate(cut.max(1));
+        let _ = RealRun::parse(&bytes);
+    }
+
+    #[test]
+    fn any_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = RealRun::parse(&bytes);
+    }
+}

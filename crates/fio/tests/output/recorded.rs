@@ -36,6 +36,7 @@ fn job(name: &str) -> Job {
         _ => (Mix::ReadWrite, true, 4_096),
     };
     let mut job = fake::job(name, mix, random, bytes);
+    job.write_lat_log = Some(name.to_owned());
     match name {
         "depth" => {
             job.engine = Engine::Asynchronous;
@@ -58,9 +59,14 @@ fn job(name: &str) -> Job {
     job
 }
 
+/// A latency log of a run.
+pub(crate) fn log_text(name: &str, kind: &str) -> String {
+    read(&format!("{name}_{kind}.log"))
+}
+
 /// The columns of a log.
 fn log(name: &str, kind: &str) -> Vec<[u64; 5]> {
-    let text = read(&format!("{name}_{kind}.log"));
+    let text = log_text(name, kind);
     let row = |line: &str| {
         let columns: Vec<u64> = line.split(", ").map(|n| n.parse().expect("a number")).collect();
         columns.try_into().expect("five columns")
