@@ -2,7 +2,16 @@
 #![forbid(unsafe_code)]
 
 pub mod against;
+pub mod cmdline;
+pub mod error;
+pub mod explain;
+mod expression;
+pub mod ini;
 pub mod job;
+pub mod jobfile;
+pub mod loader;
+pub mod number;
+pub mod option;
 pub mod output;
 pub mod random;
 pub mod stats;

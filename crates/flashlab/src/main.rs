@@ -1,1 +1,82 @@
-fn main() {}
+//! The command line. Everything here is glue: what is run lives in `lab`, how it looks in `report`.
+//!
+//! Exit codes: 0 done and all bounds held; 1 a bound missed (named) or I/O failed; 2 bad arguments, job, profile or
+//! experiment; 130 stopped by Ctrl-C.
+
+mod command;
+mod failure;
+mod file;
+mod progress;
+
+use clap::{Args, Parser, Subcommand};
+use failure::Failure;
+use flashlab_lab::library::Library;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// A flash-storage laboratory: virtual SD cards in simulated time, beside what was measured on real ones.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Cli {
+    /// Adds the profiles and experiments of DIR (laid out like this repository) to the built-in ones.
+    #[arg(long, global = true, value_name = "DIR")]
+    library: Vec<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs an experiment and shows its figures beside the published ones.
+    Run(command::run::Options),
+    /// Runs fio jobs on a virtual device, in simulated time, with fio's output.
+    ///
+    /// Options of flashlab stand before the device; everything after it belongs to fio.
+    Bench(command::bench::Options),
+    /// Runs one job on many devices: which card for my job?
+    Compare(command::compare::Options),
+    /// Lists the devices, hosts and filesystems there are.
+    Devices,
+    /// Lists the experiments there are.
+    Experiments {
+        /// Only the names, one a line.
+        #[arg(long)]
+        names: bool,
+    },
+    /// Says what a number, device, mechanism or fio option means and where it comes from.
+    Explain {
+        /// `flash.t_prog`, `t_prog`, `sd/kingston`, `merge`, `bs`, ...
+        what: String,
+    },
+}
+
+/// What every command that runs a device takes.
+#[derive(Args)]
+struct Medium {
+    /// Seeds the medium: no two erase blocks are alike.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Puts a filesystem between job and device: `vfat`, `vfat:align=1MiB`.
+    #[arg(long, value_name = "FILESYSTEM")]
+    fs: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    let library = Library::open(&cli.library)?;
+    match cli.command {
+        Command::Run(options) => command::run::run(&options, &library),
+        Command::Bench(options) => command::bench::run(&options, &library),
+        Command::Compare(options) => command::compare::run(&options, &library),
+        Command::Devices => command::list::devices(&library),
+        Command::Experiments { names } => command::list::experiments(&library, names),
+        Command::Explain { what } => command::explain::run(&what, &library),
+    }
+}

@@ -1,0 +1,418 @@
+//! fio's command line: jobs given as options, job files, and fio's own program options.
+//!
+//! As fio 3.33 does: `--bs=4k`, `--bs 4k`, `-bs=4k` and unambiguous abbreviations are alike; options before the first
+//! `--name` hold for all jobs; options and job files may be mixed, and the jobs given as options come first; a switch
+//! such as `--time_based` takes a value only after `=`. Each job file after the first waits for those before it.
+//! A word such as `numjobs=1` is a job file's name to fio; here it is an error that says so.
+
+use crate::error::{Error, Place, Problem};
+use crate::ini::Assignment;
+use crate::job::Job;
+use crate::jobfile::{Draft, Irrelevant, Plan, is_global};
+use crate::loader::Loader;
+use crate::number::{Fault, ValueError};
+use crate::option::{self, Entry};
+
+/// How results are written: `--output-format`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OutputFormat {
+    /// fio's text for people.
+    Normal,
+    /// fio's JSON.
+    Json,
+    /// JSON with the bins of the latency histograms.
+    JsonPlus,
+}
+
+/// A command line, understood.
+///
+/// ```
+/// use flashlab_fio::cmdline::{Invocation, OutputFormat};
+/// use flashlab_fio::loader::Nothing;
+/// let args = ["--output-format=json", "--direct=1", "--name=a", "--rw", "randread", "--name=b", "--stonewall"];
+/// let invocation = Invocation::parse(&args, &Nothing).unwrap();
+/// assert_eq!(invocation.output_formats, [OutputFormat::Json]);
+/// assert_eq!(invocation.jobs.iter().map(|job| job.wave).collect::<Vec<_>>(), [0, 1]);
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Invocation {
+    /// Every job, clones included, in the order of waves.
+    pub jobs: Vec<Job>,
+    /// Options that change nothing here, to be listed.
+    pub irrelevant: Vec<Irrelevant>,
+    /// What is set for all jobs, as written, for the JSON `global options` object.
+    pub global_options: Vec<(String, String)>,
+    /// How results are written; at least one.
+    pub output_formats: Vec<OutputFormat>,
+    /// Where they are written; standard output where it is `None`.
+    pub output: Option<String>,
+    /// `--section`: the sections of the job files that run; all where it is empty.
+    pub sections: Vec<String>,
+    /// `--parse-only`: nothing is to be run.
+    pub parse_only: bool,
+}
+
+/// Whether a program option has a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Value,
+    /// Only after `=`.
+    Optional,
+}
+
+/// What a program option does here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Output,
+    Format,
+    Section,
+    ParseOnly,
+    ReadOnly,
+    Irrelevant(&'static str),
+    Refused(&'static str),
+}
+
+/// One of fio's program options.
+pub(crate) struct ProgramOption {
+    pub(crate) name: &'static str,
+    takes: Takes,
+    pub(crate) does: Use,
+}
+
+const fn program(name: &'static str, takes: Takes, does: Use) -> ProgramOption {
+    ProgramOption { name, takes, does }
+}
+
+const LIVE: &str = "a simulated run prints its result when it is done";
+const TERSE: &str = "terse output is not written; use --output-format=json";
+const SERVER: &str = "jobs run in this process, not on a server";
+const TRIGGER: &str = "no trigger interrupts a run";
+
+/// Every program option of fio 3.33.
+pub(crate) static PROGRAM: &[ProgramOption] = &[
+    program("output", Takes::Value, Use::Output),
+    program("output-format", Takes::Value, Use::Format),
+    program("section", Takes::Value, Use::Section),
+    program("parse-only", Takes::Nothing, Use::ParseOnly),
+    program("readonly", Takes::Nothing, Use::ReadOnly),
+    program("eta", Takes::Value, Use::Irrelevant(LIVE)),
+    program("eta-newline", Takes::Value, Use::Irrelevant(LIVE)),
+    program("eta-interval", Takes::Value, Use::Irrelevant(LIVE)),
+    program("terse-version", Takes::Value, Use::Irrelevant(TERSE)),
+    program("warnings-fatal", Takes::Nothing, Use::Irrelevant("what fio warns of is an error in any case")),
+    program("max-jobs", Takes::Value, Use::Irrelevant("4096 jobs run in any case")),
+    program("alloc-size", Takes::Value, Use::Irrelevant("fio's shared memory is not needed")),
+    program("aux-path", Takes::Value, Use::Irrelevant("fio's state files are not written")),
+    program("minimal", Takes::Nothing, Use::Refused(TERSE)),
+    program("append-terse", Takes::Nothing, Use::Refused(TERSE)),
+    program("status-interval", Takes::Value, Use::Refused(LIVE)),
+    program("debug", Takes::Value, Use::Refused("fio's debug output describes fio; take it out")),
+    program(
+        "bandwidth-log",
+        Takes::Nothing,
+        Use::Refused("no log over all jobs is written; use write_bw_log"),
+    ),
+    program("latency-log", Takes::Nothing, Use::Refused("fio itself no longer has it; use write_lat_log")),
+    program("merge-blktrace-only", Takes::Nothing, Use::Refused("binary blktraces are not read")),
+    program("version", Takes::Nothing, Use::Refused("use flashlab --version")),
+    program("help", Takes::Optional, Use::Refused("use flashlab bench --help")),
+    program("cmdhelp", Takes::Optional, Use::Refused("use flashlab explain")),
+    program("enghelp", Takes::Optional, Use::Refused("use flashlab explain ioengine")),
+    program("cpuclock-test", Takes::Nothing, Use::Refused("it tests this machine, not a device")),
+    program("crctest", Takes::Optional, Use::Refused("it tests this machine, not a device")),
+    program("memcpytest", Takes::Optional, Use::Refused("it tests this machine, not a device")),
+    program("idle-prof", Takes::Value, Use::Refused("it measures this machine, not a device")),
+    program("showcmd", Takes::Nothing, Use::Refused("job files are not turned into command lines")),
+    program("server", Takes::Optional, Use::Refused(SERVER)),
+    program("daemonize", Takes::Value, Use::Refused(SERVER)),
+    program("client", Takes::Value, Use::Refused(SERVER)),
+    program("remote-config", Takes::Value, Use::Refused(SERVER)),
+    program("inflate-log", Takes::Value, Use::Refused("logs are written as text")),
+    program("trigger-file", Takes::Value, Use::Refused(TRIGGER)),
+    program("trigger-timeout", Takes::Value, Use::Refused(TRIGGER)),
+    program("trigger", Takes::Value, Use::Refused(TRIGGER)),
+    program("trigger-remote", Takes::Value, Use::Refused(TRIGGER)),
+];
+
+#[derive(Clone, Copy)]
+enum Known {
+    Program(&'static ProgramOption),
+    Job(&'static Entry, &'static str),
+}
+
+impl Known {
+    fn takes(self) -> Takes {
+        match self {
+            Known::Program(option) => option.takes,
+            Known::Job(entry, _) if entry.is_switch() => Takes::Optional,
+            Known::Job(..) => Takes::Value,
+        }
+    }
+    /// The option's first name, which is the same for all its aliases.
+    fn name(self) -> &'static str {
+        match self {
+            Known::Program(option) => option.name,
+            Known::Job(entry, _) => entry.name,
+        }
+    }
+    fn written(self) -> &'static str {
+        match self {
+            Known::Program(option) => option.name,
+            Known::Job(_, name) => name,
+        }
+    }
+}
+
+fn known() -> impl Iterator<Item = Known> {
+    let names = option::entries().flat_map(|entry| entry.names().map(move |name| Known::Job(entry, name)));
+    PROGRAM.iter().map(Known::Program).chain(names)
+}
+
+/// The option of this name, or the one that it abbreviates.
+fn find(name: &str, place: &Place) -> Result<Known, Error> {
+    if let Some(exact) = known().find(|known| known.written() == name) {
+        return Ok(exact);
+    }
+    let candidates: Vec<Known> =
+        known().filter(|known| !name.is_empty() && known.written().starts_with(name)).collect();
+    let problem = match candidates.first() {
+        Some(first) if candidates.iter().all(|other| other.name() == first.name()) => return Ok(*first),
+        Some(_) => {
+            let candidates = candidates.iter().map(|known| known.written()).collect();
+            Problem::AmbiguousOption { name: name.to_string(), candidates }
+        }
+        None => {
+            let did_you_mean = option::nearest(name, known().map(Known::written));
+            Problem::UnknownOption { name: name.to_string(), did_you_mean }
+        }
+    };
+    Err(Error::new(place.clone(), problem))
+}
+
+/// What a command line says, before it is done.
+enum Item {
+    Option(Assignment),
+    File { name: String, place: Place },
+}
+
+struct Reader {
+    items: Vec<Item>,
+    sections: Vec<(String, Place)>,
+    output_formats: Vec<OutputFormat>,
+    output: Option<String>,
+    parse_only: bool,
+    plan: Plan,
+}
+
+impl Invocation {
+    /// The jobs of these arguments (without the program's name); `loader` gives the job files.
+    pub fn parse<S: AsRef<str>>(args: &[S], loader: &dyn Loader) -> Result<Invocation, Error> {
+        let mut reader = Reader {
+            items: Vec::new(),
+            sections: Vec::new(),
+            output_formats: Vec::new(),
+            output: None,
+            parse_only: false,
+            plan: Plan::default(),
+        };
+        reader.read(args)?;
+        reader.run(loader)
+    }
+}
+
+impl Reader {
+    fn read<S: AsRef<str>>(&mut self, args: &[S]) -> Result<(), Error> {
+        let mut args = args.iter().map(S::as_ref).enumerate().peekable();
+        let mut only_files = false;
+        while let Some((index, arg)) = args.next() {
+            let place = Place::Argument { number: index + 1, column: 1 };
+            if arg == "--" && !only_files {
+                only_files = true;
+                continue;
+            }
+            if only_files || arg == "-" || !arg.starts_with('-') {
+                self.word(arg, place)?;
+                continue;
+            }
+            let body = arg.strip_prefix("--").unwrap_or(&arg[1..]);
+            let (name, value) = match body.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (body, None),
+            };
+            let dashes = arg.len() - body.len();
+            let found = find(name, &place.further(dashes))?;
+            let value_place = match value {
+                Some(value) => place.further(arg.chars().count() - value.chars().count()),
+                None => Place::Argument { number: index + 2, column: 1 },
+            };
+            let value = match (found.takes(), value) {
+                (Takes::Nothing, Some(_)) => {
+                    return Err(Error::new(value_place, Problem::UnwantedValue { option: found.name() }));
+                }
+                (Takes::Value, None) => {
+                    let next = args.next_if(|(_, next)| !looks_like_an_option(next));
+                    let missing =
+                        || Error::new(place.clone(), Problem::MissingValue { option: found.name() });
+                    Some(next.ok_or_else(missing)?.1)
+                }
+                (_, value) => value,
+            };
+            match found {
+                Known::Program(option) => self.program(option, value, &place, &value_place)?,
+                Known::Job(_, name) => self.items.push(Item::Option(Assignment {
+                    name: name.to_string(),
+                    value: value.map(str::to_string),
+                    place,
+                    value_place,
+                    literal: true,
+                })),
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str, place: Place) -> Result<(), Error> {
+        let option = word.split('=').next().unwrap_or(word);
+        let is_option = option::lookup(option).is_some() || option::suggest(option).is_some();
+        if word.contains('=') && is_option {
+            return Err(Error::new(place, Problem::MissingDashes { word: word.to_string() }));
+        }
+        self.items.push(Item::File { name: word.to_string(), place });
+        Ok(())
+    }
+
+    fn program(
+        &mut self,
+        option: &'static ProgramOption,
+        value: Option<&str>,
+        place: &Place,
+        value_place: &Place,
+    ) -> Result<(), Error> {
+        let value = value.unwrap_or_default();
+        match option.does {
+            Use::ParseOnly => self.parse_only = true,
+            Use::ReadOnly => self.plan.read_only = true,
+            Use::Output => self.output = Some(value.to_string()),
+            Use::Section => self.sections.push((value.to_string(), value_place.clone())),
+            Use::Format => {
+                self.output_formats = formats(value).map_err(|error| {
+                    let at = value_place.further(error.at);
+                    Error::new(at, Problem::BadValue { option: option.name, value: value.to_string(), error })
+                })?;
+            }
+            Use::Irrelevant(reason) => {
+                let value = (option.takes == Takes::Value).then(|| value.to_string());
+                self.plan.list(option.name, value, place, reason);
+            }
+            Use::Refused(reason) => {
+                let problem = Problem::RefusedProgramOption { option: option.name, reason };
+                return Err(Error::new(place.clone(), problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn run(mut self, loader: &dyn Loader) -> Result<Invocation, Error> {
+        let mut job: Option<(Draft, String, Place)> = None;
+        let mut files = Vec::new();
+        for item in self.items {
+            match item {
+                Item::File { name, place } => files.push((name, place)),
+                Item::Option(assignment) if assignment.name == "name" => {
+                    if let Some((draft, name, place)) = job.take() {
+                        self.plan.finish(draft, &name, &place)?;
+                    }
+                    let name = assignment.value.clone().unwrap_or_default();
+                    if is_global(&name) {
+                        set_global(&mut self.plan, &assignment)?;
+                    } else {
+                        let mut draft = self.plan.begin();
+                        self.plan.set(&mut draft, &assignment)?;
+                        job = Some((draft, name, assignment.place));
+                    }
+                }
+                Item::Option(assignment) => match &mut job {
+                    Some((draft, ..)) => self.plan.set(draft, &assignment)?,
+                    None => set_global(&mut self.plan, &assignment)?,
+                },
+            }
+        }
+        if let Some((draft, name, place)) = job.take() {
+            self.plan.finish(draft, &name, &place)?;
+        }
+        // A name that --name=global left behind is no job's.
+        self.plan.global.settings.name = None;
+        let sections: Vec<String> = self.sections.iter().map(|(name, _)| name.clone()).collect();
+        for (name, place) in &files {
+            let bytes = loader.load(name).map_err(|reason| {
+                Error::new(place.clone(), Problem::Unreadable { file: name.clone(), reason })
+            })?;
+            self.plan.file(name, &bytes, loader, &sections)?;
+        }
+        for (name, place) in &self.sections {
+            if files.is_empty() {
+                let reason = "there is no job file";
+                self.plan.list("section", Some(name.clone()), place, reason);
+            } else if !self.plan.seen.contains(name) {
+                let did_you_mean =
+                    option::nearest(name, self.plan.seen.iter().map(String::as_str)).map(str::to_string);
+                let problem = Problem::UnknownSection { name: name.clone(), did_you_mean };
+                return Err(Error::new(place.clone(), problem));
+            }
+        }
+        if self.plan.jobs.is_empty() {
+            return Err(Error::new(Place::CommandLine, Problem::NoJobs));
+        }
+        if self.output_formats.is_empty() {
+            self.output_formats.push(OutputFormat::Normal);
+        }
+        Ok(Invocation {
+            jobs: self.plan.jobs,
+            irrelevant: self.plan.irrelevant,
+            global_options: self.plan.global.options,
+            output_formats: self.output_formats,
+            output: self.output,
+            sections,
+            parse_only: self.parse_only,
+        })
+    }
+}
+
+fn set_global(plan: &mut Plan, assignment: &Assignment) -> Result<(), Error> {
+    let mut global = std::mem::take(&mut plan.global);
+    plan.set(&mut global, assignment)?;
+    global.settings.name = None;
+    plan.global = global;
+    Ok(())
+}
+
+/// Whether an argument is another option rather than the value of the one before it.
+fn looks_like_an_option(arg: &str) -> bool {
+    let name = arg.strip_prefix("--").map(|body| body.split('=').next().unwrap_or(body));
+    name.is_some_and(|name| known().any(|known| known.written() == name))
+}
+
+/// `--output-format=normal,json`
+fn formats(text: &str) -> Result<Vec<OutputFormat>, ValueError> {
+    let mut formats = Vec::new();
+    let mut at = 0;
+    for word in text.split(',') {
+        let format = match word {
+            "normal" => OutputFormat::Normal,
+            "json" => OutputFormat::Json,
+            "json+" => OutputFormat::JsonPlus,
+            "terse" | "minimal" => return Err(Fault::NotModelled(TERSE).at(at)),
+            _ => {
+                let words = vec!["normal", "json", "json+"];
+                let did_you_mean = option::nearest(word, words.iter().copied());
+                return Err(Fault::NotOneOf { words, did_you_mean }.at(at));
+            }
+        };
+        if !formats.contains(&format) {
+            formats.push(format);
+        }
+        at += word.chars().count() + 1;
+    }
+    Ok(formats)
+}

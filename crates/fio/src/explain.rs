@@ -1,0 +1,173 @@
+//! What `flashlab explain` says of an option, and docs/fio-options.md: both are the table of options in words.
+
+use std::fmt::Write;
+
+use crate::cmdline::{PROGRAM, Use};
+use crate::option::{self, Entry, Standing, TABLE};
+
+/// The meaning of an option by any of its names (also as `--bs`), or `None`; then [`option::suggest`] may know better.
+///
+/// ```
+/// let text = flashlab_fio::explain::explain("blocksize").unwrap();
+/// assert!(text.starts_with("bs (also blocksize): modelled"));
+/// assert!(flashlab_fio::explain::explain("frobnicate").is_none());
+/// ```
+pub fn explain(name: &str) -> Option<String> {
+    let name = name.trim_start_matches('-');
+    let name = name.split('=').next().unwrap_or(name);
+    match option::lookup(name) {
+        Some(entry) => Some(of_job(entry)),
+        None => of_program(name),
+    }
+}
+
+fn of_job(entry: &Entry) -> String {
+    let mut text = entry.name.to_string();
+    if !entry.aliases.is_empty() {
+        write!(text, " (also {})", entry.aliases.join(", ")).expect(STRING);
+    }
+    match entry.standing {
+        Standing::Modelled => {
+            write!(text, ": modelled\n\n{}\n\nValue: {}.\n", entry.meaning, entry.form()).expect(STRING);
+            if !entry.default.is_empty() {
+                writeln!(text, "Default: {}.", entry.default).expect(STRING);
+            }
+        }
+        Standing::Irrelevant => {
+            write!(text, ": accepted, and listed in the output as irrelevant\n\nHere {}.\n", entry.meaning)
+                .expect(STRING);
+        }
+        Standing::Refused { harmless } => {
+            write!(text, ": refused\n\nIt is not modelled: {}.\n", entry.meaning).expect(STRING);
+            if !harmless.is_empty() {
+                writeln!(text, "Accepted with the value {}, which asks for nothing.", harmless.join(" or "))
+                    .expect(STRING);
+            }
+        }
+    }
+    text
+}
+
+fn of_program(name: &str) -> Option<String> {
+    let option = PROGRAM.iter().find(|option| option.name == name)?;
+    let (standing, meaning) = in_words(option.does);
+    Some(format!("--{name}: {standing}\n\n{meaning}.\n"))
+}
+
+fn in_words(does: Use) -> (&'static str, &'static str) {
+    match does {
+        Use::Output => ("modelled", "Writes results to this file instead of standard output"),
+        Use::Format => {
+            ("modelled", "How results are written: normal, json or json+, or several with commas between")
+        }
+        Use::Section => {
+            ("modelled", "Runs only the sections of job files that have this name; may come again")
+        }
+        Use::ParseOnly => ("modelled", "Reads the jobs and runs nothing"),
+        Use::ReadOnly => ("modelled", "Refuses jobs that write or trim"),
+        Use::Irrelevant(reason) => ("irrelevant", reason),
+        Use::Refused(reason) => ("refused", reason),
+    }
+}
+
+const STRING: &str = "a String takes all that is written";
+
+/// docs/fio-options.md: every option of fio 3.33 and what becomes of it.
+pub fn support_list() -> String {
+    let count = |wanted: fn(&Standing) -> bool| option::entries().filter(|e| wanted(&e.standing)).count();
+    let modelled = count(|standing| matches!(standing, Standing::Modelled));
+    let irrelevant = count(|standing| matches!(standing, Standing::Irrelevant));
+    let refused = count(|standing| matches!(standing, Standing::Refused { .. }));
+    let mut text = format!(
+        "# fio's options\n\n\
+         <!-- Written by UPDATE_DOCS=1 cargo test -p flashlab-fio --test parse_docs; change crates/fio/src/option. -->\n\n\
+         Every option of fio 3.33, and what becomes of it in a simulation: {modelled} are **modelled**, {irrelevant} are \
+         **irrelevant** (accepted, and listed in the output, since they cannot change a result here), {refused} are \
+         **refused** (they change results and are not modelled; with the values given they ask for nothing and are \
+         accepted). `flashlab explain NAME` says the same.\n\n{NUMBERS}"
+    );
+    for chapter in TABLE {
+        write!(text, "\n## {}\n\n| option | here | default | meaning |\n|---|---|---|---|\n", chapter.title)
+            .expect(STRING);
+        for entry in chapter.entries {
+            row(&mut text, entry);
+        }
+    }
+    text.push_str("\n## Program options\n\n| option | here | meaning |\n|---|---|---|\n");
+    for option in PROGRAM {
+        let (standing, meaning) = in_words(option.does);
+        let meaning = capitalised(&escaped(meaning));
+        writeln!(text, "| `--{}` | {} | {meaning}. |", option.name, emphasised(standing)).expect(STRING);
+    }
+    text
+}
+
+fn row(text: &mut String, entry: &Entry) {
+    let names: Vec<String> = entry.names().map(|name| format!("`{name}`")).collect();
+    let (standing, meaning) = match entry.standing {
+        Standing::Modelled => {
+            ("modelled", format!("{} *Value: {}.*", escaped(entry.meaning), escaped(&entry.form())))
+        }
+        Standing::Irrelevant => ("irrelevant", format!("{}.", capitalised(&escaped(entry.meaning)))),
+        Standing::Refused { harmless: [] } => {
+            ("refused", format!("{}.", capitalised(&escaped(entry.meaning))))
+        }
+        Standing::Refused { harmless } => {
+            let values: Vec<String> = harmless.iter().map(|value| format!("`{value}`")).collect();
+            let meaning = capitalised(&escaped(entry.meaning));
+            ("refused", format!("{meaning}. Accepted: {}.", values.join(", ")))
+        }
+    };
+    let default = if entry.default.is_empty() { String::new() } else { format!("`{}`", entry.default) };
+    writeln!(text, "| {} | {} | {default} | {meaning} |", names.join(", "), emphasised(standing))
+        .expect(STRING);
+}
+
+fn emphasised(standing: &str) -> String {
+    if standing == "modelled" { "**modelled**".to_string() } else { standing.to_string() }
+}
+
+/// Text for a cell of a Markdown table.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('|', "\\|").replace('_', "\\_").replace('*', "\\*")
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
+}
+
+const NUMBERS: &str = "\
+## Numbers
+
+- Sizes and counts: decimal, or hexadecimal after `0x`, with the suffixes `k m g t p` (not case sensitive). With
+  `kb_base=1024`, fio's default, `4k`, `4kb` and `4ki` are 4096 and `4kib` is 4000; with `kb_base=1000` the first three are
+  4000 and `4kib` is 4096. This is what fio 3.33 does; its manual has `ki` on the other side.
+- Times: `d h m s ms us`; without a suffix in the option's own unit.
+- Shares: `50%`, for size, io_size, offset and offset_increment.
+- Reads, writes and trims: `4k,8k,16k`. One value stands for all, the second of two also for trims, and an empty one
+  keeps the default.
+- Arithmetic in parentheses: `size=(4k * 16)`, with `+ - * / % ^`. (fio's manual has it; Debian's build has not.)
+- What fio reads only in part without a word is refused here: `4.5k` (4 to fio), `1min` (one microsecond), `1:30` (30
+  seconds), `0x10k` (16).
+- `${NAME}` in a job file is the environment's variable, and an error where it is not set. `$pagesize` is 4096; `$ncpus`
+  and `$mb_memory` are refused, since results would depend on the machine.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_standing_is_explained() {
+        let text = explain("--iodepth=4").unwrap();
+        assert!(text.starts_with("iodepth: modelled\n\nHow many requests"), "{text}");
+        assert!(text.ends_with("Value: a number from 1 to 65536.\nDefault: 1.\n"), "{text}");
+        let text = explain("iomem").unwrap();
+        assert!(text.starts_with("mem (also iomem): accepted, and listed"), "{text}");
+        let text = explain("verify").unwrap();
+        assert!(text.contains("refused") && text.contains("Accepted with the value 0"), "{text}");
+        assert!(explain("output-format").unwrap().contains("json+"));
+        assert_eq!(explain(""), None);
+    }
+}

@@ -1,0 +1,380 @@
+//! Job files as text: sections, options, comments, includes and variables, before any option is understood.
+//!
+//! As fio 3.33 does: everything after a `;` or a `#` is a comment, wherever it stands; `include FILE` puts the options
+//! of another file in its place, looked for as named and then beside the including file; an included file has no
+//! sections; `${NAME}` in a value is the environment's. Blanks around `=` are dropped (fio trips over those after it).
+//! `$pagesize` is 4096; `$ncpus` and `$mb_memory` are refused, since results would depend on the machine.
+//!
+//! Any bytes give sections or an [`Error`] with its place, in time linear in their number.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Place, Problem};
+use crate::expression;
+use crate::loader::Loader;
+use crate::number::{KbBase, byte_factor};
+
+/// The longest line that fio takes, in bytes.
+pub const LINE_BYTES_MAX: usize = 4096;
+const INCLUDE_DEPTH_MAX: usize = 16;
+const INCLUDES_MAX: usize = 1024;
+const PAGE_BYTES: &str = "4096";
+
+/// One option as written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Assignment {
+    /// Left of the `=`.
+    pub name: String,
+    /// Right of the `=`, variables replaced; `None` without `=`.
+    pub value: Option<String>,
+    /// Where the name begins.
+    pub place: Place,
+    /// Where the value begins.
+    pub value_place: Place,
+    /// Whether the value stands there as written, so that places within it can be told.
+    pub literal: bool,
+}
+
+/// `[name]` and what follows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Section {
+    /// Between the brackets.
+    pub name: String,
+    /// Where it begins.
+    pub place: Place,
+    /// Its options, those of included files in their place.
+    pub assignments: Vec<Assignment>,
+}
+
+/// The sections of the job file `name` with these contents.
+pub fn parse(name: &str, bytes: &[u8], loader: &dyn Loader) -> Result<Vec<Section>, Error> {
+    let mut reader = Reader { loader, sections: Vec::new(), chain: Vec::new(), includes: 0 };
+    reader.file(name, bytes)?;
+    Ok(reader.sections)
+}
+
+struct Reader<'a> {
+    loader: &'a dyn Loader,
+    sections: Vec<Section>,
+    /// The file being read and those that include it, outermost first.
+    chain: Vec<String>,
+    includes: usize,
+}
+
+/// A line without its comment and the blanks around it.
+struct Line<'a> {
+    text: &'a str,
+    place: Place,
+}
+
+impl Line<'_> {
+    fn error(&self, characters: usize, problem: Problem) -> Error {
+        Error::new(self.place.further(characters), problem)
+    }
+}
+
+impl Reader<'_> {
+    fn file(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let file: Arc<str> = name.into();
+        let text = decode(&file, bytes)?;
+        self.chain.push(name.to_string());
+        for (index, raw) in text.split('\n').enumerate() {
+            let code = &raw[..raw.find([';', '#']).unwrap_or(raw.len())];
+            let trimmed = code.trim();
+            if trimmed.is_empty() {
+                continue;
+            }
+            let indent = code[..code.len() - code.trim_start().len()].chars().count();
+            let place = Place::File { name: file.clone(), line: index + 1, column: indent + 1 };
+            self.line(Line { text: trimmed, place })?;
+        }
+        self.chain.pop();
+        Ok(())
+    }
+
+    fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
+        if line.text.len() > LINE_BYTES_MAX {
+            return Err(line.error(0, Problem::LineTooLong { bytes: line.text.len(), most: LINE_BYTES_MAX }));
+        }
+        if let Some(at) = line.text.chars().position(|c| c.is_control() && c != '\t') {
+            let code = line.text.chars().nth(at).map_or(0, u32::from);
+            return Err(line.error(at, Problem::ControlCharacter { code }));
+        }
+        if let Some(after) = line.text.strip_prefix('[') {
+            return self.section(&line, after);
+        }
+        if self.sections.is_empty() {
+            return Err(line.error(0, Problem::OutsideSection { text: line.text.to_string() }));
+        }
+        match line.text.strip_prefix("include") {
+            Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '=']) => {
+                let path = rest.trim_start_matches([' ', '\t', '=']);
+                self.include(&line, path)
+            }
+            _ => {
+                let assignment = assignment(&line, self.loader)?;
+                let section = self.sections.last_mut().expect("a section was begun");
+                section.assignments.push(assignment);
+                Ok(())
+            }
+        }
+    }
+
+    fn section(&mut self, line: &Line<'_>, after: &str) -> Result<(), Error> {
+        let Some((name, rest)) = after.split_once(']') else {
+            return Err(line.error(0, Problem::UnclosedSection));
+        };
+        if !rest.is_empty() {
+            let before = name.chars().count() + 2 + rest.len() - rest.trim_start().len();
+            return Err(line.error(before, Problem::TextAfterSection { text: rest.trim_start().to_string() }));
+        }
+        let name = name.trim().to_string();
+        if name.is_empty() {
+            return Err(line.error(0, Problem::UnnamedSection));
+        }
+        if self.chain.len() > 1 {
+            return Err(line.error(0, Problem::SectionInInclude { name }));
+        }
+        self.sections.push(Section { name, place: line.place.clone(), assignments: Vec::new() });
+        Ok(())
+    }
+
+    fn include(&mut self, line: &Line<'_>, path: &str) -> Result<(), Error> {
+        if path.is_empty() {
+            return Err(line.error(0, Problem::IncludeWithoutFile));
+        }
+        if self.chain.len() > INCLUDE_DEPTH_MAX {
+            return Err(line.error(0, Problem::TooManyIncludes { most: INCLUDE_DEPTH_MAX, nested: true }));
+        }
+        self.includes += 1;
+        if self.includes > INCLUDES_MAX {
+            return Err(line.error(0, Problem::TooManyIncludes { most: INCLUDES_MAX, nested: false }));
+        }
+        let at = line.text.chars().count() - path.chars().count();
+        let (path, bytes) = self
+            .load(path)
+            .map_err(|reason| line.error(at, Problem::Unreadable { file: path.to_string(), reason }))?;
+        if self.chain.contains(&path) {
+            let chain = self.chain.iter().cloned().chain([path]).collect();
+            return Err(line.error(at, Problem::IncludeCycle { chain }));
+        }
+        self.file(&path, &bytes)
+    }
+
+    /// As named, or beside the file that names it.
+    fn load(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        self.loader.load(path).map(|bytes| (path.to_string(), bytes)).or_else(|reason| {
+            let folder = self.chain.last().and_then(|file| file.rsplit_once('/'));
+            match folder {
+                Some((folder, _)) if !path.starts_with('/') => {
+                    let beside = format!("{folder}/{path}");
+                    let bytes = self.loader.load(&beside).map_err(|_| reason)?;
+                    Ok((beside, bytes))
+                }
+                _ => Err(reason),
+            }
+        })
+    }
+}
+
+/// The bytes as text, without a byte order mark.
+fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Error> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
+        Err(error) => {
+            let good = std::str::from_utf8(&bytes[..error.valid_up_to()]).expect("valid up to there");
+            let line_start = good.rfind('\n').map_or(0, |at| at + 1);
+            let place = Place::File {
+                name: file.clone(),
+                line: good.matches('\n').count() + 1,
+                column: good[line_start..].chars().count() + 1,
+            };
+            Err(Error::new(place, Problem::NotText))
+        }
+    }
+}
+
+fn assignment(line: &Line<'_>, loader: &dyn Loader) -> Result<Assignment, Error> {
+    let Some((name, value)) = line.text.split_once('=') else {
+        return Ok(Assignment {
+            name: line.text.to_string(),
+            value: None,
+            place: line.place.clone(),
+            value_place: line.place.clone(),
+            literal: true,
+        });
+    };
+    let blanks = value.len() - value.trim_start().len();
+    let value_place = line.place.further(name.chars().count() + 1 + blanks);
+    let value = value.trim_start();
+    let expanded = expand(value, &value_place, loader)?;
+    Ok(Assignment {
+        name: name.trim_end().to_string(),
+        literal: expanded == value,
+        value: Some(expanded),
+        place: line.place.clone(),
+        value_place,
+    })
+}
+
+/// `text` with variables and fio's keywords replaced.
+pub(crate) fn expand(text: &str, place: &Place, loader: &dyn Loader) -> Result<String, Error> {
+    let error = |at: usize, problem| Error::new(place.further(text[..at].chars().count()), problem);
+    let mut expanded = String::new();
+    let mut at = 0;
+    while let Some(found) = text[at..].find("${") {
+        let begin = at + found;
+        let Some(length) = text[begin..].find('}') else {
+            return Err(error(begin, Problem::UnclosedVariable));
+        };
+        let name = &text[begin + 2..begin + length];
+        let value = loader.variable(name).filter(|value| !value.is_empty());
+        let value = value.ok_or_else(|| error(begin, Problem::UnsetVariable { name: name.to_string() }))?;
+        expanded.push_str(&text[at..begin]);
+        expanded.push_str(&value);
+        if expanded.len() > LINE_BYTES_MAX {
+            return Err(error(begin, Problem::LineTooLong { bytes: expanded.len(), most: LINE_BYTES_MAX }));
+        }
+        at = begin + length + 1;
+    }
+    expanded.push_str(&text[at..]);
+    for keyword in ["$ncpus", "$mb_memory"] {
+        if expanded.contains(keyword) {
+            return Err(error(text.find(keyword).unwrap_or(0), Problem::MachineKeyword { keyword }));
+        }
+    }
+    if expanded.contains("$pagesize") {
+        expanded = expanded.replace("$pagesize", PAGE_BYTES);
+        // fio calculates with keywords without parentheses: 8*$pagesize.
+        let value =
+            expression::evaluate(&format!("({expanded})"), &|suffix| byte_factor(suffix, KbBase::Binary));
+        expanded = value.map_or(expanded, |value| value.to_string());
+    }
+    Ok(expanded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::Nothing;
+
+    fn parsed(text: &str) -> Vec<(String, Vec<(String, Option<String>)>)> {
+        let sections = parse("job.fio", text.as_bytes(), &Nothing).expect(text);
+        let options = |s: &Section| s.assignments.iter().map(|a| (a.name.clone(), a.value.clone())).collect();
+        sections.iter().map(|s| (s.name.clone(), options(s))).collect()
+    }
+    fn option(name: &str, value: &str) -> (String, Option<String>) {
+        (name.to_string(), Some(value.to_string()))
+    }
+    fn message(text: &[u8]) -> String {
+        parse("job.fio", text, &Nothing).expect_err("it is wrong").to_string()
+    }
+
+    #[test]
+    fn comments_blanks_and_line_ends_are_dropped() {
+        let text = "\u{feff}; a comment\r\n# another\n\n[a b]  ; the job\r\n  bs = 4k ; small\r\n\ttime_based\n\
+                    size=1m#one\n;size=2m\n  # last";
+        let expected = vec![option("bs", "4k"), ("time_based".to_string(), None), option("size", "1m")];
+        assert_eq!(parsed(text), vec![("a b".to_string(), expected)]);
+    }
+
+    #[test]
+    fn a_value_may_hold_equal_signs_and_quotes() {
+        let expected = vec![option("filename", "a=b"), option("description", "\"x y\"")];
+        let text = "[a]\nfilename=a=b\ndescription=\"x y\"";
+        assert_eq!(parsed(text), vec![("a".to_string(), expected)]);
+    }
+
+    #[test]
+    fn the_place_of_a_fault_is_told() {
+        let long = format!("[a]\nbs={}", "4".repeat(5000));
+        let cases: [(&[u8], &str); 9] = [
+            (
+                b"bs=4k",
+                r#"job.fio:1:1: "bs=4k" stands before the first section; put [global] or a [job] above it"#,
+            ),
+            (b"\n  [a", "job.fio:2:3: this section's name has no closing ]"),
+            (b"[a] bs=4k", r#"job.fio:1:5: "bs=4k" follows the section's name; begin a new line"#),
+            (b"[]", "job.fio:1:1: this section has no name; write [job]"),
+            (b"[a]\nbs=\xff", "job.fio:2:4: a byte that is not UTF-8; a job file is a text"),
+            (b"[a]\nb\x00s=1", "job.fio:2:2: a control character (code 0); a job file is a text"),
+            (b"[a]\ninclude", "job.fio:2:1: include needs a file: include common.fio"),
+            (b"[a]\nsize=${X", "job.fio:2:6: this ${ has no closing }"),
+            (long.as_bytes(), "job.fio:2:1: this line has 5003 bytes; fio takes at most 4096"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(message(text), expected);
+        }
+    }
+
+    #[test]
+    fn includes_are_found_as_named_or_beside_the_including_file() {
+        let files = |path: &str| match path {
+            "jobs/common.fio" => Ok(b"bs=8k\ninclude deeper.fio\n".to_vec()),
+            "jobs/deeper.fio" => Ok(b"iodepth=4\n".to_vec()),
+            _ => Err("no such file".to_string()),
+        };
+        let sections = parse("jobs/a.fio", b"[a]\ninclude   common.fio\nsize=1m\n", &files).unwrap();
+        let names: Vec<&str> = sections[0].assignments.iter().map(|a| a.name.as_str()).collect();
+        assert_eq!(names, ["bs", "iodepth", "size"]);
+        assert_eq!(sections[0].assignments[1].place.to_string(), "jobs/deeper.fio:1:1");
+        let error = parse("jobs/a.fio", b"[a]\ninclude other.fio", &files).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            r#"jobs/a.fio:2:9: cannot read the job file "other.fio": no such file"#
+        );
+    }
+
+    #[test]
+    fn includes_end_whatever_they_name() {
+        let circle = |path: &str| Ok(format!("include {}", if path == "x" { "y" } else { "x" }).into_bytes());
+        let error = parse("x", b"[a]\ninclude y", &circle).unwrap_err();
+        assert_eq!(error.to_string(), "y:1:9: these files include each other: x -> y -> x");
+        let deep = |path: &str| Ok(format!("include {path}x").into_bytes());
+        let error = parse("a", b"[a]\ninclude x", &deep).unwrap_err();
+        assert_eq!(*error.problem, Problem::TooManyIncludes { most: 16, nested: true });
+        let wide = |path: &str| Ok(format!("include {path}x\ninclude {path}y").into_bytes());
+        assert!(parse("a", b"[a]\ninclude x", &wide).is_err());
+        let flat = |_: &str| Ok(Vec::new());
+        let error = parse("a", format!("[a]\n{}", "include x\n".repeat(2000)).as_bytes(), &flat).unwrap_err();
+        assert_eq!(*error.problem, Problem::TooManyIncludes { most: 1024, nested: false });
+        let section = |_: &str| Ok(b"bs=4k\n[b]".to_vec());
+        let error = parse("a", b"[a]\ninclude i", &section).unwrap_err();
+        assert_eq!(*error.problem, Problem::SectionInInclude { name: "b".to_string() });
+    }
+
+    #[test]
+    fn variables_come_from_the_loader_and_keywords_do_not_depend_on_the_machine() {
+        struct Environment;
+        impl Loader for Environment {
+            fn load(&self, _: &str) -> Result<Vec<u8>, String> {
+                Err(String::new())
+            }
+            fn variable(&self, name: &str) -> Option<String> {
+                (name == "SIZE").then(|| "64m".to_string())
+            }
+        }
+        let text = b"[a]\nsize=${SIZE}\nbs=$pagesize\nio_size=8*$pagesize";
+        let sections = parse("a", text, &Environment).unwrap();
+        let values: Vec<_> = sections[0].assignments.iter().filter_map(|a| a.value.as_deref()).collect();
+        assert_eq!(values, ["64m", "4096", "32768"]);
+        let unset = parse("a", b"[a]\nsize=x${NOPE}", &Environment).unwrap_err();
+        assert_eq!(
+            unset.to_string(),
+            "a:2:7: the environment has no NOPE (fio would take it as empty); set it, or write the value"
+        );
+        let cpus = parse("a", b"[a]\nnumjobs=$ncpus", &Environment).unwrap_err();
+        assert_eq!(
+            cpus.to_string(),
+            "a:2:9: $ncpus differs between machines, so results would too; write the number"
+        );
+    }
+
+    #[test]
+    fn a_line_of_ten_million_bytes_is_a_comment_or_an_error() {
+        let comment = format!("[a]\n#{}\nbs=4k", "x".repeat(10 << 20));
+        assert_eq!(parsed(&comment), vec![("a".to_string(), vec![option("bs", "4k")])]);
+        let line = message(format!("[a]\n{}", "\u{e9}=".repeat(4 << 20)).as_bytes());
+        assert_eq!(line, "job.fio:2:1: this line has 12582912 bytes; fio takes at most 4096");
+    }
+}

@@ -1,0 +1,386 @@
+//! From sections to jobs: what is inherited, cloned, grouped and ordered, and what contradicts itself.
+//!
+//! As fio 3.33 does: `[global]` holds for the sections below it and may come again; `kb_base` is read before the other
+//! options of its section; each job is made `numjobs` times; `stonewall` begins a wave and a reporting group,
+//! `new_group` only a group. A second job file starts from fio's defaults, and after the jobs of the first.
+
+use std::collections::BTreeSet;
+
+use crate::error::{Contradiction, Error, Place, Problem};
+use crate::ini::{self, Assignment, Section};
+use crate::job::{BlockSize, Direction, Distribution, Engine, Extent, Job, Mix};
+use crate::loader::Loader;
+use crate::option::settings::Settings;
+use crate::option::{self, NotTaken, Standing};
+
+/// The most jobs that fio runs.
+pub const JOBS_MAX: usize = 4096;
+const FILES_MAX: usize = 1 << 18;
+/// Bytes that the texts of all jobs may have together; only a job file made to exhaust memory has more.
+const TEXT_BYTES_MAX: usize = 256 << 20;
+
+/// An option that was accepted although it changes nothing, to be listed in the output.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Irrelevant {
+    /// The option.
+    pub option: &'static str,
+    /// Its value.
+    pub value: Option<String>,
+    /// Where it stands.
+    pub place: Place,
+    /// Why it changes nothing here.
+    pub reason: &'static str,
+}
+
+/// A job file, understood.
+///
+/// ```
+/// use flashlab_fio::jobfile::JobFile;
+/// use flashlab_fio::loader::Nothing;
+/// let text = b"[global]\nbs=4k\ndirect=1\n[read]\nrw=randread\nnumjobs=2\n";
+/// let file = JobFile::parse("job.fio", text, &Nothing).unwrap();
+/// assert_eq!(file.jobs.len(), 2);
+/// let error = JobFile::parse("job.fio", b"[read]\nnmjobs=2\n", &Nothing).unwrap_err();
+/// assert_eq!(error.to_string(), "job.fio:2:1: fio 3.33 has no option \"nmjobs\"; did you mean numjobs?");
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobFile {
+    /// Every job, clones included, in the order of waves.
+    pub jobs: Vec<Job>,
+    /// Options that change nothing here.
+    pub irrelevant: Vec<Irrelevant>,
+    /// What `[global]` sections set, as written, for the JSON `global options` object.
+    pub global_options: Vec<(String, String)>,
+}
+
+impl JobFile {
+    /// The jobs of the file `name` with these contents; `loader` gives what it includes.
+    pub fn parse(name: &str, bytes: &[u8], loader: &dyn Loader) -> Result<JobFile, Error> {
+        let mut plan = Plan::default();
+        plan.file(name, bytes, loader, &[])?;
+        if plan.jobs.is_empty() {
+            let place = Place::File { name: name.into(), line: 1, column: 1 };
+            return Err(Error::new(place, Problem::NoJobs));
+        }
+        Ok(JobFile { jobs: plan.jobs, irrelevant: plan.irrelevant, global_options: plan.global.options })
+    }
+}
+
+/// Options on their way to a job, and how they were written.
+#[derive(Clone, Default)]
+pub(crate) struct Draft {
+    pub(crate) settings: Settings,
+    pub(crate) options: Vec<(String, String)>,
+}
+
+/// Jobs as they come together from files and the command line.
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) irrelevant: Vec<Irrelevant>,
+    pub(crate) global: Draft,
+    /// `--readonly`
+    pub(crate) read_only: bool,
+    /// Sections of job files that were seen, for `--section`.
+    pub(crate) seen: BTreeSet<String>,
+    /// What was listed already.
+    listed: BTreeSet<(&'static str, Place)>,
+    files: usize,
+    wave: u32,
+    group: u32,
+    jobs_in_group: usize,
+    names: usize,
+    text_bytes: usize,
+}
+
+impl Plan {
+    /// Adds the jobs of a file, or those of its `sections` if there are any.
+    pub(crate) fn file(
+        &mut self,
+        name: &str,
+        bytes: &[u8],
+        loader: &dyn Loader,
+        sections: &[String],
+    ) -> Result<(), Error> {
+        let mut stonewall = self.files > 0;
+        if stonewall {
+            self.global = Draft::default();
+        }
+        self.files += 1;
+        for section in ini::parse(name, bytes, loader)? {
+            if is_global(&section.name) {
+                let mut global = std::mem::take(&mut self.global);
+                self.assign(&mut global, &section)?;
+                self.global = global;
+                continue;
+            }
+            self.seen.insert(section.name.clone());
+            if !sections.is_empty() && !sections.contains(&section.name) {
+                continue;
+            }
+            let mut draft = self.begin();
+            self.assign(&mut draft, &section)?;
+            draft.settings.stonewall |= stonewall;
+            stonewall = false;
+            self.finish(draft, &section.name, &section.place)?;
+        }
+        Ok(())
+    }
+
+    /// A job that inherits what is global by now.
+    pub(crate) fn begin(&self) -> Draft {
+        Draft { settings: self.global.settings.clone(), options: Vec::new() }
+    }
+
+    fn assign(&mut self, draft: &mut Draft, section: &Section) -> Result<(), Error> {
+        let (units, others): (Vec<_>, Vec<_>) = section.assignments.iter().partition(|a| a.name == "kb_base");
+        units.into_iter().chain(others).try_for_each(|assignment| self.set(draft, assignment))
+    }
+
+    /// One option of a job or of `[global]`.
+    pub(crate) fn set(&mut self, draft: &mut Draft, assignment: &Assignment) -> Result<(), Error> {
+        let Assignment { name, value, place, value_place, literal } = assignment;
+        let Some(entry) = option::lookup(name) else {
+            let did_you_mean = option::suggest(name);
+            return Err(Error::new(
+                place.clone(),
+                Problem::UnknownOption { name: name.clone(), did_you_mean },
+            ));
+        };
+        match entry.standing {
+            Standing::Refused { harmless } if !entry.is_harmless(value.as_deref()) => {
+                let problem = Problem::Refused {
+                    option: entry.name,
+                    value: value.clone(),
+                    reason: entry.meaning,
+                    harmless,
+                };
+                return Err(Error::new(place.clone(), problem));
+            }
+            Standing::Irrelevant => self.list(entry.name, value.clone(), place, entry.meaning),
+            _ => {}
+        }
+        entry.apply(&mut draft.settings, value.as_deref()).map_err(|error| match error {
+            NotTaken::Missing => Error::new(place.clone(), Problem::MissingValue { option: entry.name }),
+            NotTaken::Wrong(error) => {
+                let within = if *literal { error.at } else { 0 };
+                let value = value.clone().unwrap_or_default();
+                Error::new(
+                    value_place.further(within),
+                    Problem::BadValue { option: entry.name, value, error },
+                )
+            }
+        })?;
+        draft.settings.places.insert(entry.name, place.clone());
+        if let Some(value) = value {
+            match draft.options.iter_mut().find(|(known, _)| known == entry.name) {
+                Some((_, known)) => known.clone_from(value),
+                None => draft.options.push((entry.name.to_string(), value.clone())),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn list(
+        &mut self,
+        option: &'static str,
+        value: Option<String>,
+        place: &Place,
+        reason: &'static str,
+    ) {
+        if self.listed.insert((option, place.clone())) {
+            self.irrelevant.push(Irrelevant { option, value, place: place.clone(), reason });
+        }
+    }
+
+    /// Ends a section: its jobs join the plan.
+    pub(crate) fn finish(&mut self, draft: Draft, name: &str, place: &Place) -> Result<(), Error> {
+        let Draft { settings, options } = draft;
+        let name = settings.name.clone().unwrap_or_else(|| name.to_string());
+        let contradiction = |option: &str, what: Contradiction| {
+            let place = settings.places.get(option).unwrap_or(place).clone();
+            Error::new(place, Problem::Contradiction { job: name.clone(), what })
+        };
+        let clones = settings.numjobs as usize;
+        if self.jobs.len() + clones > JOBS_MAX {
+            let place = settings.places.get("numjobs").unwrap_or(place).clone();
+            return Err(Error::new(place, Problem::TooManyJobs { most: JOBS_MAX }));
+        }
+        let mut job = settings.job.clone();
+        job.name.clone_from(&name);
+        resolve_sizes(&settings, &mut job);
+        resolve_depth(&settings, &mut job);
+        check(&settings, &job, self.read_only).map_err(|(option, what)| contradiction(option, what))?;
+
+        let files =
+            if settings.filenames.is_empty() { job.nr_files as usize } else { settings.filenames.len() };
+        self.names += files * clones;
+        if self.names > FILES_MAX {
+            return Err(contradiction("nrfiles", Contradiction::TooManyFiles { most: FILES_MAX }));
+        }
+        let text: usize = options.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let text = text + settings.filename_format.replace("$jobname", &name).len() * files;
+        self.text_bytes += text * clones;
+        if self.text_bytes > TEXT_BYTES_MAX {
+            return Err(Error::new(place.clone(), Problem::TooMuchText { most: TEXT_BYTES_MAX }));
+        }
+
+        if settings.stonewall && !self.jobs.is_empty() {
+            self.wave += 1;
+        }
+        if (settings.stonewall || settings.new_group) && self.jobs_in_group > 0 {
+            self.group += 1;
+            self.jobs_in_group = 0;
+        }
+        self.jobs_in_group += clones;
+        (job.wave, job.group, job.options) = (self.wave, self.group, options);
+        self.list_what_has_no_effect(&settings, &job);
+        for clone in 0..settings.numjobs {
+            self.jobs.push(make_clone(&settings, &job, clone));
+        }
+        Ok(())
+    }
+
+    /// Modelled options that change nothing in this job.
+    fn list_what_has_no_effect(&mut self, settings: &Settings, job: &Job) {
+        if let Some(place) = settings.places.get("filename").filter(|_| settings.directories.is_empty()) {
+            let value = Some(settings.filenames.join(":"));
+            self.list("filename", value, place, "whatever its name, it means the simulated device");
+        }
+        if job.engine == Engine::Synchronous
+            && job.depth > 1
+            && let Some(place) = settings.places.get("iodepth")
+        {
+            let reason = "a synchronous ioengine has one request at a time";
+            self.list("iodepth", Some(job.depth.to_string()), place, reason);
+        }
+    }
+}
+
+/// fio takes every name that begins so for a global section.
+pub(crate) fn is_global(section: &str) -> bool {
+    section.starts_with("global")
+}
+
+/// Block sizes and alignment from `bs`, `bsrange`, `bssplit` and `blockalign`.
+fn resolve_sizes(settings: &Settings, job: &mut Job) {
+    for direction in Direction::ALL.map(|d| d as usize) {
+        let size = match (&settings.block_split[direction], settings.block_range[direction]) {
+            (Some(shares), _) if shares.len() == 1 => BlockSize::Fixed(shares[0].bytes),
+            (Some(shares), _) => BlockSize::Split(shares.clone()),
+            (None, Some((min, max))) if min < max => BlockSize::Range { min, max },
+            (None, Some((min, _))) => BlockSize::Fixed(min),
+            (None, None) => BlockSize::Fixed(settings.block[direction]),
+        };
+        let least = least_block(&size);
+        let align = settings.block_align[direction].unwrap_or(least);
+        // fio drops the map of random blocks where blocks do not fill it, and where a distribution repeats them.
+        job.no_random_map |= align != least && uses(job.pattern.mix, direction);
+        job.block_size[direction] = size;
+        job.block_align[direction] = align;
+    }
+    job.no_random_map |= job.distribution != Distribution::Uniform;
+}
+
+/// Queue parameters that depend on each other.
+fn resolve_depth(settings: &Settings, job: &mut Job) {
+    let or_depth = |n: u32| if n == 0 || n > job.depth { job.depth } else { n };
+    (job.batch_submit, job.depth_low) = (or_depth(job.batch_submit), or_depth(settings.depth_low));
+    job.batch_complete_min = job.batch_complete_min.min(job.depth);
+    job.batch_complete_max = settings.batch_complete_max.unwrap_or(0).max(job.batch_complete_min);
+}
+
+fn uses(mix: Mix, direction: usize) -> bool {
+    let used: &[Direction] = match mix {
+        Mix::Read => &[Direction::Read],
+        Mix::Write => &[Direction::Write],
+        Mix::Trim => &[Direction::Trim],
+        Mix::ReadWrite => &[Direction::Read, Direction::Write],
+        Mix::TrimWrite => &[Direction::Trim, Direction::Write],
+    };
+    used.iter().any(|d| *d as usize == direction)
+}
+
+fn least_block(size: &BlockSize) -> u64 {
+    match size {
+        BlockSize::Fixed(bytes) | BlockSize::Range { min: bytes, .. } => *bytes,
+        BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).min().unwrap_or(1),
+    }
+}
+
+fn greatest_block(size: &BlockSize) -> u64 {
+    match size {
+        BlockSize::Fixed(bytes) | BlockSize::Range { max: bytes, .. } => *bytes,
+        BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).max().unwrap_or(1),
+    }
+}
+
+/// What contradicts itself, and the option to point at.
+fn check(settings: &Settings, job: &Job, read_only: bool) -> Result<(), (&'static str, Contradiction)> {
+    let replays = !settings.read_iologs.is_empty();
+    let mix = job.pattern.mix;
+    if !settings.direct && job.engine_name != "null" {
+        let last = match (settings.places.get("direct"), settings.places.get("buffered")) {
+            (None, Some(_)) => "buffered",
+            _ => "direct",
+        };
+        return Err((last, Contradiction::Buffered));
+    }
+    if job.time_based && job.runtime.is_none() {
+        return Err(("time_based", Contradiction::TimeBasedWithoutRuntime));
+    }
+    if job.rate.iter().any(Option::is_some) && job.rate_iops.iter().any(Option::is_some) {
+        return Err(("rate_iops", Contradiction::RateAndRateIops));
+    }
+    if settings.block_range.iter().any(Option::is_some) && settings.block_split.iter().any(Option::is_some) {
+        return Err(("bssplit", Contradiction::RangeAndSplit));
+    }
+    if read_only && mix != Mix::Read && !replays {
+        return Err(("rw", Contradiction::WritesWhileReadOnly));
+    }
+    if job.offset == Extent::Percent(100) && !replays {
+        return Err(("offset", Contradiction::NothingAfterOffset));
+    }
+    if !settings.directories.is_empty()
+        && let Some(path) = settings.filenames.iter().find(|name| name.starts_with('/'))
+    {
+        return Err(("filename", Contradiction::AbsoluteNameInDirectory { path: path.clone() }));
+    }
+    let used = || Direction::ALL.into_iter().map(|d| d as usize).filter(|d| uses(mix, *d));
+    let block = used().map(|d| least_block(&job.block_size[d])).min().unwrap_or(1);
+    let size = match job.size {
+        Some(Extent::Bytes(size)) => Some(size),
+        _ => None,
+    };
+    for (option, size) in [("size", size), ("filesize", job.file_size)] {
+        if let Some(size) = size.filter(|size| *size < block && !replays) {
+            return Err((option, Contradiction::SizeBelowBlock { option, size, block }));
+        }
+    }
+    const SECONDS_MAX: u64 = 3600;
+    for direction in used() {
+        let block = greatest_block(&job.block_size[direction]);
+        if let Some(rate) = job.rate[direction].filter(|rate| block / rate > SECONDS_MAX) {
+            return Err(("rate", Contradiction::RateTooLow { rate, block }));
+        }
+    }
+    Ok(())
+}
+
+/// One of `numjobs` clones, with its names.
+fn make_clone(settings: &Settings, job: &Job, clone: u32) -> Job {
+    let mut job = Job { clone, ..job.clone() };
+    let dealt = |list: &[String]| list.get(clone as usize % list.len().max(1)).cloned();
+    if settings.filenames.is_empty() {
+        job.directory = dealt(&settings.directories);
+        let format = settings.filename_format.replace("$clientuid", "localhost");
+        let format = format.replace("$jobname", &job.name).replace("$jobnum", &clone.to_string());
+        job.files = (0..job.nr_files).map(|file| format.replace("$filenum", &file.to_string())).collect();
+    } else {
+        job.directory = settings.directories.first().cloned();
+        job.files.clone_from(&settings.filenames);
+        job.nr_files = job.files.len() as u32;
+    }
+    job.read_iolog = dealt(&settings.read_iologs);
+    job
+}

@@ -1,0 +1,555 @@
+//! Numbers as fio 3.33 reads them: sizes, times, shares, ranges and lists.
+//!
+//! Suffixes are not case sensitive. With `kb_base=1024`, fio's default, `k`, `kb` and `ki` are 1024 and only `kib` is
+//! 1000; with `kb_base=1000` the four are 1000 and 1024. (fio's manual gives `ki` to the other side; fio 3.33 does what
+//! stands here.) Where fio takes the beginning of a number and drops the rest without a word (`4.5k` is 4 to it, `1min`
+//! one microsecond, `1:30` thirty seconds), this refuses and says what to write. No value is above 2^63 - 1, as in fio.
+
+use std::fmt;
+
+use crate::expression;
+use crate::job::Extent;
+use flashlab_sim::Duration;
+
+/// The largest number that fio takes.
+pub const LARGEST: u64 = i64::MAX as u64;
+
+/// What `k` means: `kb_base=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum KbBase {
+    /// `k` is 1024, `kib` is 1000; fio's default.
+    #[default]
+    Binary,
+    /// `k` is 1000, `kib` is 1024.
+    Decimal,
+}
+
+/// What a time without a suffix counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimeUnit {
+    /// `runtime`, `ramp_time`, `startdelay`.
+    Seconds,
+    /// `log_avg_msec`.
+    Milliseconds,
+    /// `thinktime`.
+    Microseconds,
+}
+
+impl TimeUnit {
+    const fn ns(self) -> u64 {
+        match self {
+            TimeUnit::Seconds => 1_000_000_000,
+            TimeUnit::Milliseconds => 1_000_000,
+            TimeUnit::Microseconds => 1_000,
+        }
+    }
+    /// As a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TimeUnit::Seconds => "seconds",
+            TimeUnit::Milliseconds => "milliseconds",
+            TimeUnit::Microseconds => "microseconds",
+        }
+    }
+}
+
+/// What is wrong with a value, and where in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ValueError {
+    /// Characters before the fault.
+    pub at: usize,
+    /// The fault.
+    pub fault: Fault,
+}
+
+/// What is wrong with a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nothing stands after the `=`.
+    Empty,
+    /// Neither a digit nor anything else that a number begins with.
+    NotANumber,
+    /// A `-` before a number that counts something.
+    Negative,
+    /// Something after the number that is no suffix.
+    Suffix {
+        /// What follows the number.
+        rest: String,
+        /// The suffixes that are taken.
+        expected: &'static str,
+    },
+    /// `4.5k`: fio takes whole numbers.
+    Fraction,
+    /// More than 2^63 - 1.
+    TooLarge,
+    /// Below or above what the option takes.
+    OutOfRange {
+        /// Least value.
+        least: u64,
+        /// Greatest value.
+        most: u64,
+    },
+    /// `10%` where fio takes no share.
+    Percent,
+    /// A share above 100 %.
+    OverHundred,
+    /// `10z`: zones.
+    Zones,
+    /// Something other than 0 or 1.
+    NotBoolean,
+    /// Not one of the words that the option takes.
+    NotOneOf {
+        /// The words.
+        words: Vec<&'static str>,
+        /// The nearest of them.
+        did_you_mean: Option<&'static str>,
+    },
+    /// A range, a list or a clock form where one value is taken.
+    OneValue {
+        /// What to write.
+        instead: &'static str,
+    },
+    /// More parts than the option takes.
+    TooManyParts {
+        /// The greatest number of them.
+        most: usize,
+    },
+    /// A part of a structured value is missing or not as it should be.
+    Malformed {
+        /// The form that is expected.
+        expected: &'static str,
+    },
+    /// Shares that should sum to 100.
+    SharesSum {
+        /// What they sum to.
+        sum: u64,
+        /// Of what.
+        of: &'static str,
+    },
+    /// An expression in parentheses that cannot be evaluated.
+    Expression(&'static str),
+    /// Taken by fio, not modelled here.
+    NotModelled(&'static str),
+}
+
+impl Fault {
+    /// This fault, `at` characters into the value.
+    pub fn at(self, at: usize) -> ValueError {
+        ValueError { at, fault: self }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Empty => write!(f, "it has no value"),
+            Fault::NotANumber => write!(f, "this is not a number"),
+            Fault::Negative => write!(f, "it may not be negative"),
+            Fault::Suffix { rest, expected } => {
+                write!(f, "{} is no suffix of it; expected {expected}", crate::error::quoted(rest))
+            }
+            Fault::Fraction => {
+                write!(f, "it is a whole number (fio drops what follows the point); take a smaller unit")
+            }
+            Fault::TooLarge => write!(f, "it is larger than 2^63 - 1, the most that fio takes"),
+            Fault::OutOfRange { least, most: LARGEST } => write!(f, "it is at least {least}"),
+            Fault::OutOfRange { least, most } => write!(f, "it is between {least} and {most}"),
+            Fault::Percent => write!(f, "it is not a share; write it without %"),
+            Fault::OverHundred => write!(f, "a share is at most 100%"),
+            Fault::Zones => write!(f, "z counts zones, and zoned devices are not modelled; write bytes"),
+            Fault::NotBoolean => write!(f, "it is 0 or 1"),
+            Fault::NotOneOf { words, did_you_mean } => {
+                write!(f, "it is one of {}", words.join(", "))?;
+                match did_you_mean {
+                    Some(word) => write!(f, "; did you mean {word}?"),
+                    None => Ok(()),
+                }
+            }
+            Fault::OneValue { instead } => write!(f, "it is one value; {instead}"),
+            Fault::TooManyParts { most } => write!(f, "it has at most {most} parts"),
+            Fault::Malformed { expected } => write!(f, "expected {expected}"),
+            Fault::SharesSum { sum, of } => write!(f, "the shares of {of} sum to {sum}, not to 100"),
+            Fault::Expression(why) => write!(f, "{why}"),
+            Fault::NotModelled(what) => write!(f, "{what}"),
+        }
+    }
+}
+
+const BYTE_SUFFIXES: &str = "k, m, g, t or p, alone or followed by b or ib";
+const TIME_SUFFIXES: &str = "d, h, m, s, ms or us";
+
+/// Digits with an optional `0x`, and what follows them.
+fn digits(text: &str) -> Result<(u64, &str), ValueError> {
+    if text.is_empty() {
+        return Err(Fault::Empty.at(0));
+    }
+    if text.starts_with('-') {
+        return Err(Fault::Negative.at(0));
+    }
+    let (radix, prefix) = if text.starts_with("0x") || text.starts_with("0X") { (16, 2) } else { (10, 0) };
+    let body = &text[prefix..];
+    let end = body.find(|c: char| !c.is_digit(radix)).unwrap_or(body.len());
+    if end == 0 {
+        return Err(Fault::NotANumber.at(0));
+    }
+    match u64::from_str_radix(&body[..end], radix) {
+        Ok(n) if n <= LARGEST => Ok((n, &body[end..])),
+        _ => Err(Fault::TooLarge.at(0)),
+    }
+}
+
+/// Characters before `rest`, which is the end of `text`.
+fn before(text: &str, rest: &str) -> usize {
+    text[..text.len() - rest.len()].chars().count()
+}
+
+fn bad_suffix(text: &str, rest: &str, expected: &'static str) -> ValueError {
+    let at = before(text, rest);
+    let fault = match rest.chars().next() {
+        Some('.') => Fault::Fraction,
+        Some('%') => Fault::Percent,
+        Some('z' | 'Z') if rest.len() == 1 => Fault::Zones,
+        Some('-' | ':' | ',' | '/') => Fault::OneValue { instead: "ranges and lists are not taken here" },
+        _ => Fault::Suffix { rest: rest.to_string(), expected },
+    };
+    fault.at(at)
+}
+
+/// The factor that a suffix of a size stands for.
+pub(crate) fn byte_factor(suffix: &str, base: KbBase) -> Option<u64> {
+    let suffix = suffix.to_ascii_lowercase();
+    let (letter, rest) = match suffix.chars().next() {
+        None => return Some(1),
+        Some(c) => (c, &suffix[c.len_utf8()..]),
+    };
+    let power = match letter {
+        'b' if rest.is_empty() => return Some(1),
+        'k' => 1,
+        'm' => 2,
+        'g' => 3,
+        't' => 4,
+        'p' => 5,
+        _ => return None,
+    };
+    let other = match rest {
+        "" | "b" | "i" => false,
+        "ib" => true,
+        _ => return None,
+    };
+    let unit: u64 = if (base == KbBase::Binary) != other { 1024 } else { 1000 };
+    Some(unit.pow(power))
+}
+
+/// The nanoseconds that a suffix of a time stands for.
+pub(crate) fn time_factor(suffix: &str) -> Option<u64> {
+    let factor = match suffix.to_ascii_lowercase().as_str() {
+        "d" => 86_400_000_000_000,
+        "h" => 3_600_000_000_000,
+        "m" => 60_000_000_000,
+        "s" => 1_000_000_000,
+        "ms" | "msec" => 1_000_000,
+        "u" | "us" | "usec" => 1_000,
+        _ => return None,
+    };
+    Some(factor)
+}
+
+fn product(n: u64, factor: u64) -> Result<u64, ValueError> {
+    n.checked_mul(factor).filter(|n| *n <= LARGEST).ok_or(Fault::TooLarge.at(0))
+}
+
+/// A size in bytes, or a count (`iodepth=1k` is 1024).
+///
+/// ```
+/// use flashlab_fio::number::{self, KbBase};
+/// assert_eq!(number::bytes("4k", KbBase::Binary), Ok(4096));
+/// assert_eq!(number::bytes("4k", KbBase::Decimal), Ok(4000));
+/// assert_eq!(number::bytes("(4k * 16)", KbBase::Binary), Ok(65536));
+/// assert!(number::bytes("4.5k", KbBase::Binary).is_err());
+/// ```
+pub fn bytes(text: &str, base: KbBase) -> Result<u64, ValueError> {
+    let text = text.trim_end();
+    if text.starts_with('(') {
+        return expression::evaluate(text, &|suffix| byte_factor(suffix, base));
+    }
+    let (n, rest) = digits(text)?;
+    if !rest.is_empty() && (text.starts_with("0x") || text.starts_with("0X")) {
+        let expected = "no suffix after a hexadecimal number";
+        return Err(Fault::Suffix { rest: rest.to_string(), expected }.at(before(text, rest)));
+    }
+    match byte_factor(rest, base) {
+        Some(factor) => product(n, factor),
+        None => Err(bad_suffix(text, rest, BYTE_SUFFIXES)),
+    }
+}
+
+/// A size or count between `least` and `most`.
+pub fn bounded(text: &str, base: KbBase, least: u64, most: u64) -> Result<u64, ValueError> {
+    match bytes(text, base)? {
+        n if n < least || n > most => Err(Fault::OutOfRange { least, most }.at(0)),
+        n => Ok(n),
+    }
+}
+
+/// A size that may be a share: `10g`, `50%`.
+pub fn extent(text: &str, base: KbBase) -> Result<Extent, ValueError> {
+    let Some(number) = text.trim_end().strip_suffix('%') else { return bytes(text, base).map(Extent::Bytes) };
+    match bytes(number, base)? {
+        n @ 0..=100 => Ok(Extent::Percent(n as u32)),
+        _ => Err(Fault::OverHundred.at(0)),
+    }
+}
+
+/// A time; in `unit` where it has no suffix. In parentheses it counts microseconds, as in fio.
+pub fn time(text: &str, unit: TimeUnit) -> Result<Duration, ValueError> {
+    let text = text.trim_end();
+    if text.starts_with('(') {
+        let suffix = |suffix: &str| if suffix.is_empty() { Some(1_000) } else { time_factor(suffix) };
+        return expression::evaluate(text, &suffix).map(Duration::from_ns);
+    }
+    let (n, rest) = digits(text)?;
+    if text.starts_with("0x") || text.starts_with("0X") {
+        return Err(Fault::Suffix { rest: text[1..].to_string(), expected: "a decimal number" }.at(1));
+    }
+    let factor = match rest.to_ascii_lowercase().as_str() {
+        "" => unit.ns(),
+        "sec" | "secs" | "second" | "seconds" => {
+            let fault = Fault::NotModelled("fio 3.33 reads this as microseconds; for seconds write s");
+            return Err(fault.at(before(text, rest)));
+        }
+        "min" | "mins" | "minute" | "minutes" => {
+            let fault = Fault::NotModelled("fio 3.33 reads this as microseconds; for minutes write m");
+            return Err(fault.at(before(text, rest)));
+        }
+        clock if clock.starts_with(':') => {
+            let instead =
+                "fio reads 1:30 as 1 and then 30, and keeps the 30; write 90 for a minute and a half";
+            return Err(Fault::OneValue { instead }.at(before(text, rest)));
+        }
+        suffix => time_factor(suffix).ok_or_else(|| bad_suffix(text, rest, TIME_SUFFIXES))?,
+    };
+    n.checked_mul(factor).map(Duration::from_ns).ok_or(Fault::TooLarge.at(0))
+}
+
+/// 0 or 1.
+pub fn boolean(text: &str) -> Result<bool, ValueError> {
+    match text.trim() {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        "" => Err(Fault::Empty.at(0)),
+        _ => Err(Fault::NotBoolean.at(0)),
+    }
+}
+
+/// `4k-16k` or `4k:16k`, the lesser first whichever way it is written.
+pub fn range(text: &str, base: KbBase) -> Result<(u64, u64), ValueError> {
+    const EXPECTED: &str = "a range such as 4k-16k";
+    let middle = text.find(['-', ':']).ok_or(Fault::Malformed { expected: EXPECTED }.at(0))?;
+    let (low, high) = (&text[..middle], &text[middle + 1..]);
+    if low.is_empty() || high.is_empty() {
+        return Err(Fault::Malformed { expected: EXPECTED }.at(0));
+    }
+    let low = bytes(low, base)?;
+    let high = shifted(bytes(high, base), text, middle + 1)?;
+    Ok((low.min(high), low.max(high)))
+}
+
+/// Up to three values for reads, writes and trims, by fio's rule: one stands for all, the second of two also for
+/// trims, and an empty one keeps the default (`None`).
+pub fn each_direction<T: Clone>(
+    text: &str,
+    separator: &[char],
+    mut one: impl FnMut(&str) -> Result<T, ValueError>,
+) -> Result<[Option<T>; 3], ValueError> {
+    let mut parts: Vec<Option<T>> = Vec::new();
+    for (start, part) in pieces(text, separator) {
+        if parts.len() == 3 {
+            return Err(Fault::TooManyParts { most: 3 }.at(text[..start].chars().count()));
+        }
+        parts.push(if part.is_empty() { None } else { Some(shifted(one(part), text, start)?) });
+    }
+    if parts.iter().all(Option::is_none) {
+        return Err(Fault::Empty.at(0));
+    }
+    let read = parts[0].clone();
+    Ok(match parts.len() {
+        1 => [read.clone(), read.clone(), read],
+        2 => [read, parts[1].clone(), parts[1].clone()],
+        _ => [read, parts[1].clone(), parts[2].clone()],
+    })
+}
+
+/// The parts of `text` between separators outside parentheses, with the byte where each begins.
+pub(crate) fn pieces<'a>(
+    text: &'a str,
+    separators: &'a [char],
+) -> impl Iterator<Item = (usize, &'a str)> + 'a {
+    let mut start = Some(0);
+    std::iter::from_fn(move || {
+        let from = start?;
+        let mut depth = 0_u32;
+        let end = text[from..].find(|c: char| {
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0 && separators.contains(&c)
+        });
+        let part = match end {
+            Some(length) => {
+                let separator = text[from + length..].chars().next().map_or(1, char::len_utf8);
+                start = Some(from + length + separator);
+                &text[from..from + length]
+            }
+            None => {
+                start = None;
+                &text[from..]
+            }
+        };
+        Some((from, part))
+    })
+}
+
+/// An error of a part that begins at byte `start` of `text`, placed in the whole.
+pub(crate) fn shifted<T>(result: Result<T, ValueError>, text: &str, start: usize) -> Result<T, ValueError> {
+    result.map_err(|e| ValueError { at: e.at + text[..start].chars().count(), fault: e.fault })
+}
+
+/// A finite decimal fraction between `least` and `most`.
+pub fn fraction(text: &str, least: f64, most: f64) -> Result<f64, ValueError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(Fault::Empty.at(0));
+    }
+    let plain = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E');
+    match text.parse::<f64>() {
+        Ok(x) if text.chars().all(plain) && x.is_finite() => {
+            if x < least || x > most {
+                return Err(Fault::OutOfRange { least: least as u64, most: most as u64 }.at(0));
+            }
+            Ok(x)
+        }
+        _ => Err(Fault::NotANumber.at(0)),
+    }
+}
+
+/// Fractions separated by `:`, as in `percentile_list=99:99.9`.
+pub fn fractions(text: &str, most_parts: usize, least: f64, most: f64) -> Result<Vec<f64>, ValueError> {
+    let mut list = Vec::new();
+    for (start, part) in pieces(text, &[':']) {
+        if list.len() == most_parts {
+            return Err(Fault::TooManyParts { most: most_parts }.at(text[..start].chars().count()));
+        }
+        list.push(shifted(fraction(part, least, most), text, start)?);
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_equal_those_of_fio_3_33() {
+        // Each pair was read off `fio --parse-only --debug=parse`.
+        let cases = [
+            ("4k", 4096),
+            ("4K", 4096),
+            ("4kb", 4096),
+            ("4kB", 4096),
+            ("4ki", 4096),
+            ("4Ki", 4096),
+            ("4kib", 4000),
+            ("4KiB", 4000),
+            ("4m", 4 << 20),
+            ("4mi", 4 << 20),
+            ("4mib", 4_000_000),
+            ("1g", 1 << 30),
+            ("4tb", 4 << 40),
+            ("4tib", 4_000_000_000_000),
+            ("1p", 1 << 50),
+            ("0x10", 16),
+            ("0X10", 16),
+            ("010", 10),
+            ("4b", 4),
+            ("0", 0),
+            ("9223372036854775807", LARGEST),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(bytes(text, KbBase::Binary), Ok(expected), "{text}");
+        }
+        for (text, expected) in [("4k", 4000), ("4ki", 4000), ("4kib", 4096), ("4mib", 4 << 20)] {
+            assert_eq!(bytes(text, KbBase::Decimal), Ok(expected), "{text} with kb_base=1000");
+        }
+    }
+
+    #[test]
+    fn what_fio_would_misread_is_refused() {
+        let fault = |text| bytes(text, KbBase::Binary).unwrap_err().fault;
+        assert_eq!(fault(""), Fault::Empty);
+        assert_eq!(fault("-4k"), Fault::Negative);
+        assert_eq!(fault("4.5k"), Fault::Fraction);
+        assert_eq!(fault("4%"), Fault::Percent);
+        assert_eq!(fault("4z"), Fault::Zones);
+        assert_eq!(fault("k"), Fault::NotANumber);
+        assert_eq!(fault("0x"), Fault::NotANumber);
+        for text in ["4x", "4kk", "1e3", "4 k", "0x10k", "4\u{212a}"] {
+            assert!(matches!(fault(text), Fault::Suffix { .. }), "{text}");
+        }
+        for text in ["9223372036854775808", "99999999999999999999", "16384p", "8192p", "0xffffffffffffffff"] {
+            assert_eq!(fault(text), Fault::TooLarge, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_equal_those_of_fio_3_33() {
+        let cases = [
+            ("60", 60_000_000_000),
+            ("60s", 60_000_000_000),
+            ("10M", 600_000_000_000),
+            ("1h", 3_600_000_000_000),
+            ("1D", 86_400_000_000_000),
+            ("500ms", 500_000_000),
+            ("1msec", 1_000_000),
+            ("10u", 10_000),
+            ("500us", 500_000),
+            ("(60)", 60_000),
+            ("(1m + 30s)", 90_000_000_000),
+        ];
+        for (text, ns) in cases {
+            assert_eq!(time(text, TimeUnit::Seconds), Ok(Duration::from_ns(ns)), "{text}");
+        }
+        assert_eq!(time("100", TimeUnit::Microseconds), Ok(Duration::from_us(100)));
+        for text in ["1.5", "1min", "1sec", "1:30", "-1", "1m30s", "0x10", "10ns", "", "1d d", "999999999d"] {
+            assert!(time(text, TimeUnit::Seconds).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_two_or_three_values_serve_reads_writes_and_trims() {
+        let split = |text| each_direction(text, &[','], |part| bytes(part, KbBase::Binary));
+        assert_eq!(split("4k"), Ok([Some(4096); 3]));
+        assert_eq!(split("4k,8k"), Ok([Some(4096), Some(8192), Some(8192)]));
+        assert_eq!(split("1,2,3"), Ok([Some(1), Some(2), Some(3)]));
+        assert_eq!(split(",8k"), Ok([None, Some(8192), Some(8192)]));
+        assert_eq!(split("4k,"), Ok([Some(4096), None, None]));
+        assert_eq!(split("4k,8k,"), Ok([Some(4096), Some(8192), None]));
+        assert_eq!(split("4k,8k,16k,32k"), Err(Fault::TooManyParts { most: 3 }.at(10)));
+        assert_eq!(split("4k,8x").unwrap_err().at, 4);
+    }
+
+    #[test]
+    fn shares_ranges_and_lists() {
+        assert_eq!(extent("50%", KbBase::Binary), Ok(Extent::Percent(50)));
+        assert_eq!(extent("50", KbBase::Binary), Ok(Extent::Bytes(50)));
+        assert_eq!(extent("101%", KbBase::Binary), Err(Fault::OverHundred.at(0)));
+        assert_eq!(range("8k-4k", KbBase::Binary), Ok((4096, 8192)));
+        assert_eq!(range("4k:8k", KbBase::Binary), Ok((4096, 8192)));
+        assert_eq!(fractions("99:99.9", 20, 0.0, 100.0), Ok(vec![99.0, 99.9]));
+        for text in ["inf", "nan", "1,2", "101", "-1", ""] {
+            assert!(fractions(text, 20, 0.0, 100.0).is_err(), "{text}");
+        }
+    }
+}

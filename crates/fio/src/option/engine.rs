@@ -1,0 +1,260 @@
+//! Engines, queue depth, and what makes writes durable.
+
+use super::{Entry, Kind, irrelevant, modelled, nearest, refused};
+use crate::job::Engine;
+use crate::number::{Fault, ValueError};
+
+const U32: u64 = u32::MAX as u64;
+/// As many as an NVMe queue has entries.
+const DEPTH_MAX: u64 = 65_536;
+
+const SYNCHRONOUS: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2"];
+const ASYNCHRONOUS: &[&str] = &["libaio", "io_uring", "posixaio", "null"];
+const OTHER: &[&str] = &[
+    "rbd",
+    "rados",
+    "mmap",
+    "splice",
+    "netsplice",
+    "sg",
+    "net",
+    "cpuio",
+    "rdma",
+    "e4defrag",
+    "falloc",
+    "gfapi",
+    "gfapi_async",
+    "pmemblk",
+    "dev-dax",
+    "filecreate",
+    "filestat",
+    "filedelete",
+    "ftruncate",
+    "external",
+    "exec",
+    "libpmem",
+    "nbd",
+    "mtd",
+    "io_uring_cmd",
+    "libblkio",
+    "libcufile",
+    "libhdfs",
+    "http",
+    "guasi",
+    "solarisaio",
+    "windowsaio",
+    "dfs",
+    "nfs",
+    "xnvme",
+    "libzbc",
+    "binject",
+];
+
+fn engine(text: &str) -> Result<Engine, ValueError> {
+    let name = text.trim_end();
+    if SYNCHRONOUS.contains(&name) {
+        Ok(Engine::Synchronous)
+    } else if ASYNCHRONOUS.contains(&name) {
+        Ok(Engine::Asynchronous)
+    } else if OTHER.contains(&name.split(':').next().unwrap_or(name)) {
+        Err(Fault::NotModelled(
+            "this engine does more than queue requests, and is not modelled; \
+             use psync for one request at a time, libaio or io_uring for a queue",
+        )
+        .at(0))
+    } else {
+        let words: Vec<&'static str> = SYNCHRONOUS.iter().chain(ASYNCHRONOUS).copied().collect();
+        let did_you_mean = nearest(name, words.iter().copied());
+        Err(Fault::NotOneOf { words, did_you_mean }.at(0))
+    }
+}
+
+pub(super) const ENGINE: &[Entry] = &[
+    modelled(
+        "ioengine",
+        &[],
+        "psync",
+        Kind::Form {
+            form: "sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio or null",
+            read: |s, text| {
+                s.job.engine = engine(text)?;
+                s.job.engine_name = text.trim_end().to_string();
+                Ok(())
+            },
+        },
+        "How requests are handed to the system. Here only the order matters that follows from it: the synchronous engines \
+         have one request at a time, libaio, io_uring and posixaio up to iodepth. null has a queue too, and needs no \
+         direct=1. What a call costs is in the host's profile, alike for all.",
+    ),
+    modelled(
+        "iodepth",
+        &[],
+        "1",
+        Kind::Count { least: 1, most: DEPTH_MAX, set: |s, n| s.job.depth = n as u32 },
+        "How many requests an asynchronous engine keeps in flight. A synchronous one has one in flight whatever this says.",
+    ),
+    modelled(
+        "iodepth_batch",
+        &["iodepth_batch_submit"],
+        "1",
+        Kind::Count { least: 0, most: U32, set: |s, n| s.job.batch_submit = n as u32 },
+        "How many requests are collected before they are handed over together; 0, and anything above iodepth, stands for \
+         iodepth.",
+    ),
+    modelled(
+        "iodepth_batch_complete_min",
+        &["iodepth_batch_complete"],
+        "1",
+        Kind::Count { least: 0, most: U32, set: |s, n| s.job.batch_complete_min = n as u32 },
+        "How many completions are awaited at once; with 0 the job looks for completions before each request and never \
+         waits for them while its queue has room.",
+    ),
+    modelled(
+        "iodepth_batch_complete_max",
+        &[],
+        "",
+        Kind::Count { least: 0, most: U32, set: |s, n| s.batch_complete_max = Some(n as u32) },
+        "How many completions are taken at once at most; iodepth_batch_complete_min where it is less or not given.",
+    ),
+    modelled(
+        "iodepth_low",
+        &[],
+        "",
+        Kind::Count { least: 0, most: U32, set: |s, n| s.depth_low = n as u32 },
+        "Once the queue was full, new requests wait until no more than this many are left; iodepth where it is 0, larger \
+         or not given.",
+    ),
+    refused("serialize_overlap", &["0"], "requests that overlap are not held back"),
+    refused(
+        "io_submit_mode",
+        &["inline"],
+        "requests are handed over by the job itself, not by other threads",
+    ),
+];
+
+pub(super) const DURABILITY: &[Entry] = &[
+    modelled(
+        "direct",
+        &[],
+        "0",
+        Kind::Boolean(|s, on| s.direct = on),
+        "I/O past the page cache. fio's default is 0; no page cache is modelled, so a job needs direct=1 (but for \
+         ioengine=null).",
+    ),
+    modelled(
+        "buffered",
+        &[],
+        "1",
+        Kind::Boolean(|s, on| s.direct = !on),
+        "The contrary of direct; the last of the two counts.",
+    ),
+    refused("atomic", &["0"], "no device here offers atomic writes"),
+    modelled(
+        "fsync",
+        &[],
+        "0",
+        Kind::Count { least: 0, most: U32, set: |s, n| s.job.fsync = n as u32 },
+        "A flush after every so many writes; on a filesystem with its metadata. 0 for none.",
+    ),
+    modelled(
+        "fdatasync",
+        &[],
+        "0",
+        Kind::Count { least: 0, most: U32, set: |s, n| s.job.fdatasync = n as u32 },
+        "As fsync, but without metadata that reading the data back does not need.",
+    ),
+    modelled(
+        "fsync_on_close",
+        &[],
+        "0",
+        Kind::Boolean(|s, on| s.job.fsync_on_close = on),
+        "A flush whenever a file that was written is closed.",
+    ),
+    modelled(
+        "end_fsync",
+        &[],
+        "0",
+        Kind::Boolean(|s, on| s.job.end_fsync = on),
+        "A flush of every file at the end of the job, as part of it.",
+    ),
+    modelled(
+        "sync",
+        &[],
+        "none",
+        Kind::Word { words: &["none", "0", "sync", "1", "dsync"], set: |s, word| s.job.sync = word >= 2 },
+        "With sync or dsync every write is durable before it completes: its flush is part of its latency.",
+    ),
+    refused("write_barrier", &["0"], "there are no barrier writes; fsync and sync order writes"),
+    refused("sync_file_range", &[], "it writes back pages of the page cache, and none is modelled"),
+    refused("write_hint", &["none"], "no device here takes hints about how long data lives"),
+];
+
+pub(super) const ENGINE_DETAILS: &[Entry] = &[
+    irrelevant("userspace_reap", "how libaio collects completions costs the same here"),
+    irrelevant("fixedbufs", "the cost of a call is the host's, whichever way buffers are given to io_uring"),
+    irrelevant(
+        "registerfiles",
+        "the cost of a call is the host's, whichever way files are given to io_uring",
+    ),
+    irrelevant("nonvectored", "a request has one buffer with both calls"),
+    irrelevant("force_async", "io_uring's own threads cost nothing here"),
+    irrelevant("cmd_type", "it chooses among commands of io_uring_cmd, which is not modelled"),
+    irrelevant("sqthread_poll_cpu", "it has an effect only with sqthread_poll, which is refused"),
+    refused("hipri", &["0"], "completions are interrupts; a host that polls has other costs").switch(),
+    refused("hipri_percentage", &["0"], "completions are interrupts; a host that polls has other costs"),
+    refused("sqthread_poll", &["0"], "requests are submitted by calls; a polling thread has other costs")
+        .switch(),
+    refused("uncached", &["0"], "it is buffered I/O, and no page cache is modelled"),
+    refused("nowait", &["0"], "requests are not turned away when the device is busy"),
+    refused("cmdprio_percentage", &["0"], "the queue has no priorities"),
+    refused("cmdprio_class", &[], "the queue has no priorities"),
+    refused("cmdprio", &["0"], "the queue has no priorities"),
+    refused("cmdprio_bssplit", &[], "the queue has no priorities"),
+];
+
+const fn other(name: &'static str) -> Entry {
+    refused(name, &[], "it belongs to an engine that is not modelled")
+}
+
+pub(super) const OTHER_ENGINES: &[Entry] = &[
+    other("thp"),
+    other("skip_bad"),
+    other("hostname"),
+    other("bindname"),
+    other("port"),
+    other("verb"),
+    other("protocol").or(&["proto"]),
+    other("nodelay"),
+    other("listen"),
+    other("pingpong"),
+    other("interface"),
+    other("ttl"),
+    other("window_size"),
+    other("mss"),
+    other("volume"),
+    other("brick"),
+    other("single-instance"),
+    other("program"),
+    other("arguments"),
+    other("grace_time"),
+    other("std_redirect"),
+    other("cpuload"),
+    other("cpuchunks"),
+    other("cpumode"),
+    other("exit_on_io_done"),
+    other("clustername"),
+    other("rbdname"),
+    other("pool"),
+    other("clientname"),
+    other("busy_poll"),
+    other("conf"),
+    other("touch_objects"),
+    other("donorname"),
+    other("inplace"),
+    other("uri"),
+    other("stat_type"),
+    other("readfua"),
+    other("writefua"),
+    other("sg_write_mode"),
+    other("stream_id"),
+];

@@ -1,0 +1,140 @@
+//! Files, devices, and traces of requests.
+
+use super::{Entry, Kind, form, irrelevant, modelled, refused};
+use crate::job::Fallocate;
+
+pub(super) const FILES: &[Entry] = &[
+    modelled(
+        "filename",
+        &[],
+        "",
+        Kind::Form {
+            form: "names separated by :, where \\: stands for a colon",
+            read: |s, text| {
+                s.filenames = form::names(text)?;
+                Ok(())
+            },
+        },
+        "The files of the job, shared by its clones. Without directory it means the simulated device, whatever the name \
+         is, and is listed so.",
+    ),
+    modelled(
+        "directory",
+        &[],
+        "",
+        Kind::Form {
+            form: "a path; several, separated by :, are dealt out to the clones",
+            read: |s, text| {
+                s.directories = form::names(text)?;
+                Ok(())
+            },
+        },
+        "The files of the job lie on a filesystem, so the device needs one (flashlab bench --fs vfat). The name itself \
+         has no meaning.",
+    ),
+    modelled(
+        "filename_format",
+        &[],
+        "$jobname.$jobnum.$filenum",
+        Kind::Text(|s, text| s.filename_format = text.to_string()),
+        "How the names of files are made that filename does not give: $jobname, $jobnum and $filenum are replaced. Clones \
+         whose names come out alike share the file.",
+    ),
+    irrelevant("unique_filename", "it adds the address of a client to names, and no client is served"),
+    refused("opendir", &[], "there is no directory to search for files"),
+    refused("lockfile", &["none"], "jobs do not wait for each other's files"),
+    modelled(
+        "nrfiles",
+        &["nr_files"],
+        "1",
+        Kind::Count { least: 1, most: 65_536, set: |s, n| s.job.nr_files = n as u32 },
+        "How many files the job has; its size is divided among them, and requests go to them in turn. Where filename is \
+         given it decides.",
+    ),
+    refused("file_service_type", &["roundrobin"], "files are served in turn, one request each"),
+    refused("openfiles", &[], "all files of a job are open at once"),
+    modelled(
+        "fallocate",
+        &[],
+        "native",
+        Kind::Word {
+            words: &["none", "native", "posix", "keep", "truncate", "0", "1"],
+            set: |s, word| {
+                s.job.fallocate = [
+                    Fallocate::None,
+                    Fallocate::Native,
+                    Fallocate::Native,
+                    Fallocate::Keep,
+                    Fallocate::Truncate,
+                    Fallocate::None,
+                    Fallocate::Native,
+                ][word];
+            },
+        },
+        "How space is allocated for new files before the timed part of the run. It decides much on vfat, which fills \
+         what is allocated with zeros: with none that happens while the job writes.",
+    ),
+    irrelevant("fadvise_hint", "it advises a page cache, and direct I/O passes that by"),
+    modelled(
+        "overwrite",
+        &[],
+        "0",
+        Kind::Boolean(|s, on| s.job.overwrite = on),
+        "Files are written once before the timed part, so that the job overwrites what is there.",
+    ),
+    modelled(
+        "invalidate",
+        &[],
+        "1",
+        Kind::Boolean(|_, _| {}),
+        "Drops cached pages of the files before the run. With direct I/O there are none, so both values do the same.",
+    ),
+    irrelevant("create_serialize", "files are laid out before the timed part, one after the other"),
+    irrelevant("create_fsync", "what the layout of files wrote is durable before the timed part"),
+    refused("create_on_open", &["0"], "files are laid out before the timed part, not when they are opened"),
+    refused("create_only", &["0"], "a job that only creates files has nothing to report"),
+    refused("allow_file_create", &["1"], "files that do not exist are created"),
+    irrelevant("allow_mounted_write", "nothing is mounted on a simulated device"),
+    refused("pre_read", &["0"], "there is no page cache to read files into"),
+    refused("unlink", &["0"], "files are not removed after a job, so a later job would find them"),
+    refused("unlink_each_loop", &["0"], "files are not removed between loops"),
+];
+
+pub(super) const TRACES: &[Entry] = &[
+    modelled(
+        "read_iolog",
+        &[],
+        "",
+        Kind::Form {
+            form: "names of files separated by :, dealt out to the clones",
+            read: |s, text| {
+                s.read_iologs = form::names(text)?;
+                Ok(())
+            },
+        },
+        "Replays the requests of a recorded iolog (version 2 or 3) instead of making them. Binary blktraces are refused.",
+    ),
+    modelled(
+        "replay_no_stall",
+        &[],
+        "0",
+        Kind::Boolean(|s, on| s.job.replay_no_stall = on),
+        "Replays as fast as the device allows, without the pauses that were recorded.",
+    ),
+    irrelevant("read_iolog_chunked", "it says how much of an iolog is in memory at a time"),
+    irrelevant("replay_redirect", "every request goes to the simulated device in any case"),
+    refused("replay_scale", &["0", "1"], "recorded offsets are replayed as they are"),
+    refused("replay_align", &["0", "1"], "recorded offsets are replayed as they are"),
+    refused("replay_time_scale", &["100"], "recorded pauses are kept, or dropped by replay_no_stall"),
+    refused("replay_skip", &[], "all recorded requests are replayed"),
+    refused("merge_blktrace_file", &[], "binary blktraces are not read"),
+    irrelevant("merge_blktrace_scalars", "it has an effect only with merge_blktrace_file, which is refused"),
+    irrelevant("merge_blktrace_iters", "it has an effect only with merge_blktrace_file, which is refused"),
+    modelled(
+        "write_iolog",
+        &[],
+        "",
+        Kind::Text(|s, text| s.job.write_iolog = Some(text.to_string())),
+        "Writes the requests that the job made to this file, in fio's iolog format.",
+    ),
+];

@@ -1,0 +1,243 @@
+//! What is done, where and how much of it.
+
+use super::{Entry, Kind, form, irrelevant, modelled, refused};
+use crate::number::{KbBase, LARGEST, each_direction, range};
+
+const U32: u64 = u32::MAX as u64;
+
+pub(super) const PATTERN: &[Entry] = &[
+    modelled(
+        "rw",
+        &["readwrite"],
+        "read",
+        Kind::Form {
+            form: "read, write, trim, randread, randwrite, randtrim, rw, readwrite, randrw, trimwrite or \
+                   randtrimwrite; a number may follow: randread:8, write:4k",
+            read: |s, text| {
+                s.job.pattern = form::pattern(text, s.kb_base)?;
+                Ok(())
+            },
+        },
+        "What the job does, in sequence or at random offsets. rw and randrw mix reads and writes by rwmixread; trimwrite \
+         trims each range and then writes it. With a number, a random pattern draws a new offset only after that many \
+         requests that follow each other, and a sequential one skips that many bytes after each request (backwards \
+         where it is negative).",
+    ),
+    refused("rw_sequencer", &["sequential"], "repeating the same offset (identical) has no generator here"),
+    modelled(
+        "rwmixread",
+        &[],
+        "50",
+        Kind::Count { least: 0, most: 100, set: |s, n| s.job.rw_mix_read = n as u32 },
+        "The share of reads, in percent, where reads and writes are mixed. Of rwmixread and rwmixwrite the last one \
+         given counts.",
+    ),
+    modelled(
+        "rwmixwrite",
+        &[],
+        "50",
+        Kind::Count { least: 0, most: 100, set: |s, n| s.job.rw_mix_read = 100 - n as u32 },
+        "The share of writes, in percent, where reads and writes are mixed: 100 less rwmixread.",
+    ),
+    irrelevant("rwmixcycle", "fio itself no longer uses it (deprecated there)"),
+    modelled(
+        "random_distribution",
+        &[],
+        "random",
+        Kind::Form {
+            form: "random, zipf:theta, pareto:power, normal:deviation, zoned:access/range:..., zoned_abs:access/size:...",
+            read: |s, text| {
+                s.job.distribution = form::distribution(text, s.kb_base)?;
+                Ok(())
+            },
+        },
+        "How random offsets are spread. random takes every block alike, and each one once a pass. The others draw \
+         blocks again and again, some more often: by Zipf's law, by Pareto's, around the middle of the range with a \
+         deviation in percent of it, or by a list of zones, each with its percentage of the accesses and its share or \
+         size of the range. fio's optional centre, and one distribution for each direction, are refused.",
+    ),
+    modelled(
+        "percentage_random",
+        &[],
+        "100",
+        Kind::Form {
+            form: "one to three percentages: for reads, writes and trims",
+            read: |s, text| {
+                let base = s.kb_base;
+                let shares = each_direction(text, &[','], |part| crate::number::bounded(part, base, 0, 100))?;
+                s.job.percentage_random = shares.map(|share| share.unwrap_or(100) as u32);
+                Ok(())
+            },
+        },
+        "How many percent of a random pattern's requests go to a random offset; the others follow the request before \
+         them.",
+    ),
+    modelled(
+        "norandommap",
+        &[],
+        "0",
+        Kind::Switch(|s, on| s.job.no_random_map = on),
+        "Draws random offsets without remembering which blocks were already done, so that in one pass some blocks come \
+         twice and some not at all. fio also does so where random_distribution is not random, or blockalign differs \
+         from the least block size.",
+    ),
+    irrelevant(
+        "softrandommap",
+        "it says what to do when the map of random blocks finds no memory, and here it does",
+    ),
+    modelled(
+        "random_generator",
+        &[],
+        "tausworthe",
+        Kind::Word { words: &["tausworthe", "lfsr", "tausworthe64"], set: |_, _| {} },
+        "fio's choice of generator for random offsets. All three have the properties that decide results (each block \
+         once a pass, repeatable), and here one generator serves for all of them.",
+    ),
+    modelled(
+        "randrepeat",
+        &[],
+        "1",
+        Kind::Boolean(|s, on| s.job.rand_repeat = on),
+        "The same random offsets in every run, and the same ones for randread and randwrite. With 0 they follow the \
+         seed of the simulation.",
+    ),
+    modelled(
+        "allrandrepeat",
+        &[],
+        "0",
+        Kind::Boolean(|s, on| s.job.all_rand_repeat = on),
+        "As randrepeat, for everything random in a job: block sizes, the mix of reads and writes, and offsets.",
+    ),
+    modelled(
+        "randseed",
+        &[],
+        "",
+        Kind::Count { least: 0, most: LARGEST, set: |s, n| s.job.rand_seed = Some(n) },
+        "Seeds the random numbers of the job: another seed gives other offsets, the same one the same offsets.",
+    ),
+    refused("bs_is_seq_rand", &["0"], "block sizes are by direction here, not by sequential and random"),
+];
+
+pub(super) const BLOCKS: &[Entry] = &[
+    modelled(
+        "bs",
+        &["blocksize"],
+        "4096",
+        Kind::Form {
+            form: "one to three sizes: for reads, writes and trims",
+            read: |s, text| {
+                let sizes = form::block_sizes(text, s.kb_base)?;
+                s.block = sizes.map(|size| size.unwrap_or(4096));
+                Ok(())
+            },
+        },
+        "The size of each request. One size serves all; of two, the first is for reads, the second for writes and \
+         trims; an empty place keeps the default, as in bs=,8k.",
+    ),
+    modelled(
+        "bsrange",
+        &["blocksize_range"],
+        "",
+        Kind::Form {
+            form: "one to three ranges: 4k-16k, or 1k-4k,4k-16k",
+            read: |s, text| {
+                let base = s.kb_base;
+                s.block_range = each_direction(text, &[',', '/'], |part| at_least_one(part, base))?;
+                Ok(())
+            },
+        },
+        "Sizes of requests drawn from a range, in multiples of its least.",
+    ),
+    modelled(
+        "bssplit",
+        &[],
+        "",
+        Kind::Form {
+            form: "sizes with percentages, such as 4k/60:64k/40; up to three such lists",
+            read: |s, text| {
+                let base = s.kb_base;
+                s.block_split = each_direction(text, &[','], |part| form::split(part, base))?;
+                Ok(())
+            },
+        },
+        "Sizes of requests drawn from a list, each with its share of the requests in percent. Blank shares divide what \
+         is left; without blanks they sum to 100.",
+    ),
+    modelled(
+        "ba",
+        &["blockalign"],
+        "",
+        Kind::Form {
+            form: "one to three sizes: for reads, writes and trims",
+            read: |s, text| {
+                s.block_align = form::block_sizes(text, s.kb_base)?;
+                Ok(())
+            },
+        },
+        "Random offsets are multiples of it; of the least block size where it is not given.",
+    ),
+    refused("bs_unaligned", &["0"], "requests are whole blocks here").or(&["blocksize_unaligned"]).switch(),
+];
+
+pub(super) const AMOUNT: &[Entry] = &[
+    modelled(
+        "size",
+        &[],
+        "",
+        Kind::Extent { least: 1, set: |s, extent| s.job.size = Some(extent) },
+        "The bytes that one pass covers, from the offset on, in all files of the job together; or a share of the device. \
+         Where neither size nor filesize is given it is the whole device.",
+    ),
+    modelled(
+        "io_size",
+        &["io_limit"],
+        "",
+        Kind::Extent { least: 1, set: |s, extent| s.job.io_size = Some(extent) },
+        "The bytes after which the job ends, where that is not size: less than a pass, or several passes.",
+    ),
+    refused("fill_device", &["0"], "no write ends with a full device here").or(&["fill_fs"]),
+    modelled(
+        "filesize",
+        &[],
+        "",
+        Kind::Count { least: 1, most: LARGEST, set: |s, n| s.job.file_size = Some(n) },
+        "The size of each file. A range of sizes is refused.",
+    ),
+    refused("file_append", &["0"], "files are read and written from their offset, not from their end"),
+    modelled(
+        "offset",
+        &["fileoffset"],
+        "0",
+        Kind::Extent { least: 0, set: |s, extent| s.job.offset = extent },
+        "Where the region of the job begins, in bytes or as a share. What lies before it is not touched.",
+    ),
+    modelled(
+        "offset_increment",
+        &[],
+        "0",
+        Kind::Extent { least: 0, set: |s, extent| s.job.offset_increment = extent },
+        "Added to the offset once for each clone of numjobs before this one, so that clones work on regions of their own.",
+    ),
+    refused("offset_align", &["0"], "an offset given as a share is aligned to the block size"),
+    modelled(
+        "number_ios",
+        &[],
+        "0",
+        Kind::Count { least: 0, most: LARGEST, set: |s, n| s.job.number_ios = (n > 0).then_some(n) },
+        "Ends the job after this many requests, if nothing else ended it before.",
+    ),
+    modelled(
+        "loops",
+        &[],
+        "1",
+        Kind::Count { least: 1, most: U32, set: |s, n| s.job.loops = n },
+        "How often the whole job is repeated.",
+    ),
+];
+
+fn at_least_one(text: &str, base: KbBase) -> Result<(u64, u64), crate::number::ValueError> {
+    match range(text, base)? {
+        (0, _) => Err(crate::number::Fault::OutOfRange { least: 1, most: LARGEST }.at(0)),
+        sizes => Ok(sizes),
+    }
+}

@@ -1,0 +1,80 @@
+//! Units and names, buffers, processes and the machine that fio runs on.
+
+use super::{Entry, Kind, irrelevant, modelled, refused};
+use crate::number::KbBase;
+
+pub(super) const UNITS: &[Entry] = &[
+    modelled(
+        "name",
+        &[],
+        "",
+        Kind::Text(|s, text| s.name = Some(text.to_string())),
+        "The name of the job. On a command line it begins a job; options before the first one hold for all.",
+    ),
+    modelled(
+        "description",
+        &[],
+        "",
+        Kind::Text(|s, text| s.job.description = Some(text.to_string())),
+        "A text about the job, repeated in the output.",
+    ),
+    modelled(
+        "kb_base",
+        &[],
+        "1024",
+        Kind::Word {
+            words: &["1024", "1000"],
+            set: |s, word| {
+                s.kb_base = [KbBase::Binary, KbBase::Decimal][word];
+                s.job.kb_base = [1024, 1000][word];
+            },
+        },
+        "What k, m, g, t and p mean. With 1024, fio's default, 4k and 4kb are 4096 and 4kib is 4000; with 1000 the other \
+         way round. In a section of a job file it holds for all options, on a command line for those after it. It also \
+         decides whether the output puts MiB or MB first.",
+    ),
+    refused("unit_base", &["0", "8"], "rates are reported in bytes, not in bits"),
+];
+
+const NO_BYTES: &str = "a simulation moves no bytes, so what would be in them does not matter";
+
+pub(super) const BUFFERS: &[Entry] = &[
+    irrelevant("zero_buffers", NO_BYTES).switch(),
+    irrelevant("refill_buffers", NO_BYTES).switch(),
+    irrelevant("scramble_buffers", NO_BYTES),
+    irrelevant("buffer_pattern", NO_BYTES),
+    refused("buffer_compress_percentage", &["0"], "no device here compresses what it stores"),
+    irrelevant(
+        "buffer_compress_chunk",
+        "it has an effect only with buffer_compress_percentage, which is refused",
+    ),
+    refused("dedupe_percentage", &["0"], "no device here looks for data that it has already"),
+    irrelevant("dedupe_mode", "it has an effect only with dedupe_percentage, which is refused"),
+    irrelevant(
+        "dedupe_working_set_percentage",
+        "it has an effect only with dedupe_percentage, which is refused",
+    ),
+    irrelevant("dedupe_global", "it has an effect only with dedupe_percentage, which is refused"),
+    irrelevant("mem", "a simulation moves no bytes and has no buffers").or(&["iomem"]),
+    irrelevant("iomem_align", "a simulation moves no bytes and has no buffers").or(&["mem_align"]),
+    irrelevant("hugepage-size", "a simulation moves no bytes and has no buffers"),
+    irrelevant("lockmem", "nothing else competes for memory"),
+];
+
+pub(super) const PROCESSES: &[Entry] = &[
+    irrelevant("thread", "whether jobs are threads or processes makes no difference to a device").switch(),
+    irrelevant("nice", "nothing else competes for the processor"),
+    irrelevant("cpumask", "the host's costs do not depend on which processor a job runs on"),
+    irrelevant("cpus_allowed", "the host's costs do not depend on which processor a job runs on"),
+    irrelevant("cpus_allowed_policy", "the host's costs do not depend on which processor a job runs on"),
+    irrelevant("numa_cpu_nodes", "the host's memory is alike everywhere"),
+    irrelevant("numa_mem_policy", "the host's memory is alike everywhere"),
+    irrelevant("uid", "a simulated device has no owner"),
+    irrelevant("gid", "a simulated device has no owner"),
+    irrelevant("cgroup", "there are no control groups; cgroup_weight is refused"),
+    irrelevant("cgroup_nodelete", "there are no control groups; cgroup_weight is refused"),
+    refused("cgroup_weight", &[], "jobs have equal weight"),
+    refused("prio", &["0"], "the queue has no priorities"),
+    refused("prioclass", &["0", "2"], "the queue has no priorities"),
+    refused("ioscheduler", &["none"], "requests reach the device in the order in which they were made"),
+];

@@ -1,0 +1,155 @@
+//! When jobs start and end, and how fast they are allowed to be.
+
+use super::{Entry, Kind, irrelevant, modelled, refused};
+use crate::number::{self, Fault, LARGEST, TimeUnit, each_direction};
+
+pub(super) const TIME: &[Entry] = &[
+    modelled(
+        "runtime",
+        &["timeout"],
+        "",
+        Kind::Time {
+            unit: TimeUnit::Seconds,
+            set: |s, time| s.job.runtime = (time.as_ns() > 0).then_some(time),
+        },
+        "Ends the job after this time, if it has not ended before; 0 for no limit. A ramp_time comes before it.",
+    ),
+    modelled(
+        "time_based",
+        &[],
+        "0",
+        Kind::Switch(|s, on| s.job.time_based = on),
+        "The job begins anew when it has covered its size, until runtime is over.",
+    ),
+    modelled(
+        "ramp_time",
+        &[],
+        "0",
+        Kind::Time { unit: TimeUnit::Seconds, set: |s, time| s.job.ramp_time = time },
+        "The job runs for this time before anything is counted.",
+    ),
+    modelled(
+        "startdelay",
+        &[],
+        "0",
+        Kind::Form {
+            form: "a time; without a suffix in seconds",
+            read: |s, text| {
+                s.job.start_delay = number::time(text, TimeUnit::Seconds).map_err(|error| {
+                    let fault = match error.fault {
+                        Fault::OneValue { .. } => {
+                            Fault::NotModelled("a delay drawn from a range is not modelled; write one")
+                        }
+                        fault => fault,
+                    };
+                    fault.at(error.at)
+                })?;
+                Ok(())
+            },
+        },
+        "The job starts this long after its wave.",
+    ),
+    modelled(
+        "numjobs",
+        &[],
+        "1",
+        Kind::Count { least: 1, most: 4096, set: |s, n| s.numjobs = n as u32 },
+        "Makes this many clones of the job, which run together.",
+    ),
+    modelled(
+        "stonewall",
+        &["wait_for_previous"],
+        "0",
+        Kind::Switch(|s, on| s.stonewall = on),
+        "The job starts when all jobs before it have ended; it begins a new wave and a new reporting group.",
+    ),
+    modelled(
+        "new_group",
+        &[],
+        "0",
+        Kind::Switch(|s, on| s.new_group = on),
+        "Begins a new reporting group with this job.",
+    ),
+    refused("wait_for", &[], "jobs wait for all before them (stonewall), not for one by name"),
+    refused("exitall", &["0"], "the end of a job does not end the others").switch(),
+    irrelevant("exit_what", "it has an effect only with exitall, which is refused"),
+    irrelevant("exitall_on_error", "a device that fails a request ends the run in any case").switch(),
+    refused("flow", &["0"], "jobs do not hold each other back"),
+    irrelevant("flow_id", "it has an effect only with flow, which is refused"),
+    irrelevant("flow_sleep", "it has an effect only with flow, which is refused"),
+    irrelevant("clocksource", "time is simulated, and no clock is read"),
+    refused("profile", &[], "fio's built-in profiles make jobs of their own"),
+    refused("exec_prerun", &[], "no program is run before a job"),
+    refused("exec_postrun", &[], "no program is run after a job"),
+];
+
+pub(super) const RATE: &[Entry] = &[
+    modelled(
+        "thinktime",
+        &[],
+        "0",
+        Kind::Time { unit: TimeUnit::Microseconds, set: |s, time| s.job.think_time = time },
+        "The job pauses for this time after thinktime_blocks requests.",
+    ),
+    irrelevant("thinktime_spin", "whether a pause is spent busy or asleep costs the device nothing"),
+    modelled(
+        "thinktime_blocks",
+        &[],
+        "1",
+        Kind::Count { least: 1, most: LARGEST, set: |s, n| s.job.think_time_blocks = n },
+        "How many requests come between pauses of thinktime.",
+    ),
+    refused("thinktime_blocks_type", &["complete"], "requests are counted when they complete"),
+    refused("thinktime_iotime", &["0"], "pauses come after a number of requests, not after a time"),
+    modelled(
+        "rate",
+        &[],
+        "",
+        Kind::Form {
+            form: "one to three rates in bytes a second: for reads, writes and trims",
+            read: |s, text| {
+                s.job.rate = rates(text, s.kb_base)?;
+                Ok(())
+            },
+        },
+        "The most bytes a second; requests wait until they are due. An empty place sets no limit: rate=,500k limits \
+         writes and trims.",
+    ),
+    modelled(
+        "rate_iops",
+        &[],
+        "",
+        Kind::Form {
+            form: "one to three rates in requests a second: for reads, writes and trims",
+            read: |s, text| {
+                s.job.rate_iops = rates(text, s.kb_base)?;
+                Ok(())
+            },
+        },
+        "The most requests a second, as rate is the most bytes.",
+    ),
+    refused("rate_min", &["0"], "a job is not ended for being slow").or(&["ratemin"]),
+    refused("rate_iops_min", &["0"], "a job is not ended for being slow"),
+    refused("rate_process", &["linear"], "requests are due at even intervals"),
+    irrelevant("rate_cycle", "it has an effect only with rate_min, which is refused").or(&["ratecycle"]),
+    refused("rate_ignore_thinktime", &["0"], "pauses count as time of the job"),
+];
+
+pub(super) const TARGETS: &[Entry] = &[
+    refused("latency_target", &["0"], "the depth of the queue is not adjusted to a latency"),
+    irrelevant("latency_window", "it has an effect only with latency_target, which is refused"),
+    irrelevant("latency_percentile", "it has an effect only with latency_target, which is refused"),
+    irrelevant("latency_run", "it has an effect only with latency_target, which is refused"),
+    refused("max_latency", &["0"], "a job is not ended by a slow request"),
+    refused("steadystate", &[], "a job ends by its size or runtime, not when its speed has settled")
+        .or(&["ss"]),
+    irrelevant("steadystate_duration", "it has an effect only with steadystate, which is refused")
+        .or(&["ss_dur"]),
+    irrelevant("steadystate_ramp_time", "it has an effect only with steadystate, which is refused")
+        .or(&["ss_ramp"]),
+];
+
+fn rates(text: &str, base: number::KbBase) -> Result<[Option<u64>; 3], number::ValueError> {
+    let rates = each_direction(text, &[','], |part| number::bytes(part, base))?;
+    Ok(rates.map(|rate| rate.filter(|rate| *rate > 0)))
+}

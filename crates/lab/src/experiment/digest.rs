@@ -1,0 +1,48 @@
+//! Hashes that let two runs be compared at a glance.
+
+use super::matrix::Measured;
+use crate::library::Folder;
+use sha2::{Digest, Sha256};
+
+/// Hexadecimal digits that are shown.
+const DIGITS: usize = 16;
+
+/// Hash of everything that goes into a run: the experiment's files, the devices' numbers, and the seed.
+pub(super) fn of_inputs(folder: &Folder, numbers: &[String], seed: u64) -> String {
+    let mut hash = Sha256::new();
+    for name in ["experiment.toml", "published.toml"] {
+        hash.update(folder.file(name).unwrap_or_default());
+        hash.update([0]);
+    }
+    for number in numbers {
+        hash.update(number);
+        hash.update([0]);
+    }
+    hash.update(seed.to_le_bytes());
+    short(hash)
+}
+
+/// Hash of the measured cells, from integers only: names, then for each run bytes, requests, milliseconds, the figure
+/// in millionths, and nanoseconds by mechanism.
+pub(super) fn of_cells<'a>(cells: impl Iterator<Item = (String, &'a [Measured])>) -> String {
+    let mut hash = Sha256::new();
+    for (name, runs) in cells {
+        hash.update(name.as_bytes());
+        hash.update([0]);
+        for run in runs {
+            for integer in [run.bytes, run.requests, run.runtime_ms, run.latency_ns, run.counted] {
+                hash.update(integer.to_le_bytes());
+            }
+            for ns in run.mechanisms_ns {
+                hash.update(ns.to_le_bytes());
+            }
+        }
+    }
+    short(hash)
+}
+
+fn short(hash: Sha256) -> String {
+    let mut text: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    text.truncate(DIGITS);
+    text
+}

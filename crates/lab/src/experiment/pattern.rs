@@ -1,0 +1,52 @@
+//! Names of cells, and patterns of them: `raw write 1M/kingston`, `read * 30MHz 1bit/*`.
+
+use serde::Deserialize;
+
+/// A pattern of cell names; `*` stands for any characters.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(transparent)]
+pub struct CellPattern(String);
+
+impl CellPattern {
+    /// Whether the cell of this name is meant.
+    pub fn matches(&self, cell: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let first = parts.next().unwrap_or_default();
+        let Some(mut rest) = cell.strip_prefix(first) else { return false };
+        let mut ends_open = false;
+        let parts: Vec<&str> = parts.collect();
+        for (i, part) in parts.iter().enumerate() {
+            if i + 1 == parts.len() {
+                return rest.ends_with(part);
+            }
+            let Some(at) = rest.find(part) else { return false };
+            rest = &rest[at + part.len()..];
+            ends_open = true;
+        }
+        rest.is_empty() && !ends_open
+    }
+}
+
+/// The name of a cell: table and row, a slash, the column.
+pub fn cell_name(table: &str, row: &str, column: &str) -> String {
+    let space = if row.is_empty() { "" } else { " " };
+    format!("{table}{space}{row}/{column}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters_and_nothing_else_does() {
+        let matches = |pattern: &str, cell| CellPattern(pattern.into()).matches(cell);
+        assert!(matches("raw write 1M/*", "raw write 1M/kingston"));
+        assert!(!matches("raw write 1M/*", "vfat write 1M/kingston"));
+        assert!(matches("read * 30MHz 1bit/*", "read 64-block 30MHz 1bit/sandisk-2gb"));
+        assert!(!matches("read * 30MHz 1bit/*", "read 64-block 15MHz 4bit/sandisk-2gb"));
+        assert!(matches("a/b", "a/b") && !matches("a/b", "a/bc"));
+        assert!(matches("*", ""));
+        assert_eq!(cell_name("read", "1-block", "x"), "read 1-block/x");
+        assert_eq!(cell_name("raw write 1M", "", "x"), "raw write 1M/x");
+    }
+}
