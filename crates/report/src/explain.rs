@@ -89,7 +89,7 @@ pub(crate) fn sentence(cell: &Cell) -> String {
     parts.sort_by(|a, b| b.ns.total_cmp(&a.ns));
     let sum = number::duration_ns(parts.iter().map(|part| part.ns).sum());
     let mut text = match parts.as_slice() {
-        [] => return "No request was timed for this figure; it is derived from counts.".into(),
+        [] => return "No request was timed for this figure.".into(),
         [only] => format!("All {sum} of a request is {}.", phrase(only.mechanism)),
         [first, second, ..] if first.share >= 0.5 => {
             let mut text = format!(

@@ -79,9 +79,11 @@ fn decimals(cells: &[&Cell]) -> usize {
     })
 }
 
-/// `raw write 1M/kingston`, or with a row `read/1-block 30MHz 1bit/sandisk-2gb`.
+/// `raw write 1M/kingston`, or with a row `read 1-block 30MHz 1bit/sandisk-2gb`: as experiments name cells.
 pub(crate) fn name(cell: &Cell) -> String {
-    join(&[&cell.table, &cell.row, &cell.column])
+    let space = if cell.row.is_empty() { "" } else { " " };
+    let slash = if cell.column.is_empty() { "" } else { "/" };
+    format!("{}{space}{}{slash}{}", cell.table, cell.row, cell.column)
 }
 
 /// What a cell is called inside its table: its row and column, whichever it has.
@@ -90,23 +92,19 @@ pub(crate) fn place(cell: &Cell) -> String {
     if words.is_empty() { cell.table.clone() } else { words.join(" · ") }
 }
 
-/// The bound whose worst cell this is: the tightest that is missed, else the first.
+/// The bound whose worst cell this is: one that is missed, else the first.
 pub(crate) fn bound_of<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Bound> {
-    let of_cell = || results.bounds.iter().filter(|bound| is_called(cell, &bound.worst_cell));
+    let name = name(cell);
+    let of_cell = || results.bounds.iter().filter(|bound| bound.worst_cell == name);
     of_cell().find(|bound| !bound.held).or_else(|| of_cell().next())
 }
 
-/// Whether a text names the cell: table, row and column with `/` between them, row and column in either order.
-fn is_called(cell: &Cell, text: &str) -> bool {
-    let (table, row, column) = (&cell.table, &cell.row, &cell.column);
-    text == join(&[table, row, column])
-        || text == join(&[table, column, row])
-        || (!row.is_empty()
-            && (text == format!("{table}/{column} {row}") || text == format!("{table}/{row} {column}")))
-}
-
-fn join(parts: &[&str]) -> String {
-    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+/// A bound's worst as text: an error with its sign and unit, or a count.
+pub(crate) fn worst(bound: &Bound) -> String {
+    match limit(bound) {
+        Some((_, unit @ ("%" | "sd"))) => format!("{} {unit}", number::signed(bound.worst, 2)),
+        _ => number::fixed(bound.worst, number::decimals_written(bound.worst).min(2)),
+    }
 }
 
 /// The number in a limit and its unit: `2 %` is 2 in `%`.

@@ -87,11 +87,9 @@ fn comparison(results: &Results, style: Style) -> String {
         cell.simulated.sd != 0.0 || matches!(cell.published, Some(Published::Figure { sd: Some(_), .. }))
     });
     let mut lines: Lined = vec![];
-    let mut titles = vec![];
     for table in &tables {
-        titles.push(lines.len());
         lines.push(vec![
-            style.bold(clean(table.name)) + &style.dim(format!(", {}", clean(table.unit))),
+            block_title(table, style),
             String::new(),
             style.dim("published"),
             style.dim("±"),
@@ -117,7 +115,36 @@ fn comparison(results: &Results, style: Style) -> String {
     kept[1] = has_rows;
     kept[3] = has_sd;
     kept[5] = has_sd;
-    layout(lines, &kept, &NUMBERS.collect::<Vec<_>>())
+    layout(lines, &kept, &NUMBERS.collect::<Vec<_>>()) + &words(&tables)
+}
+
+/// What was published in words, cell by cell.
+fn words(tables: &[grid::Table<'_>]) -> String {
+    let mut text = String::new();
+    for cell in tables.iter().flat_map(|table| &table.cells).filter(|cell| is_wordy(cell)) {
+        if let Some(Published::Text { text: words }) = &cell.published {
+            let line = format!("{}, published: {}", clean(&grid::name(cell)), clean(words));
+            text += &format!("{}\n", wrap(&line, WIDTH - 2).replace('\n', "\n  "));
+        }
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// `raw write 1M, MiB/s`; a unit that says no more than the name is left out.
+fn block_title(table: &grid::Table<'_>, style: Style) -> String {
+    let name = style.bold(clean(table.name));
+    if table.name == table.unit { name } else { name + &style.dim(format!(", {}", clean(table.unit))) }
+}
+
+/// Words longer than this stand below the tables, in characters.
+const WORDS_MAX: usize = 12;
+
+/// Whether a cell was published in so many words that they do not fit into its line.
+fn is_wordy(cell: &Cell) -> bool {
+    matches!(&cell.published, Some(Published::Text { text }) if text.chars().count() > WORDS_MAX)
 }
 
 fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [String; 6] {
@@ -126,6 +153,7 @@ fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [St
             (number::fixed(*mean, decimals), sd.map(|sd| number::fixed(sd, decimals)).unwrap_or_default())
         }
         Some(Published::Below { below }) => (format!("< {}", number::fixed(*below, decimals)), String::new()),
+        Some(Published::Text { .. }) if is_wordy(cell) => ("in words".into(), String::new()),
         Some(Published::Text { text }) => (clean(text), String::new()),
         None => (number::NONE.into(), String::new()),
     };
@@ -163,13 +191,12 @@ fn bounds(results: &Results, style: Style) -> String {
         style.dim("at"),
     ]];
     for bound in &results.bounds {
-        let unit = grid::limit(bound).map_or("", |(_, unit)| unit);
-        let worst = format!("{} {unit}", number::fixed(bound.worst, 2));
+        let worst = grid::worst(bound);
         lines.push(vec![
             if bound.held { style.good("  held") } else { style.bad("  MISSED") },
             clean(&bound.name),
             clean(&bound.limit),
-            if bound.held { worst.trim_end().to_string() } else { style.bad(worst.trim_end()) },
+            if bound.held { worst } else { style.bad(worst) },
             clean(&bound.worst_cell),
         ]);
     }
@@ -191,7 +218,7 @@ fn parameters(results: &Results, style: Style) -> String {
                 format!("chosen for {}", clean(&parameter.fitted_on.join(", ")))
             }
         };
-        vec![format!("  {}", clean(&parameter.path)), clean(&parameter.value), style.dim(origin)]
+        vec![broken(&clean(&parameter.path)), clean(&parameter.value), style.dim(origin)]
     });
     text += &layout(lines.collect(), &[true; 3], &[1]);
     text
@@ -231,7 +258,8 @@ const LAST_COLUMN_MIN: usize = 20;
 fn layout(mut lines: Lined, kept: &[bool], right: &[usize]) -> String {
     let places: Vec<usize> = (0..kept.len()).filter(|i| kept[*i]).collect();
     let (last, others) = places.split_last().expect("a layout has columns");
-    let width = |place: usize| lines.iter().map(|line| visible_width(&line[place])).max().unwrap_or(0);
+    let longest = |text: &str| text.lines().map(visible_width).max().unwrap_or(0);
+    let width = |place: usize| lines.iter().map(|line| longest(&line[place])).max().unwrap_or(0);
     let room = WIDTH.saturating_sub(others.iter().map(|place| width(*place) + 2).sum());
     if room >= LAST_COLUMN_MIN {
         for line in &mut lines {
@@ -276,6 +304,24 @@ fn visible_width(text: &str) -> usize {
     let mut sequences = text.split('\u{1b}');
     let before = sequences.next().map_or(0, |text| text.chars().count());
     before + sequences.map(|s| s.split_once('m').map_or(0, |(_, text)| text.chars().count())).sum::<usize>()
+}
+
+/// Where the path of a parameter is broken, in characters.
+const PATH_WIDTH: usize = 46;
+
+/// A path, indented, broken after its commas and colon where it is long, so that one path of many devices does not take
+/// the room of all others.
+fn broken(path: &str) -> String {
+    let mut lines: Vec<String> = vec!["  ".into()];
+    for piece in path.split_inclusive([',', ':']) {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.len() > 2 && visible_width(line) + visible_width(piece) > PATH_WIDTH {
+            lines.push(format!("    {piece}"));
+        } else {
+            line.push_str(piece);
+        }
+    }
+    lines.join("\n")
 }
 
 /// Words on lines of at most `width` characters.

@@ -5,7 +5,7 @@ use crate::{
     markup::{Element, element},
     terminal,
 };
-use flashlab_lab::results::{Device, ParameterKind, Results};
+use flashlab_lab::results::{Device, Number, ParameterKind, Results};
 
 pub(super) fn parameters(results: &Results) -> Option<Section> {
     let rows = results.parameters.iter().map(|parameter| {
@@ -35,8 +35,12 @@ pub(super) fn parameters(results: &Results) -> Option<Section> {
 }
 
 pub(super) fn devices(results: &Results) -> Option<Section> {
-    let body: Vec<Element> =
-        results.devices.iter().enumerate().map(|(i, device)| profile(i, device)).collect();
+    let devices = &results.devices;
+    let profiles = devices.iter().enumerate().map(|(i, device)| {
+        let first = devices[..i].iter().find(|other| base(other) == base(device));
+        profile(i, device, first)
+    });
+    let body: Vec<Element> = profiles.collect();
     (!body.is_empty()).then_some(Section {
         id: "devices",
         title: "Every number of every device",
@@ -46,8 +50,17 @@ pub(super) fn devices(results: &Results) -> Option<Section> {
     })
 }
 
-fn profile(i: usize, device: &Device) -> Element {
-    let rows = device.numbers.iter().map(|number| {
+/// The device's name without the keys that were set: `sd/kingston` of `sd/kingston:flash.t_prog=250us`.
+pub(super) fn base(device: &Device) -> &str {
+    device.name.split(':').next().unwrap_or(&device.name)
+}
+
+/// All numbers of a device, or what differs from `first`, the same device with other keys.
+fn profile(i: usize, device: &Device, first: Option<&Device>) -> Element {
+    let is_known =
+        |number: &Number| first.is_some_and(|first| first.numbers.iter().any(|n| is_same(n, number)));
+    let numbers: Vec<&Number> = device.numbers.iter().filter(|number| !is_known(number)).collect();
+    let rows = numbers.iter().map(|number| {
         element("tr")
             .child(element("th").attr("scope", "row").child(element("code").text(&number.path)))
             .child(tables::number(number.value.as_str()))
@@ -56,17 +69,23 @@ fn profile(i: usize, device: &Device) -> Element {
     });
     let columns = [("number", false), ("value", true), ("source", false), ("meaning", false)];
     let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
-    element("details")
-        .attr("id", format!("device-{i}"))
-        .class("profile")
-        .attr("open", "open")
-        .child(element("summary").child(element("b").text(&device.name)).text(format!(" {}", device.title)))
-        .child(tables::scrolling(&device.name, table))
+    let title = match first {
+        None => format!(" {}", device.title),
+        Some(first) if numbers.is_empty() => format!(" as {}", first.name),
+        Some(first) => format!(" as {}, but for {}", first.name, terminal::plural(numbers.len(), "number")),
+    };
+    let html = element("details").attr("id", format!("device-{i}")).class("profile").attr("open", "open");
+    let html = html.child(element("summary").child(element("b").text(&device.name)).text(title));
+    if numbers.is_empty() { html } else { html.child(tables::scrolling(&device.name, table)) }
+}
+
+fn is_same(a: &Number, b: &Number) -> bool {
+    a.path == b.path && a.value == b.value && a.source == b.source
 }
 
 /// The kind of source as a tag, and what it says.
 fn source(text: &str) -> Element {
-    let kinds = ["fitted on", "fitted", "typical", "spec", "measured", "chosen"];
+    let kinds = ["fitted on", "fitted", "typical", "spec", "measured", "catalogue", "given", "chosen"];
     let cell = element("td");
     match kinds.iter().find_map(|kind| Some((*kind, text.strip_prefix(kind)?))) {
         Some((kind, rest)) => {

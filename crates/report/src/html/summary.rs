@@ -21,9 +21,11 @@ pub(super) fn section(results: &Results) -> Option<Section> {
 /// What the whole amounts to, in a few sentences.
 fn verdict(results: &Results) -> String {
     let count = |role| results.cells.iter().filter(|cell| cell.role == role).count();
+    let noun =
+        if results.cells.iter().all(|cell| cell.published.is_some()) { "published figure" } else { "figure" };
     let mut text = format!(
         "{} beside the same tests on virtual devices in simulated time. Parameters were adjusted on {} of them; {}",
-        plural(results.cells.len(), "published figure"),
+        plural(results.cells.len(), noun),
         count(Role::Fitted),
         match count(Role::Predicted) {
             1 => "1 is a prediction".to_string(),
@@ -106,29 +108,28 @@ fn tiles(results: &Results) -> Element {
         let comment = format!("of {}", plural(n, "predicted cell"));
         tiles.push(tile("Median error", &format!("{} %", number::fixed(median, 1)), "", &comment));
     }
-    let fitted = results.parameters.iter().filter(|p| p.kind == ParameterKind::Fitted).count();
-    tiles.child(tile(
-        "Free parameters",
-        &results.parameters.len().to_string(),
-        "",
-        &format!(
-            "for {}: {fitted} fitted, {} chosen",
-            plural(results.cells.len(), "cell"),
-            results.parameters.len() - fitted
-        ),
-    ))
+    let kind = |kind, word: &str| {
+        let n = results.parameters.iter().filter(|p| p.kind == kind).count();
+        (n > 0).then(|| format!("{n} {word}"))
+    };
+    let kinds = [kind(ParameterKind::Fitted, "fitted"), kind(ParameterKind::Chosen, "chosen")];
+    let kinds: Vec<String> = kinds.into_iter().flatten().collect();
+    let mut comment = format!("for {}", plural(results.cells.len(), "cell"));
+    if !kinds.is_empty() {
+        comment += &format!(": {}", kinds.join(", "));
+    }
+    tiles.child(tile("Free parameters", &results.parameters.len().to_string(), "", &comment))
 }
 
 fn bounds(results: &Results) -> Element {
     let rows = results.bounds.iter().map(|bound| {
-        let unit = grid::limit(bound).map_or("", |(_, unit)| unit);
-        let worst = format!("{} {unit}", number::fixed(bound.worst, 2));
+        let worst = grid::worst(bound);
         let (class, verdict) = if bound.held { ("t held", "✓ held") } else { ("t missed", "✗ missed") };
         element("tr")
             .child(element("td").class(class).text(verdict))
             .child(tables::row_head(&bound.name))
             .child(tables::number(bound.limit.as_str()))
-            .child(tables::number(worst.trim_end()))
+            .child(tables::number(worst))
             .child(tables::text(&bound.worst_cell))
     });
     let columns = [("", false), ("bound", false), ("limit", true), ("worst", true), ("at", false)];

@@ -66,7 +66,11 @@ pub(super) fn comparison(table: &Table<'_>) -> Element {
             row.push(row_head(&cell.column));
         }
         let (mean, sd) = published(cell, table.decimals);
-        row.child(number(mean))
+        let mean = match cell.published {
+            Some(Published::Text { .. }) => text(&mean),
+            _ => number(mean),
+        };
+        row.child(mean)
             .child(number(sd))
             .child(number(number::fixed(cell.simulated.mean, table.decimals)))
             .child(number(number::fixed(cell.simulated.sd, table.decimals)))

@@ -2,15 +2,15 @@
 //!
 //! Cells stand by device, in the order of the charts, so that raw stands beside vfat.
 
-use super::{Section, tables};
+use super::{Section, devices, tables};
 use crate::{
     explain,
-    figure::{chart, mechanisms},
+    figure::{bars, chart, mechanisms},
     grid,
     markup::{Element, element},
     number,
 };
-use flashlab_lab::results::{Cell, Results};
+use flashlab_lab::results::{Cell, Published, Results};
 
 pub(super) fn section(results: &Results) -> Option<Section> {
     let charts = chart::charts(results);
@@ -70,8 +70,10 @@ fn swatch(mechanism: &str) -> Element {
 
 fn device(results: &Results, column: &str, cells: &[&Cell]) -> Element {
     let mut html = element("article").class("card");
-    let profile =
-        results.devices.iter().position(|d| d.name == column || d.name.ends_with(&format!("/{column}")));
+    let profile = results.devices.iter().position(|device| {
+        let base = devices::base(device);
+        base == column || base.rsplit_once('/').is_some_and(|(_, name)| name == column)
+    });
     if column.is_empty() {
         html.push(element("h3").text("Figures of no one device"));
     } else {
@@ -114,15 +116,17 @@ fn explained(cell: &Cell) -> Element {
     html.child(element("p").class("why").text(explain::sentence(cell)))
 }
 
-/// `40.3 MiB/s simulated, 40.5 ± 0.3 published, −0.5 %`
+/// `40.3 MiB/s simulated, 40.5 ± 0.3 measured, −0.5 %`
 fn compared(cell: &Cell) -> Element {
     let (mean, sd) = tables::published(cell, grid::decimals_of(cell));
-    let published = if sd.is_empty() { mean } else { format!("{mean} ± {sd}") };
     let mut line = format!(" {} simulated", cell.unit);
-    if cell.published.is_some() {
-        line += &format!(", {published} measured");
+    match &cell.published {
+        None => {}
+        Some(Published::Text { text }) => line += &format!("; published: {text}"),
+        Some(_) if sd.is_empty() => line += &format!(", {mean} measured"),
+        Some(_) => line += &format!(", {mean} ± {sd} measured"),
     }
-    if let Some(error) = crate::figure::bars::error_label(cell) {
+    if let Some(error) = bars::error_label(cell) {
         line += &format!(", {error}");
     }
     let decimals = grid::decimals_of(cell).max(number::decimals_for(cell.simulated.mean, 3));

@@ -192,6 +192,6 @@ fn a_missed_bound_is_named_in_the_summary() {
     let document = parse(&page);
     let summary =
         document.descendants().find(|n| n.attribute("id") == Some("summary")).map(text_of).expect("one");
-    assert!(summary.contains("6 of 7") && summary.contains("missed: random reads over vfat"), "{summary}");
+    assert!(summary.contains("8 of 9") && summary.contains("missed: random reads over vfat"), "{summary}");
     assert!(summary.contains("c3d81e90aa5574f2") && summary.contains("5b0c1a7be42d9f06"));
 }
