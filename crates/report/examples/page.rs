@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         }
     };
     let Some(path) = arguments.get(1) else {
-        print!("{}", flashlab_report::terminal::table(&results, flashlab_report::terminal::Style::PLAIN));
+        print!("{}", flashlab_report::terminal::table(&results, false));
         return ExitCode::SUCCESS;
     };
     let text = if path.ends_with(".svg") {

@@ -41,7 +41,7 @@
 //!     devices: vec![],
 //!     notes: vec![],
 //! };
-//! assert!(flashlab_report::terminal::table(&results, flashlab_report::terminal::Style::PLAIN).contains("predicted"));
+//! assert!(flashlab_report::terminal::table(&results, false).contains("predicted"));
 //! assert!(flashlab_report::html::page(&results).starts_with("<!DOCTYPE html>"));
 //! ```
 #![forbid(unsafe_code)]

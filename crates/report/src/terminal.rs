@@ -17,18 +17,12 @@ pub const WIDTH: usize = 100;
 const LARGE_ERROR_PERCENT: f64 = 10.0;
 
 /// How the table is dressed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Style {
-    /// Whether ANSI escape sequences colour the text.
-    pub colour: bool,
+#[derive(Clone, Copy)]
+struct Style {
+    colour: bool,
 }
 
 impl Style {
-    /// Text alone: for pipes and files.
-    pub const PLAIN: Style = Style { colour: false };
-    /// With colours: for a terminal.
-    pub const COLOUR: Style = Style { colour: true };
-
     fn paint(self, code: &str, text: impl Into<String>) -> String {
         let text = text.into();
         if self.colour && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text }
@@ -50,8 +44,10 @@ impl Style {
     }
 }
 
-/// Everything a person at a terminal wants to see of `results`, ending in a line feed.
-pub fn table(results: &Results, style: Style) -> String {
+/// Everything a person at a terminal wants to see of `results`, ending in a line feed; with `colour`, ANSI escape
+/// sequences dress it.
+pub fn table(results: &Results, colour: bool) -> String {
+    let style = Style { colour };
     let mut text = heading(results, style);
     text += &comparison(results, style);
     text += &bounds(results, style);

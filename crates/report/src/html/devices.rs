@@ -85,7 +85,8 @@ fn is_same(a: &Number, b: &Number) -> bool {
 
 /// The kind of source as a tag, and what it says.
 fn source(text: &str) -> Element {
-    let kinds = ["fitted on", "fitted", "typical", "spec", "measured", "catalogue", "given", "chosen"];
+    let kinds =
+        ["fitted on", "fitted", "typical", "spec", "measured", "catalogue", "follows", "given", "chosen"];
     let cell = element("td");
     match kinds.iter().find_map(|kind| Some((*kind, text.strip_prefix(kind)?))) {
         Some((kind, rest)) => {

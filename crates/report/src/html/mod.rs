@@ -5,6 +5,7 @@
 
 mod comparison;
 mod devices;
+mod notes;
 pub(crate) mod style;
 mod summary;
 mod tables;
@@ -28,7 +29,7 @@ pub fn page(results: &Results) -> String {
         devices::parameters(results),
         devices::devices(results),
         tail::section(results),
-        notes(results),
+        notes::section(results),
     ]
     .into_iter()
     .flatten()
@@ -112,11 +113,6 @@ fn header(results: &Results, sections: &[Section]) -> Element {
         .child(element("h1").text(&results.experiment))
         .child(element("p").class("lead").text(&results.title))
         .child(element("nav").class("bar").attr("aria-label", "Contents").children(links).child(button))
-}
-
-fn notes(results: &Results) -> Option<Section> {
-    let body = results.notes.iter().map(|note| element("p").text(note)).collect::<Vec<_>>();
-    (!body.is_empty()).then_some(Section { id: "notes", title: "Notes", short: "Notes", intro: None, body })
 }
 
 fn footer(results: &Results) -> Element {

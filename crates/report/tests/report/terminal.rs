@@ -1,22 +1,22 @@
 //! The terminal table: snapshots that a person can judge, and its width.
 
 use crate::fixture::*;
-use flashlab_report::terminal::{Style, WIDTH, table};
+use flashlab_report::terminal::{WIDTH, table};
 
 #[test]
 fn sd_cards_table_reads_well() {
-    insta::assert_snapshot!(table(&sd_cards_fixture(), Style::PLAIN));
+    insta::assert_snapshot!(table(&sd_cards_fixture(), false));
 }
 
 #[test]
 fn at91_table_reads_well() {
-    insta::assert_snapshot!(table(&at91_fixture(), Style::PLAIN));
+    insta::assert_snapshot!(table(&at91_fixture(), false));
 }
 
 #[test]
 fn no_line_is_wider_than_promised_or_ends_in_a_space() {
     for results in [sd_cards_fixture(), at91_fixture(), empty_fixture(), hostile_fixture()] {
-        for line in table(&results, Style::PLAIN).lines() {
+        for line in table(&results, false).lines() {
             assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
             assert_eq!(line, line.trim_end());
         }
@@ -26,7 +26,7 @@ fn no_line_is_wider_than_promised_or_ends_in_a_space() {
 #[test]
 fn colour_changes_nothing_but_colour() {
     for results in [sd_cards_fixture(), at91_fixture()] {
-        let coloured = table(&results, Style::COLOUR);
+        let coloured = table(&results, true);
         let is_missed = results.bounds.iter().any(|bound| !bound.held);
         assert_eq!(coloured.contains("\u{1b}[1;31m"), is_missed, "a missed bound is red");
         let mut plain = String::new();
@@ -36,11 +36,11 @@ fn colour_changes_nothing_but_colour() {
             rest = after.split_once('m').expect("every sequence sets a colour").1;
         }
         plain.push_str(rest);
-        assert_eq!(plain, table(&results, Style::PLAIN));
+        assert_eq!(plain, table(&results, false));
     }
 }
 
 #[test]
 fn names_from_outside_cannot_move_the_cursor() {
-    assert!(!table(&hostile_fixture(), Style::PLAIN).contains('\u{1b}'));
+    assert!(!table(&hostile_fixture(), false).contains('\u{1b}'));
 }
