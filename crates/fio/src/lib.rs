@@ -7,6 +7,7 @@ pub mod error;
 pub mod explain;
 mod expression;
 pub mod ini;
+pub mod iolog;
 pub mod job;
 pub mod jobfile;
 pub mod loader;

@@ -32,6 +32,12 @@ impl BlockMap {
         }
     }
 
+    /// How many blocks there are, done or not.
+    #[allow(clippy::len_without_is_empty, reason = "whether none is done is of no use")]
+    pub fn len(&self) -> u64 {
+        self.n
+    }
+
     /// Forgets all blocks.
     pub fn clear(&mut self) {
         *self = BlockMap::new(self.n);

@@ -1,6 +1,7 @@
 //! The seam between what is asked and what is counted: jobs tell a [`Record`], statistics and logs implement it.
 //!
-//! Jobs are named by their place in the slice that the wave was made from. Calls come in the order of simulated time.
+//! Jobs are named by their place in the slice that the wave was made from. Calls for one job come in
+//! the order of simulated time.
 
 use crate::job::Direction;
 use flashlab_sim::{FileId, Instant, Spent, Status};
@@ -34,6 +35,8 @@ pub trait Record {
     /// A request is done. `spent` sums to the time since its submission; it includes that of a flush which the request
     /// had to wait for (`sync=1`).
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent);
+    /// A flush is handed to the device; `offset` is where the request before it was, as fio logs it.
+    fn flushing(&mut self, _job: usize, _file: FileId, _offset: u64, _data_only: bool, _at: Instant) {}
     /// A flush (`fsync`, `fdatasync`, `fsync_on_close`, `end_fsync`, or one of an iolog) is done.
     fn synced(&mut self, job: usize, issued: Instant, done: Instant);
     /// The job's ramp is over: all that was counted for it so far is dropped, and its runtime counts from `at`.
@@ -64,6 +67,9 @@ impl<R: Record> Record for &mut R {
     }
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
         (**self).completed(job, io, done, spent);
+    }
+    fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
+        (**self).flushing(job, file, offset, data_only, at);
     }
     fn synced(&mut self, job: usize, issued: Instant, done: Instant) {
         (**self).synced(job, issued, done);

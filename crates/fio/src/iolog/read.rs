@@ -1,0 +1,311 @@
+//! Reading iologs, in time proportional to their length.
+
+use super::error::excerpt;
+use super::{Action, Entry, Iolog, IologError, IologProblem, Version};
+use flashlab_sim::Duration;
+use std::collections::BTreeMap;
+
+/// Where no suggestion is sought: among many files, or for long names.
+const SUGGEST_FILES_MAX: usize = 64;
+const SUGGEST_NAME_MAX: usize = 256;
+
+/// Fields of one line, from left to right.
+struct Fields<'a> {
+    line: &'a str,
+    number: usize,
+    /// Byte at which the rest begins.
+    at: usize,
+    /// Byte at which the last field began.
+    last: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn next(&mut self, what: &'static str) -> Result<&'a str, IologError> {
+        let rest = &self.line[self.at..];
+        let skipped = rest.len() - rest.trim_ascii_start().len();
+        self.last = self.at + skipped;
+        let rest = &self.line[self.last..];
+        let end = rest.find(|c: char| c.is_ascii_whitespace()).unwrap_or(rest.len());
+        self.at = self.last + end;
+        if end == 0 { Err(self.error(IologProblem::Missing { what })) } else { Ok(&rest[..end]) }
+    }
+
+    fn number(&mut self, what: &'static str) -> Result<u64, IologError> {
+        let field = self.next(what)?;
+        if field.bytes().all(|b| b.is_ascii_digit()) {
+            field.parse().map_err(|_| self.error(IologProblem::TooLarge { what }))
+        } else {
+            Err(self.error(IologProblem::NotANumber { what, found: excerpt(field) }))
+        }
+    }
+
+    fn end(mut self) -> Result<(), IologError> {
+        match self.next("nothing") {
+            Ok(found) => Err(self.error(IologProblem::Unexpected { found: excerpt(found) })),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.line[self.at..].trim_ascii().is_empty()
+    }
+
+    /// An error at the last field.
+    fn error(&self, problem: IologProblem) -> IologError {
+        let column = self.line[..self.last].chars().count() + 1;
+        IologError { line: self.number, column, problem }
+    }
+}
+
+/// What a line may do besides asking for something.
+enum Verb {
+    Add,
+    OpenOrClose,
+    Wait,
+    Ask(Action),
+}
+
+fn verb(name: &str) -> Option<Verb> {
+    Some(match name {
+        "add" => Verb::Add,
+        "open" | "close" => Verb::OpenOrClose,
+        "wait" => Verb::Wait,
+        _ => Verb::Ask(Action::ALL.into_iter().find(|action| action.name() == name)?),
+    })
+}
+
+fn similar_verb(name: &str) -> Option<&'static str> {
+    const OTHERS: [&str; 4] = ["add", "open", "close", "wait"];
+    if name.len() > SUGGEST_NAME_MAX {
+        return None;
+    }
+    let known = Action::ALL.into_iter().map(Action::name).chain(OTHERS);
+    most_similar(name, known)
+}
+
+fn most_similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = name.to_ascii_lowercase();
+    known
+        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_ascii_lowercase()), candidate))
+        .filter(|&(distance, candidate)| distance <= 1 + candidate.len() / 4)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+impl Iolog {
+    /// Reads an iolog of version 2 or 3.
+    ///
+    /// # Errors
+    /// With line and column at the first thing that is not of an iolog.
+    pub fn read(bytes: &[u8]) -> Result<Iolog, IologError> {
+        let mut lines = bytes.split(|&b| b == b'\n').zip(1..);
+        let first = lines.next().map_or(&b""[..], |(line, _)| line);
+        let header = String::from_utf8_lossy(&first[..first.len().min(400)]);
+        let version = match header.trim_ascii() {
+            "fio version 2 iolog" => Version::Two,
+            "fio version 3 iolog" => Version::Three,
+            found => {
+                let problem = IologProblem::Header { found: excerpt(found) };
+                return Err(IologError { line: 1, column: 1, problem });
+            }
+        };
+        let mut reader = Reader {
+            log: Iolog { version, files: Vec::new(), entries: Vec::new() },
+            names: BTreeMap::new(),
+            first_us: None,
+            at: Duration::ZERO,
+        };
+        for (line, number) in lines {
+            let text = std::str::from_utf8(line).map_err(|error| {
+                let column = String::from_utf8_lossy(&line[..error.valid_up_to()]).chars().count() + 1;
+                IologError { line: number, column, problem: IologProblem::NotText }
+            })?;
+            reader.line(Fields { line: text, number, at: 0, last: 0 })?;
+        }
+        Ok(reader.log)
+    }
+}
+
+struct Reader<'a> {
+    log: Iolog,
+    names: BTreeMap<&'a str, u32>,
+    /// The time on the first line of version 3.
+    first_us: Option<u64>,
+    at: Duration,
+}
+
+impl<'a> Reader<'a> {
+    fn line(&mut self, mut fields: Fields<'a>) -> Result<(), IologError> {
+        if fields.is_at_end() {
+            return Ok(());
+        }
+        if fields.line.starts_with("fio version ") {
+            return Err(fields.error(IologProblem::SecondHeader));
+        }
+        if self.log.version == Version::Three {
+            let us = fields.number("the time in microseconds")?;
+            let since = us.saturating_sub(*self.first_us.get_or_insert(us));
+            let ns = since
+                .checked_mul(1_000)
+                .ok_or_else(|| fields.error(IologProblem::TooLarge { what: "the time in nanoseconds" }))?;
+            self.at = self.at.max(Duration::from_ns(ns));
+        }
+        let name = fields.next("a file name")?;
+        let name_at = fields.last;
+        let action = fields.next("an action")?;
+        let Some(verb) = verb(action) else {
+            let did_you_mean = similar_verb(action);
+            return Err(fields.error(IologProblem::UnknownAction { name: excerpt(action), did_you_mean }));
+        };
+        if let Verb::Add = verb {
+            if !self.names.contains_key(name) {
+                let index = u32::try_from(self.names.len())
+                    .map_err(|_| fields.error(IologProblem::TooLarge { what: "the number of files" }))?;
+                self.names.insert(name, index);
+                self.log.files.push(name.to_string());
+            }
+            return fields.end();
+        }
+        let Some(&file) = self.names.get(name) else {
+            fields.last = name_at;
+            let did_you_mean = self.similar_file(name);
+            return Err(fields.error(IologProblem::UnknownFile { name: excerpt(name), did_you_mean }));
+        };
+        match verb {
+            Verb::Add | Verb::OpenOrClose => fields.end(),
+            Verb::Wait if self.log.version == Version::Three => {
+                Err(fields.error(IologProblem::WaitInVersionThree))
+            }
+            Verb::Wait => {
+                let ms = fields.number("the time in milliseconds")?;
+                let ns = ms.checked_mul(1_000_000).ok_or_else(|| {
+                    fields.error(IologProblem::TooLarge { what: "the time in nanoseconds" })
+                })?;
+                self.at = self.at.max(Duration::from_ns(ns));
+                // fio's tools write a second number, which means nothing.
+                if !fields.is_at_end() {
+                    fields.number("the length")?;
+                }
+                fields.end()
+            }
+            Verb::Ask(action) => {
+                let (mut offset, mut length) = (0, 0);
+                if !action.is_flush() || !fields.is_at_end() {
+                    offset = fields.number("the offset")?;
+                    length = fields.number("the length")?;
+                    if length == 0 && !action.is_flush() {
+                        return Err(fields.error(IologProblem::NoLength));
+                    }
+                    if offset.checked_add(length).is_none() {
+                        return Err(fields.error(IologProblem::TooLarge { what: "the end of the request" }));
+                    }
+                }
+                self.log.entries.push(Entry { at: self.at, action, file, offset, length });
+                fields.end()
+            }
+        }
+    }
+
+    fn similar_file(&self, name: &str) -> Option<String> {
+        if self.names.len() > SUGGEST_FILES_MAX || name.len() > SUGGEST_NAME_MAX {
+            return None;
+        }
+        let short = self.names.keys().copied().filter(|known| known.len() <= SUGGEST_NAME_MAX);
+        most_similar(name, short).map(str::to_string)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fails(text: &str) -> String {
+        Iolog::read(text.as_bytes()).expect_err("this is no iolog").to_string()
+    }
+
+    #[test]
+    fn times_of_version_3_count_from_its_first_line() {
+        let log = Iolog::read(
+            b"fio version 3 iolog\n1000000 f add\n1000000 f open\n1000100 f write 0 4096\n1500000 f sync 0 0\n\
+              1400000 f read 4096 4096\n",
+        )
+        .expect("an iolog");
+        let times: Vec<u64> = log.entries.iter().map(|e| e.at.as_ns()).collect();
+        assert_eq!(times, [100_000, 500_000_000, 500_000_000], "a time that goes back waits for nothing");
+    }
+
+    #[test]
+    fn waits_of_version_2_are_milliseconds_since_the_start() {
+        let log = Iolog::read(
+            b"fio version 2 iolog\nf add\nf open\nf write 0 4096\nf wait 1000 0\nf write 4096 4096\nf wait 2500\n\
+              f datasync\nf close\n",
+        )
+        .expect("an iolog");
+        let times: Vec<u64> = log.entries.iter().map(|e| e.at.as_ns() / 1_000_000).collect();
+        assert_eq!(times, [0, 1000, 2500]);
+    }
+
+    #[test]
+    fn errors_name_their_place_and_what_was_meant() {
+        let two = "fio version 2 iolog\nf add\nf open\n";
+        assert_eq!(
+            fails(&format!("{two}f wrte 0 4096\n")),
+            "line 4, column 3: unknown action `wrte`; did you mean `write`?"
+        );
+        assert_eq!(
+            fails("fio version 2 iolog\ndisk add\ndisc write 0 1\n"),
+            "line 3, column 1: file `disc` was not added before; did you mean `disk`?"
+        );
+        assert_eq!(
+            fails(&format!("{two}f write 0x10 4096")),
+            "line 4, column 9: the offset should be a whole decimal number, not `0x10`"
+        );
+        assert_eq!(
+            fails(&format!("{two}f write 0\r\n")),
+            "line 4, column 11: the line ends where the length should follow"
+        );
+        assert_eq!(
+            fails(&format!("{two}f write {} 1", u64::MAX)),
+            "line 4, column 30: the end of the request is larger than 64 bits hold"
+        );
+        assert_eq!(
+            fails("fio version 1 iolog\n"),
+            "line 1, column 1: expected `fio version 2 iolog` or `fio version 3 iolog`, found `fio version 1 iolog`; \
+             a binary blktrace must be converted first"
+        );
+        assert!(fails("").starts_with("line 1, column 1"));
+        let three = "fio version 3 iolog\n0 f add\n";
+        assert!(fails(&format!("{three}1 f wait 3\n")).contains("`wait` is of version 2"));
+        assert!(fails(&format!("{three}99999999999999999 f add\n")).contains("nanoseconds"));
+        assert!(fails(&format!("{three}-1 f add\n")).contains("whole decimal number"));
+        assert!(fails(&format!("{three}1 f read 0 4096 7\n")).contains("should end before `7`"));
+        assert!(fails(&format!("{three}1 f read 0 0\n")).contains("no bytes"));
+        assert!(fails(&format!("{three}fio version 3 iolog\n")).contains("second header"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut log = b"fio version 3 iolog\n0 f add\n".to_vec();
+            log.extend_from_slice(&bytes);
+            let _ = Iolog::read(&bytes);
+            let _ = Iolog::read(&log);
+        }
+
+        #[test]
+        fn pieces_of_iologs_are_read_or_refused(
+            pieces in prop::collection::vec(
+                prop::sample::select(vec![
+                    "fio version 2 iolog\n", "fio version 3 iolog\n", "f", " ", "\n", "add", "open", "write", "wait",
+                    "0", "4096", "18446744073709551615", "-1", "\u{e9}", "sync", "\r\n", "f add\n", "1 f add\n",
+                    "f write 0 4096\n", "5 f read 0 4096\n",
+                ]),
+                0..40,
+            ),
+            version in prop::sample::select(vec!["", "fio version 2 iolog\n", "fio version 3 iolog\n"]),
+        ) {
+            let _ = Iolog::read((version.to_string() + &pieces.concat()).as_bytes());
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Writing iologs, line for line as fio does.
+
+use super::{Action, Version};
+use crate::job::Direction;
+use crate::workload::{Io, Record};
+use flashlab_sim::{Duration, FileId, Instant, Spent, Status};
+use std::fmt::Write;
+
+/// An iolog that grows.
+#[derive(Clone, Debug)]
+pub struct IologWriter {
+    version: Version,
+    text: String,
+}
+
+impl IologWriter {
+    /// With its header.
+    pub fn new(version: Version) -> IologWriter {
+        IologWriter { version, text: format!("{}\n", version.header()) }
+    }
+
+    fn begin(&mut self, at: Duration) {
+        if self.version == Version::Three {
+            write!(self.text, "{} ", at.as_ns() / 1_000).expect("a string takes all");
+        }
+    }
+
+    fn file_line(&mut self, at: Duration, file: &str, action: &str) {
+        self.begin(at);
+        writeln!(self.text, "{file} {action}").expect("a string takes all");
+    }
+
+    /// A file is named, before it is opened.
+    pub fn add(&mut self, at: Duration, file: &str) {
+        self.file_line(at, file, "add");
+    }
+    /// A file is opened, before it is used.
+    pub fn open(&mut self, at: Duration, file: &str) {
+        self.file_line(at, file, "open");
+    }
+    /// A file is closed.
+    pub fn close(&mut self, at: Duration, file: &str) {
+        self.file_line(at, file, "close");
+    }
+    /// A request; fio logs where the one before was as the offset of a flush.
+    pub fn ask(&mut self, at: Duration, file: &str, action: Action, offset: u64, length: u64) {
+        self.begin(at);
+        writeln!(self.text, "{file} {} {offset} {length}", action.name()).expect("a string takes all");
+    }
+    /// The log.
+    pub fn finish(self) -> String {
+        self.text
+    }
+}
+
+/// Records the requests of a wave as iologs, one a job, on their way to another recorder.
+#[derive(Clone, Debug)]
+pub struct Recording<R> {
+    inner: R,
+    jobs: Vec<Taken>,
+}
+
+#[derive(Clone, Debug)]
+struct Taken {
+    writer: IologWriter,
+    /// The files with their names, and whether they are open.
+    files: Vec<(FileId, String, bool)>,
+    start: Instant,
+}
+
+impl<R: Record> Recording<R> {
+    /// Records in front of `inner`; `files` are the files of each job with the names that the logs give them.
+    pub fn new(version: Version, files: Vec<Vec<(FileId, String)>>, inner: R) -> Recording<R> {
+        let taken = |files: Vec<(FileId, String)>| Taken {
+            writer: IologWriter::new(version),
+            files: files.into_iter().map(|(id, name)| (id, name, false)).collect(),
+            start: Instant::ZERO,
+        };
+        Recording { inner, jobs: files.into_iter().map(taken).collect() }
+    }
+
+    /// The recorder behind, and the log of each job.
+    pub fn finish(self) -> (R, Vec<String>) {
+        (self.inner, self.jobs.into_iter().map(|job| job.writer.finish()).collect())
+    }
+}
+
+impl Taken {
+    fn ask(&mut self, at: Instant, id: FileId, action: Action, offset: u64, length: u64) {
+        let at = at.saturating_since(self.start);
+        let Some((_, name, open)) = self.files.iter_mut().find(|(file, _, _)| *file == id) else {
+            return;
+        };
+        if !*open {
+            *open = true;
+            self.writer.open(at, name);
+        }
+        self.writer.ask(at, name, action, offset, length);
+    }
+}
+
+impl<R: Record> Record for Recording<R> {
+    fn started(&mut self, job: usize, at: Instant) {
+        if let Some(taken) = self.jobs.get_mut(job) {
+            taken.start = at;
+            for (_, name, _) in &taken.files {
+                taken.writer.add(Duration::ZERO, name);
+            }
+        }
+        self.inner.started(job, at);
+    }
+    fn submitted(&mut self, job: usize, io: &Io) {
+        if let Some(taken) = self.jobs.get_mut(job) {
+            let action = match io.direction {
+                Direction::Read => Action::Read,
+                Direction::Write => Action::Write,
+                Direction::Trim => Action::Trim,
+            };
+            taken.ask(io.issued, io.file, action, io.offset, io.length);
+        }
+        self.inner.submitted(job, io);
+    }
+    fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
+        self.inner.completed(job, io, done, spent);
+    }
+    fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
+        if let Some(taken) = self.jobs.get_mut(job) {
+            let action = if data_only { Action::DataSync } else { Action::Sync };
+            taken.ask(at, file, action, offset, 0);
+        }
+        self.inner.flushing(job, file, offset, data_only, at);
+    }
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant) {
+        self.inner.synced(job, issued, done);
+    }
+    fn ramp_over(&mut self, job: usize, at: Instant) {
+        self.inner.ramp_over(job, at);
+    }
+    fn failed(&mut self, job: usize, io: &Io, at: Instant, status: Status) {
+        self.inner.failed(job, io, at, status);
+    }
+    fn finished(&mut self, job: usize, at: Instant) {
+        if let Some(taken) = self.jobs.get_mut(job) {
+            let since = at.saturating_since(taken.start);
+            for (_, name, open) in &mut taken.files {
+                if std::mem::take(open) {
+                    taken.writer.close(since, name);
+                }
+            }
+        }
+        self.inner.finished(job, at);
+    }
+}

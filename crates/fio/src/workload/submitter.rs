@@ -1,0 +1,476 @@
+//! One job's loop in time: what it hands over, when it waits, and when it ends.
+//!
+//! The order of steps is fio's: look at the limits, flush if one is due, wait for the rate, make a request, hand it over
+//! (or the batch, when it is complete), and reap when `iodepth` requests are out. A synchronous engine is a depth of
+//! one. The host takes no time here; a model may take it.
+//!
+//! Before it sleeps (`rate`, `thinktime`) a job waits for all that it has out, as fio does. So only a replay sleeps with
+//! requests out, and whatever a job does while it sleeps can be worked out at once.
+
+use crate::iolog::Iolog;
+use crate::job::{Direction, Engine, Job};
+use crate::workload::pace::Pace;
+use crate::workload::region::File;
+use crate::workload::replay::{Replay, Replayed};
+use crate::workload::stream::{Ask, Flush, Stream};
+use crate::workload::{Io, Record, WorkloadError};
+use flashlab_sim::{Duration, Instant, Mechanism, Spent, Status};
+use std::collections::VecDeque;
+
+/// What waits for being handed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Next {
+    Io(Io),
+    Flush(Flush),
+}
+
+/// What a job is about, once what it has to hand over is handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Goal {
+    /// Make the next request, if the depth allows.
+    Ask,
+    /// Reap some: the depth is used up.
+    Reap,
+    /// Reap all, then sleep until an instant.
+    SleepUntil(Instant),
+    /// Reap all, then sleep for a while.
+    Think,
+    /// Hand over the flush that is due.
+    Flush(Flush),
+    /// Wait for the flush that is out.
+    AwaitFlush,
+    /// Reap all: the loop is over.
+    Drain,
+    /// Wait for the flushes at the end of the loop.
+    EndFlush,
+    /// Nothing more.
+    Finished,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Stream(Box<Stream>),
+    Replay(Box<Replay>),
+}
+
+/// A completed request that the job has not looked at.
+#[derive(Clone, Debug)]
+struct Arrived {
+    io: Io,
+    at: Instant,
+    spent: Spent,
+}
+
+/// A job that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Submitter {
+    index: usize,
+    source: Source,
+    pace: Pace,
+    depth: usize,
+    depth_low: usize,
+    batch_submit: usize,
+    reap_min: usize,
+    reap_max: usize,
+    pub(crate) writes_are_durable: bool,
+    flush_at_end: bool,
+    think_time: Duration,
+    think_time_blocks: u64,
+    runtime: Option<Duration>,
+
+    start: Instant,
+    started: bool,
+    /// When the job ends; [`Instant::MAX`] in the ramp.
+    deadline: Instant,
+    /// The end of a ramp that no completion has passed; else [`Instant::MAX`].
+    ramp_end: Instant,
+
+    goal: Goal,
+    /// What is to be handed over next, and when.
+    pub(crate) next: Option<(Instant, Next)>,
+    /// A direction that was drawn, but had to wait for the rate.
+    drawn: Option<Direction>,
+    /// Made, not handed over.
+    batch: VecDeque<Io>,
+    in_flight: usize,
+    arrived: VecDeque<Arrived>,
+    end_flushes: Vec<Flush>,
+    reaped: u64,
+    reaped_at_last_thought: u64,
+    /// By time or by failure.
+    terminated: bool,
+    failed: bool,
+    pub(crate) end: Option<Instant>,
+}
+
+impl Submitter {
+    pub(crate) fn new(
+        index: usize,
+        job: &Job,
+        files: &[File],
+        (number, entropy): (u32, u64),
+        iolog: Option<Iolog>,
+        start: Instant,
+    ) -> Result<Submitter, WorkloadError> {
+        let source = match (&job.read_iolog, iolog) {
+            (_, Some(iolog)) => Source::Replay(Box::new(Replay::new(job, iolog, files)?)),
+            (Some(_), None) => return Err(WorkloadError::NoIolog { job: job.name.clone() }),
+            (None, None) => Source::Stream(Box::new(Stream::new(job, files, number, entropy)?)),
+        };
+        let start = start.saturating_add(job.start_delay);
+        let synchronous = job.engine == Engine::Synchronous;
+        let option = |value: u32| value as usize;
+        let depth = if synchronous { 1 } else { option(job.depth).max(1) };
+        let reap_min = if synchronous { 1 } else { option(job.batch_complete_min).clamp(1, depth) };
+        let reap_max = match job.batch_complete_min {
+            _ if synchronous => 1,
+            // Polling: whatever is there.
+            0 => usize::MAX,
+            _ => option(job.batch_complete_max).max(reap_min),
+        };
+        let has_ramp = job.ramp_time > Duration::ZERO;
+        let deadline = match job.runtime {
+            Some(runtime) if !has_ramp => start.saturating_add(runtime),
+            _ => Instant::MAX,
+        };
+        Ok(Submitter {
+            index,
+            source,
+            pace: Pace::new(job, start),
+            depth,
+            depth_low: if synchronous || job.depth_low == 0 {
+                depth
+            } else {
+                option(job.depth_low).min(depth)
+            },
+            batch_submit: if synchronous { 1 } else { option(job.batch_submit).clamp(1, depth) },
+            reap_min,
+            reap_max,
+            writes_are_durable: job.sync,
+            flush_at_end: job.fsync_on_close || job.end_fsync,
+            think_time: job.think_time,
+            think_time_blocks: job.think_time_blocks.max(1),
+            runtime: job.runtime,
+            start,
+            started: false,
+            deadline,
+            ramp_end: if has_ramp { start.saturating_add(job.ramp_time) } else { Instant::MAX },
+            goal: Goal::Ask,
+            next: None,
+            drawn: None,
+            batch: VecDeque::new(),
+            in_flight: 0,
+            arrived: VecDeque::new(),
+            end_flushes: Vec::new(),
+            reaped: 0,
+            reaped_at_last_thought: 0,
+            terminated: false,
+            failed: false,
+            end: None,
+        })
+    }
+
+    /// Makes the first request.
+    pub(crate) fn begin(&mut self, record: &mut impl Record) {
+        self.ask(self.start, record);
+    }
+
+    /// Requests that count as depth.
+    fn out(&self) -> usize {
+        self.batch.len() + self.in_flight + self.arrived.len()
+    }
+
+    /// The top of the loop: what comes next, seen at `now`.
+    #[inline]
+    fn ask(&mut self, mut now: Instant, record: &mut impl Record) {
+        loop {
+            if self.failed || now >= self.deadline {
+                self.terminated = true;
+                return self.drain(now, record);
+            }
+            let stream = match &mut self.source {
+                Source::Stream(stream) => stream,
+                Source::Replay(_) => return self.replay(now, record),
+            };
+            if stream.is_satisfied() {
+                return self.drain(now, record);
+            }
+            if let Some(flush) = stream.flush_due() {
+                return self.hand_over(Goal::Flush(flush), now, record);
+            }
+            let drawn = self.drawn.take().unwrap_or_else(|| stream.direction());
+            let (direction, at) = self.pace.choose(drawn, now);
+            if at > now {
+                if self.batch.len() + self.in_flight + self.arrived.len() > 0 {
+                    self.drawn = Some(direction);
+                    return self.hand_over(Goal::SleepUntil(at), now, record);
+                }
+                now = at.min(self.deadline);
+                if now >= self.deadline {
+                    continue;
+                }
+            }
+            let Some(ask) = stream.ask(direction) else {
+                return self.drain(now, record);
+            };
+            self.pace.asked(direction, ask.length);
+            let io = made(ask, now);
+            if self.batch_submit == 1 {
+                self.goal = Goal::Ask;
+                self.next = Some((now, Next::Io(io)));
+                return;
+            }
+            self.batch.push_back(io);
+            if self.batch.len() >= self.batch_submit || self.out() >= self.depth {
+                return self.hand_over(Goal::Ask, now, record);
+            }
+        }
+    }
+
+    fn replay(&mut self, now: Instant, record: &mut impl Record) {
+        let Source::Replay(replay) = &mut self.source else {
+            return;
+        };
+        let Some((after, replayed)) = replay.next() else {
+            return self.drain(now, record);
+        };
+        let at = self.start.saturating_add(after).max(now);
+        if at >= self.deadline {
+            self.terminated = true;
+            return self.hand_over(Goal::SleepUntil(self.deadline), now, record);
+        }
+        match replayed {
+            Replayed::Ask(ask) => {
+                self.goal = Goal::Ask;
+                self.next = Some((at, Next::Io(made(ask, at))));
+            }
+            Replayed::Flush(flush) => {
+                self.goal = Goal::AwaitFlush;
+                self.next = Some((at, Next::Flush(flush)));
+            }
+        }
+    }
+
+    /// Hands the batch over, then turns to `goal`.
+    fn hand_over(&mut self, goal: Goal, now: Instant, record: &mut impl Record) {
+        self.goal = goal;
+        match self.batch.pop_front() {
+            Some(io) => self.next = Some((now, Next::Io(io))),
+            None => self.turn_to_goal(now, record),
+        }
+    }
+
+    /// What is next was handed over at `at`; for a request, returns it as it is now.
+    #[inline]
+    pub(crate) fn submitted(&mut self, at: Instant, record: &mut impl Record) -> Next {
+        let (_, mut next) = self.next.take().expect("only what is next is submitted");
+        if !self.started {
+            self.started = true;
+            record.started(self.index, self.start);
+        }
+        match &mut next {
+            Next::Io(io) => {
+                io.issued = at;
+                self.in_flight += 1;
+                record.submitted(self.index, io);
+                match self.batch.pop_front() {
+                    Some(io) => self.next = Some((at, Next::Io(io))),
+                    None => self.turn_to_goal(at, record),
+                }
+            }
+            Next::Flush(flush) => {
+                record.flushing(self.index, flush.file, flush.offset, flush.data_only, at);
+            }
+        }
+        next
+    }
+
+    /// Everything is handed over, or something arrived: does what the goal allows.
+    #[inline]
+    fn turn_to_goal(&mut self, now: Instant, record: &mut impl Record) {
+        match self.goal {
+            Goal::Ask if self.out() >= self.depth => {
+                self.goal = Goal::Reap;
+                self.reap(now, record);
+            }
+            Goal::Ask => self.ask(now, record),
+            Goal::Reap => self.reap(now, record),
+            Goal::SleepUntil(until) => {
+                if self.reap_all(now, record) {
+                    self.ask(until.max(now), record);
+                }
+            }
+            Goal::Think => {
+                if self.reap_all(now, record) {
+                    self.reaped_at_last_thought = self.reaped;
+                    self.pace.idle(self.think_time);
+                    self.ask(now.saturating_add(self.think_time).min(self.deadline.max(now)), record);
+                }
+            }
+            Goal::Flush(flush) => {
+                self.goal = Goal::AwaitFlush;
+                self.next = Some((now, Next::Flush(flush)));
+            }
+            Goal::Drain => {
+                if self.reap_all(now, record) {
+                    self.end_of_loop(now, record);
+                }
+            }
+            Goal::AwaitFlush | Goal::EndFlush | Goal::Finished => {}
+        }
+    }
+
+    fn reap(&mut self, now: Instant, record: &mut impl Record) {
+        loop {
+            let least = self.reap_min.min(self.out());
+            if self.arrived.len() < least && !self.failed {
+                return;
+            }
+            for _ in 0..self.arrived.len().min(self.reap_max) {
+                let arrived = self.arrived.pop_front().expect("as many as there are");
+                self.count(&arrived, now, record);
+            }
+            if self.failed || self.out() <= self.depth_low.min(self.depth - 1) {
+                return self.after_reaping(now, record);
+            }
+        }
+    }
+
+    /// Reaps what has arrived; true when nothing is out.
+    fn reap_all(&mut self, now: Instant, record: &mut impl Record) -> bool {
+        while let Some(arrived) = self.arrived.pop_front() {
+            self.count(&arrived, now, record);
+        }
+        self.in_flight == 0
+    }
+
+    #[inline]
+    fn after_reaping(&mut self, now: Instant, record: &mut impl Record) {
+        if self.think_time > Duration::ZERO {
+            let since = self.reaped - self.reaped_at_last_thought;
+            if since > 0 && since.is_multiple_of(self.think_time_blocks) {
+                return self.hand_over(Goal::Think, now, record);
+            }
+        }
+        self.ask(now, record);
+    }
+
+    fn count(&mut self, arrived: &Arrived, now: Instant, record: &mut impl Record) {
+        let mut spent = arrived.spent;
+        // It lay there until the job looked.
+        spent[Mechanism::Queue] += now.since(arrived.at);
+        self.count_now(&arrived.io, now, &spent, record);
+    }
+
+    #[inline]
+    fn count_now(&mut self, io: &Io, now: Instant, spent: &Spent, record: &mut impl Record) {
+        self.reaped += 1;
+        record.completed(self.index, io, now, spent);
+        if now >= self.ramp_end {
+            self.ramp_over(now, record);
+        }
+    }
+
+    /// As in fio, the first completion after the ramp ends it, and is not counted.
+    #[cold]
+    fn ramp_over(&mut self, now: Instant, record: &mut impl Record) {
+        self.ramp_end = Instant::MAX;
+        self.deadline = self.runtime.map_or(Instant::MAX, |runtime| now.saturating_add(runtime));
+        self.pace.restart(now);
+        if let Source::Stream(stream) = &mut self.source {
+            stream.ramp_over();
+        }
+        record.ramp_over(self.index, now);
+    }
+
+    /// A request of this job is done.
+    #[inline]
+    pub(crate) fn completed(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
+        self.in_flight -= 1;
+        // The common case: the job waits for this one alone.
+        if self.goal == Goal::Reap && self.reap_min == 1 && self.arrived.is_empty() {
+            self.count_now(io, at, spent, record);
+            if self.out() <= self.depth_low.min(self.depth - 1) {
+                self.after_reaping(at, record);
+            }
+            return;
+        }
+        self.arrived.push_back(Arrived { io: *io, at, spent: *spent });
+        self.something_arrived(at, record);
+    }
+
+    fn something_arrived(&mut self, at: Instant, record: &mut impl Record) {
+        match self.next {
+            // A replay that sleeps looks at what arrives.
+            Some((next_at, _)) if next_at > at => {
+                self.reap_all(at, record);
+            }
+            Some(_) => {}
+            None => self.turn_to_goal(at, record),
+        }
+    }
+
+    /// The device refused a request of this job.
+    pub(crate) fn refused(&mut self, io: &Io, at: Instant, status: Status, record: &mut impl Record) {
+        self.in_flight -= 1;
+        self.failed = true;
+        record.failed(self.index, io, at, status);
+        self.something_arrived(at, record);
+    }
+
+    /// A flush of this job is done.
+    pub(crate) fn flushed(&mut self, issued: Instant, at: Instant, record: &mut impl Record) {
+        record.synced(self.index, issued, at);
+        match self.goal {
+            Goal::EndFlush => self.next_end_flush(at, record),
+            _ => {
+                self.goal = Goal::Ask;
+                self.turn_to_goal(at, record);
+            }
+        }
+    }
+
+    fn drain(&mut self, now: Instant, record: &mut impl Record) {
+        self.hand_over(Goal::Drain, now, record);
+    }
+
+    fn end_of_loop(&mut self, now: Instant, record: &mut impl Record) {
+        self.goal = Goal::EndFlush;
+        if self.flush_at_end
+            && !self.failed
+            && let Source::Stream(stream) = &mut self.source
+        {
+            self.end_flushes = stream.flushes_at_end();
+            self.end_flushes.reverse();
+        }
+        self.next_end_flush(now, record);
+    }
+
+    fn next_end_flush(&mut self, now: Instant, record: &mut impl Record) {
+        if let Some(flush) = self.end_flushes.pop() {
+            self.next = Some((now, Next::Flush(flush)));
+            return;
+        }
+        let again = !self.terminated
+            && match &mut self.source {
+                Source::Stream(stream) => stream.begin_another_loop(),
+                Source::Replay(_) => false,
+            };
+        if again {
+            return self.ask(now, record);
+        }
+        self.goal = Goal::Finished;
+        self.end = Some(now);
+        if !self.started {
+            self.started = true;
+            record.started(self.index, self.start);
+        }
+        record.finished(self.index, now);
+    }
+}
+
+#[inline]
+fn made(ask: Ask, at: Instant) -> Io {
+    let Ask { direction, file, offset, length } = ask;
+    Io { direction, file, offset, length, ready: at, issued: at }
+}
