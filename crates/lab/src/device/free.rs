@@ -2,7 +2,8 @@
 //!
 //! A number is free if it was fitted, or chosen as typical. Counted once is one value: of a host or filesystem that
 //! several devices share, of several cards that hold the same value fitted on the same cells, or the same typical value.
-//! What a specification, a catalogue or a measurement says is not free, nor what the argument gave.
+//! What a specification, a catalogue or a measurement says is not free, nor what follows from other numbers, nor what
+//! the argument gave.
 
 use super::{Device, Filesystem, Held};
 use crate::profile::{Parameter, Source, Value};

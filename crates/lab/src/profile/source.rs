@@ -15,21 +15,24 @@ pub enum Source {
     Measured(String),
     /// The maker's catalogue says so.
     Catalogue(String),
+    /// Follows from other numbers of the profile; a zero where only the sum with another number shows.
+    Follows(String),
     /// Set by whoever asked for the device, for example `sd/kingston:flash.t_prog=250us`.
     Given(String),
 }
 
 impl Source {
     /// The words that a profile writes, `fitted` first.
-    pub const WORDS: [&str; 5] = ["fitted", "typical", "spec", "measured", "catalogue"];
+    pub const WORDS: [&str; 6] = ["fitted", "typical", "spec", "measured", "catalogue", "follows"];
 
-    /// The source that one of the four words with a text makes.
+    /// The source that one of these words with a text makes.
     pub(crate) fn of(word: &str, text: String) -> Option<Source> {
         Some(match word {
             "typical" => Source::Typical(text),
             "spec" => Source::Spec(text),
             "measured" => Source::Measured(text),
             "catalogue" => Source::Catalogue(text),
+            "follows" => Source::Follows(text),
             _ => return None,
         })
     }
@@ -43,6 +46,7 @@ impl fmt::Display for Source {
             Source::Spec(text) => write!(f, "spec: {text}"),
             Source::Measured(text) => write!(f, "measured: {text}"),
             Source::Catalogue(text) => write!(f, "catalogue: {text}"),
+            Source::Follows(text) => write!(f, "follows: {text}"),
             Source::Given(text) => write!(f, "given: {text}"),
         }
     }
