@@ -225,6 +225,7 @@ impl Reader {
     fn read<S: AsRef<str>>(&mut self, args: &[S]) -> Result<(), Error> {
         let mut args = args.iter().map(S::as_ref).enumerate().peekable();
         let mut only_files = false;
+        let mut switch_before = None;
         while let Some((index, arg)) = args.next() {
             let place = Place::Argument { number: index + 1, column: 1 };
             if arg == "--" && !only_files {
@@ -232,7 +233,10 @@ impl Reader {
                 continue;
             }
             if only_files || arg == "-" || !arg.starts_with('-') {
-                self.word(arg, place)?;
+                if let Some(problem) = not_a_job_file(arg, switch_before) {
+                    return Err(Error::new(place, problem));
+                }
+                self.items.push(Item::File { name: arg.to_string(), place });
                 continue;
             }
             let body = arg.strip_prefix("--").unwrap_or(&arg[1..]);
@@ -258,6 +262,7 @@ impl Reader {
                 }
                 (_, value) => value,
             };
+            switch_before = (found.takes() == Takes::Optional && value.is_none()).then(|| found.written());
             match found {
                 Known::Program(option) => self.program(option, value, &place, &value_place)?,
                 Known::Job(_, name) => self.items.push(Item::Option(Assignment {
@@ -269,16 +274,6 @@ impl Reader {
                 })),
             }
         }
-        Ok(())
-    }
-
-    fn word(&mut self, word: &str, place: Place) -> Result<(), Error> {
-        let option = word.split('=').next().unwrap_or(word);
-        let is_option = option::lookup(option).is_some() || option::suggest(option).is_some();
-        if word.contains('=') && is_option {
-            return Err(Error::new(place, Problem::MissingDashes { word: word.to_string() }));
-        }
-        self.items.push(Item::File { name: word.to_string(), place });
         Ok(())
     }
 
@@ -377,6 +372,19 @@ impl Reader {
             parse_only: self.parse_only,
         })
     }
+}
+
+/// A word that names a job file to fio, and hardly is one: `numjobs=1`, or the `0` of `--time_based 0`.
+fn not_a_job_file(word: &str, switch_before: Option<&str>) -> Option<Problem> {
+    let did_you_mean = match (word.split_once('='), switch_before) {
+        (Some((name, value)), _) => {
+            let known = option::lookup(name).map(|_| name).or_else(|| option::suggest(name))?;
+            format!("--{known}={value}")
+        }
+        (None, Some(switch)) if word == "0" || word == "1" => format!("--{switch}={word}"),
+        _ => return None,
+    };
+    Some(Problem::NotAJobFile { word: word.to_string(), did_you_mean })
 }
 
 fn set_global(plan: &mut Plan, assignment: &Assignment) -> Result<(), Error> {

@@ -201,10 +201,17 @@ pub enum Problem {
         /// Which ones, and what to do.
         what: Contradiction,
     },
-    /// `numjobs=1` without dashes on a command line.
-    MissingDashes {
+    /// `numjobs=1` or the `0` of `--time_based 0` on a command line: a job file's name to fio.
+    NotAJobFile {
         /// The word.
         word: String,
+        /// What was probably meant.
+        did_you_mean: String,
+    },
+    /// `bs 4k` in a job file.
+    MissingEquals {
+        /// The option.
+        option: &'static str,
     },
     /// `--section=` names no section.
     UnknownSection {
@@ -232,7 +239,12 @@ pub enum Problem {
 #[non_exhaustive]
 pub enum Contradiction {
     /// Neither `direct=1` nor `ioengine=null`.
-    Buffered,
+    Buffered {
+        /// Whether the job asks for it, by `direct=0` or `buffered=1`; otherwise it is fio's default.
+        asked: bool,
+        /// What to write: with dashes on a command line.
+        write: &'static str,
+    },
     /// `time_based` without `runtime`.
     TimeBasedWithoutRuntime,
     /// `rate` with `rate_iops`.
@@ -274,10 +286,15 @@ pub enum Contradiction {
 impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Contradiction::Buffered => write!(
-                f,
-                "it does buffered I/O (fio's default), and no page cache is modelled: add the line\n    direct=1"
-            ),
+            Contradiction::Buffered { asked: true, write } => {
+                write!(f, "this asks for buffered I/O, and no page cache is modelled: write\n    {write}")
+            }
+            Contradiction::Buffered { asked: false, write } => {
+                write!(
+                    f,
+                    "it does buffered I/O (fio's default), and no page cache is modelled: add\n    {write}"
+                )
+            }
             Contradiction::TimeBasedWithoutRuntime => {
                 write!(f, "time_based needs a runtime: add runtime=60, or leave time_based out")
             }
@@ -385,19 +402,23 @@ impl fmt::Display for Problem {
                 match harmless {
                     [] => write!(f, "; take it out"),
                     [one] => write!(f, "; take it out, or write {option}={one}"),
-                    all => write!(f, "; take it out, or write {option}= one of {}", all.join(", ")),
+                    all => {
+                        let all: Vec<String> = all.iter().map(|value| format!("{option}={value}")).collect();
+                        write!(f, "; take it out, or write {}", all.join(" or "))
+                    }
                 }
             }
             Problem::RefusedProgramOption { option, reason } => {
                 write!(f, "--{option} is not taken here: {reason}")
             }
             Problem::Contradiction { job, what } => write!(f, "job {}: {what}", quoted(job)),
-            Problem::MissingDashes { word } => write!(
+            Problem::NotAJobFile { word, did_you_mean } => write!(
                 f,
-                "{} is the name of a job file to fio; did you mean --{}?",
+                "{} is the name of a job file to fio; did you mean {}?",
                 quoted(word),
-                inner(word)
+                inner(did_you_mean)
             ),
+            Problem::MissingEquals { option } => write!(f, "a = is missing; write {option}=..."),
             Problem::UnknownSection { name, did_you_mean } => {
                 write!(f, "no section is named {}", quoted(name))?;
                 match did_you_mean {

@@ -141,11 +141,12 @@ impl Plan {
     pub(crate) fn set(&mut self, draft: &mut Draft, assignment: &Assignment) -> Result<(), Error> {
         let Assignment { name, value, place, value_place, literal } = assignment;
         let Some(entry) = option::lookup(name) else {
-            let did_you_mean = option::suggest(name);
-            return Err(Error::new(
-                place.clone(),
-                Problem::UnknownOption { name: name.clone(), did_you_mean },
-            ));
+            let first = name.split_whitespace().next().filter(|first| *first != name);
+            let problem = match (first.and_then(option::lookup), value) {
+                (Some(entry), None) => Problem::MissingEquals { option: entry.name },
+                _ => Problem::UnknownOption { name: name.clone(), did_you_mean: option::suggest(name) },
+            };
+            return Err(Error::new(place.clone(), problem));
         };
         match entry.standing {
             Standing::Refused { harmless } if !entry.is_harmless(value.as_deref()) => {
@@ -211,6 +212,12 @@ impl Plan {
         resolve_sizes(&settings, &mut job);
         resolve_depth(&settings, &mut job);
         check(&settings, &job, self.read_only).map_err(|(option, what)| contradiction(option, what))?;
+        if !settings.direct && job.engine_name != "null" {
+            let last = if settings.places.contains_key("buffered") { "buffered" } else { "direct" };
+            let asked = settings.places.contains_key(last);
+            let write = if matches!(place, Place::File { .. }) { "direct=1" } else { "--direct=1" };
+            return Err(contradiction(last, Contradiction::Buffered { asked, write }));
+        }
 
         let files =
             if settings.filenames.is_empty() { job.nr_files as usize } else { settings.filenames.len() };
@@ -319,13 +326,6 @@ fn greatest_block(size: &BlockSize) -> u64 {
 fn check(settings: &Settings, job: &Job, read_only: bool) -> Result<(), (&'static str, Contradiction)> {
     let replays = !settings.read_iologs.is_empty();
     let mix = job.pattern.mix;
-    if !settings.direct && job.engine_name != "null" {
-        let last = match (settings.places.get("direct"), settings.places.get("buffered")) {
-            (None, Some(_)) => "buffered",
-            _ => "direct",
-        };
-        return Err((last, Contradiction::Buffered));
-    }
     if job.time_based && job.runtime.is_none() {
         return Err(("time_based", Contradiction::TimeBasedWithoutRuntime));
     }

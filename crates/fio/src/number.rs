@@ -145,29 +145,32 @@ impl fmt::Display for Fault {
         match self {
             Fault::Empty => write!(f, "it has no value"),
             Fault::NotANumber => write!(f, "this is not a number"),
-            Fault::Negative => write!(f, "it may not be negative"),
+            Fault::Negative => write!(f, "it must not be negative"),
             Fault::Suffix { rest, expected } => {
                 write!(f, "{} is no suffix of it; expected {expected}", crate::error::quoted(rest))
             }
             Fault::Fraction => {
-                write!(f, "it is a whole number (fio drops what follows the point); take a smaller unit")
+                write!(
+                    f,
+                    "only whole numbers are taken (fio drops what follows the point); use a smaller unit"
+                )
             }
             Fault::TooLarge => write!(f, "it is larger than 2^63 - 1, the most that fio takes"),
-            Fault::OutOfRange { least, most: LARGEST } => write!(f, "it is at least {least}"),
-            Fault::OutOfRange { least, most } => write!(f, "it is between {least} and {most}"),
+            Fault::OutOfRange { least, most: LARGEST } => write!(f, "it must be at least {least}"),
+            Fault::OutOfRange { least, most } => write!(f, "it must be between {least} and {most}"),
             Fault::Percent => write!(f, "it is not a share; write it without %"),
             Fault::OverHundred => write!(f, "a share is at most 100%"),
             Fault::Zones => write!(f, "z counts zones, and zoned devices are not modelled; write bytes"),
-            Fault::NotBoolean => write!(f, "it is 0 or 1"),
+            Fault::NotBoolean => write!(f, "it must be 0 or 1"),
             Fault::NotOneOf { words, did_you_mean } => {
-                write!(f, "it is one of {}", words.join(", "))?;
+                write!(f, "it must be one of {}", words.join(", "))?;
                 match did_you_mean {
                     Some(word) => write!(f, "; did you mean {word}?"),
                     None => Ok(()),
                 }
             }
-            Fault::OneValue { instead } => write!(f, "it is one value; {instead}"),
-            Fault::TooManyParts { most } => write!(f, "it has at most {most} parts"),
+            Fault::OneValue { instead } => write!(f, "only one value is taken; {instead}"),
+            Fault::TooManyParts { most } => write!(f, "at most {most} parts are taken"),
             Fault::Malformed { expected } => write!(f, "expected {expected}"),
             Fault::SharesSum { sum, of } => write!(f, "the shares of {of} sum to {sum}, not to 100"),
             Fault::Expression(why) => write!(f, "{why}"),
@@ -206,11 +209,15 @@ fn before(text: &str, rest: &str) -> usize {
 
 fn bad_suffix(text: &str, rest: &str, expected: &'static str) -> ValueError {
     let at = before(text, rest);
-    let fault = match rest.chars().next() {
-        Some('.') => Fault::Fraction,
-        Some('%') => Fault::Percent,
-        Some('z' | 'Z') if rest.len() == 1 => Fault::Zones,
-        Some('-' | ':' | ',' | '/') => Fault::OneValue { instead: "ranges and lists are not taken here" },
+    let more = rest.find(['-', ':', ',', '/']).map(|end| (end, &rest[..end]));
+    let fault = match (rest.chars().next(), more) {
+        (Some('.'), _) => Fault::Fraction,
+        (Some('%'), _) => Fault::Percent,
+        (Some('z' | 'Z'), _) if rest.len() == 1 => Fault::Zones,
+        (_, Some((end, suffix))) if byte_factor(suffix, KbBase::Binary).or(time_factor(suffix)).is_some() => {
+            return Fault::OneValue { instead: "a range or a list is not taken here" }
+                .at(at + rest[..end].chars().count());
+        }
         _ => Fault::Suffix { rest: rest.to_string(), expected },
     };
     fault.at(at)

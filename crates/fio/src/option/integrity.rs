@@ -42,10 +42,10 @@ pub(super) const INTEGRITY: &[Entry] = &[
 ];
 
 pub(super) const ZONES: &[Entry] = &[
-    refused("zonemode", &["none"], "no zoned device is modelled, and no walk in strides"),
-    refused("zonesize", &["0"], "no zoned device is modelled, and no walk in strides"),
-    refused("zonerange", &["0"], "no zoned device is modelled, and no walk in strides"),
-    refused("zoneskip", &["0"], "no zoned device is modelled, and no walk in strides"),
+    refused("zonemode", &["none"], "there is no zoned device, and no walk in strides"),
+    refused("zonesize", &["0"], "there is no zoned device, and no walk in strides"),
+    refused("zonerange", &["0"], "there is no zoned device, and no walk in strides"),
+    refused("zoneskip", &["0"], "there is no zoned device, and no walk in strides"),
     irrelevant("zonecapacity", ZONED),
     irrelevant("read_beyond_wp", ZONED),
     irrelevant("max_open_zones", ZONED),

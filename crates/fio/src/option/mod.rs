@@ -123,7 +123,7 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
     if word.is_empty() || word.len() > LONGEST {
         return None;
     }
-    let word = word.to_ascii_lowercase().replace('-', "_");
+    let word = word.trim_start_matches('-').to_ascii_lowercase().replace('-', "_");
     let most = (word.chars().count() / 3).clamp(1, 3);
     candidates
         .filter(|candidate| candidate.len() <= LONGEST)
