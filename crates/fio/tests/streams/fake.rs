@@ -1,0 +1,185 @@
+//! A device that takes the same time for every request, and is strict about what it is asked; and a recorder that
+//! keeps everything.
+
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::job::{Direction, Job};
+use flashlab_fio::loader::Nothing;
+use flashlab_fio::workload::{File, Io, Jobs, Record, Task, file_bytes};
+use flashlab_sim::{
+    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, Request, RequestId, Spent, Status, run,
+};
+use std::collections::VecDeque;
+
+/// Every request takes `latency`, however many there are; a flush takes `flush`.
+#[derive(Clone, Debug)]
+pub(crate) struct FixedLatency {
+    pub(crate) latency: Duration,
+    pub(crate) flush: Duration,
+    pub(crate) capacity: u64,
+    /// Requests from this one on (counted from 0) are refused.
+    pub(crate) refuse_from: u64,
+    seen: u64,
+    out: VecDeque<(Instant, Instant, RequestId, Status)>,
+    now: Instant,
+    pub(crate) depth_max: usize,
+}
+
+impl FixedLatency {
+    pub(crate) fn new(latency: Duration) -> FixedLatency {
+        FixedLatency {
+            latency,
+            flush: latency,
+            capacity: 1 << 50,
+            refuse_from: u64::MAX,
+            seen: 0,
+            out: VecDeque::new(),
+            now: Instant::ZERO,
+            depth_max: 0,
+        }
+    }
+}
+
+impl Model for FixedLatency {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: self.capacity, block: 1, request_max: u64::MAX }
+    }
+    fn submit(&mut self, now: Instant, request: Request) {
+        assert!(now >= self.now, "{request:?} at {now:?}, after {:?}", self.now);
+        self.now = now;
+        assert!(self.out.iter().all(|(_, _, id, _)| *id != request.id), "{request:?} is already out");
+        let latency = if request.op == Op::Flush {
+            self.flush
+        } else {
+            assert!(self.geometry().admits(&request), "{request:?} lies outside of {} bytes", self.capacity);
+            self.latency
+        };
+        let status = if self.seen >= self.refuse_from { Status::OutOfRange } else { Status::Ok };
+        self.seen += 1;
+        let due = now + latency;
+        let place = self.out.partition_point(|(other, ..)| *other <= due);
+        self.out.insert(place, (due, now, request.id, status));
+        self.depth_max = self.depth_max.max(self.out.len());
+    }
+    fn next_due(&self) -> Option<Instant> {
+        self.out.front().map(|(due, ..)| *due)
+    }
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        let &(at, since, id, status) = self.out.front().filter(|(due, ..)| *due <= limit)?;
+        self.out.pop_front();
+        self.now = at;
+        let mut spent = Spent::default();
+        spent[Mechanism::Read] = at.since(since);
+        Some(Completion { id, at, status, spent })
+    }
+}
+
+/// A line of what happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    Started(Instant),
+    Asked(Io),
+    Done(Io, Instant),
+    Flushing { file: FileId, offset: u64, data_only: bool, at: Instant },
+    Synced(Instant, Instant),
+    RampOver(Instant),
+    Failed(Instant),
+    Finished(Instant),
+}
+
+/// Keeps all events of all jobs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept(pub(crate) Vec<(usize, Event)>);
+
+impl Kept {
+    pub(crate) fn of(&self, job: usize) -> impl Iterator<Item = Event> + '_ {
+        self.0.iter().filter(move |(j, _)| *j == job).map(|(_, event)| *event)
+    }
+    pub(crate) fn asked(&self, job: usize) -> Vec<Io> {
+        self.of(job).filter_map(|event| if let Event::Asked(io) = event { Some(io) } else { None }).collect()
+    }
+    /// Requests with their ends, in the order of these.
+    pub(crate) fn done(&self, job: usize) -> Vec<(Io, Instant)> {
+        self.of(job).filter_map(|event| if let Event::Done(io, at) = event { Some((io, at)) } else { None }).collect()
+    }
+    pub(crate) fn offsets(&self, job: usize) -> Vec<u64> {
+        self.asked(job).iter().map(|io| io.offset).collect()
+    }
+    pub(crate) fn finished(&self, job: usize) -> Instant {
+        self.of(job)
+            .find_map(|event| if let Event::Finished(at) = event { Some(at) } else { None })
+            .expect("the job has finished")
+    }
+}
+
+impl Record for Kept {
+    fn started(&mut self, job: usize, at: Instant) {
+        self.0.push((job, Event::Started(at)));
+    }
+    fn submitted(&mut self, job: usize, io: &Io) {
+        self.0.push((job, Event::Asked(*io)));
+    }
+    fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
+        assert_eq!(spent.total(), done.since(io.issued), "the parts sum to the latency");
+        self.0.push((job, Event::Done(*io, done)));
+    }
+    fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
+        self.0.push((job, Event::Flushing { file, offset, data_only, at }));
+    }
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant) {
+        self.0.push((job, Event::Synced(issued, done)));
+    }
+    fn ramp_over(&mut self, job: usize, at: Instant) {
+        self.0.push((job, Event::RampOver(at)));
+    }
+    fn failed(&mut self, job: usize, _: &Io, at: Instant, _: Status) {
+        self.0.push((job, Event::Failed(at)));
+    }
+    fn finished(&mut self, job: usize, at: Instant) {
+        self.0.push((job, Event::Finished(at)));
+    }
+}
+
+/// The jobs that fio options mean, with the engine `null` unless they say otherwise.
+pub(crate) fn jobs(options: &str) -> Vec<Job> {
+    let line = format!("--name=j --ioengine=null {options}");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    Invocation::parse(&words, &Nothing).unwrap_or_else(|error| panic!("{error}\n{line}")).jobs
+}
+
+/// The files of a job that lays them out, or of `bytes` each.
+pub(crate) fn files(job: &Job, bytes: Option<u64>) -> Vec<File> {
+    let count = job.files.len();
+    (0..count)
+        .map(|index| {
+            let size = bytes.or_else(|| file_bytes(job, index, count)).expect("the job says how large its files are");
+            File { id: FileId(index as u32), size }
+        })
+        .collect()
+}
+
+/// Runs all jobs together.
+pub(crate) fn run_jobs(jobs: &[Job], bytes: Option<u64>, model: &mut FixedLatency) -> Kept {
+    let tasks = jobs
+        .iter()
+        .zip(0..)
+        .map(|(job, number)| Task { job, files: files(job, bytes), number, entropy: 0, iolog: None })
+        .collect();
+    let mut wave = Jobs::new(Instant::ZERO, tasks, Kept::default()).unwrap_or_else(|error| panic!("{error}"));
+    let last = run(model, &mut wave, Instant::ZERO);
+    assert!(wave.end().is_some_and(|end| end >= last), "every job has ended, none before its last event");
+    wave.into_record()
+}
+
+/// Runs what the options mean, each request taking `us` microseconds.
+pub(crate) fn run_options(options: &str, us: u64) -> Kept {
+    run_jobs(&jobs(options), None, &mut FixedLatency::new(Duration::from_us(us)))
+}
+
+/// The offsets of the only job of `options`.
+pub(crate) fn offsets(options: &str) -> Vec<u64> {
+    run_options(options, 10).offsets(0)
+}
+
+pub(crate) fn is_read(io: &Io) -> bool {
+    io.direction == Direction::Read
+}

@@ -1,0 +1,8 @@
+//! Jobs as workloads: held against recorded iologs of fio 3.33, closed forms, and properties.
+
+mod distributions;
+mod fake;
+mod properties;
+mod recorded;
+mod replay;
+mod timing;

@@ -1,0 +1,124 @@
+//! Sequential streams against iologs that fio 3.33 recorded: see iologs/README.md.
+
+use crate::fake::{Event, FixedLatency, Kept, files, jobs, run_jobs};
+use flashlab_fio::iolog::{Action, Iolog, Recording, Version};
+use flashlab_fio::job::{Direction, Job};
+use flashlab_fio::workload::{Jobs, Task};
+use flashlab_sim::{Duration, Instant, run};
+use std::path::Path;
+
+struct Case {
+    name: &'static str,
+    bytes: Option<u64>,
+    options: &'static str,
+}
+
+fn cases() -> impl Iterator<Item = Case> {
+    include_str!("../iologs/commands.txt").lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let mut fields = line.split('|').map(str::trim);
+        let mut field = || fields.next().expect("a line has three fields");
+        Case { name: field(), bytes: field().parse().ok(), options: field() }
+    })
+}
+
+fn log(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/iologs").join(format!("{name}.log"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// (action, file, offset, length), the file as a number.
+type Line = (Action, u32, u64, u64);
+
+/// The requests of each clone; clones append to one log, in any order.
+fn recorded(text: &str, clones: usize) -> Vec<Vec<Line>> {
+    let header = Version::Three.header();
+    let mut parts: Vec<Option<Vec<Line>>> = vec![None; clones];
+    let mut undecided = Vec::new();
+    for part in text.split(header).skip(1) {
+        // A file shared by clones is added only once in a log.
+        let added = if part.contains(" add\n") { String::new() } else { "\n0 file add".to_string() };
+        let log = Iolog::read(format!("{header}{added}{part}").as_bytes()).expect("fio writes iologs");
+        let lines = log.entries.iter().map(|e| (e.action, e.file, e.offset, e.length)).collect();
+        let clone = log.files[0].strip_prefix("j.").and_then(|rest| rest.split('.').next()?.parse().ok());
+        match clone {
+            Some(clone) => {
+                let clone: usize = clone;
+                parts[clone] = Some(lines);
+            }
+            None => undecided.push(lines),
+        }
+    }
+    // Without a name of its own a clone is known by where it begins: offsets grow with its number.
+    undecided.sort_by_key(|lines: &Vec<Line>| lines[0].2);
+    let mut rest = undecided.into_iter();
+    parts.into_iter().map(|part| part.or_else(|| rest.next()).expect("each clone has its part")).collect()
+}
+
+fn ours(kept: &Kept, clone: usize) -> Vec<Line> {
+    kept.of(clone)
+        .filter_map(|event| match event {
+            Event::Asked(io) => {
+                let action = match io.direction {
+                    Direction::Read => Action::Read,
+                    Direction::Write => Action::Write,
+                    Direction::Trim => Action::Trim,
+                };
+                Some((action, io.file.0, io.offset, io.length))
+            }
+            Event::Flushing { file, offset, data_only, .. } => {
+                let action = if data_only { Action::DataSync } else { Action::Sync };
+                Some((action, file.0, offset, 0))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn sequential_streams_are_those_of_fio() {
+    let mut wrong = Vec::new();
+    for Case { name, bytes, options } in cases() {
+        let jobs: Vec<Job> = jobs(options);
+        let theirs = recorded(&log(name), jobs.len());
+        let kept = run_jobs(&jobs, bytes, &mut FixedLatency::new(Duration::from_us(3)));
+        for (clone, theirs) in theirs.iter().enumerate() {
+            let mut ours = ours(&kept, clone);
+            // fio does not always name the file whose turn it is in a flush.
+            let files_matter = |line: &Line| !line.0.is_flush();
+            ours.iter_mut().filter(|line| !files_matter(line)).for_each(|line| line.1 = 0);
+            if &ours != theirs {
+                wrong.push(format!("{name} ({options}), clone {clone}\n  fio  {theirs:?}\n  ours {ours:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The lines without their times.
+fn untimed(text: &str) -> Vec<&str> {
+    let mut lines = text.lines();
+    let header = lines.next().into_iter();
+    header.chain(lines.map(|line| line.split_once(' ').expect("a time and the rest").1)).collect()
+}
+
+#[test]
+fn what_we_record_reads_as_what_fio_records() {
+    for name in ["sequential", "skip", "trimwrite", "fsync-and-fdatasync", "fdatasync-end-fsync", "files", "fsync-on-close"] {
+        let case = cases().find(|case| case.name == name).expect("a case of this name");
+        let jobs = jobs(case.options);
+        let tasks = jobs
+            .iter()
+            .zip(0..)
+            .map(|(job, number)| Task { job, files: files(job, None), number, entropy: 0, iolog: None })
+            .collect();
+        let names = jobs
+            .iter()
+            .map(|job| files(job, None).iter().map(|file| file.id).zip(job.files.iter().cloned()).collect())
+            .collect();
+        let recording = Recording::new(Version::Three, names, ());
+        let mut wave = Jobs::new(Instant::ZERO, tasks, recording).expect("the job runs");
+        run(&mut FixedLatency::new(Duration::from_us(3)), &mut wave, Instant::ZERO);
+        let (_, logs) = wave.into_record().finish();
+        assert_eq!(untimed(&logs[0]), untimed(&log(name)), "{name}");
+    }
+}
