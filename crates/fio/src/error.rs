@@ -446,7 +446,7 @@ impl fmt::Display for Problem {
 const SHOWN: usize = 60;
 
 /// Foreign text for a message: control characters escaped, cut where it is long.
-fn inner(text: &str) -> String {
+pub(crate) fn inner(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN).is_some() {
         shown.push_str("...");

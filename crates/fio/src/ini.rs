@@ -258,12 +258,14 @@ mod tests {
     use super::*;
     use crate::loader::Nothing;
 
-    fn parsed(text: &str) -> Vec<(String, Vec<(String, Option<String>)>)> {
+    type Written = (String, Option<String>);
+
+    fn parsed(text: &str) -> Vec<(String, Vec<Written>)> {
         let sections = parse("job.fio", text.as_bytes(), &Nothing).expect(text);
         let options = |s: &Section| s.assignments.iter().map(|a| (a.name.clone(), a.value.clone())).collect();
         sections.iter().map(|s| (s.name.clone(), options(s))).collect()
     }
-    fn option(name: &str, value: &str) -> (String, Option<String>) {
+    fn option(name: &str, value: &str) -> Written {
         (name.to_string(), Some(value.to_string()))
     }
     fn message(text: &[u8]) -> String {

@@ -5,8 +5,9 @@
 //! `new_group` only a group. A second job file starts from fio's defaults, and after the jobs of the first.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
-use crate::error::{Contradiction, Error, Place, Problem};
+use crate::error::{Contradiction, Error, Place, Problem, inner};
 use crate::ini::{self, Assignment, Section};
 use crate::job::{BlockSize, Direction, Distribution, Engine, Extent, Job, Mix};
 use crate::loader::Loader;
@@ -30,6 +31,16 @@ pub struct Irrelevant {
     pub place: Place,
     /// Why it changes nothing here.
     pub reason: &'static str,
+}
+
+impl fmt::Display for Irrelevant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Irrelevant { option, value, place, reason } = self;
+        match value {
+            Some(value) => write!(f, "{place}: {option}={}: {reason}", inner(value)),
+            None => write!(f, "{place}: {option}: {reason}"),
+        }
+    }
 }
 
 /// A job file, understood.

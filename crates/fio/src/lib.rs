@@ -6,6 +6,7 @@ pub mod cmdline;
 pub mod error;
 pub mod explain;
 mod expression;
+mod fault;
 pub mod ini;
 pub mod iolog;
 pub mod job;

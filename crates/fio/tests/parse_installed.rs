@@ -101,8 +101,11 @@ fn times_are_those_of_the_installed_fio() {
     }
 }
 
-/// What fio's JSON says of jobs: name, group and options as written.
-fn jobs_of_fio(arguments: &[&str]) -> Option<(Value, Vec<(String, u64, Value)>)> {
+/// A job's name, group and options as written.
+type Described = (String, u64, Value);
+
+/// What fio's JSON says of its global options and its jobs.
+fn jobs_of_fio(arguments: &[&str]) -> Option<(Value, Vec<Described>)> {
     let output = fio(&[&["--output-format=json"], arguments].concat())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let json: Value = serde_json::from_str(&text[text.find('{').expect("JSON")..]).expect("JSON");
