@@ -17,6 +17,7 @@ pub fn explain(name: &str) -> Option<String> {
     let name = name.split('=').next().unwrap_or(name);
     match option::lookup(name) {
         Some(entry) => Some(of_job(entry)),
+        None if name.trim() == "include" => Some(format!("include: modelled\n\n{INCLUDE}\n")),
         None => of_program(name),
     }
 }
@@ -84,7 +85,7 @@ pub fn support_list() -> String {
          Every option of fio 3.33, and what becomes of it in a simulation: {modelled} are **modelled**, {irrelevant} are \
          **irrelevant** (accepted, and listed in the output, since they cannot change a result here), {refused} are \
          **refused** (they change results and are not modelled; with the values given they ask for nothing and are \
-         accepted). `flashlab explain NAME` says the same.\n\n{NUMBERS}"
+         accepted). `flashlab explain NAME` says the same.\n\n{JOB_FILES}- {INCLUDE}\n\n{NUMBERS}"
     );
     for chapter in TABLE {
         write!(text, "\n## {}\n\n| option | here | default | meaning |\n|---|---|---|---|\n", chapter.title)
@@ -137,6 +138,19 @@ fn capitalised(text: &str) -> String {
     characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }
 
+const INCLUDE: &str = "`include FILE` puts the options of another file in its place. FILE is looked for as named, then \
+beside the including file; it has no sections of its own, may include others, and not itself.";
+
+const JOB_FILES: &str = "\
+## Job files
+
+- `[global]` holds for the sections below it and may come again; every other section is a job.
+- After `;` or `#` the rest of a line is a comment. Blanks around `=` are dropped.
+- A second job file starts from fio's defaults, and its jobs after those of the first.
+- A job without `direct=1` is refused (but for `ioengine=null`): fio's default is buffered I/O, and no page cache is
+  modelled. That holds for replays too.
+";
+
 const NUMBERS: &str = "\
 ## Numbers
 
@@ -168,6 +182,7 @@ mod tests {
         let text = explain("verify").unwrap();
         assert!(text.contains("refused") && text.contains("Accepted with the value 0"), "{text}");
         assert!(explain("output-format").unwrap().contains("json+"));
+        assert!(explain("include").unwrap().contains("beside the including file"));
         assert_eq!(explain(""), None);
     }
 }
