@@ -89,7 +89,10 @@ fn distributions_are_those_of_fio() {
             Distribution::Zipf(_) | Distribution::Pareto(_) | Distribution::Normal(_)
         );
         let (statistic, critical) = compare(&theirs, &ours, rotates);
-        assert!(statistic < critical, "{name}: {statistic:.0}, and 0.1 % of equal samples are above {critical:.0}");
+        assert!(
+            statistic < critical,
+            "{name}: {statistic:.0}, and 0.1 % of equal samples are above {critical:.0}"
+        );
     }
 }
 

@@ -6,7 +6,8 @@ use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::loader::Nothing;
 use flashlab_fio::workload::{File, Io, Jobs, Record, Task, file_bytes};
 use flashlab_sim::{
-    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, Request, RequestId, Spent, Status, run,
+    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, Request, RequestId, Spent, Status,
+    run,
 };
 use std::collections::VecDeque;
 
@@ -99,7 +100,9 @@ impl Kept {
     }
     /// Requests with their ends, in the order of these.
     pub(crate) fn done(&self, job: usize) -> Vec<(Io, Instant)> {
-        self.of(job).filter_map(|event| if let Event::Done(io, at) = event { Some((io, at)) } else { None }).collect()
+        self.of(job)
+            .filter_map(|event| if let Event::Done(io, at) = event { Some((io, at)) } else { None })
+            .collect()
     }
     pub(crate) fn offsets(&self, job: usize) -> Vec<u64> {
         self.asked(job).iter().map(|io| io.offset).collect()
@@ -151,7 +154,9 @@ pub(crate) fn files(job: &Job, bytes: Option<u64>) -> Vec<File> {
     let count = job.files.len();
     (0..count)
         .map(|index| {
-            let size = bytes.or_else(|| file_bytes(job, index, count)).expect("the job says how large its files are");
+            let size = bytes
+                .or_else(|| file_bytes(job, index, count))
+                .expect("the job says how large its files are");
             File { id: FileId(index as u32), size }
         })
         .collect()

@@ -103,7 +103,15 @@ fn untimed(text: &str) -> Vec<&str> {
 
 #[test]
 fn what_we_record_reads_as_what_fio_records() {
-    for name in ["sequential", "skip", "trimwrite", "fsync-and-fdatasync", "fdatasync-end-fsync", "files", "fsync-on-close"] {
+    for name in [
+        "sequential",
+        "skip",
+        "trimwrite",
+        "fsync-and-fdatasync",
+        "fdatasync-end-fsync",
+        "files",
+        "fsync-on-close",
+    ] {
         let case = cases().find(|case| case.name == name).expect("a case of this name");
         let jobs = jobs(case.options);
         let tasks = jobs

@@ -72,7 +72,10 @@ fn several_files_of_a_log_are_those_of_the_job_or_one() {
     assert_eq!(files(replay(log, "--rw=read", 2).expect("it replays")), [0, 1]);
     assert_eq!(files(replay(log, "--rw=read", 1).expect("it replays")), [0, 0]);
     let three = log.replace("b add\n", "b add\nc add\n");
-    assert!(matches!(replay(&three, "--rw=read", 2), Err(WorkloadError::TooFewFiles { named: 3, files: 2, .. })));
+    assert!(matches!(
+        replay(&three, "--rw=read", 2),
+        Err(WorkloadError::TooFewFiles { named: 3, files: 2, .. })
+    ));
 }
 
 #[test]

@@ -1,1 +1,270 @@
+//! When requests go out and come back: depth, batches, rates, pauses, ramps, limits, flushes.
 
+use crate::fake::{Event, FixedLatency, Kept, is_read, jobs, run_jobs, run_options};
+use flashlab_fio::job::{Engine, Job};
+use flashlab_sim::{Duration, Instant};
+
+fn ms(at: Instant) -> f64 {
+    at.as_ns() as f64 / 1e6
+}
+
+/// Requests out at once, at most.
+fn depth_max(kept: &Kept, job: usize) -> usize {
+    let (mut out, mut most) = (0usize, 0);
+    for event in kept.of(job) {
+        match event {
+            Event::Asked(_) => out += 1,
+            Event::Done(..) => out -= 1,
+            _ => {}
+        }
+        most = most.max(out);
+    }
+    most
+}
+
+fn deep(depth: u32, options: &str) -> Job {
+    jobs(&format!("--iodepth={depth} --rw=randread --bs=4k --size=64m {options}")).remove(0)
+}
+
+#[test]
+fn iops_are_depth_over_latency() {
+    for depth in [1, 2, 7, 32] {
+        let job = deep(depth, "--time_based --runtime=1");
+        let mut model = FixedLatency::new(Duration::from_us(250));
+        let kept = run_jobs(&[job], None, &mut model);
+        // 4,000 rounds; the requests of the last round are made before the second is over.
+        assert_eq!(kept.done(0).len() as u64, u64::from(depth) * 4_000);
+        assert_eq!(model.depth_max, depth as usize);
+        assert_eq!(kept.finished(0), Instant::from_ns(1_000_000_000));
+    }
+}
+
+#[test]
+fn a_synchronous_engine_has_one_request_whatever_the_depth() {
+    let job = Job { engine: Engine::Synchronous, ..deep(32, "") };
+    let mut model = FixedLatency::new(Duration::from_us(250));
+    run_jobs(&[job], None, &mut model);
+    assert_eq!(model.depth_max, 1);
+}
+
+#[test]
+fn batches_go_out_together_and_are_reaped_together() {
+    let options = "--iodepth_batch_submit=4 --iodepth_batch_complete_min=4 --iodepth_batch_complete_max=4";
+    let job = deep(8, &format!("{options} --number_ios=64"));
+    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    assert_eq!(depth_max(&kept, 0), 8);
+    let issued: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
+    let expected: Vec<u64> = (0..64).map(|i| i / 8).collect();
+    assert_eq!(issued, expected);
+}
+
+#[test]
+fn a_low_depth_lets_the_queue_run_empty_before_it_is_filled() {
+    let job = Job {
+        think_time: Duration::ZERO,
+        ..deep(8, "--iodepth_low=2 --iodepth_batch_submit=1 --number_ios=80")
+    };
+    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    let (mut out, mut after_full) = (0, Vec::new());
+    for event in kept.of(0) {
+        match event {
+            Event::Asked(_) => out += 1,
+            Event::Done(..) => {
+                out -= 1;
+                after_full.push(out);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(
+        after_full.iter().filter(|&&left| left == 2).count(),
+        13,
+        "twelve refills of six, and the end"
+    );
+}
+
+#[test]
+fn a_reaped_late_request_says_where_it_waited() {
+    // Two go out at 0; the second half of a pair is waited for, so all are reaped in pairs. The recorder asserts that the
+    // parts sum to the latency.
+    let mut job = deep(2, "--iodepth_batch_complete_min=2 --number_ios=20");
+    job.block_size = [const { flashlab_fio::job::BlockSize::Fixed(4096) }; 3];
+    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    assert_eq!(kept.done(0).len(), 20);
+    assert!(kept.done(0).iter().all(|(io, done)| done.since(io.issued) == Duration::from_us(100)));
+}
+
+#[test]
+fn a_rate_is_kept() {
+    for depth in [1, 8] {
+        let job = deep(depth, "--rate=1m --time_based --runtime=4");
+        let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+        assert_eq!(kept.asked(0).len(), 4 * 256, "depth {depth}: 256 blocks of 4 KiB a second");
+        // The next one may go when the bytes before it have passed.
+        for (number, io) in kept.asked(0).iter().enumerate() {
+            let due = number as u64 * 1_000_000_000 / 256;
+            assert!(io.issued.as_ns() >= due, "depth {depth}, request {number} at {:?}", io.issued);
+        }
+    }
+}
+
+#[test]
+fn a_rate_beyond_the_device_changes_nothing() {
+    let free = run_options("--rw=randread --bs=4k --size=1m", 100);
+    let limited = run_options("--rw=randread --bs=4k --size=1m --rate_iops=1000000", 100);
+    assert_eq!(free.0, limited.0);
+}
+
+#[test]
+fn rate_iops_spaces_requests_evenly() {
+    let kept = run_options("--rw=write --bs=64k --size=10m --rate_iops=100", 100);
+    assert!(kept.asked(0).iter().zip(0..).all(|(io, number)| io.issued.as_ns() == number * 10_000_000));
+}
+
+#[test]
+fn a_mixed_job_keeps_the_rate_of_each_direction() {
+    let job = deep(1, "--rate_iops=100,50 --time_based --runtime=10");
+    let job = Job { pattern: jobs("--rw=randrw --size=1m")[0].pattern, ..job };
+    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(10)));
+    let reads = kept.asked(0).iter().filter(|io| is_read(io)).count();
+    assert_eq!((reads, kept.asked(0).len() - reads), (1_000, 500));
+}
+
+#[test]
+fn thinking_follows_every_so_many_blocks() {
+    let kept = run_options("--rw=read --bs=4k --size=40k --thinktime=1000 --thinktime_blocks=4", 100);
+    let issued: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
+    assert_eq!(issued, [0, 1, 2, 3, 14, 15, 16, 17, 28, 29]);
+    // fio thinks after the last block too, where it completes a group.
+    let whole = run_options("--rw=read --bs=4k --size=16k --thinktime=1000 --thinktime_blocks=4", 100);
+    assert!((ms(whole.finished(0)) - 1.4).abs() < 1e-9);
+}
+
+#[test]
+fn a_thought_empties_the_queue_first_and_is_not_made_up_for_by_the_rate() {
+    let job = deep(4, "--thinktime=10000 --thinktime_blocks=8 --number_ios=64");
+    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    let gaps =
+        kept.asked(0).windows(2).filter(|w| w[1].issued.since(w[0].issued) >= Duration::from_ms(10)).count();
+    assert!((4..=8).contains(&gaps), "{gaps}");
+
+    let job = deep(1, "--thinktime=500000 --thinktime_blocks=10 --rate_iops=100 --time_based --runtime=6");
+    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    // Ten blocks take 0.09 s, a thought 0.5 s, and the rate does not count it.
+    assert!(kept.asked(0).windows(2).all(|w| w[1].issued.since(w[0].issued) >= Duration::from_us(9_000)));
+}
+
+#[test]
+fn a_runtime_stops_the_asking_and_what_is_out_still_counts() {
+    let kept = run_options("--rw=read --bs=4k --size=1g --runtime=1", 300_000);
+    let issued: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 1_000_000).collect();
+    assert_eq!(issued, [0, 300, 600, 900]);
+    assert_eq!(kept.done(0).len(), 4);
+    assert!((ms(kept.finished(0)) - 1_200.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_sleeping_job_ends_with_its_runtime() {
+    let kept = run_options("--rw=read --bs=4k --size=1m --rate_iops=1 --runtime=2500ms", 100);
+    assert_eq!(kept.asked(0).len(), 3);
+    assert!((ms(kept.finished(0)) - 2_500.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_job_without_time_based_ends_when_it_has_done_all() {
+    let kept = run_options("--rw=read --bs=4k --size=40k --runtime=10", 100_000);
+    assert!((ms(kept.finished(0)) - 1_000.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_ramp_ends_with_the_first_completion_after_it_and_the_runtime_counts_from_there() {
+    let kept = run_options("--rw=read --bs=4k --size=1m --time_based --ramp_time=1 --runtime=2", 300_000);
+    let over: Vec<Instant> = kept
+        .of(0)
+        .filter_map(|event| if let Event::RampOver(at) = event { Some(at) } else { None })
+        .collect();
+    assert_eq!(over, [Instant::from_ns(1_200_000_000)]);
+    // Asked until 3.2 s: at 3.0 s the last.
+    assert!((ms(kept.finished(0)) - 3_300.0).abs() < 1e-9);
+    // The completion that ends the ramp comes before the reset, so that it is not counted.
+    let order: Vec<Event> = kept.of(0).collect();
+    let reset = order.iter().position(|event| matches!(event, Event::RampOver(_))).expect("the ramp ends");
+    assert!(matches!(order[reset - 1], Event::Done(_, at) if at == over[0]));
+}
+
+#[test]
+fn a_start_delay_moves_everything() {
+    let kept = run_options("--rw=read --bs=4k --size=8k --startdelay=2", 100);
+    assert_eq!(kept.0[0].1, Event::Started(Instant::from_ns(2_000_000_000)));
+    assert_eq!(kept.asked(0)[0].issued, Instant::from_ns(2_000_000_000));
+}
+
+#[test]
+fn a_flush_follows_every_so_many_writes_and_the_next_waits_for_it() {
+    let jobs = jobs("--rw=write --bs=4k --size=32k --fsync=4 --end_fsync=1");
+    let mut model = FixedLatency::new(Duration::from_us(100));
+    model.flush = Duration::from_ms(5);
+    let kept = run_jobs(&jobs, None, &mut model);
+    let issued: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
+    assert_eq!(issued, [0, 1, 2, 3, 54, 55, 56, 57]);
+    let synced = kept.of(0).filter(|event| matches!(event, Event::Synced(..))).count();
+    assert_eq!(synced, 2, "one of fsync=4, one at the end");
+    assert!((ms(kept.finished(0)) - 10.8).abs() < 1e-9);
+}
+
+#[test]
+fn a_flush_of_a_deep_job_waits_for_what_was_batched_and_holds_back_the_rest() {
+    let job =
+        Job { fsync: 6, pattern: jobs("--rw=write --size=1m")[0].pattern, ..deep(4, "--number_ios=24") };
+    let mut model = FixedLatency::new(Duration::from_us(100));
+    model.flush = Duration::from_ms(1);
+    let kept = run_jobs(&[job], None, &mut model);
+    let mut flushing = false;
+    for event in kept.of(0) {
+        match event {
+            Event::Flushing { .. } => flushing = true,
+            Event::Synced(..) => flushing = false,
+            Event::Asked(io) => assert!(!flushing, "{io:?} did not wait"),
+            _ => {}
+        }
+    }
+    assert_eq!(kept.done(0).len(), 24);
+}
+
+#[test]
+fn synchronous_writes_take_their_flush_along() {
+    let options = "--rw=rw --bs=4k --size=4m --sync=1";
+    let mut model = FixedLatency::new(Duration::from_us(100));
+    model.flush = Duration::from_us(700);
+    let kept = run_jobs(&jobs(options), None, &mut model);
+    for (io, done) in kept.done(0) {
+        let expected = if is_read(&io) { 100 } else { 800 };
+        assert_eq!(done.since(io.issued), Duration::from_us(expected), "{io:?}");
+    }
+    assert!(kept.of(0).all(|event| !matches!(event, Event::Flushing { .. })));
+}
+
+#[test]
+fn clones_of_one_instant_go_in_their_order() {
+    let kept = run_options("--rw=read --bs=4k --size=40k --numjobs=3", 100);
+    let order: Vec<usize> =
+        kept.0.iter().filter(|(_, e)| matches!(e, Event::Asked(_))).map(|(job, _)| *job).collect();
+    assert_eq!(order.len(), 30);
+    assert!(order.chunks(3).all(|round| round == [0, 1, 2]), "{order:?}");
+    assert_eq!(run_options("--rw=read --bs=4k --size=40k --numjobs=3", 100).0, kept.0);
+}
+
+#[test]
+fn a_refused_request_ends_its_job_and_no_other() {
+    for depth in [1, 4] {
+        let mut jobs = vec![deep(depth, "--number_ios=100"), deep(depth, "--number_ios=100 --startdelay=1")];
+        jobs[1].end_fsync = true;
+        let mut model = FixedLatency::new(Duration::from_us(100));
+        model.refuse_from = 150;
+        let kept = run_jobs(&jobs, None, &mut model);
+        assert_eq!(kept.done(0).len(), 100);
+        assert_eq!(kept.done(1).len(), 50, "depth {depth}");
+        assert!(kept.of(1).any(|event| matches!(event, Event::Failed(_))));
+        assert!(kept.finished(1) > kept.finished(0));
+    }
+}
