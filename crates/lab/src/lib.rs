@@ -1,7 +1,10 @@
 //! Profiles, experiments, comparisons, results: what a user runs.
 #![forbid(unsafe_code)]
 
+pub mod bench;
+pub mod compare;
 pub mod device;
+pub mod experiment;
 pub mod explain;
 pub mod library;
 pub mod profile;

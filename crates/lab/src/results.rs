@@ -173,6 +173,8 @@ pub struct Bound {
     pub name: String,
     /// The largest error allowed: `2 %`, `1 sd`.
     pub limit: String,
+    /// The cells that it bounds.
+    pub cells: Vec<String>,
     /// The worst cell.
     pub worst_cell: String,
     /// Its error, in the limit's unit.

@@ -92,10 +92,10 @@ pub(crate) fn place(cell: &Cell) -> String {
     if words.is_empty() { cell.table.clone() } else { words.join(" · ") }
 }
 
-/// The bound whose worst cell this is: one that is missed, else the first.
+/// The bound on this cell: one that is missed, else the first.
 pub(crate) fn bound_of<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Bound> {
     let name = name(cell);
-    let of_cell = || results.bounds.iter().filter(|bound| bound.worst_cell == name);
+    let of_cell = || results.bounds.iter().filter(|bound| bound.cells.contains(&name));
     of_cell().find(|bound| !bound.held).or_else(|| of_cell().next())
 }
 

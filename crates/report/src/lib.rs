@@ -46,6 +46,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod csv;
 mod explain;
 pub mod figure;

@@ -3,5 +3,6 @@
 pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod explain;
+mod jobs;
 pub(crate) mod list;
 pub(crate) mod run;

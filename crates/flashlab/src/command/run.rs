@@ -52,7 +52,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     };
     file::print(&text)?;
     if !options.no_html {
-        let path = options.html.clone().unwrap_or_else(|| PathBuf::from(format!("{}.html", experiment.name())));
+        let path =
+            options.html.clone().unwrap_or_else(|| PathBuf::from(format!("{}.html", experiment.name())));
         file::write(&path, html::page(&results).as_bytes())?;
         eprintln!("flashlab: the page is {}", path.display());
     }

@@ -7,7 +7,8 @@ use crate::results::{Bound, Cell, Published};
 /// Judges one bound over the cells of a run. A bound without a cell does not hold: it would say nothing.
 pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
     let name = |cell: &Cell| cell_name(&cell.table, &cell.row, &cell.column);
-    let bounded: Vec<&Cell> = cells.iter().filter(|c| bound.cells.iter().any(|p| p.matches(&name(c)))).collect();
+    let bounded: Vec<&Cell> =
+        cells.iter().filter(|c| bound.cells.iter().any(|p| p.matches(&name(c)))).collect();
     if let (Some(other), Some(at_least)) = (&bound.against, bound.at_least) {
         return same_side(bound, &bounded, cells, other, at_least);
     }
@@ -21,7 +22,14 @@ pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
         _ => Some((cell, error)),
     });
     let (worst_cell, worst) = worst.unwrap_or(("no cell".into(), f64::INFINITY));
-    Bound { name: bound.name.clone(), limit: format!("{limit} {unit}"), worst_cell, worst, held: worst.abs() <= limit }
+    Bound {
+        name: bound.name.clone(),
+        limit: format!("{limit} {unit}"),
+        cells: bounded.iter().map(|cell| name(cell)).collect(),
+        worst_cell,
+        worst,
+        held: worst.abs() <= limit,
+    }
 }
 
 /// The error of a cell in percent, or in published deviations; infinite where nothing is published.
@@ -38,7 +46,13 @@ fn error(cell: &Cell, in_deviations: bool) -> f64 {
 }
 
 /// Counts the columns in which simulated and published figures lie on the same side of the other table's.
-fn same_side(bound: &BoundDefinition, bounded: &[&Cell], cells: &[Cell], other: &str, at_least: usize) -> Bound {
+fn same_side(
+    bound: &BoundDefinition,
+    bounded: &[&Cell],
+    cells: &[Cell],
+    other: &str,
+    at_least: usize,
+) -> Bound {
     let mut wrong = Vec::new();
     for cell in bounded {
         let kin = cells.iter().find(|c| c.table == other && c.row == cell.row && c.column == cell.column);
@@ -54,6 +68,7 @@ fn same_side(bound: &BoundDefinition, bounded: &[&Cell], cells: &[Cell], other: 
     Bound {
         name: bound.name.clone(),
         limit: format!("{at_least} of {}", bounded.len()),
+        cells: bounded.iter().map(|cell| cell_name(&cell.table, &cell.row, &cell.column)).collect(),
         worst_cell: if wrong.is_empty() { "none".into() } else { wrong.join(", ") },
         worst: right as f64,
         held: right >= at_least,

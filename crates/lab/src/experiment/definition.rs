@@ -148,25 +148,25 @@ pub struct ParameterBudget {
 /// `published.toml`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PublishedTables {
+pub(super) struct PublishedTables {
     /// One a table and row.
     #[serde(rename = "table")]
-    pub tables: Vec<PublishedTable>,
+    pub(super) tables: Vec<PublishedTable>,
 }
 
 /// A row of a published table: a figure a column.
 #[derive(Clone, Debug, Deserialize)]
-pub struct PublishedTable {
+pub(super) struct PublishedTable {
     /// The table.
-    pub name: String,
+    pub(super) name: String,
     /// The row; empty where there is one.
     #[serde(default)]
-    pub row: String,
+    pub(super) row: String,
     /// The unit of its figures.
-    pub unit: String,
+    pub(super) unit: String,
     /// The figures by column.
     #[serde(flatten)]
-    pub columns: toml::Table,
+    pub(super) columns: toml::Table,
 }
 
 #[derive(Deserialize)]
@@ -180,7 +180,7 @@ struct PublishedFigure {
 
 impl PublishedTables {
     /// The figure of a cell and the unit it is in.
-    pub fn cell(&self, table: &str, row: &str, column: &str) -> Option<(Published, &str)> {
+    pub(super) fn cell(&self, table: &str, row: &str, column: &str) -> Option<(Published, &str)> {
         let table = self.tables.iter().find(|t| t.name == table && t.row == row)?;
         Some((figure(table.columns.get(column)?)?, &table.unit))
     }
@@ -188,9 +188,15 @@ impl PublishedTables {
 
 fn figure(value: &toml::Value) -> Option<Published> {
     match value.clone().try_into::<PublishedFigure>().ok()? {
-        PublishedFigure { mean: Some(mean), sd, below: None, text: None } => Some(Published::Figure { mean, sd }),
-        PublishedFigure { mean: None, sd: None, below: Some(below), text: None } => Some(Published::Below { below }),
-        PublishedFigure { mean: None, sd: None, below: None, text: Some(text) } => Some(Published::Text { text }),
+        PublishedFigure { mean: Some(mean), sd, below: None, text: None } => {
+            Some(Published::Figure { mean, sd })
+        }
+        PublishedFigure { mean: None, sd: None, below: Some(below), text: None } => {
+            Some(Published::Below { below })
+        }
+        PublishedFigure { mean: None, sd: None, below: None, text: Some(text) } => {
+            Some(Published::Text { text })
+        }
         _ => None,
     }
 }
@@ -219,13 +225,17 @@ pub(super) fn read(folder: &Folder) -> Result<(Definition, PublishedTables), Exp
     for step in &definition.steps {
         let unit = published.tables.iter().find(|t| t.name == step.table).map(|t| &t.unit);
         if unit.is_some_and(|unit| *unit != step.unit) {
-            return Err(wrong(format!("step \"{}\" is in {}, the published table in {}", step.table, step.unit, unit.unwrap_or(&step.unit))));
+            return Err(wrong(format!(
+                "step \"{}\" is in {}, the published table in {}",
+                step.table,
+                step.unit,
+                unit.unwrap_or(&step.unit)
+            )));
         }
-        for column in step.columns.iter().flatten().filter(|c| !definition.columns.contains_key(c)) {
-            return Err(wrong(format!("step \"{}\" names column {column}, which does not exist", step.table)));
-        }
-        for row in step.rows.iter().flatten().filter(|r| !definition.rows.iter().any(|d| d.name == **r)) {
-            return Err(wrong(format!("step \"{}\" names row {row}, which does not exist", step.table)));
+        let column = step.columns.iter().flatten().find(|c| !definition.columns.contains_key(*c));
+        let row = step.rows.iter().flatten().find(|r| !definition.rows.iter().any(|d| d.name == **r));
+        if let Some(missing) = column.or(row) {
+            return Err(wrong(format!("step \"{}\" names {missing}, which is no column or row", step.table)));
         }
     }
     for (column, device) in &definition.columns {
@@ -235,7 +245,9 @@ pub(super) fn read(folder: &Folder) -> Result<(Definition, PublishedTables), Exp
     }
     for bound in &definition.bounds {
         let kinds = [bound.percent.is_some(), bound.sd.is_some(), bound.against.is_some()];
-        if kinds.iter().filter(|given| **given).count() != 1 || bound.against.is_some() != bound.at_least.is_some() {
+        if kinds.iter().filter(|given| **given).count() != 1
+            || bound.against.is_some() != bound.at_least.is_some()
+        {
             let what = format!("bound \"{}\": expected percent, or sd, or against with at_least", bound.name);
             return Err(wrong(what));
         }

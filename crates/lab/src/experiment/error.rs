@@ -24,7 +24,7 @@ pub enum ExperimentError {
         /// The step, or "preparation".
         step: String,
         /// What is wrong with its command line.
-        error: flashlab_fio::Error,
+        error: flashlab_fio::error::Error,
     },
     /// A step could not be run.
     Bench {
@@ -45,7 +45,9 @@ impl fmt::Display for ExperimentError {
             ExperimentError::Device(error) => error.fmt(f),
             ExperimentError::Job { step, error } => write!(f, "the job of \"{step}\": {error}"),
             ExperimentError::Bench { cell, error } => write!(f, "{cell}: {error}"),
-            ExperimentError::Stopped => f.write_str("stopped before the experiment was done; nothing was written"),
+            ExperimentError::Stopped => {
+                f.write_str("stopped before the experiment was done; nothing was written")
+            }
         }
     }
 }

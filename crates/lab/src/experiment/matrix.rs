@@ -104,7 +104,8 @@ fn run_place(
     let mut cells = Vec::new();
     for ready in steps {
         let step = ready.step;
-        let elsewhere = |names: &Option<Vec<String>>, here: &String| names.as_ref().is_some_and(|n| !n.contains(here));
+        let elsewhere =
+            |names: &Option<Vec<String>>, here: &String| names.as_ref().is_some_and(|n| !n.contains(here));
         if elsewhere(&step.columns, &place.column) || elsewhere(&step.rows, &place.row) {
             continue;
         }
@@ -135,7 +136,11 @@ fn run_place(
 }
 
 /// Repeats the first run, of which the rate is known by now, with a logger beside it.
-fn logger_bytes(mut bench: Bench, ready: &ReadyStep<'_>, first: &Measured) -> Result<Option<u64>, BenchError> {
+fn logger_bytes(
+    mut bench: Bench,
+    ready: &ReadyStep<'_>,
+    first: &Measured,
+) -> Result<Option<u64>, BenchError> {
     if first.writes.count() == 0 || first.runtime_ms == 0 {
         return Ok(None);
     }
@@ -148,7 +153,6 @@ fn logger_bytes(mut bench: Bench, ready: &ReadyStep<'_>, first: &Measured) -> Re
 
 fn measure(bench: &mut Bench, ready: &ReadyStep<'_>) -> Result<Measured, BenchError> {
     let commands_before = bench.counter("command_count");
-    let bytes_before = bench.moved_bytes();
     let statistics = bench.run(&ready.jobs, &Settings::default())?;
     let mut all = JobStats::default();
     for job in 0..ready.jobs.len() {
@@ -159,7 +163,7 @@ fn measure(bench: &mut Bench, ready: &ReadyStep<'_>) -> Result<Measured, BenchEr
         counted: match ready.step.metric {
             Metric::Throughput => 0,
             Metric::Commands => commands,
-            Metric::BytesACommand => (bench.moved_bytes() - bytes_before) / commands.max(1),
+            Metric::BytesACommand => all.directions.iter().map(|d| d.io_bytes).sum::<u64>() / commands.max(1),
         },
         writes: all.direction(Direction::Write).clat.clone(),
         ..Measured::default()

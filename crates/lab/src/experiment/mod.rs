@@ -18,7 +18,7 @@ use crate::device::{Device, Filesystem, free_parameters};
 use crate::library::{Folder, Library};
 use crate::results::{Bound, Cell, Figure, Mechanisms, Published, Results, Role, Tail};
 use definition::{Metric, PublishedTables, Step};
-use flashlab_fio::CommandLine;
+use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Job;
 use flashlab_sim::{Histogram, Mechanism};
 use matrix::{Measured, MeasuredCell, Place, ReadyStep};
@@ -75,12 +75,12 @@ impl Experiment {
         let definition = &self.definition;
         let preparation = definition.preparation.iter().map(|p| read_job("preparation", &p.job));
         let preparation = preparation.collect::<Result<Vec<_>, _>>()?;
-        let ready = |step| -> Result<ReadyStep<'_>, ExperimentError> {
-            let Step { table, job, filesystem, .. } = step;
-            let filesystem = filesystem.as_ref().map(|name| Filesystem::open(name, library)).transpose()?;
-            Ok(ReadyStep { step, jobs: read_job(table, job)?, filesystem })
-        };
-        let steps = definition.steps.iter().map(ready).collect::<Result<Vec<_>, _>>()?;
+        let mut steps = Vec::new();
+        for step in &definition.steps {
+            let filesystem =
+                step.filesystem.as_ref().map(|name| Filesystem::open(name, library)).transpose()?;
+            steps.push(ReadyStep { step, jobs: read_job(&step.table, &step.job)?, filesystem });
+        }
         let places = self.places(library)?;
 
         let measured = matrix::run(definition, &preparation, &steps, &places, seed, watch)?;
@@ -124,11 +124,13 @@ impl Experiment {
         let fitted: Vec<&String> = parameters.iter().flat_map(|p| &p.fitted_on).collect();
         let ordered = self.in_published_order(measured);
         let cells: Vec<Cell> = ordered.iter().map(|cell| self.cell(cell, &fitted)).collect();
-        let mut bounds: Vec<Bound> = self.definition.bounds.iter().map(|b| bounds::judge(b, &cells)).collect();
+        let mut bounds: Vec<Bound> =
+            self.definition.bounds.iter().map(|b| bounds::judge(b, &cells)).collect();
         if let Some(at_most) = self.definition.parameters.at_most {
             bounds.push(Bound {
                 name: "free parameters, fitted and chosen".into(),
                 limit: format!("{at_most} in all"),
+                cells: Vec::new(),
                 worst_cell: format!("for {} cells", cells.len()),
                 worst: parameters.len() as f64,
                 held: parameters.len() <= at_most,
@@ -143,7 +145,9 @@ impl Experiment {
         }
         let numbers: Vec<String> = shown
             .iter()
-            .flat_map(|device| device.numbers.iter().map(|n| format!("{} {} {}", device.name, n.path, n.value)))
+            .flat_map(|device| {
+                device.numbers.iter().map(|n| format!("{} {} {}", device.name, n.path, n.value))
+            })
             .collect();
         Results {
             experiment: self.folder.name.clone(),
@@ -174,7 +178,8 @@ impl Experiment {
     }
 
     fn cell(&self, cell: &MeasuredCell, fitted: &[&String]) -> Cell {
-        let step = self.definition.steps.iter().find(|s| s.table == cell.table).expect("it was measured in a step");
+        let step =
+            self.definition.steps.iter().find(|s| s.table == cell.table).expect("it was measured in a step");
         let published = self.published.cell(&cell.table, &cell.row, &cell.column).map(|(figure, _)| figure);
         let figures: Vec<f64> = cell.runs.iter().map(|run| figure(run, step)).collect();
         let simulated = Figure { mean: mean(&figures), sd: deviation(&figures) };
@@ -185,12 +190,15 @@ impl Experiment {
             None => Role::Predicted,
         };
         let error_percent = match published {
-            Some(Published::Figure { mean, .. }) if mean != 0.0 => Some(100.0 * (simulated.mean - mean) / mean),
+            Some(Published::Figure { mean, .. }) if mean != 0.0 => {
+                Some(100.0 * (simulated.mean - mean) / mean)
+            }
             _ => None,
         };
         let requests = cell.runs.iter().map(|run| run.requests).sum::<u64>();
-        let totals: Vec<u64> =
-            (0..Mechanism::ALL.len()).map(|i| cell.runs.iter().map(|run| run.mechanisms_ns[i]).sum()).collect();
+        let totals: Vec<u64> = (0..Mechanism::ALL.len())
+            .map(|i| cell.runs.iter().map(|run| run.mechanisms_ns[i]).sum())
+            .collect();
         let a_request = |ns: u64| ns as f64 / requests.max(1) as f64;
         let names = Mechanism::ALL.map(Mechanism::name);
         Cell {
@@ -212,7 +220,11 @@ impl Experiment {
 
     /// The paragraphs of the README behind its first heading, without their marks.
     fn notes(&self) -> Vec<String> {
-        let text = self.folder.file("README.md").and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+        let text = self
+            .folder
+            .file("README.md")
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+            .unwrap_or_default();
         let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
         paragraphs.filter(|p| !p.is_empty() && !p.starts_with("# ") && !p.starts_with('|')).collect()
     }
@@ -220,8 +232,9 @@ impl Experiment {
 
 fn read_job(step: &str, line: &str) -> Result<Vec<Job>, ExperimentError> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let read = CommandLine::parse(&words, &flashlab_fio::loader::Nothing);
-    read.map(|invocation| invocation.jobs).map_err(|error| ExperimentError::Job { step: step.to_owned(), error })
+    let read = Invocation::parse(&words, &flashlab_fio::loader::Nothing);
+    read.map(|invocation| invocation.jobs)
+        .map_err(|error| ExperimentError::Job { step: step.to_owned(), error })
 }
 
 /// The figure of one run in the step's unit.

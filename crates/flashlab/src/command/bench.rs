@@ -1,0 +1,107 @@
+//! `flashlab bench`: fio jobs on one virtual device.
+
+use super::jobs;
+use crate::failure::Failure;
+use crate::{Medium, file, progress};
+use clap::Args;
+use flashlab_fio::against::{Comparison, RealRun};
+use flashlab_fio::cmdline::{Invocation, OutputFormat};
+use flashlab_fio::output::{Run, json, logs, normal::Normal};
+use flashlab_fio::stats::{Report, Settings, Statistics};
+use flashlab_lab::bench::Bench;
+use flashlab_lab::device::{Device, Filesystem};
+use flashlab_lab::library::{Library, read_file};
+use flashlab_lab::units::Dimension;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    medium: Medium,
+    /// Compares with a real fio run: its output with --output-format=json.
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// Tells the buffer that a logger of this rate needs (`1MiB/s`), so as never to wait for a write.
+    #[arg(long, value_name = "RATE")]
+    logger_rate: Vec<String>,
+    /// The device: `sd/kingston`, `sd/kingston:flash.t_prog=250us`, or a TOML file.
+    device: String,
+    /// A job file, or fio's own options.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
+    fio: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let device = Device::open(&options.device, library)?;
+    let filesystem = options.medium.fs.as_ref().map(|fs| Filesystem::open(fs, library)).transpose()?;
+    let real = options.against.as_deref().map(read_real).transpose()?;
+    let settings = Settings { logger_rates: logger_rates(&options.logger_rate)? };
+    let invocation = jobs::read(&options.fio)?;
+    if invocation.parse_only {
+        return Ok(ExitCode::SUCCESS);
+    }
+    progress::catch_interrupts();
+    let mut bench = Bench::new(device.build(options.medium.seed));
+    jobs::load_iologs(&invocation, &mut bench)?;
+    let statistics = {
+        let _spinning = progress::Progress::spinner(&device.name);
+        if let Some(filesystem) = &filesystem {
+            bench.format_once(&filesystem.vfat)?;
+        }
+        bench.run(&invocation.jobs, &settings)?
+    };
+    let reports = statistics.reports(&invocation.jobs);
+    let text = match &real {
+        Some(real) => Comparison::new(real, &reports).to_string(),
+        None => output(&invocation, &reports),
+    };
+    match &invocation.output {
+        Some(path) => file::write(Path::new(path), text.as_bytes())?,
+        None => file::print(&text)?,
+    }
+    write_logs(&invocation, &statistics)?;
+    let failed = reports.iter().any(|report| report.stats.failure.is_some());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn read_real(path: &Path) -> Result<RealRun, Failure> {
+    let bytes = read_file(path)?;
+    RealRun::parse(&bytes).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+fn logger_rates(texts: &[String]) -> Result<Vec<u64>, Failure> {
+    let rate = |text: &String| {
+        Dimension::Rate.parse_argument(text).map_err(|e| Failure::usage(format!("--logger-rate: {e}")))
+    };
+    texts.iter().map(rate).collect()
+}
+
+/// fio's output in each of the formats that were asked for.
+fn output(invocation: &Invocation, reports: &[Report]) -> String {
+    let accepted = jobs::without_effect(invocation);
+    let run = Run {
+        version: concat!("flashlab-", env!("CARGO_PKG_VERSION")),
+        reports,
+        global_options: &invocation.global_options,
+        accepted: &accepted,
+    };
+    let one = |format: &OutputFormat| match format {
+        OutputFormat::Normal => Normal { jobs: &invocation.jobs, run }.to_string(),
+        OutputFormat::Json => json::text(&run, json::Bins::Without),
+        OutputFormat::JsonPlus => json::text(&run, json::Bins::With),
+    };
+    invocation.output_formats.iter().map(one).collect()
+}
+
+/// The log files that jobs ask for, in the current directory.
+fn write_logs(invocation: &Invocation, statistics: &Statistics) -> Result<(), Failure> {
+    for (n, job) in invocation.jobs.iter().enumerate() {
+        for log in logs::files(job, n + 1, statistics.job(n)) {
+            let mut text = Vec::new();
+            log.write_to(&mut text).map_err(|error| Failure::io(Path::new(&log.name), &error))?;
+            file::write(Path::new(&log.name), &text)?;
+        }
+    }
+    Ok(())
+}

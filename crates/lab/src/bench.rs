@@ -1,0 +1,240 @@
+//! A test bench: one device, with or without a filesystem, on which fio jobs run in simulated time.
+//!
+//! The device keeps its state from run to run, and time goes on. Files are laid out before a wave of jobs begins, as fio
+//! does it: outside the timed window, but simulated like everything else.
+
+use flashlab_fio::iolog::Iolog;
+use flashlab_fio::job::{Fallocate, Job, Mix};
+use flashlab_fio::stats::{Settings, Statistics};
+use flashlab_fio::workload::{File, Jobs, Task, WorkloadError, file_bytes};
+use flashlab_host::VfatParameters;
+use flashlab_host::vfat::{Allocate, NoRoom, Vfat};
+use flashlab_sim::{FileId, Instant, Model, Observer};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+/// A device on the bench.
+#[derive(Clone)]
+pub struct Bench {
+    stack: Stack,
+    now: Instant,
+    /// Names of the files on the filesystem; a file's number is its place here.
+    files: Vec<String>,
+    /// The traces that `read_iolog=` names.
+    iologs: BTreeMap<String, Iolog>,
+}
+
+#[derive(Clone)]
+enum Stack {
+    Device(Box<dyn Model>),
+    Vfat(Box<Vfat>),
+}
+
+impl Bench {
+    /// `device`, as it is, at the beginning of time.
+    pub fn new(device: Box<dyn Model>) -> Self {
+        Bench { stack: Stack::Device(device), now: Instant::ZERO, files: Vec::new(), iologs: BTreeMap::new() }
+    }
+
+    /// The trace that jobs name as `read_iolog=name`.
+    pub fn load_iolog(&mut self, name: &str, iolog: Iolog) {
+        self.iologs.insert(name.to_owned(), iolog);
+    }
+
+    /// Puts a vfat filesystem on the device, unless it has one.
+    pub fn format_once(&mut self, parameters: &VfatParameters) -> Result<(), BenchError> {
+        if let Stack::Device(device) = &self.stack {
+            let formatted = Vfat::format(parameters.clone(), device.clone(), self.now);
+            let (vfat, now) = formatted.ok_or(BenchError::TooSmall)?;
+            self.stack = Stack::Vfat(Box::new(vfat));
+            self.now = now;
+        }
+        Ok(())
+    }
+
+    /// Removes all files, where there is a filesystem.
+    pub fn remove_files(&mut self) {
+        if let Stack::Vfat(vfat) = &mut self.stack {
+            for file in 0..self.files.len() {
+                self.now = vfat.remove(self.now, FileId(file as u32));
+            }
+        }
+    }
+
+    /// Runs `jobs`, one wave after the other.
+    pub fn run(&mut self, jobs: &[Job], settings: &Settings) -> Result<Statistics, BenchError> {
+        let mut statistics = Statistics::new(jobs, settings);
+        for wave in waves(jobs) {
+            let mut tasks = Vec::new();
+            for (number, job) in wave.clone().zip(&jobs[wave.clone()]) {
+                let files = self.files_of(job)?;
+                let iolog = job.read_iolog.as_ref().and_then(|name| self.iologs.get(name)).cloned();
+                tasks.push(Task { job, files, number: number as u32, entropy: self.now.as_ns(), iolog });
+            }
+            let mut workload =
+                Jobs::new(self.now, tasks, statistics.wave(wave)).map_err(BenchError::Workload)?;
+            let begin = self.now;
+            let last = flashlab_sim::run(self.model(), &mut workload, begin);
+            self.now = workload.end().unwrap_or(last).max(last);
+        }
+        Ok(statistics)
+    }
+
+    /// A counter of the device; 0 where it counts nothing of that name.
+    pub fn counter(&self, name: &str) -> u64 {
+        struct Find<'a>(&'a str, u64);
+        impl Observer for Find<'_> {
+            fn count(&mut self, name: &'static str, value: u64) {
+                if name == self.0 {
+                    self.1 = value;
+                }
+            }
+        }
+        let mut find = Find(name, 0);
+        match &self.stack {
+            Stack::Device(device) => device.observe(&mut find),
+            Stack::Vfat(vfat) => vfat.observe(&mut find),
+        }
+        find.1
+    }
+
+    fn model(&mut self) -> &mut dyn Model {
+        match &mut self.stack {
+            Stack::Device(device) => device,
+            Stack::Vfat(vfat) => &mut **vfat,
+        }
+    }
+
+    /// The files of a job, laid out where they are missing or too short.
+    fn files_of(&mut self, job: &Job) -> Result<Vec<File>, BenchError> {
+        let name = || job.name.clone();
+        match (&mut self.stack, &job.directory) {
+            (Stack::Device(device), None) => {
+                Ok(vec![File { id: FileId::DEVICE, size: device.geometry().capacity }])
+            }
+            (Stack::Device(_), Some(_)) => Err(BenchError::NoFilesystem { job: name() }),
+            (Stack::Vfat(_), None) => Err(BenchError::NoDirectory { job: name() }),
+            (Stack::Vfat(vfat), Some(_))
+                if job.pattern.mix == Mix::Trim || job.pattern.mix == Mix::TrimWrite =>
+            {
+                let _ = vfat;
+                Err(BenchError::NoTrim { job: name() })
+            }
+            (Stack::Vfat(vfat), Some(_)) => {
+                let mut files = Vec::new();
+                for (n, file) in job.files.iter().enumerate() {
+                    let place = self.files.iter().position(|known| known == file).unwrap_or_else(|| {
+                        self.files.push(file.clone());
+                        self.files.len() - 1
+                    });
+                    let id = FileId(place as u32);
+                    let there = vfat.size(id).unwrap_or(0);
+                    let bytes = file_bytes(job, n, job.files.len());
+                    let size = bytes
+                        .or((there > 0).then_some(there))
+                        .ok_or_else(|| BenchError::NoSize { job: name() })?;
+                    if there < size {
+                        let created = vfat.create(self.now, id, size, allocate(job));
+                        self.now =
+                            created.map_err(|error| BenchError::NoRoom { file: file.clone(), error })?;
+                    }
+                    files.push(File { id, size });
+                }
+                Ok(files)
+            }
+        }
+    }
+}
+
+/// What fio does with a new file before the job: one that will be read, or overwritten, is written whole; for one that
+/// will be written, `fallocate=` says.
+fn allocate(job: &Job) -> Allocate {
+    let read =
+        matches!(job.pattern.mix, Mix::Read | Mix::ReadWrite) || job.overwrite || job.read_iolog.is_some();
+    match job.fallocate {
+        _ if read => Allocate::Zeroed,
+        // Setting the size makes vfat fill the file just as allocating it does.
+        Fallocate::Native | Fallocate::Truncate => Allocate::Zeroed,
+        Fallocate::Keep => Allocate::KeepSize,
+        Fallocate::None => Allocate::Nothing,
+    }
+}
+
+/// The ranges of jobs that run together.
+fn waves(jobs: &[Job]) -> Vec<Range<usize>> {
+    let mut waves: Vec<Range<usize>> = Vec::new();
+    for (n, job) in jobs.iter().enumerate() {
+        match waves.last_mut() {
+            Some(wave) if jobs[wave.start].wave == job.wave => wave.end = n + 1,
+            _ => waves.push(n..n + 1),
+        }
+    }
+    waves
+}
+
+/// Why jobs could not run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BenchError {
+    /// A job names a directory, but there is no filesystem.
+    NoFilesystem {
+        /// The job.
+        job: String,
+    },
+    /// A job names no directory, but there is a filesystem, whose device it must not touch.
+    NoDirectory {
+        /// The job.
+        job: String,
+    },
+    /// A job trims files.
+    NoTrim {
+        /// The job.
+        job: String,
+    },
+    /// A job says neither how large its files are nor do they exist.
+    NoSize {
+        /// The job.
+        job: String,
+    },
+    /// A file does not fit.
+    NoRoom {
+        /// The file.
+        file: String,
+        /// What would fit.
+        error: NoRoom,
+    },
+    /// The device is too small for the filesystem.
+    TooSmall,
+    /// A job cannot run on its files or its device.
+    Workload(WorkloadError),
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BenchError::NoFilesystem { job } => write!(
+                f,
+                "job `{job}` has directory=, but there is no filesystem: put --fs vfat before the device, or use \
+                 filename=, which means the device"
+            ),
+            BenchError::NoDirectory { job } => write!(
+                f,
+                "job `{job}` would write to the device below a filesystem: add directory=/mnt, or leave --fs out"
+            ),
+            BenchError::NoTrim { job } => {
+                write!(
+                    f,
+                    "job `{job}` trims files, which vfat cannot: leave --fs and directory= out to trim the device"
+                )
+            }
+            BenchError::NoSize { job } => {
+                write!(f, "job `{job}` says nothing of its files' size: add size= or filesize=")
+            }
+            BenchError::NoRoom { file, error } => write!(f, "{file}: {error}; lower size= or filesize="),
+            BenchError::TooSmall => write!(f, "the device is too small for a FAT32 filesystem"),
+            BenchError::Workload(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}

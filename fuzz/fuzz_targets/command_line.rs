@@ -1,0 +1,13 @@
+//! fio command lines: arguments are separated by line feeds.
+#![no_main]
+
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::loader::Nothing;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let arguments: Vec<&str> = text.split('\n').collect();
+    if let Err(error) = Invocation::parse(&arguments, &Nothing) {
+        assert!(!error.to_string().is_empty());
+    }
+});

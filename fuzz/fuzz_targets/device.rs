@@ -1,0 +1,18 @@
+//! Devices and filesystems as arguments name them.
+#![no_main]
+
+use flashlab_lab::device::{Device, Filesystem};
+use flashlab_lab::library::Library;
+use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
+
+static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::built_in().expect("the repository's own"));
+
+fuzz_target!(|text: &str| {
+    // A name that ends so would be read from disk.
+    if text.contains(".toml") {
+        return;
+    }
+    let _ = Device::open(text, &LIBRARY);
+    let _ = Filesystem::open(text, &LIBRARY);
+});
