@@ -136,35 +136,38 @@ impl Card {
 
     /// CMD17, or CMD18 with CMD12.
     fn read(&mut self, request: &Request, spent: &mut Spent) {
-        spent[Mechanism::Bus] += self.wire.command * commands(request.length);
-        let granule = self.flash.granule();
-        let mut at = request.offset;
+        let blocks = request.length / BLOCK;
+        spent[Mechanism::Bus] += self.wire.command * commands(request.length) + self.wire.read_block * blocks;
+        spent[Mechanism::Host] += self.wire.host_block * blocks;
+        let block = self.wire.read_block + self.wire.host_block;
+        let (granule, unit) = (self.flash.granule(), self.flash.map_unit());
         // Times since the command was accepted: when the array has the next piece, when the wires are free.
         let (mut array, mut wires) = (Duration::ZERO, Duration::ZERO);
-        let (mut accessed, mut unit_looked_up) = (false, u64::MAX);
+        let mut accessed = false;
+        let mut at = request.offset;
         while at < request.end() {
-            let end = request.end().min((at / granule + 1) * granule);
-            let unit = at / self.flash.map_unit();
-            let mut loading = Duration::ZERO;
-            if unit != unit_looked_up {
-                loading = self.flash.look_up(at);
-                unit_looked_up = unit;
-            }
+            let unit_end = request.end().min((at / unit + 1) * unit);
+            let mut loading = self.flash.look_up(at);
             array += loading;
-            if let Some(access) = self.flash.access(at) {
-                // The first access is exposed; behind it the array streams.
-                array += if accessed { self.flash.stream(end - at) } else { access };
-                accessed = true;
+            let mut granule_end = (at / granule + 1) * granule;
+            while at < unit_end {
+                let end = granule_end.min(unit_end);
+                if self.flash.is_mapped(at) {
+                    // The first access is exposed; behind it the array streams.
+                    array += if accessed { self.flash.stream(end - at) } else { self.flash.access(at) };
+                    accessed = true;
+                }
+                let waited = array.saturating_sub(wires);
+                if waited > Duration::ZERO {
+                    let for_map = waited.min(loading);
+                    spent[Mechanism::Map] += for_map;
+                    spent[Mechanism::Read] += waited - for_map;
+                }
+                wires = wires.max(array) + block * ((end - at) / BLOCK);
+                loading = Duration::ZERO;
+                at = end;
+                granule_end += granule;
             }
-            let waited = array.saturating_sub(wires);
-            let for_map = waited.min(loading);
-            spent[Mechanism::Map] += for_map;
-            spent[Mechanism::Read] += waited - for_map;
-            let blocks = (end - at) / BLOCK;
-            spent[Mechanism::Bus] += self.wire.read_block * blocks;
-            spent[Mechanism::Host] += self.wire.host_block * blocks;
-            wires = wires.max(array) + (self.wire.read_block + self.wire.host_block) * blocks;
-            at = end;
         }
     }
 

@@ -138,12 +138,18 @@ impl Superblocks {
 
     /// Bytes of `range` that are mapped, in sequential form only or in any.
     fn mapped_bytes(&self, range: Range<u64>, sequential_only: bool) -> u64 {
-        let counts = |granule: u64| {
-            let offset = granule * self.granule;
-            self.is_mapped(offset) && (!sequential_only || self.form_and_place(offset).0 == Form::Sequential)
-        };
-        let granules = range.start.div_ceil(self.granule)..range.end.div_ceil(self.granule);
-        granules.filter(|&granule| counts(granule)).count() as u64 * self.granule
+        let mut granules = 0;
+        for unit in self.units_of(&range) {
+            if sequential_only && self.units[unit].form == Form::PageMapped {
+                continue;
+            }
+            let start = range.start.max(unit as u64 * self.unit);
+            let end = range.end.min((unit as u64 + 1) * self.unit);
+            let masks = masks(start.div_ceil(self.granule)..end.div_ceil(self.granule));
+            granules +=
+                masks.map(|(word, mask)| u64::from((self.mapped[word] & mask).count_ones())).sum::<u64>();
+        }
+        granules * self.granule
     }
 
     /// The bytes of a superblock; the device's last one may be cut short.
@@ -228,12 +234,7 @@ impl Superblocks {
     }
 
     fn set_mapped(&mut self, range: Range<u64>, value: bool) {
-        let (first, last) = (range.start / self.granule, (range.end - 1) / self.granule);
-        let (first_word, last_word) = ((first / 64) as usize, (last / 64) as usize);
-        for word in first_word..=last_word {
-            let low = if word == first_word { first % 64 } else { 0 };
-            let high = if word == last_word { last % 64 } else { 63 };
-            let mask = (u64::MAX >> (63 - high)) & (u64::MAX << low);
+        for (word, mask) in masks(range.start / self.granule..range.end.div_ceil(self.granule)) {
             if value {
                 self.mapped[word] |= mask;
             } else {
@@ -254,6 +255,17 @@ impl Superblocks {
     pub fn page_mapped_count(&self) -> usize {
         self.units.iter().filter(|unit| unit.form == Form::PageMapped).count()
     }
+}
+
+/// The words of a bitmap that hold bits `range`, with a mask of these bits in each.
+fn masks(range: Range<u64>) -> impl Iterator<Item = (usize, u64)> {
+    let first = (range.start / 64) as usize;
+    let words = if range.is_empty() { first..first } else { first..range.end.div_ceil(64) as usize };
+    words.map(move |word| {
+        let low = range.start.saturating_sub(word as u64 * 64);
+        let high = (range.end - word as u64 * 64).min(64);
+        (word, (u64::MAX >> (64 - high)) & (u64::MAX << low))
+    })
 }
 
 #[cfg(test)]

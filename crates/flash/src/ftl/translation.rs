@@ -28,6 +28,7 @@ pub struct Translation {
     nand: Nand,
     mapping: Mapping,
     granule: u64,
+    granule_stream: Duration,
     superblocks: Superblocks,
     /// Map pages with one entry a map unit.
     map_cache: Option<MapCache>,
@@ -60,6 +61,7 @@ impl Translation {
         Translation {
             superblocks: Superblocks::new(capacity, granule, &mapping),
             granule,
+            granule_stream: Duration::from_ratio_secs(granule, nand.read_rate),
             map_cache,
             granule_map_page: u64::MAX,
             granule_loads: 0,
@@ -113,20 +115,27 @@ impl Translation {
         }
     }
 
-    /// Time from a look-up to the first byte of the granule at `offset`; `None` where nothing is mapped and the array
-    /// is not asked.
+    /// Whether something was written to the granule at `offset`; if not, the array is not asked for it.
     #[inline]
-    pub fn access(&self, offset: u64) -> Option<Duration> {
-        if !self.superblocks.is_mapped(offset) {
-            return None;
-        }
+    pub fn is_mapped(&self, offset: u64) -> bool {
+        self.superblocks.is_mapped(offset)
+    }
+
+    /// Time from a look-up to the first byte of the granule at `offset`.
+    #[inline]
+    pub fn access(&self, offset: u64) -> Duration {
         let (_, place) = self.superblocks.form_and_place(offset);
-        Some(self.variation.factor(u64::from(place)).of(self.nand.t_read))
+        self.variation.factor(u64::from(place)).of(self.nand.t_read)
     }
 
     /// Time in which `bytes` stream out of the array once it has been accessed.
+    #[inline]
     pub fn stream(&self, bytes: u64) -> Duration {
-        Duration::from_ratio_secs(bytes, self.nand.read_rate)
+        if bytes == self.granule {
+            self.granule_stream
+        } else {
+            Duration::from_ratio_secs(bytes, self.nand.read_rate)
+        }
     }
 
     /// Maps `range` to where the next pages are programmed; returns what must be copied for that.
@@ -152,11 +161,8 @@ impl Translation {
     /// whole granules or not mapped.
     pub fn read_partly_overwritten(&self, range: &Range<u64>) -> Duration {
         let torn = |offset: u64| {
-            if offset.is_multiple_of(self.granule) {
-                None
-            } else {
-                self.access(offset - offset % self.granule)
-            }
+            let granule = offset - offset % self.granule;
+            (granule != offset && self.is_mapped(granule)).then(|| self.access(granule))
         };
         let (head, tail) = (torn(range.start), torn(range.end));
         let same = range.start / self.granule == range.end / self.granule;

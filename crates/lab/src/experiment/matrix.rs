@@ -9,7 +9,7 @@ use super::error::ExperimentError;
 use super::pattern::cell_name;
 use crate::bench::{Bench, BenchError};
 use crate::device::{Device, Filesystem};
-use flashlab_fio::job::{Direction, Job};
+use flashlab_fio::job::{Direction, Job, Mix};
 use flashlab_fio::stats::{JobStats, LoggerBuffer, Settings};
 use flashlab_sim::{Histogram, Mechanism};
 use std::sync::Mutex;
@@ -113,7 +113,7 @@ fn run_place(
             bench.format_once(&filesystem.vfat).map_err(failed(&step.table))?;
         }
         let mut runs: Vec<Measured> = Vec::new();
-        let before = bench.clone();
+        let before = writes(&ready.jobs).then(|| bench.clone());
         for _ in 0..definition.runs {
             if watch.stopped() {
                 return Err(ExperimentError::Stopped);
@@ -123,16 +123,23 @@ fn run_place(
             runs.push(measure(&mut bench, ready).map_err(failed(&step.table))?);
             watch.ran();
         }
-        let logger_bytes = logger_bytes(before, ready, &runs[0]).map_err(failed(&step.table))?;
+        let logger_bytes = before
+            .map(|bench| logger_bytes(bench, ready, &runs[0]))
+            .transpose()
+            .map_err(failed(&step.table))?;
         cells.push(MeasuredCell {
             table: step.table.clone(),
             row: place.row.clone(),
             column: place.column.clone(),
             runs,
-            logger_bytes,
+            logger_bytes: logger_bytes.flatten(),
         });
     }
     Ok(cells)
+}
+
+fn writes(jobs: &[Job]) -> bool {
+    jobs.iter().any(|job| job.pattern.mix != Mix::Read)
 }
 
 /// Repeats the first run, of which the rate is known by now, with a logger beside it.
@@ -152,13 +159,15 @@ fn logger_bytes(
 }
 
 fn measure(bench: &mut Bench, ready: &ReadyStep<'_>) -> Result<Measured, BenchError> {
-    let commands_before = bench.counter("command_count");
+    let counts_commands = ready.step.metric != Metric::Throughput;
+    let command_count = |bench: &Bench| if counts_commands { bench.counter("command_count") } else { 0 };
+    let commands_before = command_count(bench);
     let statistics = bench.run(&ready.jobs, &Settings::default())?;
     let mut all = JobStats::default();
     for job in 0..ready.jobs.len() {
         all.merge(statistics.job(job));
     }
-    let commands = bench.counter("command_count") - commands_before;
+    let commands = command_count(bench) - commands_before;
     let mut measured = Measured {
         counted: match ready.step.metric {
             Metric::Throughput => 0,
