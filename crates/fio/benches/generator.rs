@@ -1,0 +1,86 @@
+//! How many requests a second of CPU the workloads make, on a model that costs next to nothing: with nothing counted,
+//! and with fio's whole statistics.
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use flashlab_fio::job::{BlockSize, Distribution, Engine, Job, Mix, Pattern};
+use flashlab_fio::stats::{Settings, Statistics};
+use flashlab_fio::workload::{Jobs, Record, Task};
+use flashlab_sim::{
+    Completion, Duration, Geometry, Instant, Mechanism, Model, Request, RequestId, Spent, Status, run,
+};
+use std::collections::VecDeque;
+
+const CAPACITY: u64 = 16 << 30;
+const REQUESTS: u64 = 1_000_000;
+
+/// Each request takes as long as the one before.
+#[derive(Clone)]
+struct Fixed {
+    out: VecDeque<(Instant, RequestId)>,
+}
+
+const LATENCY: Duration = Duration::from_us(250);
+
+impl Model for Fixed {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: CAPACITY, block: 512, request_max: 1 << 20 }
+    }
+    fn submit(&mut self, now: Instant, request: Request) {
+        self.out.push_back((now + LATENCY, request.id));
+    }
+    fn next_due(&self) -> Option<Instant> {
+        self.out.front().map(|(due, _)| *due)
+    }
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        let &(at, id) = self.out.front().filter(|(due, _)| *due <= limit)?;
+        self.out.pop_front();
+        let mut spent = Spent::default();
+        spent[Mechanism::Read] = LATENCY;
+        Some(Completion { id, at, status: Status::Ok, spent })
+    }
+}
+
+fn simulate(jobs: &[Job], record: impl Record) {
+    let tasks = jobs.iter().zip(0..).map(|(job, number)| Task::on_device(job, number, CAPACITY)).collect();
+    let mut wave = Jobs::new(Instant::ZERO, tasks, record).expect("the jobs fit the device");
+    run(&mut Fixed { out: VecDeque::with_capacity(64) }, &mut wave, Instant::ZERO);
+}
+
+fn job(random: bool) -> Job {
+    let pattern = Pattern { random, mix: Mix::Read, sequence: 1, sequence_skip: 0 };
+    Job { pattern, number_ios: Some(REQUESTS), ..Job::default() }
+}
+
+fn generator(c: &mut Criterion) {
+    let split = BlockSize::Range { min: 4096, max: 16384 };
+    let deep = Job { engine: Engine::Asynchronous, depth: 32, depth_low: 32, ..job(true) };
+    let clone = |clone| Job { clone, number_ios: Some(REQUESTS / 4), ..job(true) };
+    let kinds: [(&str, Vec<Job>); 7] = [
+        ("randread with the random map", vec![job(true)]),
+        ("randread, norandommap", vec![Job { no_random_map: true, ..job(true) }]),
+        ("sequential", vec![job(false)]),
+        ("zipf 1.1", vec![Job { distribution: Distribution::Zipf(1.1), ..job(true) }]),
+        (
+            "randread, bsrange with the map",
+            vec![Job { block_size: [split.clone(), split.clone(), split], ..job(true) }],
+        ),
+        ("randread, depth 32", vec![deep]),
+        ("randread, four clones", (0..4).map(clone).collect()),
+    ];
+    for (name, jobs) in &kinds {
+        let mut group = c.benchmark_group(*name);
+        group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
+        group.bench_function("uncounted", |b| b.iter(|| simulate(jobs, ())));
+        group.bench_function("full statistics", |b| {
+            b.iter(|| {
+                let mut statistics = Statistics::new(jobs, &Settings::default());
+                simulate(jobs, statistics.wave(0..jobs.len()));
+                statistics
+            });
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, generator);
+criterion_main!(benches);
