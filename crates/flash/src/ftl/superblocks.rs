@@ -33,11 +33,26 @@ pub enum Form {
     PageMapped,
 }
 
+/// A map unit in four bytes, since random reads miss the processor's caches here: the form in the lowest bit, above it
+/// the physical erase block that its last write went to.
 #[derive(Clone, Copy, Debug)]
-struct Unit {
-    form: Form,
-    /// The physical erase block that its last write went to.
-    place: u32,
+struct Unit(u32);
+
+impl Unit {
+    const BLANK: Unit = Unit(0);
+
+    fn form(self) -> Form {
+        if self.0 & 1 == 0 { Form::Sequential } else { Form::PageMapped }
+    }
+    fn set_form(&mut self, form: Form) {
+        self.0 = self.0 & !1 | u32::from(form == Form::PageMapped);
+    }
+    fn place(self) -> u32 {
+        self.0 >> 1
+    }
+    fn set_place(&mut self, place: u32) {
+        self.0 = place << 1 | self.0 & 1;
+    }
 }
 
 /// A superblock that is being written.
@@ -73,7 +88,7 @@ impl Superblocks {
             granule,
             overwrite: mapping.overwrite,
             open_max: mapping.open_units as usize,
-            units: vec![Unit { form: Form::Sequential, place: 0 }; count],
+            units: vec![Unit::BLANK; count],
             mapped: vec![0; capacity.div_ceil(granule).div_ceil(64) as usize],
             open: Vec::with_capacity(mapping.open_units as usize),
         }
@@ -90,7 +105,7 @@ impl Superblocks {
     #[inline]
     pub fn form_and_place(&self, offset: u64) -> (Form, u32) {
         let unit = &self.units[(offset / self.unit) as usize];
-        (unit.form, unit.place)
+        (unit.form(), unit.place())
     }
 
     /// Tells the processor that `offset` will be asked for soon.
@@ -111,7 +126,7 @@ impl Superblocks {
         }
         self.set_mapped(range.clone(), true);
         for unit in self.units_of(&range) {
-            self.units[unit].place = place;
+            self.units[unit].set_place(place);
         }
         copies
     }
@@ -126,7 +141,7 @@ impl Superblocks {
         for unit in self.units_of(&(start..end)) {
             let unit_start = unit as u64 * self.unit;
             if start <= unit_start && unit_start + self.unit <= end {
-                self.units[unit].form = Form::Sequential;
+                self.units[unit].set_form(Form::Sequential);
             }
         }
         let (bytes, whole) = (self.bytes, start..end);
@@ -140,7 +155,7 @@ impl Superblocks {
     fn mapped_bytes(&self, range: Range<u64>, sequential_only: bool) -> u64 {
         let mut granules = 0;
         for unit in self.units_of(&range) {
-            if sequential_only && self.units[unit].form == Form::PageMapped {
+            if sequential_only && self.units[unit].form() == Form::PageMapped {
                 continue;
             }
             let start = range.start.max(unit as u64 * self.unit);
@@ -164,7 +179,7 @@ impl Superblocks {
 
     fn set_form(&mut self, range: Range<u64>, form: Form) {
         let units = self.units_of(&range);
-        self.units[units].iter_mut().for_each(|unit| unit.form = form);
+        self.units[units].iter_mut().for_each(|unit| unit.set_form(form));
     }
 
     /// Writes `range`, which lies in one superblock.
@@ -253,7 +268,7 @@ impl Superblocks {
     }
     /// Map units in page-mapped form.
     pub fn page_mapped_count(&self) -> usize {
-        self.units.iter().filter(|unit| unit.form == Form::PageMapped).count()
+        self.units.iter().filter(|unit| unit.form() == Form::PageMapped).count()
     }
 }
 

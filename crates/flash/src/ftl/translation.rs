@@ -12,6 +12,9 @@ const ENTRY: u64 = 4;
 /// Bytes that the finest map entry covers, where the array's page is not smaller.
 const GRANULE_MAX: u64 = 4 << 10;
 
+/// Physical erase blocks are numbered modulo this: 31 bits are kept for each map unit.
+const PLACES: u32 = 1 << 31;
+
 /// Work of the array that a request causes, counted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
@@ -183,7 +186,7 @@ impl Translation {
         self.filled += self.nand.page;
         if self.filled == self.nand.erase_block {
             self.filled = 0;
-            self.place = self.place.wrapping_add(1);
+            self.place = (self.place + 1) % PLACES;
             self.factor = self.variation.factor(u64::from(self.place));
         }
         time
