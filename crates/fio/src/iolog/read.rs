@@ -284,6 +284,17 @@ mod tests {
         assert!(fails(&format!("{three}fio version 3 iolog\n")).contains("second header"));
     }
 
+    #[test]
+    fn a_line_of_ten_megabytes_is_refused_with_an_excerpt() {
+        for piece in ["x", " ", "7", "f read ", "\u{e9}"] {
+            let text = format!("fio version 2 iolog\nf add\nf {}", piece.repeat(10_000_000 / piece.len()));
+            match Iolog::read(text.as_bytes()) {
+                Ok(log) => panic!("{} requests of {piece:?}", log.entries.len()),
+                Err(error) => assert!(error.to_string().len() < 200, "{error}"),
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

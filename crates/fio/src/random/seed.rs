@@ -32,7 +32,8 @@ impl Seed {
     /// where no `randseed` is given.
     ///
     /// As in fio, jobs at different places of a file have different offsets, clones included (fio 3.33 was seen to
-    /// keep that under `allrandrepeat=1`), and the same place has the same ones whatever the job does.
+    /// keep that under `allrandrepeat=1`), and the same place has the same ones whatever the job does. `randseed` counts
+    /// always; fio 3.33 was seen to ignore it unless `randrepeat=0` is given too.
     pub fn of(job: &Job, number: u32, entropy: u64) -> Seed {
         let base = match job.rand_seed {
             Some(seed) => mix(seed),

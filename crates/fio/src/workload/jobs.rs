@@ -1,7 +1,7 @@
 //! A wave of jobs as one workload.
 //!
-//! The earliest arrival goes first, jobs of one instant in their order. Nothing is allocated for a request: those that
-//! are out lie in a slab whose places are their names.
+//! The earliest arrival goes first, jobs of one instant in their order. Nothing is allocated for a request (but for a
+//! write under `sync=1`): those that are out lie in a slab whose places are their names.
 
 use crate::iolog::Iolog;
 use crate::job::{Direction, Job};
@@ -70,7 +70,7 @@ struct Slot {
 enum Out {
     Io(Io),
     /// A write that is done, and its flush.
-    Durable(Io, Spent),
+    Durable(Box<(Io, Spent)>),
     Flush {
         issued: Instant,
     },
@@ -122,11 +122,22 @@ impl<R: Record> Jobs<R> {
         self.record
     }
 
-    /// Enters a job into the agenda, if it has something to hand over.
+    /// Enters a job into the agenda, if it has something to hand over. A job that is alone needs none.
     #[inline]
     fn note(&mut self, job: usize) {
-        if let Some((at, _)) = self.jobs[job].next {
+        if self.jobs.len() > 1
+            && let Some((at, _)) = self.jobs[job].next
+        {
             self.agenda.push(Reverse((at, job as u32)));
+        }
+    }
+
+    /// The job that has something to hand over first, and when.
+    #[inline]
+    fn earliest(&self) -> Option<(Instant, u32)> {
+        match &self.jobs[..] {
+            [alone] => alone.next.as_ref().map(|(at, _)| (*at, 0)),
+            _ => self.agenda.peek().map(|Reverse(first)| *first),
         }
     }
 
@@ -158,13 +169,13 @@ impl<R: Record> Workload for Jobs<R> {
         if let Some(&place) = self.unflushed.front() {
             self.answered = Answered::Unflushed;
             let file = match &self.slots[place as usize].out {
-                Out::Durable(io, _) => io.file,
+                Out::Durable(write) => write.0.file,
                 Out::Io(_) | Out::Flush { .. } => FileId::DEVICE,
             };
             let id = RequestId(u64::from(place));
             return Arrival::At(now, Request { id, op: Op::Flush, file, offset: 0, length: 0 });
         }
-        let Some(&Reverse((at, job))) = self.agenda.peek() else {
+        let Some((at, job)) = self.earliest() else {
             let ended = self.jobs.iter().all(|job| job.end.is_some());
             return if ended { Arrival::Done } else { Arrival::Waiting };
         };
@@ -187,7 +198,7 @@ impl<R: Record> Workload for Jobs<R> {
             self.unflushed.pop_front();
             return;
         }
-        let Reverse((_, job)) = self.agenda.pop().expect("what is submitted was on the agenda");
+        let job = self.agenda.pop().map_or(0, |Reverse((_, job))| job);
         let out = match self.jobs[job as usize].submitted(at, &mut self.record) {
             Next::Io(io) => Out::Io(io),
             Next::Flush(_) => Out::Flush { issued: at },
@@ -207,12 +218,13 @@ impl<R: Record> Workload for Jobs<R> {
                 submitter.refused(io, completion.at, completion.status, &mut self.record);
             }
             Out::Io(io) if submitter.writes_are_durable && io.direction == Direction::Write => {
-                *out = Out::Durable(*io, completion.spent);
+                *out = Out::Durable(Box::new((*io, completion.spent)));
                 self.unflushed.push_back(place as u32);
                 return;
             }
             Out::Io(io) => submitter.completed(io, completion.at, &completion.spent, &mut self.record),
-            Out::Durable(io, spent) => {
+            Out::Durable(write) => {
+                let (io, spent) = &mut **write;
                 *spent += completion.spent;
                 submitter.completed(io, completion.at, spent, &mut self.record);
             }
