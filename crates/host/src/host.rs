@@ -61,22 +61,33 @@ impl Host {
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(arrived);
         // Nothing is sent for what the block layer refuses, nor for a flush of a card without a cache.
-        let software =
-            if self.reaches_card(&request) { self.t_request + self.t_command } else { Duration::ZERO };
+        let software = if reaches_card(&self.geometry, &request) {
+            self.t_request + self.t_command
+        } else {
+            Duration::ZERO
+        };
         spent[Mechanism::Host] = software;
         self.serving = Some(Serving { request, moved: 0, spent, stage: Stage::Preparing(start + software) });
     }
+}
 
-    fn reaches_card(&self, request: &Request) -> bool {
-        self.geometry.admits(request) && request.op != Op::Flush
+fn reaches_card(geometry: &Geometry, request: &Request) -> bool {
+    geometry.admits(request) && request.op != Op::Flush
+}
+
+impl Serving {
+    /// The command that comes next; data is moved in pieces, a trim and what is refused are passed on whole.
+    fn command(&self, geometry: &Geometry) -> Request {
+        let Request { op, offset, length, file, .. } = self.request;
+        let left = length - self.moved;
+        let piece = if left <= geometry.request_max { left } else { self.piece(geometry) };
+        Request { id: RequestId(0), op, file, offset: offset + self.moved, length: piece }
     }
 
-    /// The command that comes next; data is moved in pieces, a trim and what is refused are passed on whole.
-    fn command(&self, serving: &Serving) -> Request {
-        let Request { op, offset, length, file, .. } = serving.request;
-        let whole = matches!(op, Op::Trim | Op::Flush) || !self.geometry.admits(&serving.request);
-        let piece = if whole { length } else { (length - serving.moved).min(self.geometry.request_max) };
-        Request { id: RequestId(0), op, file, offset: offset + serving.moved, length: piece }
+    #[cold]
+    fn piece(&self, geometry: &Geometry) -> u64 {
+        let whole = matches!(self.request.op, Op::Trim | Op::Flush) || !geometry.admits(&self.request);
+        if whole { self.request.length } else { geometry.request_max }
     }
 }
 
@@ -106,33 +117,31 @@ impl Model for Host {
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         loop {
-            let mut serving = self.serving?;
-            match serving.stage {
-                Stage::Preparing(until) if until > limit => return None,
-                Stage::Preparing(until) => {
-                    let command = self.command(&serving);
-                    self.commands += u64::from(self.reaches_card(&serving.request));
-                    self.device.submit(until, command);
-                    serving.stage = Stage::Commanded;
-                    self.serving = Some(serving);
+            let serving = self.serving.as_mut()?;
+            if let Stage::Preparing(until) = serving.stage {
+                if until > limit {
+                    return None;
                 }
-                Stage::Commanded => {
-                    let done = self.device.complete(limit)?;
-                    serving.moved += self.command(&serving).length;
-                    serving.spent += done.spent;
-                    if serving.moved < serving.request.length && done.status == Status::Ok {
-                        serving.spent[Mechanism::Host] += self.t_command;
-                        serving.stage = Stage::Preparing(done.at + self.t_command);
-                        self.serving = Some(serving);
-                        continue;
-                    }
-                    self.serving = None;
-                    if let Some((arrived, next)) = self.queue.pop_front() {
-                        self.start(arrived, done.at, next);
-                    }
-                    return Some(Completion { id: serving.request.id, spent: serving.spent, ..done });
-                }
+                serving.stage = Stage::Commanded;
+                let command = serving.command(&self.geometry);
+                self.commands += u64::from(reaches_card(&self.geometry, &serving.request));
+                self.device.submit(until, command);
             }
+            let done = self.device.complete(limit)?;
+            let serving = self.serving.as_mut().expect("it is still served");
+            serving.moved += serving.command(&self.geometry).length;
+            serving.spent += done.spent;
+            if serving.moved < serving.request.length && done.status == Status::Ok {
+                serving.spent[Mechanism::Host] += self.t_command;
+                serving.stage = Stage::Preparing(done.at + self.t_command);
+                continue;
+            }
+            let completion = Completion { id: serving.request.id, spent: serving.spent, ..done };
+            self.serving = None;
+            if let Some((arrived, next)) = self.queue.pop_front() {
+                self.start(arrived, done.at, next);
+            }
+            return Some(completion);
         }
     }
 
