@@ -3,10 +3,10 @@
 //! The device keeps its state from run to run, and time goes on. Files are laid out before a wave of jobs begins, as fio
 //! does it: outside the timed window, but simulated like everything else.
 
-use flashlab_fio::iolog::Iolog;
+use flashlab_fio::iolog::{Iolog, Recording, Version};
 use flashlab_fio::job::{Fallocate, Job, Mix};
 use flashlab_fio::stats::{Settings, Statistics};
-use flashlab_fio::workload::{File, Jobs, Task, WorkloadError, file_bytes};
+use flashlab_fio::workload::{File, Jobs, Record, Task, WorkloadError, file_bytes};
 use flashlab_host::VfatParameters;
 use flashlab_host::vfat::{Allocate, NoRoom, Vfat};
 use flashlab_sim::{FileId, Instant, Model, Observer};
@@ -62,9 +62,19 @@ impl Bench {
         }
     }
 
-    /// Runs `jobs`, one wave after the other.
+    /// Runs `jobs`, one wave after the other; returns what was counted.
     pub fn run(&mut self, jobs: &[Job], settings: &Settings) -> Result<Statistics, BenchError> {
+        self.run_recorded(jobs, settings).map(|(statistics, _)| statistics)
+    }
+
+    /// The same, with the iologs that jobs ask for by `write_iolog=`: their text by the number of the job.
+    pub fn run_recorded(
+        &mut self,
+        jobs: &[Job],
+        settings: &Settings,
+    ) -> Result<(Statistics, BTreeMap<usize, String>), BenchError> {
         let mut statistics = Statistics::new(jobs, settings);
+        let mut iologs = BTreeMap::new();
         for wave in waves(jobs) {
             let mut tasks = Vec::new();
             for (number, job) in wave.clone().zip(&jobs[wave.clone()]) {
@@ -72,13 +82,29 @@ impl Bench {
                 let iolog = job.read_iolog.as_ref().and_then(|name| self.iologs.get(name)).cloned();
                 tasks.push(Task { job, files, number: number as u32, entropy: self.now.as_ns(), iolog });
             }
-            let mut workload =
-                Jobs::new(self.now, tasks, statistics.wave(wave)).map_err(BenchError::Workload)?;
-            let begin = self.now;
-            let last = flashlab_sim::run(self.model(), &mut workload, begin);
-            self.now = workload.end().unwrap_or(last).max(last);
+            let record = statistics.wave(wave.clone());
+            if jobs[wave.clone()].iter().all(|job| job.write_iolog.is_none()) {
+                self.run_wave(tasks, record)?;
+                continue;
+            }
+            let named = |(task, job): (&Task<'_>, &Job)| {
+                let names = job.files.iter().cloned().chain(std::iter::repeat(job.name.clone()));
+                task.files.iter().map(|file| file.id).zip(names).collect()
+            };
+            let names = tasks.iter().zip(&jobs[wave.clone()]).map(named).collect();
+            let recording = self.run_wave(tasks, Recording::new(Version::Three, names, record))?;
+            let (_, texts) = recording.finish();
+            iologs.extend(wave.zip(texts).filter(|(n, _)| jobs[*n].write_iolog.is_some()));
         }
-        Ok(statistics)
+        Ok((statistics, iologs))
+    }
+
+    fn run_wave<R: Record>(&mut self, tasks: Vec<Task<'_>>, record: R) -> Result<R, BenchError> {
+        let begin = self.now;
+        let mut workload = Jobs::new(begin, tasks, record).map_err(BenchError::Workload)?;
+        let last = flashlab_sim::run(self.model(), &mut workload, begin);
+        self.now = workload.end().unwrap_or(last).max(last);
+        Ok(workload.into_record())
     }
 
     /// A counter of the device; 0 where it counts nothing of that name.

@@ -1,7 +1,8 @@
 //! One job on many devices: which card for my job?
 
-use crate::bench::{Bench, BenchError};
-use crate::device::{Device, Filesystem};
+use crate::bench::{Bench, BenchError, Hint, hints, refusal};
+use crate::device::Device;
+use crate::experiment::side_by_side::side_by_side;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::stats::{JobStats, Settings, Tail};
 use flashlab_sim::Mechanism;
@@ -15,6 +16,8 @@ pub struct Compared {
     pub title: String,
     /// What came out, a line for each direction of each job or group that moved data; or why nothing did.
     pub lines: Result<Vec<Line>, BenchError>,
+    /// What a reader of the lines should know.
+    pub hints: Vec<Hint>,
 }
 
 /// One direction of one job or group.
@@ -36,29 +39,25 @@ pub struct Line {
     pub most: (Mechanism, f64),
 }
 
-/// Runs `jobs` on a fresh one of each device. Devices know nothing of each other.
+/// Runs `jobs` on each device, which `prepare` puts on a bench. Devices know nothing of each other. `done` is called
+/// for each that is.
 pub fn compare(
     devices: &[Device],
-    filesystem: Option<&Filesystem>,
+    prepare: &(dyn Fn(&Device) -> Result<Bench, BenchError> + Sync),
     jobs: &[Job],
-    seed: u64,
-    done: &dyn Fn(),
+    done: &(dyn Fn() + Sync),
 ) -> Vec<Compared> {
-    let run = |device: &Device| {
-        let mut bench = Bench::new(device.build(seed));
-        if let Some(filesystem) = filesystem {
-            bench.format_once(&filesystem.vfat)?;
-        }
-        let statistics = bench.run(jobs, &Settings::default())?;
-        let reports = statistics.reports(jobs);
-        Ok(reports.iter().flat_map(|report| lines(&report.job.name, &report.stats)).collect())
-    };
-    let compared = devices.iter().map(|device| {
-        let lines = run(device);
+    side_by_side(devices, |device| {
+        let reports = prepare(device).and_then(|mut bench| {
+            let reports = bench.run(jobs, &Settings::default())?.reports(jobs);
+            refusal(&reports).map_or(Ok(reports), Err)
+        });
         done();
-        Compared { device: device.argument.clone(), title: device.title.clone(), lines }
-    });
-    compared.collect()
+        let hints = reports.as_ref().map_or(Vec::new(), |reports| hints(reports, device.card.nand.t_read));
+        let lines = reports
+            .map(|reports| reports.iter().flat_map(|r| lines(&r.job.name, &r.stats)).collect());
+        Compared { device: device.argument.clone(), title: device.title.clone(), lines, hints }
+    })
 }
 
 fn lines(job: &str, stats: &JobStats) -> Vec<Line> {

@@ -44,12 +44,12 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     progress::catch_interrupts();
     let mut bench = Bench::new(device.build(options.medium.seed));
     jobs::load_iologs(&invocation, &mut bench)?;
-    let statistics = {
+    let (statistics, iologs) = {
         let _spinning = progress::Progress::spinner(&device.name);
         if let Some(filesystem) = &filesystem {
             bench.format_once(&filesystem.vfat)?;
         }
-        bench.run(&invocation.jobs, &settings)?
+        bench.run_recorded(&invocation.jobs, &settings)?
     };
     let reports = statistics.reports(&invocation.jobs);
     let text = match &real {
@@ -61,6 +61,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         None => file::print(&text)?,
     }
     write_logs(&invocation, &statistics)?;
+    for (job, iolog) in &iologs {
+        let path = iolog_path(&invocation, *job);
+        file::write(Path::new(&path), iolog.as_bytes())?;
+    }
     let failed = reports.iter().any(|report| report.stats.failure.is_some());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -92,6 +96,13 @@ fn output(invocation: &Invocation, reports: &[Report]) -> String {
         OutputFormat::JsonPlus => json::text(&run, json::Bins::With),
     };
     invocation.output_formats.iter().map(one).collect()
+}
+
+/// Where a job's iolog goes: what it says, with the job's number behind it where several jobs say the same.
+fn iolog_path(invocation: &Invocation, job: usize) -> String {
+    let path = invocation.jobs[job].write_iolog.clone().unwrap_or_default();
+    let shared = invocation.jobs.iter().filter(|other| other.write_iolog.as_ref() == Some(&path)).count() > 1;
+    if shared { format!("{path}.{}", job + 1) } else { path }
 }
 
 /// The log files that jobs ask for, in the current directory.

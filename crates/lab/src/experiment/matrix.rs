@@ -7,12 +7,12 @@ use super::Watch;
 use super::definition::{Definition, Metric, Step};
 use super::error::ExperimentError;
 use super::pattern::cell_name;
-use crate::bench::{Bench, BenchError};
+use super::side_by_side::side_by_side;
+use crate::bench::{Bench, BenchError, refusal};
 use crate::device::{Device, Filesystem};
 use flashlab_fio::job::{Direction, Job, Mix};
-use flashlab_fio::stats::{JobStats, LoggerBuffer, Settings};
+use flashlab_fio::stats::{JobStats, LoggerBuffer, Settings, Statistics};
 use flashlab_sim::{Histogram, Mechanism};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A step with its job read.
@@ -63,24 +63,10 @@ pub(super) fn run(
     seed: u64,
     watch: &dyn Watch,
 ) -> Result<Vec<MeasuredCell>, ExperimentError> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(places.len());
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<Vec<MeasuredCell>, ExperimentError>>>> =
-        places.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(place) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let cells = run_place(definition, preparation, steps, place, seed, watch);
-                    let at = places.iter().position(|p| std::ptr::eq(p, place)).expect("it is one of them");
-                    *results[at].lock().expect("no thread panicked with it") = Some(cells);
-                }
-            });
-        }
-    });
+    let work = |place: &Place| run_place(definition, preparation, steps, place, seed, watch);
     let mut cells = Vec::new();
-    for result in results {
-        cells.extend(result.into_inner().expect("no thread panicked").expect("every place was run")?);
+    for result in side_by_side(places, work) {
+        cells.extend(result?);
     }
     Ok(cells)
 }
@@ -99,7 +85,7 @@ fn run_place(
         move |error| ExperimentError::Bench { cell, error }
     };
     for jobs in preparation {
-        bench.run(jobs, &Settings::default()).map_err(failed("preparation"))?;
+        run_whole(&mut bench, jobs, &Settings::default()).map_err(failed("preparation"))?;
     }
     let mut cells = Vec::new();
     for ready in steps {
@@ -153,16 +139,22 @@ fn logger_bytes(
     }
     bench.remove_files();
     let rate = first.bytes * 1_000 / first.runtime_ms / 2;
-    let statistics = bench.run(&ready.jobs, &Settings { logger_rates: vec![rate] })?;
+    let statistics = run_whole(&mut bench, &ready.jobs, &Settings { logger_rates: vec![rate] })?;
     let loggers = (0..ready.jobs.len()).flat_map(|job| &statistics.job(job).loggers);
     Ok(loggers.map(LoggerBuffer::bytes).max())
+}
+
+/// Runs jobs that must not end early: a figure of half a job would be no figure.
+fn run_whole(bench: &mut Bench, jobs: &[Job], settings: &Settings) -> Result<Statistics, BenchError> {
+    let statistics = bench.run(jobs, settings)?;
+    refusal(&statistics.reports(jobs)).map_or(Ok(statistics), Err)
 }
 
 fn measure(bench: &mut Bench, ready: &ReadyStep<'_>) -> Result<Measured, BenchError> {
     let counts_commands = ready.step.metric != Metric::Throughput;
     let command_count = |bench: &Bench| if counts_commands { bench.counter("command_count") } else { 0 };
     let commands_before = command_count(bench);
-    let statistics = bench.run(&ready.jobs, &Settings::default())?;
+    let statistics = run_whole(bench, &ready.jobs, &Settings::default())?;
     let mut all = JobStats::default();
     for job in 0..ready.jobs.len() {
         all.merge(statistics.job(job));

@@ -9,6 +9,7 @@ mod digest;
 mod error;
 mod matrix;
 mod pattern;
+pub(crate) mod side_by_side;
 
 pub use definition::{Definition, Kind};
 pub use error::ExperimentError;
