@@ -340,10 +340,12 @@ impl Reader {
         self.plan.global.settings.name = None;
         let sections: Vec<String> = self.sections.iter().map(|(name, _)| name.clone()).collect();
         for (name, place) in &files {
+            // As fio does; the loader knows how.
+            let shown = if name == "-" { "standard input" } else { name };
             let bytes = loader.load(name).map_err(|reason| {
-                Error::new(place.clone(), Problem::Unreadable { file: name.clone(), reason })
+                Error::new(place.clone(), Problem::Unreadable { file: shown.to_string(), reason })
             })?;
-            self.plan.file(name, &bytes, loader, &sections)?;
+            self.plan.file(shown, &bytes, loader, &sections)?;
         }
         for (name, place) in &self.sections {
             if files.is_empty() {

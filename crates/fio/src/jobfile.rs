@@ -33,13 +33,19 @@ pub struct Irrelevant {
     pub reason: &'static str,
 }
 
+impl Irrelevant {
+    /// The option with its value, on one line however long or odd the value is.
+    pub fn as_written(&self) -> String {
+        match &self.value {
+            Some(value) => format!("{}={}", self.option, inner(value)),
+            None => self.option.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Irrelevant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Irrelevant { option, value, place, reason } = self;
-        match value {
-            Some(value) => write!(f, "{place}: {option}={}: {reason}", inner(value)),
-            None => write!(f, "{place}: {option}: {reason}"),
-        }
+        write!(f, "{}: {}: {}", self.place, self.as_written(), self.reason)
     }
 }
 

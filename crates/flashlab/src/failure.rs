@@ -9,37 +9,44 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A message and the exit code that goes with it.
+/// What is said, and the exit code that goes with it.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    message: String,
+    /// Nothing where a reader closed the pipe: it has seen enough.
+    message: Option<String>,
     code: u8,
 }
 
 /// Exit code of a process that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 impl Failure {
     /// Bad arguments, job, profile or experiment.
     pub(crate) fn usage(message: impl Display) -> Self {
-        Failure { message: message.to_string(), code: 2 }
+        Failure { message: Some(message.to_string()), code: 2 }
     }
     /// Reading or writing failed.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
-        Failure { message: format!("{}: {error}", path.display()), code: 1 }
+        Failure { message: Some(format!("{}: {error}", path.display())), code: 1 }
     }
     /// Writing to standard output failed.
     pub(crate) fn stdout(error: &io::Error) -> Self {
-        Failure::io(Path::new("standard output"), error)
+        let closed = error.kind() == io::ErrorKind::BrokenPipe;
+        Failure { message: (!closed).then(|| format!("standard output: {error}")), code: 1 }
     }
 
-    /// Says it on standard error. A reader that closed the pipe has seen enough: nothing is said.
+    /// Says it on standard error.
     pub(crate) fn report(&self) -> ExitCode {
-        if !self.message.contains("Broken pipe") {
-            eprintln!("flashlab: {}", self.message);
+        if let Some(message) = &self.message {
+            say(message);
         }
         ExitCode::from(self.code)
     }
+}
+
+/// A line on standard error; one that nobody can read is no reason to fail.
+pub(crate) fn say(message: impl Display) {
+    let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("flashlab: {message}\n"));
 }
 
 impl From<LibraryError> for Failure {
@@ -59,7 +66,6 @@ impl From<BenchError> for Failure {
 }
 impl From<ExperimentError> for Failure {
     fn from(error: ExperimentError) -> Self {
-        let code = if error == ExperimentError::Stopped { INTERRUPTED } else { 2 };
-        Failure { message: error.to_string(), code }
+        Failure::usage(error)
     }
 }

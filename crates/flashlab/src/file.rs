@@ -1,23 +1,58 @@
-//! Files that are there whole or not at all.
+//! Files that are there whole or not at all, and standard output.
 
 use crate::failure::Failure;
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The file that is being written, under the name that it has until it is whole.
+static PARTIAL: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+fn partial() -> MutexGuard<'static, Option<PathBuf>> {
+    PARTIAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the process with `code` and leaves no half-written file.
+pub(crate) fn exit_clean(code: i32) -> ! {
+    // Held to the end: nobody begins another file meanwhile.
+    let partial = partial();
+    if let Some(path) = &*partial {
+        // There is nobody left to tell.
+        let _ = fs::remove_file(path);
+    }
+    std::process::exit(code)
+}
 
 /// Writes `text` to `path`: beside it first, then renamed. Whatever stops it, no half-written file keeps the name, and
-/// after an error nothing is left beside it.
+/// nothing is left beside it. What is no regular file (`/dev/stdout`, a pipe) is written as it is.
 pub(crate) fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    let written = match fs::metadata(path) {
+        Ok(there) if !there.is_file() => {
+            OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(text))
+        }
+        // A link keeps being one: the file that it names is replaced.
+        Ok(there) => fs::canonicalize(path).and_then(|path| replace(&path, text, Some(there.permissions()))),
+        Err(_) => replace(path, text, None),
+    };
+    written.map_err(|error| Failure::io(path, &error))
+}
+
+fn replace(path: &Path, text: &[u8], permissions: Option<fs::Permissions>) -> io::Result<()> {
     let beside = beside(path);
-    let written = fs::File::create(&beside).and_then(|mut file| {
+    *partial() = Some(beside.clone());
+    let written = File::create(&beside).and_then(|mut file| {
+        permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions))?;
         file.write_all(text)?;
         file.sync_all()
     });
-    written.and_then(|()| fs::rename(&beside, path)).map_err(|error| {
+    let done = written.and_then(|()| fs::rename(&beside, path));
+    if done.is_err() {
         // The error that matters is the first one; the leftover may not even exist.
         let _ = fs::remove_file(&beside);
-        Failure::io(path, &error)
-    })
+    }
+    *partial() = None;
+    done
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -28,6 +63,21 @@ fn beside(path: &Path) -> PathBuf {
 
 /// Writes to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::stdout(&error))
+}
+
+/// The bytes of a file that a person made, of at most `most`; `-` is standard input. The error says why not, without
+/// the name.
+pub(crate) fn read(path: &str, most: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = match path {
+        "-" => io::stdin().lock().take(most + 1).read_to_end(&mut bytes),
+        path => File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)),
+    };
+    match read {
+        Ok(_) if bytes.len() as u64 > most => Err(format!("it is longer than {} MiB", most >> 20)),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(error.to_string()),
+    }
 }

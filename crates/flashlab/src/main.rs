@@ -45,8 +45,9 @@ enum Command {
     },
     /// Says what a number, device, mechanism or fio option means and where it comes from.
     Explain {
-        /// `flash.t_prog`, `t_prog`, `sd/kingston`, `merge`, `bs`, ...
-        what: String,
+        /// `flash.t_prog`, `t_prog`, `sd/kingston`, `merge`, `bs`, ...; lists all where not given.
+        #[arg(allow_hyphen_values = true)]
+        what: Option<String>,
     },
 }
 
@@ -77,6 +78,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Compare(options) => command::compare::run(&options, &library),
         Command::Devices => command::list::devices(&library),
         Command::Experiments { names } => command::list::experiments(&library, names),
-        Command::Explain { what } => command::explain::run(&what, &library),
+        Command::Explain { what } => match what.as_deref().map(str::trim) {
+            None | Some("") => command::explain::list(&library),
+            Some(what) => command::explain::run(what, &library),
+        },
     }
 }

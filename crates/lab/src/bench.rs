@@ -4,12 +4,12 @@
 //! does it: outside the timed window, but simulated like everything else.
 
 use flashlab_fio::iolog::{Iolog, Recording, Version};
-use flashlab_fio::job::{Fallocate, Job, Mix};
-use flashlab_fio::stats::{Settings, Statistics};
+use flashlab_fio::job::{BlockSize, Direction, Extent, Fallocate, Job, Mix};
+use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, WorkloadError, file_bytes};
 use flashlab_host::VfatParameters;
 use flashlab_host::vfat::{Allocate, NoRoom, Vfat};
-use flashlab_sim::{FileId, Instant, Model, Observer};
+use flashlab_sim::{Duration, FileId, Instant, Mechanism, Model, Observer};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -78,6 +78,7 @@ impl Bench {
         for wave in waves(jobs) {
             let mut tasks = Vec::new();
             for (number, job) in wave.clone().zip(&jobs[wave.clone()]) {
+                self.check_blocks(job)?;
                 let files = self.files_of(job)?;
                 let iolog = job.read_iolog.as_ref().and_then(|name| self.iologs.get(name)).cloned();
                 tasks.push(Task { job, files, number: number as u32, entropy: self.now.as_ns(), iolog });
@@ -125,6 +126,36 @@ impl Bench {
         find.1
     }
 
+    /// Refuses a job of which the device would refuse the first request, as direct I/O does: one that is not made of
+    /// whole blocks.
+    fn check_blocks(&mut self, job: &Job) -> Result<(), BenchError> {
+        let block = self.model().geometry().block;
+        if job.read_iolog.is_some() {
+            return Ok(());
+        }
+        let used: &[Direction] = match job.pattern.mix {
+            Mix::Read => &[Direction::Read],
+            Mix::Write => &[Direction::Write],
+            Mix::Trim => &[Direction::Trim],
+            Mix::ReadWrite => &[Direction::Read, Direction::Write],
+            Mix::TrimWrite => &[Direction::Trim, Direction::Write],
+        };
+        let sizes = used.iter().flat_map(|direction| match &job.block_size[*direction as usize] {
+            BlockSize::Fixed(bytes) | BlockSize::Range { min: bytes, .. } => vec![*bytes],
+            BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).collect(),
+        });
+        let extent = |extent| match extent {
+            Extent::Bytes(bytes) => bytes,
+            Extent::Percent(_) => 0,
+        };
+        let offsets =
+            [("offset", extent(job.offset)), ("offset_increment", extent(job.offset_increment))].into_iter();
+        let ill = sizes.map(|bytes| ("bs", bytes)).chain(offsets).find(|(_, bytes)| bytes % block != 0);
+        ill.map_or(Ok(()), |(option, bytes)| {
+            Err(BenchError::NotWholeBlocks { job: job.name.clone(), option, bytes, block })
+        })
+    }
+
     fn model(&mut self) -> &mut dyn Model {
         match &mut self.stack {
             Stack::Device(device) => device,
@@ -141,10 +172,7 @@ impl Bench {
             }
             (Stack::Device(_), Some(_)) => Err(BenchError::NoFilesystem { job: name() }),
             (Stack::Vfat(_), None) => Err(BenchError::NoDirectory { job: name() }),
-            (Stack::Vfat(vfat), Some(_))
-                if job.pattern.mix == Mix::Trim || job.pattern.mix == Mix::TrimWrite =>
-            {
-                let _ = vfat;
+            (Stack::Vfat(_), Some(_)) if matches!(job.pattern.mix, Mix::Trim | Mix::TrimWrite) => {
                 Err(BenchError::NoTrim { job: name() })
             }
             (Stack::Vfat(vfat), Some(_)) => {
@@ -199,6 +227,57 @@ fn waves(jobs: &[Job]) -> Vec<Range<usize>> {
     waves
 }
 
+/// What a reader of results should know, since it does not show in them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Hint {
+    /// A job whose reads mostly met what nothing had written.
+    ReadsUnwritten {
+        /// The job.
+        job: String,
+    },
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hint::ReadsUnwritten { job } => write!(
+                f,
+                "job `{job}` mostly reads what nothing has written, which a card answers without its flash: a used card \
+                 is slower. To read written data, put a job that writes it before, and `stonewall` into this one"
+            ),
+        }
+    }
+}
+
+/// The hints on what ran on a card with this time for an access to its array (`flash.t_read`).
+pub fn hints(reports: &[Report], t_read: Duration) -> Vec<Hint> {
+    let unwritten = |report: &&Report| {
+        let reads = report.stats.direction(Direction::Read);
+        // An access takes t_read or more, but for a few percent of spread.
+        let accesses_at_most = reads.mechanism_ns(Mechanism::Read) / (t_read.as_ns() * 3 / 4).max(1);
+        report.job.pattern.mix != Mix::Write && accesses_at_most < reads.total_ios().div_ceil(2)
+    };
+    let mut hints: Vec<Hint> = Vec::new();
+    for report in reports.iter().filter(unwritten) {
+        let hint = Hint::ReadsUnwritten { job: report.job.name.clone() };
+        if !hints.contains(&hint) {
+            hints.push(hint);
+        }
+    }
+    hints
+}
+
+/// The first request that the device refused, as an error; the job that made it ended there.
+pub fn refusal(reports: &[Report]) -> Option<BenchError> {
+    let failed = reports.iter().find_map(|report| Some((report, report.stats.failure?)));
+    failed.map(|(report, failure)| BenchError::Refused {
+        job: report.job.name.clone(),
+        direction: failure.io.direction,
+        offset: failure.io.offset,
+        length: failure.io.length,
+    })
+}
+
 /// Why jobs could not run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BenchError {
@@ -231,6 +310,28 @@ pub enum BenchError {
     },
     /// The device is too small for the filesystem.
     TooSmall,
+    /// A job's requests would not be made of whole blocks.
+    NotWholeBlocks {
+        /// The job.
+        job: String,
+        /// What is no multiple of a block: `bs`, `offset`, ...
+        option: &'static str,
+        /// Its bytes.
+        bytes: u64,
+        /// Bytes of a block.
+        block: u64,
+    },
+    /// The device refused a request.
+    Refused {
+        /// The job.
+        job: String,
+        /// What the request was.
+        direction: Direction,
+        /// Its first byte.
+        offset: u64,
+        /// Its bytes.
+        length: u64,
+    },
     /// A job cannot run on its files or its device.
     Workload(WorkloadError),
 }
@@ -258,6 +359,16 @@ impl fmt::Display for BenchError {
             }
             BenchError::NoRoom { file, error } => write!(f, "{file}: {error}; lower size= or filesize="),
             BenchError::TooSmall => write!(f, "the device is too small for a FAT32 filesystem"),
+            BenchError::NotWholeBlocks { job, option, bytes, block } => write!(
+                f,
+                "job `{job}`: {option}={bytes} is no multiple of the device's block of {block} bytes, which direct I/O needs"
+            ),
+            BenchError::Refused { job, direction, offset, length } => write!(
+                f,
+                "job `{job}` ended early: the device refused to {} {length} bytes at byte {offset}, which is beyond its end \
+                 or not made of whole blocks",
+                direction.name()
+            ),
             BenchError::Workload(error) => error.fmt(f),
         }
     }

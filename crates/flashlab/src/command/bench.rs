@@ -1,15 +1,15 @@
 //! `flashlab bench`: fio jobs on one virtual device.
 
-use super::jobs;
-use crate::failure::Failure;
+use super::jobs::{self, Setup};
+use crate::failure::{Failure, say};
 use crate::{Medium, file, progress};
 use clap::Args;
 use flashlab_fio::against::{Comparison, RealRun};
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::output::{Run, json, logs, normal::Normal};
 use flashlab_fio::stats::{Report, Settings, Statistics};
-use flashlab_lab::bench::Bench;
-use flashlab_lab::device::{Device, Filesystem};
+use flashlab_lab::bench::{hints, refusal};
+use flashlab_lab::device::Device;
 use flashlab_lab::library::{Library, read_file};
 use flashlab_lab::units::Dimension;
 use std::path::{Path, PathBuf};
@@ -27,29 +27,29 @@ pub(crate) struct Options {
     logger_rate: Vec<String>,
     /// The device: `sd/kingston`, `sd/kingston:flash.t_prog=250us`, or a TOML file.
     device: String,
-    /// A job file, or fio's own options.
+    /// A job file (`-`: standard input), or fio's own options.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
     fio: Vec<String>,
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let device = Device::open(&options.device, library)?;
-    let filesystem = options.medium.fs.as_ref().map(|fs| Filesystem::open(fs, library)).transpose()?;
     let real = options.against.as_deref().map(read_real).transpose()?;
     let settings = Settings { logger_rates: logger_rates(&options.logger_rate)? };
     let invocation = jobs::read(&options.fio)?;
+    if real.is_some() && invocation.output_formats != [OutputFormat::Normal] {
+        return Err(Failure::usage(
+            "--against prints a table of its own: leave --output-format or --against out",
+        ));
+    }
+    let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
     progress::catch_interrupts();
-    let mut bench = Bench::new(device.build(options.medium.seed));
-    jobs::load_iologs(&invocation, &mut bench)?;
     let (statistics, iologs) = {
         let _spinning = progress::Progress::spinner(&device.name);
-        if let Some(filesystem) = &filesystem {
-            bench.format_once(&filesystem.vfat)?;
-        }
-        bench.run_recorded(&invocation.jobs, &settings)?
+        setup.bench(&device)?.run_recorded(&invocation.jobs, &settings)?
     };
     let reports = statistics.reports(&invocation.jobs);
     let text = match &real {
@@ -65,8 +65,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         let path = iolog_path(&invocation, *job);
         file::write(Path::new(&path), iolog.as_bytes())?;
     }
-    let failed = reports.iter().any(|report| report.stats.failure.is_some());
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    hints(&reports, device.card.nand.t_read).into_iter().for_each(say);
+    let refusal = refusal(&reports);
+    refusal.iter().for_each(say);
+    Ok(if refusal.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn read_real(path: &Path) -> Result<RealRun, Failure> {

@@ -1,12 +1,15 @@
 //! `flashlab compare`: one job on many devices.
 
-use super::jobs;
-use crate::failure::Failure;
+use super::jobs::{self, Setup};
+use crate::failure::{Failure, say};
 use crate::{Medium, file, progress};
 use clap::Args;
-use flashlab_lab::compare::compare;
-use flashlab_lab::device::{Device, Filesystem};
+use flashlab_fio::cmdline::{Invocation, OutputFormat};
+use flashlab_lab::bench::Hint;
+use flashlab_lab::compare::{Compared, compare};
+use flashlab_lab::device::Device;
 use flashlab_lab::library::Library;
+use std::path::Path;
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -15,25 +18,67 @@ pub(crate) struct Options {
     medium: Medium,
     /// The devices: `sd/*`, `sd/s*:host=raspberry-pi-4`, or one name.
     devices: String,
-    /// A job file, or fio's own options.
+    /// A job file (`-`: standard input), or fio's own options.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
     fio: Vec<String>,
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let devices = Device::open_all(&options.devices, library)?;
-    let filesystem = options.medium.fs.as_ref().map(|fs| Filesystem::open(fs, library)).transpose()?;
     let invocation = jobs::read(&options.fio)?;
+    if invocation.output_formats != [OutputFormat::Normal] {
+        return Err(Failure::usage(
+            "compare prints one table, and no fio output for each device: leave --output-format out, or use `flashlab bench`",
+        ));
+    }
+    let setup = Setup::new(&options.medium, &invocation, library)?;
+    if invocation.parse_only {
+        return Ok(ExitCode::SUCCESS);
+    }
     progress::catch_interrupts();
     let compared = {
         let progress = progress::Progress::bar(devices.len() as u64, "compare");
-        compare(&devices, filesystem.as_ref(), &invocation.jobs, options.medium.seed, &|| progress.step())
+        compare(&devices, &|device| setup.bench(device), &invocation.jobs, &|| progress.step())
     };
-    file::print(&flashlab_report::compare::table(&compared))?;
-    let without_effect = jobs::without_effect(&invocation);
-    if !without_effect.is_empty() {
-        eprintln!("flashlab: without effect here: {}", without_effect.join(", "));
+    if let Some(error) = refused_by_all(&compared) {
+        return Err(error);
     }
+    let table = flashlab_report::compare::table(&compared);
+    match &invocation.output {
+        Some(path) => file::write(Path::new(path), table.as_bytes())?,
+        None => file::print(&table)?,
+    }
+    remarks(&compared, &invocation);
     let all = compared.iter().all(|device| device.lines.is_ok());
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A job that no device takes for one and the same reason is itself at fault.
+fn refused_by_all(compared: &[Compared]) -> Option<Failure> {
+    let mut errors = compared.iter().map(|device| device.lines.as_ref().err());
+    let first = errors.next()??;
+    errors.all(|error| error == Some(first)).then(|| Failure::usage(first))
+}
+
+/// What the table does not show.
+fn remarks(compared: &[Compared], invocation: &Invocation) {
+    let mut hints: Vec<&Hint> = Vec::new();
+    for hint in compared.iter().flat_map(|device| &device.hints) {
+        if !hints.contains(&hint) {
+            hints.push(hint);
+        }
+    }
+    hints.into_iter().for_each(say);
+    let without_effect = jobs::without_effect(invocation);
+    if !without_effect.is_empty() {
+        say(format_args!("without effect here: {}", without_effect.join(", ")));
+    }
+    let logs = |job: &flashlab_fio::job::Job| {
+        [&job.write_bw_log, &job.write_lat_log, &job.write_iops_log, &job.write_iolog]
+            .into_iter()
+            .any(Option::is_some)
+    };
+    if invocation.jobs.iter().any(logs) {
+        say("compare writes no logs; `flashlab bench` does");
+    }
 }

@@ -2,12 +2,56 @@
 
 use crate::failure::Failure;
 use crate::file;
+use flashlab_fio::option;
+use flashlab_lab::explain::{ExplainError, explain};
 use flashlab_lab::library::Library;
+use flashlab_lab::profile::Parameter;
+use flashlab_sim::Mechanism;
 use std::process::ExitCode;
 
+/// The widest line.
+const WIDTH: usize = 110;
+
+/// Explains `what`.
 pub(crate) fn run(what: &str, library: &Library) -> Result<ExitCode, Failure> {
-    let text = flashlab_lab::explain::explain(what, library, &flashlab_fio::explain::explain)
-        .map_err(Failure::usage)?;
+    let explained = explain(what, library, &flashlab_fio::explain::explain);
+    let text = explained.map_err(|error| match (option::suggest(what), error) {
+        (Some(option), ExplainError::Unknown { name, did_you_mean }) => {
+            let nearest = did_you_mean.filter(|nearest| nearest != option);
+            let nearest = nearest.map_or(option.to_owned(), |nearest| format!("{nearest} or {option}"));
+            Failure::usage(ExplainError::Unknown { name, did_you_mean: Some(nearest) })
+        }
+        (_, error) => Failure::usage(error),
+    })?;
     file::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lists everything that can be explained.
+pub(crate) fn list(library: &Library) -> Result<ExitCode, Failure> {
+    let parameters: Vec<&str> = Parameter::all().iter().map(|parameter| parameter.path).collect();
+    let modelled = option::entries().filter(|entry| entry.standing == option::Standing::Modelled);
+    let options: Vec<&str> = modelled.map(|entry| entry.name).collect();
+    let mut text = String::new();
+    paragraph(&mut text, "Parameters of cards, hosts and filesystems", &parameters);
+    paragraph(&mut text, "Mechanisms, the parts of a latency", &Mechanism::ALL.map(Mechanism::name));
+    paragraph(&mut text, "Options of fio that are modelled (the others are explained too)", &options);
+    text.push_str(&flashlab_lab::explain::devices(library));
+    file::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn paragraph(text: &mut String, heading: &str, names: &[&str]) {
+    text.push_str(heading);
+    let mut column = WIDTH;
+    for name in names {
+        if column + 2 + name.len() > WIDTH {
+            text.push_str("\n ");
+            column = 1;
+        }
+        text.push(' ');
+        text.push_str(name);
+        column += 1 + name.len();
+    }
+    text.push_str("\n\n");
 }

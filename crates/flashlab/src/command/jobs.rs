@@ -1,23 +1,27 @@
-//! What `bench` and `compare` share: fio's words behind the device.
+//! What `bench` and `compare` share: fio's words behind the device, and a bench to run them on.
 
 use crate::failure::Failure;
+use crate::{Medium, file};
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::iolog::Iolog;
 use flashlab_fio::loader::Loader;
-use flashlab_lab::bench::Bench;
-use flashlab_lab::library::read_file;
-use std::path::Path;
+use flashlab_lab::bench::{Bench, BenchError};
+use flashlab_lab::device::{Device, Filesystem};
+use flashlab_lab::library::Library;
 
 /// Options of flashlab that somebody may put behind the device by mistake.
 const OURS: [&str; 8] =
     ["--fs", "--seed", "--against", "--library", "--logger-rate", "--html", "--no-html", "--format"];
+
+const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
+const IOLOG_BYTES_MAX: u64 = 4 << 30;
 
 /// Reads job files and variables for fio's parser.
 struct Disk;
 
 impl Loader for Disk {
     fn load(&self, path: &str) -> Result<Vec<u8>, String> {
-        read_file(Path::new(path)).map_err(|error| error.to_string())
+        file::read(path, JOB_FILE_BYTES_MAX)
     }
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
@@ -26,10 +30,16 @@ impl Loader for Disk {
 
 /// The jobs that fio's `words` ask for.
 pub(crate) fn read(words: &[String]) -> Result<Invocation, Failure> {
-    if let Some(ours) = words.iter().find(|word| OURS.contains(&word.split('=').next().unwrap_or_default())) {
-        let ours = ours.split('=').next().unwrap_or_default();
+    let names = words.iter().filter_map(|word| word.split('=').next());
+    if let Some(ours) = names.clone().find(|name| OURS.contains(name)) {
         return Err(Failure::usage(format!(
-            "{ours} is an option of flashlab, and stands behind the device, where everything belongs to fio: put it before the device"
+            "{ours} is an option of flashlab: put it before the device; everything behind the device belongs to fio"
+        )));
+    }
+    if let Some(help) = names.clone().find(|name| matches!(*name, "--help" | "-h")) {
+        return Err(Failure::usage(format!(
+            "{help} stands behind the device, where everything belongs to fio: `flashlab bench --help` is about flashlab, \
+             `flashlab explain` lists fio's options"
         )));
     }
     if words.is_empty() {
@@ -40,24 +50,50 @@ pub(crate) fn read(words: &[String]) -> Result<Invocation, Failure> {
     Invocation::parse(words, &Disk).map_err(Failure::usage)
 }
 
-/// Gives `bench` the traces that the jobs replay.
-pub(crate) fn load_iologs(invocation: &Invocation, bench: &mut Bench) -> Result<(), Failure> {
-    for path in invocation.jobs.iter().filter_map(|job| job.read_iolog.as_ref()) {
-        let bytes = read_file(Path::new(path))?;
-        let iolog = Iolog::read(&bytes).map_err(|error| Failure::usage(format!("{path}:{error}")))?;
-        bench.load_iolog(path, iolog);
-    }
-    Ok(())
+/// What stands between jobs and devices: a filesystem, the traces that are replayed, the seed.
+pub(crate) struct Setup {
+    filesystem: Option<Filesystem>,
+    iologs: Vec<(String, Iolog)>,
+    seed: u64,
 }
 
-/// The options that were accepted and change nothing here, as written, each once.
+impl Setup {
+    pub(crate) fn new(medium: &Medium, invocation: &Invocation, library: &Library) -> Result<Self, Failure> {
+        let filesystem = medium.fs.as_ref().map(|fs| Filesystem::open(fs, library)).transpose()?;
+        let mut iologs: Vec<(String, Iolog)> = Vec::new();
+        for path in invocation.jobs.iter().filter_map(|job| job.read_iolog.as_ref()) {
+            if !iologs.iter().any(|(known, _)| known == path) {
+                iologs.push((path.clone(), read_iolog(path)?));
+            }
+        }
+        Ok(Setup { filesystem, iologs, seed: medium.seed })
+    }
+
+    /// `device`, new, with everything around it.
+    pub(crate) fn bench(&self, device: &Device) -> Result<Bench, BenchError> {
+        let mut bench = Bench::new(device.build(self.seed));
+        for (path, iolog) in &self.iologs {
+            bench.load_iolog(path, iolog.clone());
+        }
+        if let Some(filesystem) = &self.filesystem {
+            bench.format_once(&filesystem.vfat)?;
+        }
+        Ok(bench)
+    }
+}
+
+fn read_iolog(path: &str) -> Result<Iolog, Failure> {
+    let bytes = file::read(path, IOLOG_BYTES_MAX)
+        .map_err(|why| Failure::usage(format!("{path}: cannot read the iolog: {why}")))?;
+    Iolog::read(&bytes)
+        .map_err(|error| Failure::usage(format!("{path}:{}:{}: {}", error.line, error.column, error.problem)))
+}
+
+/// The options that were accepted and change nothing here, each once.
 pub(crate) fn without_effect(invocation: &Invocation) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     for irrelevant in &invocation.irrelevant {
-        let option = match &irrelevant.value {
-            Some(value) => format!("{}={value}", irrelevant.option),
-            None => irrelevant.option.to_owned(),
-        };
+        let option = irrelevant.as_written();
         if !options.contains(&option) {
             options.push(option);
         }

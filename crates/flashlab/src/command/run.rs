@@ -1,6 +1,6 @@
 //! `flashlab run`: an experiment, its table, its page.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_lab::experiment::Experiment;
@@ -55,11 +55,11 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         let path =
             options.html.clone().unwrap_or_else(|| PathBuf::from(format!("{}.html", experiment.name())));
         file::write(&path, html::page(&results).as_bytes())?;
-        eprintln!("flashlab: the page is {}", path.display());
+        say(format_args!("the page is {}", path.display()));
     }
     let missed: Vec<_> = results.bounds.iter().filter(|bound| !bound.held).collect();
     for bound in &missed {
-        eprintln!("flashlab: missed: {} (limit {}; worst {})", bound.name, bound.limit, bound.worst_cell);
+        say(format_args!("missed: {} (limit {}; worst {})", bound.name, bound.limit, bound.worst_cell));
     }
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -13,7 +13,6 @@ use crate::device::{Device, Filesystem};
 use flashlab_fio::job::{Direction, Job, Mix};
 use flashlab_fio::stats::{JobStats, LoggerBuffer, Settings, Statistics};
 use flashlab_sim::{Histogram, Mechanism};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A step with its job read.
 pub(super) struct ReadyStep<'a> {

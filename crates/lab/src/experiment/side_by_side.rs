@@ -1,0 +1,38 @@
+//! Work on things that know nothing of each other, on as many threads as the machine has.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What `work` makes of each of `items`, in their order. How many threads there are shows in nothing but time.
+pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(at) else { break };
+                    let result = work(item);
+                    *results[at].lock().expect("no thread panicked with it") = Some(result);
+                }
+            });
+        }
+    });
+    let taken = results.into_iter().map(|result| result.into_inner().expect("no thread panicked"));
+    taken.map(|result| result.expect("every item was worked on")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::side_by_side;
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        let items: Vec<u64> = (0..1_000).collect();
+        let doubled = side_by_side(&items, |item| 2 * item);
+        assert_eq!(doubled, items.iter().map(|item| 2 * item).collect::<Vec<_>>());
+        assert!(side_by_side(&[], |item: &u64| *item).is_empty());
+    }
+}
