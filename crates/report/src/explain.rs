@@ -41,8 +41,8 @@ pub(crate) fn phrase(mechanism: &str) -> &str {
     }
 }
 
-/// What it means when this mechanism takes most of the time.
-pub(crate) fn meaning(mechanism: &str) -> Option<&'static str> {
+/// What it means when this mechanism takes most of the time of reads, or of writes.
+pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
     Some(match mechanism {
         "bus" => "The wires set the pace: a faster card in this host would measure much the same.",
         "host" => {
@@ -58,6 +58,10 @@ pub(crate) fn meaning(mechanism: &str) -> Option<&'static str> {
         "merge" => {
             "The writes touch more allocation units than the card keeps open: it must complete one, copying what \
              was not written, before it can open the next."
+        }
+        "map" if writes => {
+            "Each write ends inside a program unit: its log record and map pages are written before the card is free \
+             again."
         }
         "map" => {
             "The addresses span more than the card's map cache holds: it reads map pages from flash before it can \
@@ -115,7 +119,7 @@ pub(crate) fn sentence(cell: &Cell) -> String {
             return text + ". Together they set the pace.";
         }
     };
-    if let Some(meaning) = meaning(parts[0].mechanism) {
+    if let Some(meaning) = meaning(parts[0].mechanism, cell.tail.is_some()) {
         text.push(' ');
         text.push_str(meaning);
     }
@@ -190,7 +194,7 @@ mod tests {
     #[test]
     fn every_known_mechanism_has_words() {
         for mechanism in KNOWN {
-            assert!(meaning(mechanism).is_some() && !definition(mechanism).is_empty(), "{mechanism}");
+            assert!(meaning(mechanism, false).is_some() && !definition(mechanism).is_empty(), "{mechanism}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The error of every cell, in per cent of what was published: one figure a table, all on the same axis.
 //!
-//! The band behind a row is the published standard deviation; marks at both sides of zero are the bound, at the cell
-//! that comes nearest to it. Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables
+//! The band behind a row is the published standard deviation; marks at both sides of zero are the bound on the
+//! cell. Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables
 //! stand in the order of the charts, so that raw is beside vfat.
 
 use super::{Figure, bars::error_label, chart::charts, gutter, scale::step, shortened};

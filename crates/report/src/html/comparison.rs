@@ -42,8 +42,8 @@ pub(super) fn errors(results: &Results) -> Option<Section> {
         short: "Errors",
         intro: Some(
             "The error of each cell in per cent of what was published, all on one axis. A filled dot is a prediction, a \
-             ring a fit. The band behind a row is the published standard deviation; upright marks are a bound, drawn at \
-             the cell that comes nearest to it."
+             ring a fit. The band behind a row is the published standard deviation; upright marks are the bound on the \
+             cell."
                 .into(),
         ),
         body: vec![element("div").class("grid2").children(figures)],
