@@ -226,6 +226,10 @@ impl Plan {
         }
         let mut job = settings.job.clone();
         job.name.clone_from(&name);
+        let prefixes = [&mut job.write_bw_log, &mut job.write_lat_log, &mut job.write_iops_log];
+        for prefix in prefixes.into_iter().flatten().filter(|prefix| prefix.is_empty()) {
+            prefix.clone_from(&name);
+        }
         resolve_sizes(&settings, &mut job);
         resolve_depth(&settings, &mut job);
         check(&settings, &job, self.read_only).map_err(|(option, what)| contradiction(option, what))?;

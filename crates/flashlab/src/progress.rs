@@ -14,7 +14,7 @@ pub(crate) fn catch_interrupts() {
         let mut terminal = io::stderr();
         if terminal.is_terminal() {
             // Over the bar, if there is one.
-            let _ = write!(terminal, "\r\x1b[2Kflashlab: stopped; nothing was written\n");
+            let _ = write!(terminal, "\r\x1b[2Kflashlab: stopped\n");
         }
         file::exit_clean(INTERRUPTED.into());
     });

@@ -37,6 +37,8 @@ pub enum Standing {
 pub(crate) enum Kind {
     /// Any text.
     Text(fn(&mut Settings, &str)),
+    /// The beginning of files' names; empty where it is left out, and then the job's name takes its place.
+    Prefix(fn(&mut Settings, &str)),
     /// 0 or 1, or nothing for 1.
     Switch(fn(&mut Settings, bool)),
     /// 0 or 1.
@@ -162,6 +164,7 @@ impl Entry {
     pub fn form(&self) -> String {
         match &self.kind {
             Kind::Text(_) => "a text".to_string(),
+            Kind::Prefix(_) => "a text; left out in a job file, the job's name".to_string(),
             Kind::Switch(_) | Kind::UnreadSwitch => "0 or 1; alone it is 1".to_string(),
             Kind::Boolean(_) => "0 or 1".to_string(),
             Kind::Count { least: 0, most: number::LARGEST, .. } => "a number".to_string(),
@@ -186,17 +189,21 @@ impl Entry {
 
     /// Reads `value` into `settings`.
     pub(crate) fn apply(&self, settings: &mut Settings, value: Option<&str>) -> Result<(), NotTaken> {
-        let text = match (value, self.is_switch()) {
+        let text = match (value, &self.kind) {
             (Some(value), _) => value,
-            (None, true) => "1",
-            (None, false) => return Err(NotTaken::Missing),
+            (None, Kind::Switch(_) | Kind::UnreadSwitch) => "1",
+            (None, Kind::Prefix(set)) => {
+                set(settings, "");
+                return Ok(());
+            }
+            (None, _) => return Err(NotTaken::Missing),
         };
         let base = settings.kb_base;
         if text.is_empty() {
             return Err(Fault::Empty.at(0).into());
         }
         match &self.kind {
-            Kind::Text(set) => set(settings, text),
+            Kind::Text(set) | Kind::Prefix(set) => set(settings, text),
             Kind::Switch(set) | Kind::Boolean(set) => set(settings, number::boolean(text)?),
             Kind::Count { least, most, set } => set(settings, number::bounded(text, base, *least, *most)?),
             Kind::Extent { least, set } => match number::extent(text, base)? {
