@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod impossible;
+mod stride;
 
 pub mod ftl;
 pub mod nand;

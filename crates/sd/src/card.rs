@@ -140,16 +140,16 @@ impl Card {
         spent[Mechanism::Bus] += self.wire.command * commands(request.length) + self.wire.read_block * blocks;
         spent[Mechanism::Host] += self.wire.host_block * blocks;
         let block = self.wire.read_block + self.wire.host_block;
-        let (granule, unit) = (self.flash.granule(), self.flash.map_unit());
+        let granule = self.flash.granule();
         // Times since the command was accepted: when the array has the next piece, when the wires are free.
         let (mut array, mut wires) = (Duration::ZERO, Duration::ZERO);
         let mut accessed = false;
         let mut at = request.offset;
         while at < request.end() {
-            let unit_end = request.end().min((at / unit + 1) * unit);
+            let unit_end = request.end().min(self.flash.unit_end(at));
             let mut loading = self.flash.look_up(at);
             array += loading;
-            let mut granule_end = (at / granule + 1) * granule;
+            let mut granule_end = self.flash.granule_end(at);
             while at < unit_end {
                 let end = granule_end.min(unit_end);
                 if self.flash.is_mapped(at) {

@@ -11,6 +11,7 @@
 //! is left of its old data is copied.
 
 use super::{Mapping, Overwrite};
+use crate::stride::Stride;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -67,8 +68,8 @@ struct Open {
 #[derive(Clone, Debug)]
 pub struct Superblocks {
     bytes: u64,
-    unit: u64,
-    granule: u64,
+    unit: Stride,
+    granule: Stride,
     overwrite: Overwrite,
     open_max: usize,
     units: Vec<Unit>,
@@ -84,8 +85,8 @@ impl Superblocks {
         let count = capacity.div_ceil(mapping.map_unit) as usize;
         Superblocks {
             bytes: mapping.superblock,
-            unit: mapping.map_unit,
-            granule,
+            unit: Stride::new(mapping.map_unit),
+            granule: Stride::new(granule),
             overwrite: mapping.overwrite,
             open_max: mapping.open_units as usize,
             units: vec![Unit::BLANK; count],
@@ -97,21 +98,21 @@ impl Superblocks {
     /// Whether the granule at byte `offset` is mapped.
     #[inline]
     pub fn is_mapped(&self, offset: u64) -> bool {
-        let granule = offset / self.granule;
+        let granule = self.granule.index(offset);
         self.mapped[(granule / 64) as usize] >> (granule % 64) & 1 == 1
     }
 
     /// How the map unit at byte `offset` is mapped, and the erase block where it was last written.
     #[inline]
     pub fn form_and_place(&self, offset: u64) -> (Form, u32) {
-        let unit = &self.units[(offset / self.unit) as usize];
+        let unit = &self.units[self.unit.index(offset) as usize];
         (unit.form(), unit.place())
     }
 
     /// Tells the processor that `offset` will be asked for soon.
     pub fn prefetch(&self, offset: u64) {
-        flashlab_sim::prefetch(&self.mapped, (offset / self.granule / 64) as usize);
-        flashlab_sim::prefetch(&self.units, (offset / self.unit) as usize);
+        flashlab_sim::prefetch(&self.mapped, (self.granule.index(offset) / 64) as usize);
+        flashlab_sim::prefetch(&self.units, self.unit.index(offset) as usize);
     }
 
     /// Writes `range` of device bytes to physical erase block `place`; returns what had to be copied for it.
@@ -133,14 +134,15 @@ impl Superblocks {
 
     /// Unmaps `range`, rounded inwards to whole granules. A map unit of which nothing is left is blank again.
     pub fn trim(&mut self, range: Range<u64>) {
-        let (start, end) = (range.start.next_multiple_of(self.granule), range.end - range.end % self.granule);
+        let (granule, unit_bytes) = (self.granule.bytes(), self.unit.bytes());
+        let (start, end) = (range.start.next_multiple_of(granule), range.end - range.end % granule);
         if start >= end {
             return;
         }
         self.set_mapped(start..end, false);
         for unit in self.units_of(&(start..end)) {
-            let unit_start = unit as u64 * self.unit;
-            if start <= unit_start && unit_start + self.unit <= end {
+            let unit_start = unit as u64 * unit_bytes;
+            if start <= unit_start && unit_start + unit_bytes <= end {
                 self.units[unit].set_form(Form::Sequential);
             }
         }
@@ -153,28 +155,29 @@ impl Superblocks {
 
     /// Bytes of `range` that are mapped, in sequential form only or in any.
     fn mapped_bytes(&self, range: Range<u64>, sequential_only: bool) -> u64 {
+        let (granule, unit_bytes) = (self.granule.bytes(), self.unit.bytes());
         let mut granules = 0;
         for unit in self.units_of(&range) {
             if sequential_only && self.units[unit].form() == Form::PageMapped {
                 continue;
             }
-            let start = range.start.max(unit as u64 * self.unit);
-            let end = range.end.min((unit as u64 + 1) * self.unit);
-            let masks = masks(start.div_ceil(self.granule)..end.div_ceil(self.granule));
+            let start = range.start.max(unit as u64 * unit_bytes);
+            let end = range.end.min((unit as u64 + 1) * unit_bytes);
+            let masks = masks(start.div_ceil(granule)..end.div_ceil(granule));
             granules +=
                 masks.map(|(word, mask)| u64::from((self.mapped[word] & mask).count_ones())).sum::<u64>();
         }
-        granules * self.granule
+        granules * granule
     }
 
     /// The bytes of a superblock; the device's last one may be cut short.
     fn span(&self, superblock: usize) -> Range<u64> {
         let start = superblock as u64 * self.bytes;
-        start..(start + self.bytes).min(self.units.len() as u64 * self.unit)
+        start..(start + self.bytes).min(self.units.len() as u64 * self.unit.bytes())
     }
 
     fn units_of(&self, range: &Range<u64>) -> Range<usize> {
-        (range.start / self.unit) as usize..range.end.div_ceil(self.unit) as usize
+        self.unit.index(range.start) as usize..range.end.div_ceil(self.unit.bytes()) as usize
     }
 
     fn set_form(&mut self, range: Range<u64>, form: Form) {
@@ -226,11 +229,12 @@ impl Superblocks {
     }
 
     fn whole_units(&self, range: &Range<u64>) -> Range<u64> {
-        range.start - range.start % self.unit..range.end.next_multiple_of(self.unit).min(self.mapped_end())
+        range.start - range.start % self.unit.bytes()
+            ..range.end.next_multiple_of(self.unit.bytes()).min(self.mapped_end())
     }
 
     fn mapped_end(&self) -> u64 {
-        self.mapped.len() as u64 * 64 * self.granule
+        self.mapped.len() as u64 * 64 * self.granule.bytes()
     }
 
     /// Closes an open superblock before it was filled: the old data that is left is copied behind the new. Page-mapped
@@ -249,7 +253,7 @@ impl Superblocks {
     }
 
     fn set_mapped(&mut self, range: Range<u64>, value: bool) {
-        for (word, mask) in masks(range.start / self.granule..range.end.div_ceil(self.granule)) {
+        for (word, mask) in masks(self.granule.index(range.start)..range.end.div_ceil(self.granule.bytes())) {
             if value {
                 self.mapped[word] |= mask;
             } else {
@@ -260,7 +264,7 @@ impl Superblocks {
 
     /// Bytes that are mapped in all.
     pub fn mapped_bytes_total(&self) -> u64 {
-        self.mapped.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() * self.granule
+        self.mapped.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() * self.granule.bytes()
     }
     /// Superblocks that are open.
     pub fn open_count(&self) -> usize {

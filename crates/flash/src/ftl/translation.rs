@@ -4,6 +4,7 @@
 
 use super::{Copies, Form, MapCache, MapPage, Mapping, Superblocks};
 use crate::nand::{Factor, Nand, Variation};
+use crate::stride::Stride;
 use core::ops::Range;
 use flashlab_sim::{Duration, Observer};
 
@@ -30,17 +31,18 @@ struct Counters {
 pub struct Translation {
     nand: Nand,
     mapping: Mapping,
-    granule: u64,
+    granule: Stride,
+    unit: Stride,
     granule_stream: Duration,
     superblocks: Superblocks,
     /// Map pages with one entry a map unit.
     map_cache: Option<MapCache>,
     /// The map page with one entry a granule that was loaded last: there is one buffer for them, so that they do not
     /// push out the others.
-    granule_map_page: u64,
+    granule_map_page_loaded: u64,
     granule_loads: u64,
-    bytes_a_unit_map_page: u64,
-    bytes_a_granule_map_page: u64,
+    unit_map_page: Stride,
+    granule_map_page: Stride,
     variation: Variation,
     /// The erase block being filled, its factor, and bytes programmed into it.
     place: u32,
@@ -54,22 +56,21 @@ impl Translation {
     pub fn new(capacity: u64, nand: Nand, mapping: Mapping, seed: u64) -> Self {
         let granule = GRANULE_MAX.min(nand.page);
         let entries = mapping.map_page / ENTRY;
-        let bytes_a_unit_map_page = entries * mapping.map_unit;
-        let bytes_a_granule_map_page = entries * granule;
-        let unit_map_pages = capacity.div_ceil(bytes_a_unit_map_page);
-        let pages = unit_map_pages + capacity.div_ceil(bytes_a_granule_map_page);
+        let unit_map_page = Stride::new(entries * mapping.map_unit);
+        let pages = capacity.div_ceil(unit_map_page.bytes()) as usize;
         let map_cache =
-            mapping.map_cache.map(|bytes| MapCache::new((bytes / mapping.map_page) as usize, pages as usize));
+            mapping.map_cache.map(|bytes| MapCache::new((bytes / mapping.map_page) as usize, pages));
         let variation = Variation::new(seed, nand.spread_ppm);
         Translation {
             superblocks: Superblocks::new(capacity, granule, &mapping),
-            granule,
+            granule: Stride::new(granule),
+            unit: Stride::new(mapping.map_unit),
             granule_stream: Duration::from_ratio_secs(granule, nand.read_rate),
             map_cache,
-            granule_map_page: u64::MAX,
+            granule_map_page_loaded: u64::MAX,
             granule_loads: 0,
-            bytes_a_unit_map_page,
-            bytes_a_granule_map_page,
+            unit_map_page,
+            granule_map_page: Stride::new(entries * granule),
             variation,
             place: 0,
             factor: variation.factor(0),
@@ -86,11 +87,17 @@ impl Translation {
     }
     /// Bytes that the finest map entry covers.
     pub fn granule(&self) -> u64 {
-        self.granule
+        self.granule.bytes()
     }
-    /// Bytes up to which one look-up is enough: a map unit.
-    pub fn map_unit(&self) -> u64 {
-        self.mapping.map_unit
+    /// Where the granule of `offset` ends.
+    #[inline]
+    pub fn granule_end(&self, offset: u64) -> u64 {
+        self.granule.end(offset)
+    }
+    /// Where the map unit of `offset` ends: one look-up is enough up to there.
+    #[inline]
+    pub fn unit_end(&self, offset: u64) -> u64 {
+        self.unit.end(offset)
     }
     /// Prefetches the state of `offset`.
     pub fn prefetch(&self, offset: u64) {
@@ -103,11 +110,11 @@ impl Translation {
     pub fn look_up(&mut self, offset: u64) -> Duration {
         let Some(cache) = &mut self.map_cache else { return Duration::ZERO };
         let (form, place) = self.superblocks.form_and_place(offset);
-        let unit_page = MapPage((offset / self.bytes_a_unit_map_page) as u32);
+        let unit_page = MapPage(self.unit_map_page.index(offset) as u32);
         let mut loads = u64::from(!cache.look_up(unit_page));
         if form == Form::PageMapped {
-            let granule_page = offset / self.bytes_a_granule_map_page;
-            let other = core::mem::replace(&mut self.granule_map_page, granule_page) != granule_page;
+            let granule_page = self.granule_map_page.index(offset);
+            let other = core::mem::replace(&mut self.granule_map_page_loaded, granule_page) != granule_page;
             self.granule_loads += u64::from(other);
             loads += u64::from(other);
         }
@@ -134,7 +141,7 @@ impl Translation {
     /// Time in which `bytes` stream out of the array once it has been accessed.
     #[inline]
     pub fn stream(&self, bytes: u64) -> Duration {
-        if bytes == self.granule {
+        if bytes == self.granule.bytes() {
             self.granule_stream
         } else {
             Duration::from_ratio_secs(bytes, self.nand.read_rate)
@@ -164,11 +171,11 @@ impl Translation {
     /// whole granules or not mapped.
     pub fn read_partly_overwritten(&self, range: &Range<u64>) -> Duration {
         let torn = |offset: u64| {
-            let granule = offset - offset % self.granule;
+            let granule = offset - offset % self.granule.bytes();
             (granule != offset && self.is_mapped(granule)).then(|| self.access(granule))
         };
         let (head, tail) = (torn(range.start), torn(range.end));
-        let same = range.start / self.granule == range.end / self.granule;
+        let same = self.granule.index(range.start) == self.granule.index(range.end);
         head.unwrap_or_default()
             + if same && head.is_some() { Duration::ZERO } else { tail.unwrap_or_default() }
     }
