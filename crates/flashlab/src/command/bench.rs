@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     };
     let reports = statistics.reports(&invocation.jobs);
     let text = match &real {
-        Some(real) => Comparison::new(real, &reports).to_string(),
+        Some(real) => against(real, &reports)?,
         None => output(&invocation, &reports),
     };
     match &invocation.output {
@@ -74,6 +74,15 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 fn read_real(path: &Path) -> Result<RealRun, Failure> {
     let bytes = read_file(path)?;
     RealRun::parse(&bytes).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+fn against(real: &RealRun, reports: &[Report]) -> Result<String, Failure> {
+    let comparison = Comparison::new(real, reports);
+    if comparison.figures.is_empty() {
+        let notes = comparison.notes.join("\n  ");
+        return Err(Failure::usage(format!("--against: there is nothing to compare:\n  {notes}")));
+    }
+    Ok(comparison.to_string())
 }
 
 fn logger_rates(texts: &[String]) -> Result<Vec<u64>, Failure> {

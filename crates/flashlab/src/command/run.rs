@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The experiment: `flashlab experiments` lists them.
+    /// The experiment: `flashlab experiments` lists them; or a folder with one: `./mine`.
     experiment: String,
     /// Seeds the medium: no two erase blocks are alike.
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         experiment.run(library, options.seed, &progress)?
     };
     let text = match options.format {
-        Format::Table => terminal::table(&results, std::io::stdout().is_terminal()),
+        Format::Table => terminal::table(&results, colour()),
         Format::Json => json::results(&results),
         Format::Csv => csv::cells(&results),
     };
@@ -62,4 +62,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         say(format_args!("missed: {} (limit {}; worst {})", bound.name, bound.limit, bound.worst_cell));
     }
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether tables have colours: on a terminal, unless NO_COLOR is set.
+fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -5,6 +5,7 @@
 use super::error::ExperimentError;
 use super::pattern::CellPattern;
 use crate::library::Folder;
+use crate::profile::SourceText;
 use crate::results::{Published, Role};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -201,6 +202,9 @@ fn figure(value: &toml::Value) -> Option<Published> {
     }
 }
 
+/// The units of throughput.
+const THROUGHPUTS: [&str; 4] = ["IOPS", "B/s", "KiB/s", "MiB/s"];
+
 /// Reads both files of `folder` and checks them against each other.
 pub(super) fn read(folder: &Folder) -> Result<(Definition, PublishedTables), ExperimentError> {
     let definition: Definition = parse(folder, "experiment.toml")?;
@@ -223,6 +227,10 @@ pub(super) fn read(folder: &Folder) -> Result<(Definition, PublishedTables), Exp
     }
     let wrong = |what: String| wrong("experiment.toml", what);
     for step in &definition.steps {
+        if step.metric == Metric::Throughput && !THROUGHPUTS.contains(&step.unit.as_str()) {
+            let what = format!("step \"{}\": expected the unit {}", step.table, THROUGHPUTS.join(", "));
+            return Err(wrong(what));
+        }
         let unit = published.tables.iter().find(|t| t.name == step.table).map(|t| &t.unit);
         if unit.is_some_and(|unit| *unit != step.unit) {
             return Err(wrong(format!(
@@ -261,6 +269,13 @@ pub(super) fn read(folder: &Folder) -> Result<(Definition, PublishedTables), Exp
 fn parse<T: DeserializeOwned>(folder: &Folder, file: &str) -> Result<T, ExperimentError> {
     let wrong = |what: String| ExperimentError::Wrong { path: folder.path_of(file), what };
     let bytes = folder.file(file).ok_or_else(|| wrong("the file is missing".into()))?;
-    let text = std::str::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
-    toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        wrong(format!("byte {} is not UTF-8; it should be a text", error.valid_up_to() + 1))
+    })?;
+    toml::from_str(text).map_err(|error| {
+        let text = SourceText::new(folder.path_of(file), text);
+        let place = text.place(error.span().unwrap_or(0..0));
+        let what = format!("{}\n{}", error.message(), place.picture());
+        ExperimentError::Wrong { path: place.to_string(), what }
+    })
 }

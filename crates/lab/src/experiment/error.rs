@@ -2,7 +2,7 @@
 
 use crate::bench::BenchError;
 use crate::device::DeviceError;
-use crate::library::UnknownName;
+use crate::library::{LibraryError, UnknownName};
 use std::fmt;
 
 /// Why an experiment gives no results.
@@ -10,6 +10,8 @@ use std::fmt;
 pub enum ExperimentError {
     /// No experiment has this name.
     Unknown(UnknownName),
+    /// Its folder cannot be read.
+    Library(LibraryError),
     /// One of its files is wrong.
     Wrong {
         /// Which.
@@ -41,6 +43,7 @@ impl fmt::Display for ExperimentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExperimentError::Unknown(unknown) => unknown.fmt(f),
+            ExperimentError::Library(error) => error.fmt(f),
             ExperimentError::Wrong { path, what } => write!(f, "{path}: {what}"),
             ExperimentError::Device(error) => error.fmt(f),
             ExperimentError::Job { step, error } => write!(f, "the job of \"{step}\": {error}"),

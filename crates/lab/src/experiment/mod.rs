@@ -16,13 +16,15 @@ pub use error::ExperimentError;
 pub use pattern::{CellPattern, cell_name};
 
 use crate::device::{Device, Filesystem, free_parameters};
-use crate::library::{Folder, Library};
+use crate::library::{Folder, Library, LibraryError, read_file};
 use crate::results::{Bound, Cell, Figure, Mechanisms, Published, Results, Role, Tail};
 use definition::{Metric, PublishedTables, Step};
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Job;
 use flashlab_sim::{Histogram, Mechanism};
 use matrix::{Measured, MeasuredCell, Place, ReadyStep};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Somebody who watches an experiment run, from several threads.
 pub trait Watch: Sync {
@@ -46,9 +48,13 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// The experiment of this name.
+    /// The experiment of this name in the library, or the one of a folder on disk: `./mine`, `./mine/experiment.toml`.
     pub fn open(name: &str, library: &Library) -> Result<Experiment, ExperimentError> {
-        let folder = library.experiment(name).map_err(ExperimentError::Unknown)?.clone();
+        let folder = match (library.experiment(name), on_disk(name)) {
+            (Ok(folder), _) => folder.clone(),
+            (Err(_), Some(path)) => read_folder(&path).map_err(ExperimentError::Library)?,
+            (Err(unknown), None) => return Err(ExperimentError::Unknown(unknown)),
+        };
         let (definition, published) = definition::read(&folder)?;
         Ok(Experiment { folder, definition, published })
     }
@@ -229,6 +235,26 @@ impl Experiment {
         let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
         paragraphs.filter(|p| !p.is_empty() && !p.starts_with("# ") && !p.starts_with('|')).collect()
     }
+}
+
+/// The folder with `experiment.toml` that `name` is a path of.
+fn on_disk(name: &str) -> Option<PathBuf> {
+    let path = Path::new(name);
+    let folder = if path.ends_with("experiment.toml") { path.parent()? } else { path };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    folder.join("experiment.toml").is_file().then(|| folder.to_owned())
+}
+
+fn read_folder(path: &Path) -> Result<Folder, LibraryError> {
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = whole.file_name().map_or("experiment".into(), |name| name.to_string_lossy().into_owned());
+    let mut files = BTreeMap::new();
+    for file in ["experiment.toml", "published.toml", "README.md"] {
+        if path.join(file).is_file() {
+            files.insert(file.to_owned(), read_file(&path.join(file))?);
+        }
+    }
+    Ok(Folder { name, path: path.display().to_string(), files })
 }
 
 fn read_job(step: &str, line: &str) -> Result<Vec<Job>, ExperimentError> {
