@@ -127,7 +127,9 @@ impl Model for Host {
                 self.commands += u64::from(reaches_card(&self.geometry, &serving.request));
                 self.device.submit(until, command);
             }
-            let done = self.device.complete(limit)?;
+            // By reference: a completion is large enough for a copy to show.
+            let done = self.device.complete(limit);
+            let done = done.as_ref()?;
             let serving = self.serving.as_mut().expect("it is still served");
             serving.moved += serving.command(&self.geometry).length;
             serving.spent += done.spent;
@@ -136,7 +138,7 @@ impl Model for Host {
                 serving.stage = Stage::Preparing(done.at + self.t_command);
                 continue;
             }
-            let completion = Completion { id: serving.request.id, spent: serving.spent, ..done };
+            let completion = Completion { id: serving.request.id, spent: serving.spent, ..*done };
             self.serving = None;
             if let Some((arrived, next)) = self.queue.pop_front() {
                 self.start(arrived, done.at, next);

@@ -252,11 +252,13 @@ impl Model for Card {
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        let completion = self.served.take_if(|completion| completion.at <= limit)?;
-        if let Some((arrived, next)) = self.queue.pop_front() {
+        let done = self.served.take_if(|completion| completion.at <= limit);
+        if let Some(completion) = &done
+            && let Some((arrived, next)) = self.queue.pop_front()
+        {
             self.serve(arrived, completion.at, &next);
         }
-        Some(completion)
+        done
     }
 
     fn observe(&self, to: &mut dyn Observer) {

@@ -20,13 +20,13 @@ pub fn run(model: &mut dyn Model, workload: &mut dyn Workload, start: Instant) -
             Arrival::At(at, _) => at,
             Arrival::Waiting | Arrival::Done => Instant::MAX,
         };
-        if outstanding > 0
-            && let Some(completion) = model.complete(limit)
-        {
+        // By reference: a completion is large enough for a copy to show.
+        let done = if outstanding > 0 { model.complete(limit) } else { None };
+        if let Some(completion) = &done {
             assert!(completion.at >= now, "a completion at {:?} came after {now:?}", completion.at);
             now = completion.at;
             outstanding -= 1;
-            workload.completed(&completion);
+            workload.completed(completion);
             continue;
         }
         match arrival {
