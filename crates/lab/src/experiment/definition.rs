@@ -188,16 +188,14 @@ impl PublishedTables {
 }
 
 fn figure(value: &toml::Value) -> Option<Published> {
-    match value.clone().try_into::<PublishedFigure>().ok()? {
-        PublishedFigure { mean: Some(mean), sd, below: None, text: None } => {
-            Some(Published::Figure { mean, sd })
-        }
-        PublishedFigure { mean: None, sd: None, below: Some(below), text: None } => {
-            Some(Published::Below { below })
-        }
-        PublishedFigure { mean: None, sd: None, below: None, text: Some(text) } => {
-            Some(Published::Text { text })
-        }
+    let PublishedFigure { mean, sd, below, text } = value.clone().try_into().ok()?;
+    if [mean, sd, below].into_iter().flatten().any(|number| !number.is_finite()) {
+        return None;
+    }
+    match (mean, sd, below, text) {
+        (Some(mean), sd, None, None) => Some(Published::Figure { mean, sd }),
+        (None, None, Some(below), None) => Some(Published::Below { below }),
+        (None, None, None, Some(text)) => Some(Published::Text { text }),
         _ => None,
     }
 }
@@ -228,7 +226,12 @@ pub(super) fn read(folder: &Folder) -> Result<(Definition, PublishedTables), Exp
     let wrong = |what: String| wrong("experiment.toml", what);
     for step in &definition.steps {
         if step.metric == Metric::Throughput && !THROUGHPUTS.contains(&step.unit.as_str()) {
-            let what = format!("step \"{}\": expected the unit {}", step.table, THROUGHPUTS.join(", "));
+            let what = format!(
+                "step \"{}\": the unit is {}; expected {}",
+                step.table,
+                step.unit,
+                THROUGHPUTS.join(", ")
+            );
             return Err(wrong(what));
         }
         let unit = published.tables.iter().find(|t| t.name == step.table).map(|t| &t.unit);

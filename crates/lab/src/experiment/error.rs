@@ -19,12 +19,17 @@ pub enum ExperimentError {
         /// What, and what was expected.
         what: String,
     },
-    /// One of its devices is.
-    Device(DeviceError),
+    /// One of its devices or filesystems is.
+    Device {
+        /// The file and the column or step that names it.
+        place: String,
+        /// What is wrong with the name.
+        error: DeviceError,
+    },
     /// One of its jobs is.
     Job {
-        /// The step, or "preparation".
-        step: String,
+        /// The file and the step, or "preparation".
+        place: String,
         /// What is wrong with its command line.
         error: flashlab_fio::error::Error,
     },
@@ -45,8 +50,8 @@ impl fmt::Display for ExperimentError {
             ExperimentError::Unknown(unknown) => unknown.fmt(f),
             ExperimentError::Library(error) => error.fmt(f),
             ExperimentError::Wrong { path, what } => write!(f, "{path}: {what}"),
-            ExperimentError::Device(error) => error.fmt(f),
-            ExperimentError::Job { step, error } => write!(f, "the job of \"{step}\": {error}"),
+            ExperimentError::Device { place, error } => write!(f, "{place}: {error}"),
+            ExperimentError::Job { place, error } => write!(f, "{place}: {error}"),
             ExperimentError::Bench { cell, error } => write!(f, "{cell}: {error}"),
             ExperimentError::Stopped => {
                 f.write_str("stopped before the experiment was done; nothing was written")
@@ -56,9 +61,3 @@ impl fmt::Display for ExperimentError {
 }
 
 impl std::error::Error for ExperimentError {}
-
-impl From<DeviceError> for ExperimentError {
-    fn from(error: DeviceError) -> Self {
-        ExperimentError::Device(error)
-    }
-}

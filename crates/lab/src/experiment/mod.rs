@@ -80,13 +80,14 @@ impl Experiment {
     /// Runs it on the medium of `seed`.
     pub fn run(&self, library: &Library, seed: u64, watch: &dyn Watch) -> Result<Results, ExperimentError> {
         let definition = &self.definition;
-        let preparation = definition.preparation.iter().map(|p| read_job("preparation", &p.job));
+        let preparation = definition.preparation.iter().map(|p| self.read_job("preparation", &p.job));
         let preparation = preparation.collect::<Result<Vec<_>, _>>()?;
         let mut steps = Vec::new();
         for step in &definition.steps {
-            let filesystem =
-                step.filesystem.as_ref().map(|name| Filesystem::open(name, library)).transpose()?;
-            steps.push(ReadyStep { step, jobs: read_job(&step.table, &step.job)?, filesystem });
+            let filesystem = step.filesystem.as_ref().map(|name| Filesystem::open(name, library)).transpose();
+            let filesystem = filesystem
+                .map_err(|error| ExperimentError::Device { place: self.step_place(&step.table), error })?;
+            steps.push(ReadyStep { step, jobs: self.read_job(&step.table, &step.job)?, filesystem });
         }
         let places = self.places(library)?;
 
@@ -101,6 +102,17 @@ impl Experiment {
         Ok(self.results(&devices, &filesystems, &measured, seed))
     }
 
+    fn step_place(&self, step: &str) -> String {
+        format!("{}: step \"{step}\"", self.folder.path_of("experiment.toml"))
+    }
+
+    fn read_job(&self, step: &str, line: &str) -> Result<Vec<Job>, ExperimentError> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let read = Invocation::parse(&words, &flashlab_fio::loader::Nothing);
+        read.map(|invocation| invocation.jobs)
+            .map_err(|error| ExperimentError::Job { place: self.step_place(step), error })
+    }
+
     fn places(&self, library: &Library) -> Result<Vec<Place>, ExperimentError> {
         let nameless = [definition::Row { name: String::new(), keys: String::new() }];
         let rows = if self.definition.rows.is_empty() { &nameless[..] } else { &self.definition.rows };
@@ -113,7 +125,11 @@ impl Experiment {
                     (false, true) => ",",
                     (false, false) => ":",
                 };
-                let device = Device::open(&format!("{device}{separator}{}", row.keys), library)?;
+                let device = Device::open(&format!("{device}{separator}{}", row.keys), library);
+                let device = device.map_err(|error| {
+                    let place = format!("{}: column {column}", self.folder.path_of("experiment.toml"));
+                    ExperimentError::Device { place, error }
+                })?;
                 places.push(Place { column: column.clone(), row: row.name.clone(), device });
             }
         }
@@ -218,7 +234,7 @@ impl Experiment {
             role,
             error_percent,
             requests,
-            latency_ns_mean: a_request(totals.iter().sum()),
+            latency_ns_mean: a_request(cell.runs.iter().map(|run| run.latency_ns).sum()),
             mechanisms: Mechanisms(names.into_iter().zip(totals.iter().map(|ns| a_request(*ns))).collect()),
             mechanism_ns_totals: Mechanisms(names.into_iter().zip(totals.iter().copied()).collect()),
             tail: tail(cell),
@@ -255,13 +271,6 @@ fn read_folder(path: &Path) -> Result<Folder, LibraryError> {
         }
     }
     Ok(Folder { name, path: path.display().to_string(), files })
-}
-
-fn read_job(step: &str, line: &str) -> Result<Vec<Job>, ExperimentError> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let read = Invocation::parse(&words, &flashlab_fio::loader::Nothing);
-    read.map(|invocation| invocation.jobs)
-        .map_err(|error| ExperimentError::Job { step: step.to_owned(), error })
 }
 
 /// The figure of one run in the step's unit.

@@ -1,0 +1,224 @@
+//! The experiments of the repository, run whole at seed 1: what they give is what `experiments/NAME/golden.txt` says,
+//! and keeps what results promise. `UPDATE_GOLDEN=1` writes the golden tables anew.
+
+use flashlab_lab::experiment::{Experiment, ExperimentError, Watch, cell_name};
+use flashlab_lab::library::Library;
+use flashlab_lab::results::{Cell, ParameterKind, Published, Results, Role};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::built_in().unwrap_or_else(|e| panic!("{e}")));
+static AT91: LazyLock<Results> = LazyLock::new(|| run("at91", 1));
+static SD_CARDS: LazyLock<Results> = LazyLock::new(|| run("sd-cards", 1));
+
+fn open(name: &str) -> Experiment {
+    Experiment::open(name, &LIBRARY).unwrap_or_else(|e| panic!("{e}"))
+}
+fn run(name: &str, seed: u64) -> Results {
+    open(name).run(&LIBRARY, seed, &()).unwrap_or_else(|e| panic!("{e}"))
+}
+fn both() -> [&'static Results; 2] {
+    [&AT91, &SD_CARDS]
+}
+fn name(cell: &Cell) -> String {
+    cell_name(&cell.table, &cell.row, &cell.column)
+}
+
+/// Eight significant digits: more than any of the causes of a figure is known to, fewer than a change can hide in. A
+/// deviation has as many decimals as its mean, and a single run has none.
+fn simulated(cell: &Cell) -> String {
+    let (mean, sd) = (cell.simulated.mean, cell.simulated.sd);
+    let before_the_point = mean.abs().max(1.0).log10().floor() as usize + 1;
+    let decimals = 8_usize.saturating_sub(before_the_point);
+    if sd == 0.0 { format!("{mean:.decimals$}") } else { format!("{mean:.decimals$} ± {sd:.decimals$}") }
+}
+
+fn published(cell: &Cell) -> String {
+    match &cell.published {
+        Some(Published::Figure { mean, sd: Some(sd) }) => format!("{mean} ± {sd}"),
+        Some(Published::Figure { mean, sd: None }) => mean.to_string(),
+        Some(Published::Below { below }) => format!("below {below}"),
+        Some(Published::Text { .. }) => "in words".into(),
+        None => "-".into(),
+    }
+}
+
+/// A line a cell, columns under each other.
+fn table(results: &Results) -> String {
+    let head = ["cell", "unit", "published", "simulated", "error %", "role"].map(String::from);
+    let line = |cell: &Cell| {
+        let error = cell.error_percent.map_or("-".into(), |error| format!("{error:+.3}"));
+        let role = format!("{:?}", cell.role).to_lowercase();
+        [name(cell), cell.unit.clone(), published(cell), simulated(cell), error, role]
+    };
+    let lines: Vec<[String; 6]> = [head].into_iter().chain(results.cells.iter().map(line)).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths = [0, 1, 2, 3, 4, 5].map(width);
+    let mut text = format!(
+        "{} at seed {}: digest {}, {} parameters\n\n",
+        results.experiment,
+        results.seed,
+        results.digest,
+        results.parameters.len()
+    );
+    for line in &lines {
+        let padded = line.iter().zip(widths).map(|(word, width)| format!("{word:width$}"));
+        writeln!(text, "{}", padded.collect::<Vec<_>>().join("  ").trim_end()).expect("a String takes all");
+    }
+    text
+}
+
+fn check_golden(results: &Results) {
+    let folder =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(&results.experiment);
+    let (path, now) = (folder.join("golden.txt"), table(results));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        return std::fs::write(&path, now).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    let mut differences = String::new();
+    for at in 0..golden.lines().count().max(now.lines().count()) {
+        let (was, is) = (golden.lines().nth(at), now.lines().nth(at));
+        if was != is {
+            let [was, is] = [was, is].map(|line| line.unwrap_or("(no line)"));
+            writeln!(differences, "- {was}\n+ {is}").expect("a String takes all");
+        }
+    }
+    assert!(
+        differences.is_empty(),
+        "experiments/{}/golden.txt is not what the experiment gives:\n{differences}\
+         If that is what the change should do, write it anew with: cargo xtask golden\n",
+        results.experiment
+    );
+}
+
+#[test]
+fn at91_gives_its_golden_table() {
+    check_golden(&AT91);
+}
+
+#[test]
+fn sd_cards_gives_its_golden_table() {
+    check_golden(&SD_CARDS);
+}
+
+#[test]
+fn every_bound_holds() {
+    for results in both() {
+        assert!(!results.bounds.is_empty(), "{} bounds nothing", results.experiment);
+        for bound in &results.bounds {
+            let missed = format!("{}: worst {} at {}", bound.name, bound.worst, bound.worst_cell);
+            assert!(bound.held, "{}: missed {missed}, limit {}", results.experiment, bound.limit);
+        }
+    }
+}
+
+#[test]
+fn every_published_cell_is_simulated_once() {
+    for (results, cells) in [(&AT91, 16 + 3), (&SD_CARDS, 48)] {
+        let mut names: Vec<String> = results.cells.iter().map(name).collect();
+        assert_eq!(names.len(), cells, "{}", results.experiment);
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), cells, "{}: a cell comes twice", results.experiment);
+        for cell in &results.cells {
+            assert!(cell.published.is_some(), "{} has no published figure", name(cell));
+            assert!(cell.simulated.mean.is_finite() && cell.simulated.mean > 0.0, "{}", name(cell));
+        }
+    }
+}
+
+#[test]
+fn mechanisms_sum_to_the_latency_exactly() {
+    for cell in both().iter().flat_map(|results| &results.cells) {
+        let total: u64 = cell.mechanism_ns_totals.0.iter().map(|(_, ns)| ns).sum();
+        let mean = total as f64 / cell.requests as f64;
+        assert_eq!(mean, cell.latency_ns_mean, "{}: the totals sum to the latencies", name(cell));
+        let parts: f64 = cell.mechanisms.0.iter().map(|(_, ns)| ns).sum();
+        let rounding = 8.0 * f64::EPSILON * mean;
+        assert!((parts - mean).abs() <= rounding, "{}: the means sum to the mean", name(cell));
+    }
+}
+
+#[test]
+fn the_errors_are_those_of_the_printed_figures() {
+    for cell in both().iter().flat_map(|results| &results.cells) {
+        if let (Some(Published::Figure { mean, .. }), Some(error)) = (&cell.published, cell.error_percent) {
+            let again = 100.0 * (cell.simulated.mean / mean - 1.0);
+            assert!((again - error).abs() < 1e-9, "{}: {error} %, not {again} %", name(cell));
+        }
+    }
+}
+
+#[test]
+fn a_cell_is_fitted_where_a_profile_says_so_and_only_there() {
+    for results in both() {
+        let fitted_on: Vec<&String> = results.parameters.iter().flat_map(|p| &p.fitted_on).collect();
+        for cell in results.cells.iter().filter(|cell| cell.role != Role::Assumed) {
+            let named = fitted_on.contains(&&name(cell));
+            assert_eq!(cell.role == Role::Fitted, named, "{}", name(cell));
+        }
+        for fitted in fitted_on {
+            let known = results.cells.iter().any(|cell| name(cell) == *fitted);
+            assert!(known, "{}: a number was fitted on {fitted}, which is no cell", results.experiment);
+        }
+        for parameter in &results.parameters {
+            let fitted = parameter.kind == ParameterKind::Fitted;
+            assert_eq!(fitted, !parameter.fitted_on.is_empty(), "{}", parameter.path);
+        }
+    }
+    let assumed = |results: &Results| results.cells.iter().filter(|c| c.role == Role::Assumed).count();
+    assert_eq!((assumed(&AT91), assumed(&SD_CARDS)), (3, 0), "what the interrupt counts imply is assumed");
+}
+
+#[test]
+fn there_are_fewer_free_parameters_than_cells() {
+    let fitted = |results: &Results| {
+        results.parameters.iter().filter(|parameter| parameter.kind == ParameterKind::Fitted).count()
+    };
+    assert!(fitted(&AT91) <= 8, "at91 has {} fitted parameters", fitted(&AT91));
+    assert!(SD_CARDS.parameters.len() <= 30, "sd-cards has {} free parameters", SD_CARDS.parameters.len());
+}
+
+#[test]
+fn a_seed_is_a_run_and_another_seed_another() {
+    let json = |results: &Results| serde_json::to_string(results).expect("results are plain data");
+    assert_eq!(json(&run("at91", 1)), json(&AT91));
+    let other = run("at91", 2);
+    assert_ne!(other.digest, AT91.digest);
+    assert_ne!(other.inputs, AT91.inputs);
+    let paths = |results: &Results| results.parameters.iter().map(|p| p.path.clone()).collect::<Vec<_>>();
+    assert_eq!(paths(&other), paths(&AT91), "a seed is no parameter");
+}
+
+/// Asks to stop when some runs are done.
+struct Impatient {
+    patience: u64,
+    ran: AtomicU64,
+}
+
+impl Watch for Impatient {
+    fn ran(&self) {
+        self.ran.fetch_add(1, Ordering::Relaxed);
+    }
+    fn stopped(&self) -> bool {
+        self.ran.load(Ordering::Relaxed) >= self.patience
+    }
+}
+
+#[test]
+fn an_experiment_stops_when_it_is_asked_to_and_tells_every_run_otherwise() {
+    let experiment = open("at91");
+    let watch = |patience| Impatient { patience, ran: AtomicU64::new(0) };
+    let at_once = watch(0);
+    assert_eq!(experiment.run(&LIBRARY, 1, &at_once).err(), Some(ExperimentError::Stopped));
+    assert_eq!(at_once.ran.into_inner(), 0);
+    let soon = watch(3);
+    assert_eq!(experiment.run(&LIBRARY, 1, &soon).err(), Some(ExperimentError::Stopped));
+    assert!(soon.ran.into_inner() < experiment.runs());
+    let never = watch(u64::MAX);
+    assert!(experiment.run(&LIBRARY, 1, &never).is_ok());
+    assert_eq!(never.ran.into_inner(), experiment.runs());
+}

@@ -1,0 +1,30 @@
+//! The built-in library as a whole.
+
+use flashlab_lab::device::{Device, Filesystem};
+use flashlab_lab::experiment::Experiment;
+use flashlab_lab::library::Library;
+use flashlab_lab::profile::Kind;
+
+fn library() -> Library {
+    Library::built_in().unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn it_is_tidy() {
+    let findings: Vec<String> = library().untidy().iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+#[test]
+fn everything_in_it_can_be_opened() {
+    let library = library();
+    for (name, _) in library.of_kind(Kind::Card) {
+        Device::open(name, &library).unwrap_or_else(|e| panic!("{e}"));
+    }
+    for (name, _) in library.of_kind(Kind::Filesystem) {
+        Filesystem::open(name, &library).unwrap_or_else(|e| panic!("{e}"));
+    }
+    for folder in library.experiments() {
+        Experiment::open(&folder.name, &library).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
