@@ -1,0 +1,60 @@
+//! Every device that the library names holds the contract of a model, in its host, with and without vfat.
+
+use flashlab_host::vfat::{Allocate, Vfat};
+use flashlab_lab::device::{Device, Filesystem};
+use flashlab_lab::library::Library;
+use flashlab_sim::{Completion, Duration, FileId, Geometry, Instant, Model, Request, conformance};
+
+#[test]
+fn every_device_holds_the_contract_of_a_model() {
+    let library = Library::built_in().expect("the repository's own library");
+    let devices = Device::open_all("*", &library).expect("there are devices");
+    assert!(devices.len() >= 8);
+    for device in &devices {
+        for seed in 0..3 {
+            conformance::check(&|| device.build(seed), seed);
+        }
+    }
+}
+
+#[test]
+fn a_device_below_vfat_holds_it_too() {
+    let library = Library::built_in().expect("the repository's own library");
+    let vfat = Filesystem::open("vfat", &library).expect("it exists").vfat;
+    // Small, so that one file can fill the volume and nothing can grow.
+    let device = Device::open("sd/kingston:capacity=64MiB", &library).expect("a card");
+    for seed in 0..3 {
+        let make = || -> Box<dyn Model> {
+            let (mut volume, now) = Vfat::format(vfat.clone(), device.build(1), Instant::ZERO).expect("room");
+            let most =
+                volume.create(now, FileId::DEVICE, u64::MAX, Allocate::Zeroed).expect_err("too large").most;
+            let now =
+                volume.create(now, FileId::DEVICE, most, Allocate::Zeroed).expect("exactly what is free");
+            Box::new(FromZero { volume, began: now.since(Instant::ZERO) })
+        };
+        conformance::check(&make, seed);
+    }
+}
+
+/// The check begins at instant zero, the layout has taken time: shifts what goes in and comes out.
+#[derive(Clone)]
+struct FromZero {
+    volume: Vfat,
+    began: Duration,
+}
+
+impl Model for FromZero {
+    fn geometry(&self) -> Geometry {
+        self.volume.geometry()
+    }
+    fn submit(&mut self, now: Instant, request: Request) {
+        self.volume.submit(now + self.began, request);
+    }
+    fn next_due(&self) -> Option<Instant> {
+        self.volume.next_due().map(|at| Instant::ZERO + at.saturating_since(Instant::ZERO + self.began))
+    }
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        let done = self.volume.complete(limit.saturating_add(self.began))?;
+        Some(Completion { at: Instant::ZERO + done.at.since(Instant::ZERO + self.began), ..done })
+    }
+}
