@@ -19,7 +19,11 @@ const MILLION: f64 = 1e6;
 
 fn main() {
     let library = Library::built_in().expect("the repository's own library");
-    println!("machine: {}, {} threads", processor(), std::thread::available_parallelism().map_or(1, usize::from));
+    println!(
+        "machine: {}, {} threads",
+        processor(),
+        std::thread::available_parallelism().map_or(1, usize::from)
+    );
 
     let seconds = median(|| {
         let start = ProcessTime::now();
@@ -30,7 +34,10 @@ fn main() {
     println!("run sd-cards: {seconds:.2} CPU seconds for the 480 runs and their layouts");
 
     let ours = median(|| random_reads("sd/kingston", &library));
-    println!("4 KiB random reads, depth 1, card model, full statistics: {:.1} million a CPU second", ours / MILLION);
+    println!(
+        "4 KiB random reads, depth 1, card model, full statistics: {:.1} million a CPU second",
+        ours / MILLION
+    );
     match fio_null() {
         Some(theirs) => println!(
             "fio's null engine, the same job: {:.1} million a CPU second; ratio {:.2}",
@@ -55,9 +62,11 @@ fn random_reads(device: &str, library: &Library) -> f64 {
         Invocation::parse(&words, &Nothing).expect("a job").jobs
     };
     let mut bench = Bench::new(Device::open(device, library).expect("a card").build(1));
-    let used = jobs("--name=used --filename=x --rw=randwrite --bs=4k --filesize=16G --number_ios=500000 --direct=1");
+    let used =
+        jobs("--name=used --filename=x --rw=randwrite --bs=4k --filesize=16G --number_ios=500000 --direct=1");
     bench.run(&used, &Settings::default()).expect("it runs");
-    let reads = jobs("--name=a --filename=x --rw=randread --bs=4k --filesize=16G --number_ios=4000000 --direct=1");
+    let reads =
+        jobs("--name=a --filename=x --rw=randread --bs=4k --filesize=16G --number_ios=4000000 --direct=1");
     let start = ProcessTime::now();
     let statistics = bench.run(&reads, &Settings::default()).expect("it runs");
     let done = statistics.job(0).direction(Direction::Read).total_ios();
@@ -78,7 +87,8 @@ fn fio_null() -> Option<f64> {
 
 fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name));
+    let model =
+        text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name));
     model.map_or_else(|| "unknown processor".into(), |name| name.trim().to_owned())
 }
 
