@@ -340,12 +340,10 @@ impl Reader {
         self.plan.global.settings.name = None;
         let sections: Vec<String> = self.sections.iter().map(|(name, _)| name.clone()).collect();
         for (name, place) in &files {
-            // As fio does; the loader knows how.
-            let shown = if name == "-" { "standard input" } else { name };
             let bytes = loader.load(name).map_err(|reason| {
-                Error::new(place.clone(), Problem::Unreadable { file: shown.to_string(), reason })
+                Error::new(place.clone(), Problem::Unreadable { file: shown(name).to_string(), reason })
             })?;
-            self.plan.file(shown, &bytes, loader, &sections)?;
+            self.plan.file(shown(name), &bytes, loader, &sections)?;
         }
         for (name, place) in &self.sections {
             if files.is_empty() {
@@ -359,7 +357,11 @@ impl Reader {
             }
         }
         if self.plan.jobs.is_empty() {
-            return Err(Error::new(Place::CommandLine, Problem::NoJobs));
+            let place = match files.last() {
+                Some((name, _)) => Place::File { name: shown(name).into(), line: 1, column: 1 },
+                None => Place::CommandLine,
+            };
+            return Err(Error::new(place, Problem::NoJobs));
         }
         if self.output_formats.is_empty() {
             self.output_formats.push(OutputFormat::Normal);
@@ -374,6 +376,11 @@ impl Reader {
             parse_only: self.parse_only,
         })
     }
+}
+
+/// A job file's name for messages. What `-` means is the loader's business; to fio it is standard input.
+fn shown(name: &str) -> &str {
+    if name == "-" { "standard input" } else { name }
 }
 
 /// A word that names a job file to fio, and hardly is one: `numjobs=1`, or the `0` of `--time_based 0`.

@@ -1,0 +1,277 @@
+//! Files, names and numbers that are wrong, on purpose or by accident: always a message with its place, never a panic.
+
+use crate::desk::Desk;
+use insta::assert_snapshot;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+const JOB: &str = "[a]\ndirect=1\nrw=write\nbs=4k\nsize=16k\n";
+
+/// The messages for job files, each under its name.
+fn messages(desk: &Desk, files: &[(&str, &[u8])]) -> String {
+    let message = |(name, bytes): &(&str, &[u8])| {
+        desk.put(name, bytes);
+        desk.run(&["bench", "sd/kingston", *name]).refused()
+    };
+    files.iter().map(message).collect()
+}
+
+#[test]
+fn a_job_file_that_is_cut_or_no_text_has_its_place_told() {
+    let desk = Desk::new("no-text");
+    let long_option = format!("[a]\nbs={}", "4".repeat(10_000_000));
+    let long_junk = "x".repeat(10_000_000);
+    let too_long = vec![b'\n'; (16 << 20) + 1];
+    let program = std::fs::read(env!("CARGO_BIN_EXE_flashlab")).expect("it is there");
+    desk.put("b", "include a");
+    assert_snapshot!(messages(
+        &desk,
+        &[
+            ("empty", b""),
+            ("section", b"[a"),
+            ("global", b"[global]\ndirect=1\n"),
+            ("option", b"[a]\ndirect=1\nrw=wri"),
+            ("value", b"[a]\ndirect=1\nrw="),
+            ("variable", b"[a]\ndirect=1\nsize=${SI"),
+            ("latin-1", b"[a]\ndirect=1\ndescription=na\xefve\n"),
+            ("program", &program[..3_000]),
+            ("nul", b"[a]\n\0\0\0\0"),
+            ("long-option", long_option.as_bytes()),
+            ("long-junk", long_junk.as_bytes()),
+            ("too-long", &too_long),
+            ("a", b"[a]\ninclude b"),
+            ("self", b"[a]\ninclude self"),
+            ("missing", b"[a]\ninclude nothing"),
+        ]
+    ));
+}
+
+#[test]
+fn numbers_that_no_job_can_have_are_refused() {
+    let desk = Desk::new("numbers");
+    let options = [
+        "size=99999999999999999999g",
+        "size=9223372036854775807p",
+        "size=0",
+        "size=-1",
+        "size=4.5k",
+        "size=200%",
+        "bs=0",
+        "bs=-4k",
+        "bs=1000",
+        "bs=31g",
+        "bssplit=4k/60:64k/50",
+        "offset=-4k",
+        "offset=64g",
+        "offset=1k",
+        "offset=100",
+        "io_size=0",
+        "runtime=-1",
+        "runtime=18446744073709551615",
+        "startdelay=9999999999d",
+        "loops=18446744073709551615",
+        "numjobs=0",
+        "numjobs=100000",
+        "iodepth=0",
+        "rwmixread=101",
+        "rate=1",
+        "time_based",
+    ];
+    let mut messages = String::new();
+    for option in options {
+        let text = format!("[a]\ndirect=1\n{option}\n");
+        let said = desk.put("job", text).run(&["bench", "sd/kingston", "job"]);
+        // An offset inside a page is fine, and the only one here that is.
+        if option == "offset=1k" {
+            said.fine();
+            continue;
+        }
+        messages.push_str(&said.refused());
+    }
+    assert_snapshot!(messages);
+}
+
+#[test]
+fn a_profile_that_is_wrong_has_line_column_and_what_is_expected() {
+    let desk = Desk::new("profile");
+    let kingston = include_str!("../../../../profiles/sd/kingston.toml");
+    let with = |key: &str, line: &str| {
+        let lines = kingston.lines().map(|l| if l.starts_with(key) { line } else { l });
+        lines.flat_map(|line| [line, "\n"]).collect::<String>()
+    };
+    let mut messages = String::new();
+    for (key, line) in [
+        ("t_prog =", "t_prog = \"0us\""),
+        ("t_prog =", "t_prog = \"346KiB\""),
+        ("t_prog =", "t_prog = 346"),
+        ("t_prog =", "t_prog = \"346 us\""),
+        ("t_prog =", "t_prog = \"-1us\""),
+        ("t_prog =", "t_prog = \"99999999999999999999s\""),
+        ("t_prog =", "t_porg = \"346us\""),
+        ("t_prog =", "t_prog = \"346us"),
+        ("page =", "page = \"7KiB\""),
+        ("capacity =", "capacity = \"0MiB\""),
+        ("host =", "host = \"raspberry-pi-5\""),
+    ] {
+        let err = desk.put("my.toml", with(key, line)).run(&["bench", "my.toml", "job"]).refused();
+        // The line with its place; which lines stand above it is the profile's business.
+        let place = err.split(": ").nth(1).unwrap_or_default();
+        let at = place.split(':').nth(1).and_then(|n| n.parse::<usize>().ok());
+        assert!(at.is_some_and(|n| n > 1) || line.starts_with("host"), "{err}");
+        let first = err.lines().next().unwrap_or_default();
+        messages.push_str(&first.replacen(&format!(":{}:", at.unwrap_or(0)), ":LINE:", 1));
+        messages.push('\n');
+    }
+    assert_snapshot!(messages);
+}
+
+#[test]
+fn files_that_are_not_there_or_no_files_are_named() {
+    let desk = Desk::new("files");
+    desk.put("job", JOB).put("folder/x", "");
+    let mut messages = String::new();
+    for line in [
+        "bench sd/kingston nothing",
+        "bench sd/kingston folder",
+        "bench nothing.toml job",
+        "bench folder job",
+        "bench --against nothing sd/kingston job",
+        "bench --against folder sd/kingston job",
+        "bench sd/kingston --name=a --direct=1 --read_iolog=nothing",
+        "bench sd/kingston --name=a --direct=1 --read_iolog=folder",
+        "--library nothing devices",
+        "--library folder devices",
+        "--library job devices",
+        "run ./folder",
+    ] {
+        messages.push_str(&desk.line(line).refused());
+    }
+    assert_snapshot!(messages);
+}
+
+#[test]
+fn a_library_is_checked_before_anything_runs() {
+    let desk = Desk::new("library");
+    let kingston = include_str!("../../../../profiles/sd/kingston.toml");
+    desk.put("lib/profiles/sd/mine.toml", kingston);
+    assert!(desk.line("--library lib devices").fine().contains("  sd/mine "));
+    desk.put("lib/profiles/sd/kingston.toml", kingston);
+    assert!(desk.line("--library lib devices").refused().contains("there is sd/kingston already"));
+    let _ = std::fs::remove_file(desk.path("lib/profiles/sd/kingston.toml"));
+    desk.put("lib/profiles/host/mine.toml", kingston);
+    assert!(desk.line("--library lib devices").refused().contains("expected it in profiles/sd/"));
+    let _ = std::fs::remove_file(desk.path("lib/profiles/host/mine.toml"));
+    desk.put("lib/experiments/mine/README.md", "");
+    assert!(
+        desk.line("--library lib devices").refused().contains("lib/experiments/mine: has no experiment.toml")
+    );
+}
+
+#[test]
+fn an_experiment_that_is_wrong_says_where() {
+    let desk = Desk::new("experiment");
+    let at91 = include_str!("../../../../experiments/at91/experiment.toml");
+    desk.put("mine/published.toml", include_str!("../../../../experiments/at91/published.toml"));
+    let mut messages = String::new();
+    for (from, to) in [
+        ("runs = 1", "runs = 0"),
+        ("runs = 1", "runs = \"one\""),
+        ("runs = 1", "runz = 1"),
+        ("kind = \"matrix\"", "kind = \"sweep\""),
+        ("unit = \"B/s\"", "unit = \"furlong\""),
+        ("--rw=read", "--rw=raed"),
+        ("--bs=1m", "--bs=1000"),
+        ("\"sd/sandisk-2gb\"", "\"sd/sandisk-3gb\""),
+        ("host.command_max=512B", "host.command_max=512"),
+        ("percent = 1.0", "percents = 1.0"),
+    ] {
+        assert!(at91.contains(from), "{from}");
+        desk.put("mine/experiment.toml", at91.replacen(from, to, 1));
+        messages.push_str(&desk.line("run ./mine --no-html").refused());
+    }
+    desk.put("mine/experiment.toml", &at91.as_bytes()[..700]);
+    messages.push_str(&desk.line("run mine/experiment.toml").refused());
+    assert_snapshot!(messages);
+    assert_eq!(desk.names(), ["mine"], "no page of an experiment that was not run");
+}
+
+#[test]
+fn an_iolog_that_is_cut_or_wrong_has_its_place_told() {
+    let desk = Desk::new("iolog");
+    let whole = include_str!("jobs/trace.log");
+    let replay = "bench sd/kingston --name=a --direct=1 --read_iolog=log";
+    let mut messages = String::new();
+    for bytes in [
+        &whole.as_bytes()[..100],
+        b"",
+        b"fio version 4 iolog\n",
+        b"\x07\x65\x61\x74binary",
+        b"fio version 3 iolog\n0 a add\n1 b write 0 4096\n",
+        b"fio version 3 iolog\n0 a add\n1 a wirte 0 4096\n",
+        b"fio version 3 iolog\n0 a add\n1 a write 0 99999999999999999999\n",
+        b"fio version 3 iolog\n0 a add\n1 a write -4096 4096\n",
+    ] {
+        messages.push_str(&desk.put("log", bytes).line(replay).refused());
+    }
+    assert_snapshot!(messages);
+}
+
+#[test]
+fn a_request_that_the_device_refuses_ends_the_job_and_says_so() {
+    let desk = Desk::new("refused");
+    let replay = "bench sd/kingston --name=a --direct=1 --read_iolog=log";
+    for request in ["write 100 77", "write 99999999999999 4096"] {
+        desk.put("log", format!("fio version 3 iolog\n0 a add\n0 a open\n1 a {request}\n"));
+        let said = desk.line(replay);
+        assert!(said.out.contains("\na: (groupid=0, jobs=1): err="), "{}", said.out);
+        let err = said.failed();
+        assert!(err.contains("flashlab: job `a` ended early: the device refused to write"), "{err}");
+        let compared = desk.line(&replay.replace("bench", "compare")).refused();
+        assert!(compared.contains("job `a` ended early"), "{compared}");
+    }
+}
+
+#[test]
+fn what_is_no_fio_run_is_not_compared_with() {
+    let desk = Desk::new("against");
+    desk.put("job", JOB);
+    let run = desk.line("bench sd/kingston job --output-format=json").fine();
+    let mut messages = String::new();
+    for bytes in [
+        b"".as_slice(),
+        b"[]",
+        b"{\"jobs\":[]}",
+        &run.as_bytes()[..500],
+        b"\xff\xfe\x00",
+        "[".repeat(100_000).as_bytes(),
+        run.replace("\"a\"", "\"b\"").as_bytes(),
+    ] {
+        messages.push_str(
+            &desk.put("real.json", bytes).line("bench --against real.json sd/kingston job").refused(),
+        );
+    }
+    assert_snapshot!(messages);
+    desk.put("real.json", &run);
+    let same = desk.line("bench --against real.json sd/kingston job").fine();
+    assert!(same.contains("0.0 %"), "{same}");
+    let both = desk.line("bench --against real.json sd/kingston job --output-format=json").refused();
+    assert!(both.contains("--against prints a table of its own"), "{both}");
+}
+
+#[test]
+fn arguments_that_are_no_text_are_refused() {
+    let desk = Desk::new("arguments");
+    let odd = OsStr::from_bytes(b"\xff\xfe");
+    let word = OsStr::new;
+    for arguments in [
+        vec![odd],
+        vec![word("run"), odd],
+        vec![word("bench"), odd, word("job")],
+        vec![word("bench"), word("sd/kingston"), odd],
+        vec![word("bench"), word("--against"), odd, word("sd/kingston"), word("job")],
+        vec![word("explain"), odd],
+        vec![word("--library"), odd, word("devices")],
+    ] {
+        desk.run(&arguments).refused();
+    }
+}

@@ -1,0 +1,59 @@
+//! The same words give the same bytes: whatever the time, the place, the environment, the number of processors.
+
+use crate::desk::{Desk, said};
+use std::process::Command;
+
+/// What is run, each of them with all the figures it has.
+const LINES: [&str; 4] = [
+    "run at91 --format json --no-html",
+    "run at91 --html page.html",
+    "compare sd/* --name=a --direct=1 --rw=randrw --bs=4k --runtime=1 --randrepeat=0",
+    "bench sd/kioxia --name=a --direct=1 --rw=randrw --bs=4k --runtime=1 --numjobs=3 --output-format=normal,json+",
+];
+
+fn arguments(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[test]
+fn time_place_and_environment_show_in_nothing() {
+    let (here, there) = (Desk::new("here"), Desk::new("there"));
+    for line in LINES {
+        let first = here.line(line).fine();
+        let mut elsewhere = there.command(&arguments(line));
+        elsewhere.env_clear().env("TZ", "Asia/Tokyo").env("LC_ALL", "de_DE.UTF-8").env("COLUMNS", "40");
+        elsewhere.env("TERM", "xterm-256color").env("CLICOLOR_FORCE", "1").env("RUST_BACKTRACE", "1");
+        assert_eq!(first, said(&mut elsewhere).fine(), "{line}");
+    }
+    assert_eq!(here.read("page.html"), there.read("page.html"));
+}
+
+#[test]
+fn one_processor_and_several_give_the_same() {
+    let desk = Desk::new("processors");
+    for line in LINES {
+        let mut one = Command::new("taskset");
+        one.args(["-c", "0", env!("CARGO_BIN_EXE_flashlab")])
+            .args(arguments(line))
+            .current_dir(desk.path(""));
+        match one.output() {
+            Ok(output) if output.status.success() => {
+                assert_eq!(desk.line(line).fine(), String::from_utf8_lossy(&output.stdout), "{line}");
+            }
+            other => eprintln!("left out, it needs taskset and processor 0: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_seed_is_a_medium() {
+    let desk = Desk::new("seeds");
+    let run = |seed: &str| {
+        desk.line(&format!(
+            "bench --seed {seed} sd/kingston --name=a --direct=1 --rw=write --bs=1m --size=64m"
+        ))
+        .fine()
+    };
+    assert_eq!(run("7"), run("7"));
+    assert_ne!(run("7"), run("8"));
+}

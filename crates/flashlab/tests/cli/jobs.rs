@@ -1,0 +1,245 @@
+//! Job files of many kinds, as people write them; each held to what must come out whatever the card.
+
+use crate::desk::Desk;
+use serde_json::Value;
+
+/// A desk with the job files of `tests/cli/jobs`.
+fn desk(name: &str) -> Desk {
+    let desk = Desk::new(name);
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/jobs");
+    for entry in std::fs::read_dir(folder).expect("it is there") {
+        let path = entry.expect("readable").path();
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        desk.put(&name, std::fs::read(&path).expect("readable"));
+    }
+    desk
+}
+
+/// The jobs of a run's JSON.
+fn run(desk: &Desk, words: &str) -> Vec<Value> {
+    let json = desk.line(&format!("bench {words} --output-format=json")).fine();
+    let parsed: Value = serde_json::from_str(&json).expect("nothing but JSON");
+    parsed["jobs"].as_array().expect("a list").clone()
+}
+
+fn whole(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no whole number"))
+}
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn a_logger_writes_at_its_rate_and_syncs() {
+    let desk = desk("logger");
+    let jobs = run(&desk, "sd/kingston logger.fio");
+    let write = &jobs[0]["write"];
+    assert_eq!((whole(&write["bw"]), whole(&write["runtime"])), (512, 60_000));
+    assert_eq!(whole(&write["total_ios"]), 60 * 512 / 16);
+    assert_eq!(whole(&jobs[0]["sync"]["total_ios"]), 60 * 512 / 16 / 32);
+    let text = desk.line("bench --logger-rate 512KiB/s sd/kingston logger.fio").fine();
+    assert!(text.contains("write tail"), "{text}");
+}
+
+#[test]
+fn a_database_has_its_mix_and_its_log_its_rate() {
+    let jobs = run(&desk("database"), "sd/kingston database.fio");
+    assert_eq!(jobs.len(), 1, "one group");
+    let (read, write) = (&jobs[0]["read"], &jobs[0]["write"]);
+    let wal = 50 * 20;
+    let (reads, writes) = (whole(&read["total_ios"]), whole(&write["total_ios"]));
+    let share = reads as f64 / (reads + writes - wal.min(writes)) as f64;
+    assert!((0.67..0.73).contains(&share), "{share}");
+    assert!(whole(&jobs[0]["sync"]["total_ios"]) <= wal);
+    assert_eq!(whole(&jobs[0]["flashlab"]["jobs"]), 5);
+}
+
+#[test]
+fn phases_follow_each_other_in_groups() {
+    let jobs = run(&desk("phases"), "sd/kingston phases.fio");
+    let row = |job: &Value| {
+        let bytes = |direction: &str| whole(&job[direction]["io_bytes"]) >> 20;
+        (
+            job["jobname"].as_str().expect("a name").to_owned(),
+            whole(&job["groupid"]),
+            bytes("read"),
+            bytes("write"),
+        )
+    };
+    let rows: Vec<_> = jobs.iter().map(row).collect();
+    let expected = [("fill".into(), 0, 0, 128), ("read".into(), 1, 128, 0), ("rand".into(), 2, 8, 0)];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn stripes_lie_beside_each_other() {
+    let desk = desk("stripes");
+    let jobs = run(&desk, "sd/kingston stripes.fio --write_iolog=log");
+    assert_eq!(jobs.len(), 4);
+    for (n, job) in jobs.iter().enumerate() {
+        assert_eq!(whole(&job["write"]["io_bytes"]), 32 << 20);
+        let log = desk.read(&format!("log.{}", n + 1));
+        let first = log.lines().find(|line| line.contains(" write ")).expect("it wrote");
+        assert_eq!(first.split(' ').nth(3), Some(format!("{}", n << 25).as_str()), "{first}");
+    }
+}
+
+#[test]
+fn block_sizes_are_split_as_asked() {
+    let desk = desk("bssplit");
+    // Without the map, which shortens what does not fit between blocks that are done.
+    desk.put("split.fio", format!("{}norandommap\n", desk.read("bssplit.fio")));
+    let jobs = run(&desk, "sd/kingston split.fio");
+    let write = &jobs[0]["write"];
+    assert_eq!(whole(&write["io_bytes"]), 64 << 20);
+    let mean = (64 << 20) as f64 / number(&write["total_ios"]);
+    let expected = 0.6 * 4096.0 + 0.3 * 16_384.0 + 0.1 * 65_536.0;
+    assert!((mean / expected - 1.0).abs() < 0.1, "{mean} against {expected}");
+    assert!(number(&jobs[0]["iodepth_level"]["8"]) > 99.0);
+}
+
+#[test]
+fn skewed_reads_move_what_they_should_and_meet_the_map_s_cache() {
+    let desk = desk("zipf");
+    let zipf = desk.read("zipf.fio").replace("size=1g", "size=16g");
+    desk.put("uniform.fio", zipf.replace("zipf:1.2", "random")).put("zipf.fio", zipf);
+    let zipf = run(&desk, "sd/kingston zipf.fio");
+    let uniform = run(&desk, "sd/kingston uniform.fio");
+    assert_eq!(whole(&zipf[0]["read"]["total_ios"]), 16_384);
+    let uniform_ns = number(&uniform[0]["read"]["clat_ns"]["mean"]);
+    assert!(number(&zipf[0]["read"]["clat_ns"]["mean"]) < uniform_ns, "what is read often is in memory");
+}
+
+#[test]
+fn trims_are_counted_apart() {
+    let jobs = run(&desk("trim"), "sd/kingston trim.fio");
+    assert_eq!(whole(&jobs[0]["trim"]["total_ios"]), 4096);
+    let [trims, writes] = ["trim", "write"].map(|direction| whole(&jobs[1][direction]["io_bytes"]));
+    assert_eq!((trims, writes), (64 << 20, 64 << 20));
+}
+
+#[test]
+fn a_recorded_run_is_replayed() {
+    let desk = desk("replay");
+    let jobs = run(&desk, "sd/kingston replay.fio");
+    let count = |direction: &str| whole(&jobs[0][direction]["total_ios"]);
+    assert_eq!((count("read"), count("write"), count("sync")), (1, 3, 1));
+    assert!(whole(&jobs[0]["job_runtime"]) >= 29, "the pauses are kept");
+    desk.line("compare sd/* replay.fio").fine();
+    // What was written by one run is replayed by another.
+    desk.line("bench sd/kingston --name=a --rw=randwrite --bs=4k --size=1m --direct=1 --write_iolog=mine")
+        .fine();
+    let again = run(&desk, "sd/kingston --name=b --direct=1 --read_iolog=mine");
+    assert_eq!(whole(&again[0]["write"]["io_bytes"]), 1 << 20);
+}
+
+#[test]
+fn a_ramp_is_not_measured() {
+    let jobs = run(&desk("ramp"), "sd/kingston ramp.fio");
+    let read = &jobs[0]["read"];
+    assert!((10_000..10_010).contains(&whole(&read["runtime"])));
+    let expected = 1e9 / number(&read["clat_ns"]["mean"]);
+    assert!((number(&read["iops"]) / expected - 1.0).abs() < 0.01);
+}
+
+#[test]
+fn files_lie_on_a_filesystem_and_need_one() {
+    let desk = desk("vfat");
+    let jobs = run(&desk, "--fs vfat sd/kingston vfat.fio");
+    let bytes: Vec<u64> = jobs.iter().map(|job| whole(&job["write"]["io_bytes"])).collect();
+    assert_eq!(bytes, [32 << 20, 2 << 20, 4 << 20]);
+    let err = desk.line("bench sd/kingston vfat.fio").refused();
+    assert!(err.contains("put --fs vfat before the device"), "{err}");
+    let err = desk.line("bench --fs vfat sd/kingston phases.fio").refused();
+    assert!(err.contains("add directory="), "{err}");
+    let err = desk.line("bench --fs vfat sd/kingston trim.fio --directory=/mnt").refused();
+    assert!(err.contains("directory"), "{err}");
+}
+
+#[test]
+fn a_thoughtful_job_waits() {
+    let jobs = run(&desk("think"), "sd/kingston think.fio");
+    let read = &jobs[0]["read"];
+    assert_eq!(whole(&read["total_ios"]), 200);
+    let waits_ms = (200 / 4) as f64 * 10.0;
+    let busy_ms = 200.0 * number(&read["clat_ns"]["mean"]) / 1e6;
+    let runtime = number(&jobs[0]["job_runtime"]);
+    assert!((runtime - waits_ms - busy_ms).abs() <= 10.0, "{runtime} ms");
+}
+
+#[test]
+fn logs_have_fio_s_names_and_a_line_a_window_and_direction() {
+    let desk = desk("logs");
+    desk.line("bench sd/kingston logs.fio").fine();
+    for kind in ["bw", "iops", "lat", "clat"] {
+        let log = desk.read(&format!("logs_{kind}.1.log"));
+        assert!((11..=12).contains(&log.lines().count()), "{kind}: {log}");
+        assert!(log.lines().all(|line| line.split(", ").count() == 5), "{kind}: {log}");
+    }
+    desk.put("named.fio", "[mine]\ndirect=1\nrw=write\nsize=64k\nwrite_bw_log\n");
+    desk.line("bench sd/kingston named.fio").fine();
+    assert_eq!(desk.read("mine_bw.1.log").lines().count(), 16);
+}
+
+#[test]
+fn an_included_file_and_standard_input_are_read() {
+    let desk = desk("include");
+    let jobs = run(&desk, "sd/kingston include.fio");
+    assert_eq!(jobs.iter().map(|job| whole(&job["groupid"])).collect::<Vec<_>>(), [0, 1]);
+    let file = std::fs::File::open(desk.path("include.fio")).expect("it is there");
+    let mut command = desk.command(&["bench", "sd/kingston", "-", "--output-format=json"]);
+    let piped = crate::desk::said(command.stdin(file)).fine();
+    assert_eq!(piped, desk.line("bench sd/kingston include.fio --output-format=json").fine());
+    let mut command = desk.command(&["bench", "sd/kingston", "-"]);
+    let err = crate::desk::said(&mut command).refused();
+    assert!(err.contains("there is no job in it"), "{err}");
+}
+
+#[test]
+fn durable_writes_are_not_faster_than_others() {
+    let desk = desk("sync");
+    let jobs = run(&desk, "sd/kingston sync.fio");
+    assert!(jobs.iter().all(|job| whole(&job["error"]) == 0));
+    let plain = run(&desk, "sd/kingston --name=s --direct=1 --rw=randwrite --bs=4k --size=8m");
+    let mean = |job: &Value| number(&job["write"]["clat_ns"]["mean"]);
+    assert!(mean(&jobs[0]) >= mean(&plain[0]));
+}
+
+#[test]
+fn batches_fill_the_queue() {
+    let jobs = run(&desk("batch"), "sd/kingston batch.fio");
+    assert_eq!(whole(&jobs[0]["read"]["total_ios"]), 16_384);
+    assert!(number(&jobs[0]["iodepth_submit"]["8"]) > 99.0, "eight at a time");
+}
+
+#[test]
+fn groups_are_reported_as_one() {
+    let jobs = run(&desk("groups"), "sd/kingston groups.fio");
+    let groups: Vec<_> =
+        jobs.iter().map(|job| (whole(&job["groupid"]), whole(&job["flashlab"]["jobs"]))).collect();
+    assert_eq!(groups, [(0, 2), (1, 2), (2, 1)]);
+    assert!(jobs[2].get("mixed").is_some_and(|mixed| whole(&mixed["total_ios"]) > 0));
+}
+
+#[test]
+fn one_table_compares_all_cards() {
+    let desk = desk("compare");
+    let table = desk.line("compare sd/* phases.fio").fine();
+    for card in ["sd/kingston", "sd/gigastone", "sd/transcend", "sd/suneast", "sd/kioxia", "sd/sandisk"] {
+        assert_eq!(
+            table.lines().filter(|line| line.split_whitespace().next() == Some(card)).count(),
+            3,
+            "{table}"
+        );
+    }
+    desk.line("compare sd/* phases.fio --output=table").fine();
+    assert_eq!(desk.read("table"), table);
+    let err = desk.line("compare sd/* phases.fio --output-format=json").refused();
+    assert!(err.contains("compare prints one table"), "{err}");
+    // Only the small cards are too small.
+    let some = desk.line("compare sd/* --name=a --direct=1 --rw=read --offset=10g --number_ios=1");
+    assert!(some.out.contains("sd/sandisk-2gb: job `a` begins at byte"), "{}", some.out);
+    some.failed();
+    let all = desk.line("compare sd/* --name=a --direct=1 --rw=read --bs=1000").refused();
+    assert_eq!(all.lines().count(), 1, "{all}");
+}

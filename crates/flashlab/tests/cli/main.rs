@@ -1,0 +1,9 @@
+//! The program as people use it: started with arguments, watched from outside.
+
+mod bad_input;
+mod desk;
+mod determinism;
+mod interrupt;
+mod jobs;
+mod output;
+mod words;

@@ -1,0 +1,130 @@
+//! Where results go: standard output, files, devices, pipes that somebody closes.
+
+use crate::desk::{Desk, said};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::process::{Command, Stdio};
+
+const JOB: &str = "--name=a --rw=write --bs=4k --size=16k --direct=1";
+
+#[test]
+fn json_is_all_that_is_printed_where_it_is_asked_for() {
+    let desk = Desk::new("json");
+    let fio = desk.line(&format!("bench sd/kingston {JOB} --thread --output-format=json"));
+    let parsed: serde_json::Value = serde_json::from_str(&fio.out).expect("nothing but JSON");
+    assert_eq!(parsed["jobs"][0]["write"]["total_ios"], 4);
+    assert_eq!(parsed["jobs"][0]["flashlab"]["without_effect"][0], "thread");
+    let run = desk.line("run at91 --format json --no-html");
+    let parsed: serde_json::Value = serde_json::from_str(&run.out).expect("nothing but JSON");
+    assert_eq!((parsed["experiment"].as_str(), run.err.as_str()), (Some("at91"), ""));
+    assert!(desk.line("run at91 --format csv --no-html").fine().lines().count() > 16);
+    assert_eq!(desk.names(), [""; 0]);
+}
+
+#[test]
+fn nothing_moves_and_nothing_is_coloured_in_a_pipe() {
+    let desk = Desk::new("pipe");
+    for line in [
+        "run at91 --no-html",
+        "devices",
+        "experiments",
+        "explain sd/kingston",
+        "compare sd/* --name=a --direct=1 --rw=write --size=64k",
+    ] {
+        let said = desk.line(line);
+        assert!(!said.out.contains('\x1b') && !said.err.contains(['\x1b', '\r']), "{line}");
+        said.fine();
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_news() {
+    let desk = Desk::new("closed");
+    for line in ["run at91 --no-html --format json", "explain sd/kingston"] {
+        let arguments: Vec<&str> = line.split_whitespace().collect();
+        let mut command = desk.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        drop(child.stdout.take());
+        let mut err = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
+        let status = child.wait().expect("it ends");
+        assert_eq!((status.code(), err.as_str()), (Some(1), ""), "{line}");
+    }
+}
+
+#[test]
+fn a_full_disk_fails_and_leaves_nothing() {
+    let desk = Desk::new("full");
+    for line in
+        ["run at91 --html /dev/full".to_owned(), format!("bench sd/kingston {JOB} --output=/dev/full")]
+    {
+        let err = desk.line(&line).failed();
+        assert!(err.contains("flashlab: /dev/full: No space left on device"), "{err}");
+    }
+    let device = std::fs::metadata("/dev/full").expect("every Linux has it");
+    assert!(device.file_type().is_char_device(), "it is written to, not replaced");
+    let mut command = desk.command(&["run", "at91", "--no-html"]);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("writable");
+    let err = said(command.stdout(full)).failed();
+    assert!(err.contains("standard output: No space left on device"), "{err}");
+    assert_eq!(desk.names(), [""; 0]);
+}
+
+/// In a mount namespace of its own, which needs root; elsewhere it says that it was left out.
+#[test]
+fn a_page_that_does_not_fit_leaves_the_old_one() {
+    let desk = Desk::new("small-disk");
+    let script = "mount -t tmpfs -o size=32k tmpfs . && cd . && cd \"$PWD\" && echo old > page.html && \
+                  { \"$0\" run at91 --html page.html > /dev/null; echo \"code $?\"; ls; cat page.html; }";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_flashlab")]).current_dir(desk.path(""));
+    match command.output() {
+        Ok(output) if output.stdout.starts_with(b"code") => {
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "code 1\npage.html\nold\n");
+            let err = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(err.contains("flashlab: page.html: No space left on device"), "{err}");
+        }
+        other => eprintln!("left out, it needs root and unshare: {other:?}"),
+    }
+}
+
+#[test]
+fn a_file_is_replaced_whole_and_stays_what_it_was() {
+    let desk = Desk::new("replaced");
+    desk.put("real", "old");
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(desk.path("real"), private).expect("it is ours");
+    std::os::unix::fs::symlink("real", desk.path("link")).expect("a free name");
+    desk.line(&format!("bench sd/kingston {JOB} --output=link")).fine();
+    assert!(desk.read("real").starts_with("a: (g=0): rw=write"));
+    assert!(desk.path("link").is_symlink());
+    let mode = std::fs::metadata(desk.path("real")).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(desk.names(), ["link", "real"]);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let desk = Desk::new("unwritable");
+    desk.put("folder/x", "");
+    for path in ["nowhere/x", "folder"] {
+        let said = desk.line(&format!("bench sd/kingston {JOB} --output={path}"));
+        assert!(said.failed().starts_with(&format!("flashlab: {path}: ")));
+        let said = desk.line(&format!("run at91 --html {path}"));
+        assert!(said.failed().starts_with(&format!("flashlab: {path}: ")));
+    }
+    let logs = desk.line(&format!("bench sd/kingston {JOB} --write_bw_log=nowhere/x")).failed();
+    assert!(logs.starts_with("flashlab: nowhere/x_bw.1.log: "), "{logs}");
+    assert_eq!(desk.names(), ["folder"]);
+}
+
+#[test]
+fn a_page_lies_where_it_is_asked_for_or_beside() {
+    let desk = Desk::new("page");
+    let err = desk.line("run at91").err;
+    assert_eq!(err, "flashlab: the page is at91.html\n");
+    desk.line("run at91 --html other.html").fine();
+    assert_eq!(desk.names(), ["at91.html", "other.html"]);
+    assert_eq!(desk.read("at91.html"), desk.read("other.html"));
+    assert!(desk.line("run at91 --html x --no-html").refused().contains("--no-html"));
+}

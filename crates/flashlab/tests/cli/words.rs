@@ -1,0 +1,106 @@
+//! What is said to somebody who mistypes, asks, or puts things in the wrong place.
+
+use crate::desk::Desk;
+
+const JOB: &str = "--name=a --rw=randread --bs=4k --direct=1 --number_ios=10";
+
+#[test]
+fn a_slip_in_a_name_gets_a_suggestion() {
+    let desk = Desk::new("slips");
+    for (line, meant) in [
+        ("bench sd/kingstom --name=a --direct=1", "did you mean sd/kingston?"),
+        ("bench kioxia --name=a --direct=1", "did you mean sd/kioxia?"),
+        ("compare sd/sanddisk --name=a --direct=1", "did you mean sd/sandisk?"),
+        ("bench sd/kingston:flash.t_porg=1us --name=a --direct=1", "did you mean flash.t_prog?"),
+        ("bench --fs vfta sd/kingston --name=a --direct=1", "did you mean vfat?"),
+        ("run sd-card", "did you mean sd-cards?"),
+        ("explain t_porg", "did you mean flash.t_prog?"),
+        ("explain sd/kingstom", "did you mean sd/kingston?"),
+        ("explain nmjobs", "did you mean numjobs?"),
+        ("bench sd/kingston --name=a --direct=1 --rw=randraed", "did you mean randread?"),
+        ("bench sd/kingston --name=a --direct=1 --nmjobs=2", "did you mean numjobs?"),
+        ("bnech sd/kingston", "'bench'"),
+    ] {
+        let err = desk.line(line).refused();
+        assert!(err.contains(meant), "{line}: {err}");
+    }
+}
+
+#[test]
+fn an_option_of_flashlab_behind_the_device_is_explained() {
+    let desk = Desk::new("behind");
+    for option in
+        ["--seed 3", "--seed=3", "--fs vfat", "--against x.json", "--library=x", "--logger-rate=1MiB/s"]
+    {
+        let err = desk.line(&format!("bench sd/kingston {JOB} {option}")).refused();
+        let name = option.split([' ', '=']).next().expect("there is a first part");
+        assert!(
+            err.starts_with(&format!("flashlab: {name} is an option of flashlab: put it before the device")),
+            "{err}"
+        );
+    }
+    assert!(
+        desk.line(&format!("bench sd/kingston {JOB} --help")).refused().contains("flashlab bench --help")
+    );
+}
+
+#[test]
+fn a_device_without_a_job_says_what_a_job_looks_like() {
+    let desk = Desk::new("no-job");
+    for line in ["bench sd/kingston", "compare sd/*"] {
+        assert!(
+            desk.line(line).refused().contains("no job: name a job file, or give fio's options (--name=")
+        );
+    }
+}
+
+#[test]
+fn every_name_that_is_listed_is_explained() {
+    let desk = Desk::new("explain");
+    let list = desk.line("explain").fine();
+    let indented = list.lines().filter(|line| line.starts_with("  ") && !line.trim().is_empty());
+    let names: Vec<&str> = indented
+        .flat_map(|line| {
+            // Behind the names of devices, hosts and filesystems stand their titles.
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let one = line.trim_start().contains("  ");
+            words.into_iter().take(if one { 1 } else { usize::MAX })
+        })
+        .collect();
+    assert!(names.contains(&"flash.t_prog") && names.contains(&"iodepth") && names.contains(&"sd/kingston"));
+    assert!(names.len() > 100, "{names:?}");
+    for name in
+        ["flash.t_prog", "merge", "bs", "--bs", "sd/kingston", "vfat", "raspberry-pi-4", "thread", "verify"]
+    {
+        assert!(!desk.run(&["explain", name]).fine().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn fresh_cards_are_told_from_used_ones() {
+    let desk = Desk::new("fresh");
+    let fresh = desk.line(&format!("bench sd/kingston {JOB}"));
+    assert!(fresh.err.contains("job `a` mostly reads what nothing has written"), "{}", fresh.err);
+    fresh.fine();
+    let used =
+        "--direct=1 --size=1m --name=fill --rw=write --bs=1m --name=a --stonewall --rw=randread --bs=4k";
+    let used = desk.line(&format!("bench sd/kingston {used}"));
+    assert_eq!(used.err, "");
+    used.fine();
+}
+
+#[test]
+fn what_has_no_effect_is_named() {
+    let desk = Desk::new("effect");
+    let line = format!("{JOB} --filename=/dev/sdb --thread --nice=5");
+    let out = desk.line(&format!("bench sd/kingston {line}")).fine();
+    assert!(out.contains("Without effect here: thread, nice=5, filename=/dev/sdb\n"), "{out}");
+    let compared = desk.line(&format!("compare sd/kingston {line} --write_bw_log=x"));
+    assert!(
+        compared.err.contains("without effect here: thread, nice=5, filename=/dev/sdb\n"),
+        "{}",
+        compared.err
+    );
+    assert!(compared.err.contains("compare writes no logs"), "{}", compared.err);
+    assert_eq!(desk.names(), [""; 0]);
+}
