@@ -213,7 +213,7 @@ fn command_lines_that_are_wrong() {
     argument 1, character 1: --cmdhelp is not taken here: use flashlab explain
     argument 1, character 8: name=: it has no value
     command line: there is no job in it: add a section such as [job], or --name=job before the options
-    argument 1, character 1: cannot read the job file "-": no other file may be read here
+    argument 1, character 1: cannot read the job file "standard input": no other file may be read here
     "#);
 }
 
@@ -226,7 +226,7 @@ fn sections_that_do_not_exist() {
     argument 1, character 11: no section is named "x"
     "#);
     let empty = Invocation::parse(&["job.fio"], &|_: &str| Ok(b"[global]\ndirect=1\n".to_vec())).unwrap_err();
-    assert_snapshot!(empty, @"command line: there is no job in it: add a section such as [job], or --name=job before the options");
+    assert_snapshot!(empty, @"job.fio:1:1: there is no job in it: add a section such as [job], or --name=job before the options");
 }
 
 #[test]
