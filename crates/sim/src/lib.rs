@@ -4,7 +4,7 @@
 //! `no_std`, so that neither a clock nor a thread nor a hash map's order can reach a result.
 //!
 //! - [`Instant`] and [`Duration`]: integer nanoseconds.
-//! - [`Model`]: *when* a request is done. [`Workload`]: what is asked next. [`run`] joins the two, and is the only
+//! - [`Model`]: *when* a request is done. [`Workload`]: what is asked next. [`run()`] joins the two, and is the only
 //!   place where time moves.
 //! - [`Timeline`]: a resource that serves in order of arrival. [`Rng`]: seeded randomness. [`Histogram`]: fio's
 //!   latency buckets.
