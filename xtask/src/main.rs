@@ -15,7 +15,7 @@ cargo xtask <task>
   test          all tests
   determinism   every experiment twice in a release build and once in a debug build: one digest
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain
-  golden        writes the golden tables of the experiments anew
+  golden        writes the golden tables of the experiments and the README's picture anew
 ";
 
 fn main() -> ExitCode {
@@ -78,9 +78,12 @@ fn test() -> Outcome {
 }
 
 fn golden() -> Outcome {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["test", "--release", "--package", "flashlab-lab", "--test", "golden"]);
-    run(command.env("UPDATE_GOLDEN", "1"))
+    for (package, test) in [("flashlab-lab", "golden"), ("flashlab", "picture")] {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["test", "--release", "--package", package, "--test", test]);
+        run(command.env("UPDATE_GOLDEN", "1"))?;
+    }
+    Ok(())
 }
 
 fn fuzz(seconds: &str) -> Outcome {
