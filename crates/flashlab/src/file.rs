@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,27 +24,40 @@ pub(crate) fn exit_clean(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Writes `text` to `path`: beside it first, then renamed. Whatever stops it, no half-written file keeps the name, and
-/// nothing is left beside it. What is no regular file (`/dev/stdout`, a pipe) is written as it is.
+/// Writes `text` to `path`, as [`write_with`] does.
 pub(crate) fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    write_with(path, |file| file.write_all(text))
+}
+
+/// Writes what `content` writes to `path`: beside it first, then renamed. Whatever stops it, no half-written file keeps
+/// the name, and nothing is left beside it. What is no regular file (`/dev/stdout`, a pipe) is written as it is.
+pub(crate) fn write_with(
+    path: &Path,
+    content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), Failure> {
     let written = match fs::metadata(path) {
         Ok(there) if !there.is_file() => {
-            OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(text))
+            OpenOptions::new().write(true).open(path).and_then(|file| fill(file, content).map(drop))
         }
         // A link keeps being one: the file that it names is replaced.
-        Ok(there) => fs::canonicalize(path).and_then(|path| replace(&path, text, Some(there.permissions()))),
-        Err(_) => replace(path, text, None),
+        Ok(there) => {
+            fs::canonicalize(path).and_then(|path| replace(&path, content, Some(there.permissions())))
+        }
+        Err(_) => replace(path, content, None),
     };
     written.map_err(|error| Failure::io(path, &error))
 }
 
-fn replace(path: &Path, text: &[u8], permissions: Option<fs::Permissions>) -> io::Result<()> {
+fn replace(
+    path: &Path,
+    content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    permissions: Option<fs::Permissions>,
+) -> io::Result<()> {
     let beside = beside(path);
     *partial() = Some(beside.clone());
-    let written = File::create(&beside).and_then(|mut file| {
+    let written = File::create(&beside).and_then(|file| {
         permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions))?;
-        file.write_all(text)?;
-        file.sync_all()
+        fill(file, content)?.sync_all()
     });
     let done = written.and_then(|()| fs::rename(&beside, path));
     if done.is_err() {
@@ -53,6 +66,12 @@ fn replace(path: &Path, text: &[u8], permissions: Option<fs::Permissions>) -> io
     }
     *partial() = None;
     done
+}
+
+fn fill(file: File, content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<File> {
+    let mut writer = BufWriter::new(file);
+    content(&mut writer)?;
+    writer.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
 fn beside(path: &Path) -> PathBuf {

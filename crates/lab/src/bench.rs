@@ -9,7 +9,9 @@ use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, WorkloadError, file_bytes};
 use flashlab_host::VfatParameters;
 use flashlab_host::vfat::{Allocate, NoRoom, Vfat};
-use flashlab_sim::{Duration, FileId, Instant, Mechanism, Model, Observer};
+use flashlab_sim::{
+    Arrival, Completion, Duration, FileId, Instant, Mechanism, Model, Observer, Request, Workload,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -102,10 +104,18 @@ impl Bench {
 
     fn run_wave<R: Record>(&mut self, tasks: Vec<Task<'_>>, record: R) -> Result<R, BenchError> {
         let begin = self.now;
-        let mut workload = Jobs::new(begin, tasks, record).map_err(BenchError::Workload)?;
+        let latest = |task: &Task<'_>| Some(task.iolog.as_ref()?.entries.last()?.at);
+        if begin > END || tasks.iter().filter_map(latest).any(|at| at > END.since(Instant::ZERO)) {
+            return Err(BenchError::TooLong);
+        }
+        let jobs = Jobs::new(begin, tasks, record).map_err(BenchError::Workload)?;
+        let mut workload = Ending { jobs, ended: false };
         let last = flashlab_sim::run(self.model(), &mut workload, begin);
-        self.now = workload.end().unwrap_or(last).max(last);
-        Ok(workload.into_record())
+        if workload.ended {
+            return Err(BenchError::TooLong);
+        }
+        self.now = workload.jobs.end().unwrap_or(last).max(last);
+        Ok(workload.jobs.into_record())
     }
 
     /// A counter of the device; 0 where it counts nothing of that name.
@@ -198,6 +208,36 @@ impl Bench {
                 Ok(files)
             }
         }
+    }
+}
+
+/// No job runs beyond this instant. What a job may add to where it is (delay, ramp, runtime, a pause: a hundred years
+/// each) still is an instant.
+const END: Instant = Instant::from_ns(YEARS * 365 * 86_400 * 1_000_000_000);
+const YEARS: u64 = 150;
+
+/// Jobs that stop asking at the end of time.
+struct Ending<R> {
+    jobs: Jobs<R>,
+    ended: bool,
+}
+
+impl<R: Record> Workload for Ending<R> {
+    #[inline]
+    fn next(&mut self, now: Instant) -> Arrival {
+        if now > END {
+            self.ended = true;
+            return Arrival::Done;
+        }
+        self.jobs.next(now)
+    }
+    #[inline]
+    fn submitted(&mut self, at: Instant, request: &Request) {
+        self.jobs.submitted(at, request);
+    }
+    #[inline]
+    fn completed(&mut self, completion: &Completion) {
+        self.jobs.completed(completion);
     }
 }
 
@@ -332,6 +372,8 @@ pub enum BenchError {
         /// Its bytes.
         length: u64,
     },
+    /// The jobs would take longer than can be simulated.
+    TooLong,
     /// A job cannot run on its files or its device.
     Workload(WorkloadError),
 }
@@ -368,6 +410,11 @@ impl fmt::Display for BenchError {
                 "job `{job}` ended early: the device refused to {} {length} bytes at byte {offset}, which is beyond its end \
                  or not made of whole blocks",
                 direction.name()
+            ),
+            BenchError::TooLong => write!(
+                f,
+                "the jobs are not done after {YEARS} years of simulated time: lower runtime=, startdelay= or thinktime=, or \
+                 shorten the iolog"
             ),
             BenchError::Workload(error) => error.fmt(f),
         }

@@ -1,7 +1,7 @@
 //! What is reported and logged.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
-use crate::number::{Fault, LARGEST, fractions};
+use crate::number::{Fault, fractions};
 
 const PERCENTILES_MAX: usize = 20;
 
@@ -96,7 +96,7 @@ pub(super) const REPORTS: &[Entry] = &[
         "log_avg_msec",
         &[],
         "0",
-        Kind::Count { least: 0, most: LARGEST / 1_000_000, set: |s, n| s.job.log_avg_msec = n },
+        Kind::Count { least: 0, most: 86_400_000 * 36_500, set: |s, n| s.job.log_avg_msec = n },
         "Logs hold averages over this many milliseconds; 0 for every request.",
     ),
     refused("log_max_value", &["0"], "logs hold the mean of a window, not its maximum"),

@@ -135,6 +135,19 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
+/// Days of the longest time that an option may have. Simulated time ends after 584 years, and a job may add four of
+/// them to where it is.
+const DAYS_MAX: u64 = 36_500;
+
+/// A time of an option.
+pub(crate) fn time(text: &str, unit: TimeUnit) -> Result<Duration, ValueError> {
+    let time = number::time(text, unit)?;
+    if time > Duration::from_secs(86_400 * DAYS_MAX) {
+        return Err(Fault::NotModelled("at most 36500d, a hundred years, are simulated").at(0));
+    }
+    Ok(time)
+}
+
 /// Why a value was not taken.
 pub(crate) enum NotTaken {
     /// There is none.
@@ -215,7 +228,7 @@ impl Entry {
                 }
                 extent => set(settings, extent),
             },
-            Kind::Time { unit, set } => set(settings, number::time(text, *unit)?),
+            Kind::Time { unit, set } => set(settings, time(text, *unit)?),
             Kind::Word { words, set } => set(settings, form::word(text, words)?),
             Kind::Form { read, .. } => read(settings, text)?,
             Kind::Unread | Kind::UnreadSwitch => {}

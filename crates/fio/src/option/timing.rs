@@ -35,7 +35,7 @@ pub(super) const TIME: &[Entry] = &[
         Kind::Form {
             form: "a time; without a suffix in seconds",
             read: |s, text| {
-                s.job.start_delay = number::time(text, TimeUnit::Seconds).map_err(|error| {
+                s.job.start_delay = super::time(text, TimeUnit::Seconds).map_err(|error| {
                     let fault = match error.fault {
                         Fault::OneValue { .. } => {
                             Fault::NotModelled("a delay drawn from a range is not modelled; write one")

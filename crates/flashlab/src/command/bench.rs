@@ -120,9 +120,7 @@ fn iolog_path(invocation: &Invocation, job: usize) -> String {
 fn write_logs(invocation: &Invocation, statistics: &Statistics) -> Result<(), Failure> {
     for (n, job) in invocation.jobs.iter().enumerate() {
         for log in logs::files(job, n + 1, statistics.job(n)) {
-            let mut text = Vec::new();
-            log.write_to(&mut text).map_err(|error| Failure::io(Path::new(&log.name), &error))?;
-            file::write(Path::new(&log.name), &text)?;
+            file::write_with(Path::new(&log.name), |file| log.write_to(file))?;
         }
     }
     Ok(())
