@@ -364,13 +364,14 @@ fn tail_lines(f: &mut Formatter<'_>, Report { job, stats, .. }: &Report) -> fmt:
         )?;
     }
     for logger in &stats.loggers {
-        let verdict = if logger.keeps_up() { "" } else { "; the writes are slower than that" };
-        writeln!(
-            f,
-            "  buffer for a logger at {}: {} (not fitted){verdict}",
-            rate(logger.rate(), base),
-            bytes(logger.bytes(), base)
-        )?;
+        let (at, buffer) = (rate(logger.rate(), base), bytes(logger.bytes(), base));
+        match logger.keeps_up() {
+            true => writeln!(f, "  buffer for a logger at {at}: {buffer} (not fitted)")?,
+            false => writeln!(
+                f,
+                "  buffer for a logger at {at}: none is large enough, the writes are slower ({buffer} in this run, not fitted)"
+            )?,
+        }
     }
     Ok(())
 }
