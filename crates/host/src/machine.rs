@@ -30,8 +30,8 @@ impl Machine {
         if self.command_max < 512 || !self.command_max.is_multiple_of(512) {
             return Err(Impossible::new("host.command_max", "is not a whole number of 512 B blocks"));
         }
-        if self.modes.is_empty() {
-            return Err(Impossible::new("host.modes", "is empty; a host drives at least \"default-speed\""));
+        if !self.modes.contains(&Mode::DefaultSpeed) {
+            return Err(Impossible::new("host.modes", "lacks \"default-speed\", in which every card begins"));
         }
         if self.bus_width.is_some_and(|w| w != 1 && w != 4) {
             return Err(Impossible::new("host.bus_width", "is neither 1 nor 4"));
@@ -42,7 +42,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The wires to a card that offers `modes`, and this machine's pace on them. A card always offers default speed.
+    /// The wires to a card that offers `modes`, and this machine's pace on them. Both sides know default speed.
     pub fn link(&self, modes: &[Mode]) -> Link {
         let mode = self.modes.iter().copied().find(|m| modes.contains(m)).unwrap_or(Mode::DefaultSpeed);
         let bus = mode.bus();

@@ -82,7 +82,7 @@ fn parameters() -> VfatParameters {
 /// A machine that costs nothing and sends at most 512 KiB a request, as the recorded one.
 fn machine() -> Machine {
     Machine {
-        modes: vec![Mode::Ddr50],
+        modes: vec![Mode::Ddr50, Mode::DefaultSpeed],
         bus_clock_hz: None,
         bus_width: None,
         command_max: 512 << 10,

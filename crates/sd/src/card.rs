@@ -2,13 +2,14 @@
 //!
 //! A read command looks the data up (loading map pages that are not in memory), accesses the array, and moves blocks
 //! over the wires while the array streams what follows. A write command fills a buffer of one program unit over the wires
-//! while pages before it are programmed; the card is busy until the last page is, and until a partial program unit has
-//! been committed. What an overwrite costs, [`flashlab_flash::ftl`] decides. Unmapped data is answered without the array.
+//! while pages before it are programmed; the card is busy until the last page is, and until a
+//! write that leaves a unit open or begins a new run has been committed. What an overwrite costs, [`flashlab_flash::ftl`] decides. Unmapped data is answered without the array.
 //!
 //! Time that the array works is the array's (program, read-modify-write, merge, map); the wires and the host's pace get
 //! what is left, in proportion. The card has no volatile cache: flush takes no time.
 //!
-//! Left out: the commands themselves, their states and registers.
+//! Left out: the commands themselves, their states and registers; the scatter of data that was written piecemeal, which a
+//! long read streams like any other.
 
 use crate::bus::BLOCK;
 use crate::{Link, Mode};
@@ -62,11 +63,8 @@ impl CardParameters {
                 format!("is less than one superblock of {} B", self.mapping.superblock),
             ));
         }
-        if self.modes.is_empty() {
-            return Err(Impossible::new(
-                "card.modes",
-                "is empty; every card offers at least \"default-speed\"",
-            ));
+        if !self.modes.contains(&Mode::DefaultSpeed) {
+            return Err(Impossible::new("card.modes", "lacks \"default-speed\", which every card offers"));
         }
         Ok(())
     }
@@ -204,7 +202,7 @@ impl Card {
             program += programming;
             at = end;
         }
-        let commit = if self.flash.leaves_open(&range) { self.flash.t_commit() } else { Duration::ZERO };
+        let commit = self.flash.commit(&range);
 
         spent[Mechanism::Program] += program;
         spent[Mechanism::ReadModifyWrite] += read_modify_write;

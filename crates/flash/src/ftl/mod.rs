@@ -1,6 +1,7 @@
 //! What a card's firmware does: which units are mapped and how, what an overwrite costs, what the map cache holds.
 
 mod map_cache;
+mod streams;
 mod superblocks;
 mod translation;
 
@@ -24,9 +25,11 @@ pub enum Overwrite {
 /// The parameters of a card's translation layer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mapping {
-    /// Bytes after which nothing is left open in the array; a write command that ends inside one pays `t_commit`.
+    /// Bytes after which nothing is left open in the array, and what the card buffers; a write command that begins or
+    /// ends inside one pays `t_commit`.
     pub program_unit: u64,
-    /// Time to make a partial program unit durable: its log record and map pages.
+    /// Time to make a write durable that leaves a program unit open, or does not go on where one before it ended: its
+    /// log record and map pages.
     pub t_commit: Duration,
     /// Bytes that one entry of the map covers where data was written in sequence.
     pub map_unit: u64,

@@ -67,6 +67,7 @@ struct Open {
 /// The state of every superblock of a device.
 #[derive(Clone, Debug)]
 pub struct Superblocks {
+    capacity: u64,
     bytes: u64,
     unit: Stride,
     granule: Stride,
@@ -84,6 +85,7 @@ impl Superblocks {
     pub fn new(capacity: u64, granule: u64, mapping: &Mapping) -> Self {
         let count = capacity.div_ceil(mapping.map_unit) as usize;
         Superblocks {
+            capacity,
             bytes: mapping.superblock,
             unit: Stride::new(mapping.map_unit),
             granule: Stride::new(granule),
@@ -115,20 +117,19 @@ impl Superblocks {
         flashlab_sim::prefetch(&self.units, self.unit.index(offset) as usize);
     }
 
-    /// Writes `range` of device bytes to physical erase block `place`; returns what had to be copied for it.
+    /// Writes `range` of device bytes; returns what had to be copied for it. `place` is the physical erase block in
+    /// which programming begins: all of what is written and copied is said to lie there.
     pub fn write(&mut self, range: Range<u64>, place: u32) -> Copies {
         let mut copies = Copies::default();
         let mut at = range.start;
         while at < range.end {
             let superblock = (at / self.bytes) as usize;
             let end = range.end.min(self.span(superblock).end);
-            self.write_one(superblock, at..end, &mut copies);
+            self.write_one(superblock, at..end, place, &mut copies);
             at = end;
         }
         self.set_mapped(range.clone(), true);
-        for unit in self.units_of(&range) {
-            self.units[unit].set_place(place);
-        }
+        self.set_place(range, place);
         copies
     }
 
@@ -142,14 +143,14 @@ impl Superblocks {
         self.set_mapped(start..end, false);
         for unit in self.units_of(&(start..end)) {
             let unit_start = unit as u64 * unit_bytes;
-            if start <= unit_start && unit_start + unit_bytes <= end {
+            if start <= unit_start && (unit_start + unit_bytes).min(self.capacity) <= end {
                 self.units[unit].set_form(Form::Sequential);
             }
         }
-        let (bytes, whole) = (self.bytes, start..end);
+        let (bytes, capacity) = (self.bytes, self.capacity);
         self.open.retain(|o| {
             let first = o.superblock as u64 * bytes;
-            !(whole.start <= first && first + bytes <= whole.end)
+            first < start || end < (first + bytes).min(capacity)
         });
     }
 
@@ -173,7 +174,7 @@ impl Superblocks {
     /// The bytes of a superblock; the device's last one may be cut short.
     fn span(&self, superblock: usize) -> Range<u64> {
         let start = superblock as u64 * self.bytes;
-        start..(start + self.bytes).min(self.units.len() as u64 * self.unit.bytes())
+        start..(start + self.bytes).min(self.capacity)
     }
 
     fn units_of(&self, range: &Range<u64>) -> Range<usize> {
@@ -185,8 +186,13 @@ impl Superblocks {
         self.units[units].iter_mut().for_each(|unit| unit.set_form(form));
     }
 
+    fn set_place(&mut self, range: Range<u64>, place: u32) {
+        let units = self.units_of(&range);
+        self.units[units].iter_mut().for_each(|unit| unit.set_place(place));
+    }
+
     /// Writes `range`, which lies in one superblock.
-    fn write_one(&mut self, superblock: usize, range: Range<u64>, copies: &mut Copies) {
+    fn write_one(&mut self, superblock: usize, range: Range<u64>, place: u32, copies: &mut Copies) {
         let span = self.span(superblock);
         if range == span {
             self.open.retain(|o| o.superblock != superblock);
@@ -209,44 +215,59 @@ impl Superblocks {
                 self.open.push(open);
                 return;
             }
-            self.close(open, copies);
+            if self.sequential_rest(&open) == 0 {
+                self.set_form(span.start..open.next.unwrap_or(span.start), Form::PageMapped);
+            }
         }
         let streams = range.start == span.start;
         if streams || self.overwrite == Overwrite::Log {
             if self.open.len() == self.open_max {
                 let oldest = self.open.remove(0);
-                self.close(oldest, copies);
+                self.close(&oldest, place, copies);
             }
             self.open.push(Open { superblock, next: streams.then_some(range.end) });
             return;
         }
         if self.mapped_bytes(self.whole_units(&range), true) > 0 {
-            copies.read_modify_write += self.mapped_bytes(span.clone(), true);
-            self.set_form(span, Form::PageMapped);
+            let overwritten = self.mapped_bytes(self.whole_granules(&range), true);
+            copies.read_modify_write += self.mapped_bytes(span.clone(), true) - overwritten;
+            self.set_form(span.clone(), Form::PageMapped);
+            self.set_place(span, place);
         } else {
             self.set_form(range, Form::PageMapped);
         }
     }
 
+    /// The map units that `range` touches, whole.
     fn whole_units(&self, range: &Range<u64>) -> Range<u64> {
-        range.start - range.start % self.unit.bytes()
-            ..range.end.next_multiple_of(self.unit.bytes()).min(self.mapped_end())
+        let unit = self.unit.bytes();
+        range.start - range.start % unit..range.end.next_multiple_of(unit).min(self.capacity)
     }
 
-    fn mapped_end(&self) -> u64 {
-        self.mapped.len() as u64 * 64 * self.granule.bytes()
+    /// The granules that lie wholly in `range`.
+    fn whole_granules(&self, range: &Range<u64>) -> Range<u64> {
+        let granule = self.granule.bytes();
+        let start = range.start.next_multiple_of(granule);
+        start..(range.end - range.end % granule).max(start)
+    }
+
+    /// Old data in sequential form behind what an open superblock's stream has written.
+    fn sequential_rest(&self, open: &Open) -> u64 {
+        let span = self.span(open.superblock);
+        self.mapped_bytes(open.next.unwrap_or(span.start)..span.end, true)
     }
 
     /// Closes an open superblock before it was filled: the old data that is left is copied behind the new. Page-mapped
     /// data may stay where it is, unless the card logs; where nothing is copied, the stream stays as it was written.
-    fn close(&mut self, open: Open, copies: &mut Copies) {
+    fn close(&mut self, open: &Open, place: u32, copies: &mut Copies) {
         let span = self.span(open.superblock);
         let written = open.next.unwrap_or(span.start);
         let log = self.overwrite == Overwrite::Log;
-        let rest = self.mapped_bytes(written..span.end, !log);
+        let rest = if log { self.mapped_bytes(written..span.end, false) } else { self.sequential_rest(open) };
         copies.merge += rest;
         if log || rest > 0 {
             self.set_form(span, Form::Sequential);
+            self.set_place(self.span(open.superblock), place);
         } else {
             self.set_form(span.start..written, Form::PageMapped);
         }
@@ -330,7 +351,11 @@ mod tests {
         let mut s = superblocks(Overwrite::Convert, 2, 8);
         fill(&mut s, 8);
         let first = s.write(UNIT + GRANULE..UNIT + 2 * GRANULE, 0);
-        assert_eq!(first, Copies { read_modify_write: UNIT, merge: 0 });
+        assert_eq!(
+            first,
+            Copies { read_modify_write: UNIT - GRANULE, merge: 0 },
+            "all but what is overwritten"
+        );
         let later = s.write(UNIT + 7 * GRANULE..UNIT + 8 * GRANULE, 0);
         assert_eq!(later, Copies::default());
     }
@@ -353,6 +378,49 @@ mod tests {
         s.write(0..UNIT / 4, 0);
         let evicting = s.write(2 * UNIT..2 * UNIT + GRANULE, 0);
         assert_eq!(evicting, Copies { read_modify_write: 0, merge: UNIT * 3 / 4 });
+    }
+
+    #[test]
+    fn only_what_is_not_overwritten_is_rewritten() {
+        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        fill(&mut s, 8);
+        let copies = s.write(GRANULE..UNIT - GRANULE, 0);
+        assert_eq!(copies, Copies { read_modify_write: 2 * GRANULE, merge: 0 });
+    }
+
+    #[test]
+    fn a_stream_that_rewrites_its_tail_is_converted_once_and_not_merged() {
+        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        fill(&mut s, 8);
+        s.write(0..UNIT / 4, 0);
+        let copies = s.write(UNIT / 4 - GRANULE..UNIT / 4 + GRANULE, 0);
+        assert_eq!(copies, Copies { read_modify_write: UNIT - 2 * GRANULE, merge: 0 });
+    }
+
+    #[test]
+    fn rewritten_units_lie_where_they_were_rewritten() {
+        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        s.bytes = 2 * UNIT;
+        s.write(0..2 * UNIT, 1);
+        s.write(GRANULE..2 * GRANULE, 9);
+        assert_eq!(s.form_and_place(UNIT), (Form::PageMapped, 9));
+    }
+
+    #[test]
+    fn a_last_superblock_that_is_cut_short_is_like_the_others() {
+        for overwrite in [Overwrite::Convert, Overwrite::Log] {
+            let mut s = superblocks(overwrite, 1, 9);
+            s.capacity = 8 * UNIT + UNIT / 2;
+            s.write(0..s.capacity, 0);
+            assert_eq!(s.open_count(), 0, "written whole");
+            s.write(8 * UNIT..8 * UNIT + GRANULE, 0);
+            s.write(GRANULE..2 * GRANULE, 0);
+            s.write(8 * UNIT + GRANULE..8 * UNIT + 2 * GRANULE, 0);
+            s.write(3 * UNIT..3 * UNIT + GRANULE, 0);
+            s.write(8 * UNIT..8 * UNIT + GRANULE, 0);
+            s.trim(8 * UNIT..s.capacity);
+            assert!(!s.open.iter().any(|o| o.superblock == 8) && !s.is_mapped(8 * UNIT));
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! It answers in durations and changes state; *when* that happens is the card's business.
 
+use super::streams::Streams;
 use super::{Copies, Form, MapCache, MapPage, Mapping, Superblocks};
 use crate::nand::{Factor, Nand, Variation};
 use crate::stride::Stride;
@@ -35,6 +36,7 @@ pub struct Translation {
     unit: Stride,
     granule_stream: Duration,
     superblocks: Superblocks,
+    streams: Streams,
     /// Map pages with one entry a map unit.
     map_cache: Option<MapCache>,
     /// The map page with one entry a granule that was loaded last: there is one buffer for them, so that they do not
@@ -63,6 +65,7 @@ impl Translation {
         let variation = Variation::new(seed, nand.spread_ppm);
         Translation {
             superblocks: Superblocks::new(capacity, granule, &mapping),
+            streams: Streams::new(mapping.open_units as usize),
             granule: Stride::new(granule),
             unit: Stride::new(mapping.map_unit),
             granule_stream: Duration::from_ratio_secs(granule, nand.read_rate),
@@ -157,12 +160,16 @@ impl Translation {
         copies
     }
 
-    /// Whether a write to `range` leaves a program unit open, which `t_commit` then closes.
-    pub fn leaves_open(&self, range: &Range<u64>) -> bool {
-        !range.start.is_multiple_of(self.mapping.program_unit)
-            || !range.end.is_multiple_of(self.mapping.program_unit)
+    /// The time to make a write to `range` durable beyond its programs: t_commit where it begins a run of writes, which
+    /// the map must be told, or leaves a program unit open; nothing where it goes on with a run in whole units.
+    pub fn commit(&mut self, range: &Range<u64>) -> Duration {
+        let whole = |offset: u64| offset.is_multiple_of(self.mapping.program_unit);
+        if self.streams.write(range) && whole(range.start) && whole(range.end) {
+            return Duration::ZERO;
+        }
+        self.factor.of(self.mapping.t_commit)
     }
-    /// Time to make a partial program unit durable.
+    /// The time to write map pages alone.
     pub fn t_commit(&self) -> Duration {
         self.factor.of(self.mapping.t_commit)
     }
