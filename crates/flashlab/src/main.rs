@@ -14,9 +14,21 @@ use flashlab_lab::library::Library;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+const EXAMPLES: &str = "\
+Examples:
+  flashlab run sd-cards
+  flashlab bench sd/kingston job.fio
+  flashlab bench sd/kingston --name=a --rw=randwrite --bs=4k --direct=1 --runtime=60
+  flashlab bench --fs vfat sd/kingston --name=a --directory=/mnt --rw=write --size=64m --direct=1
+  flashlab compare 'sd/*' job.fio
+  flashlab explain sd/kingston
+
+Exit codes: 0 done, and all bounds held; 1 a bound missed, or reading, writing or the device failed; 2 bad arguments, job,
+profile or experiment; 130 stopped by Ctrl-C.";
+
 /// A flash-storage laboratory: virtual SD cards in simulated time, beside what was measured on real ones.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
     /// Adds the profiles and experiments of DIR (laid out like this repository) to the built-in ones.
     #[arg(long, global = true, value_name = "DIR")]

@@ -104,3 +104,16 @@ fn what_has_no_effect_is_named() {
     assert!(compared.err.contains("compare writes no logs"), "{}", compared.err);
     assert_eq!(desk.names(), [""; 0]);
 }
+
+#[test]
+fn the_examples_of_the_help_run() {
+    let desk = Desk::new("examples");
+    desk.put("job.fio", "[a]\ndirect=1\nrw=randread\nnumber_ios=10\n");
+    let help = desk.line("--help").fine();
+    let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  flashlab ")).collect();
+    assert!(examples.len() > 4, "{help}");
+    // The experiment has tests of its own, and takes longer than all of these.
+    for example in examples.iter().filter(|example| **example != "run sd-cards") {
+        desk.line(&example.replace('\'', "")).fine();
+    }
+}
