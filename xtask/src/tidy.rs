@@ -42,6 +42,7 @@ pub(crate) fn check() -> Outcome {
     sources(&mut findings);
     experiments(&mut findings);
     licences(&mut findings);
+    links(&mut findings);
     if findings.is_empty() {
         eprintln!("== tidy: nothing found");
         return Ok(());
@@ -156,6 +157,22 @@ fn experiments(findings: &mut Vec<String>) {
                         number + 1
                     ));
                 }
+            }
+        }
+    }
+}
+
+/// What a text of the repository links to is there.
+fn links(findings: &mut Vec<String>) {
+    let mut texts = vec![PathBuf::from("README.md"), PathBuf::from("CHANGELOG.md")];
+    texts.extend(files(Path::new("docs"), ".md"));
+    texts.extend(files(Path::new("experiments"), ".md"));
+    for text in texts {
+        for link in read(&text).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            let elsewhere = path.is_empty() || path.contains("://");
+            if !elsewhere && !text.parent().unwrap_or(Path::new(".")).join(path).exists() {
+                findings.push(format!("{}: links to {link}, which is not there", text.display()));
             }
         }
     }

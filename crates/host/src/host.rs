@@ -72,7 +72,7 @@ impl Host {
 }
 
 fn reaches_card(geometry: &Geometry, request: &Request) -> bool {
-    geometry.admits(request) && request.op != Op::Flush
+    geometry.admits(request) && !request.op.is_flush()
 }
 
 impl Serving {
@@ -86,7 +86,8 @@ impl Serving {
 
     #[cold]
     fn piece(&self, geometry: &Geometry) -> u64 {
-        let whole = matches!(self.request.op, Op::Trim | Op::Flush) || !geometry.admits(&self.request);
+        let whole =
+            self.request.op == Op::Trim || self.request.op.is_flush() || !geometry.admits(&self.request);
         if whole { self.request.length } else { geometry.request_max }
     }
 }

@@ -160,6 +160,20 @@ fn direct_writes_inside_a_file_send_their_data_and_fsync_one_sector_and_a_flush(
 }
 
 #[test]
+fn fdatasync_leaves_a_mere_time_stamp_behind_but_no_new_size() {
+    let mut bench = Bench::new();
+    bench.create(256 * MIB, Allocate::Zeroed);
+    counted(&bench.log);
+    bench.one(Op::Write, 0, 4_096);
+    bench.one(Op::FlushData, 0, 0);
+    assert_eq!(counted(&bench.log), (0, 2, 8), "the data and a flush");
+    bench.one(Op::Write, 256 * MIB, 4_096);
+    bench.one(Op::FlushData, 0, 0);
+    let (_, writes, sectors) = counted(&bench.log);
+    assert_eq!((writes, sectors), (6, 12), "data, both FATs, FSINFO, the entry and a flush");
+}
+
+#[test]
 fn without_fallocate_a_write_far_into_the_file_first_fills_the_hole() {
     let mut bench = Bench::new();
     bench.create(0, Allocate::Nothing);

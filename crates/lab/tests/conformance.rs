@@ -10,7 +10,14 @@ fn every_device_holds_the_contract_of_a_model() {
     let library = Library::built_in().expect("the repository's own library");
     let devices = Device::open_all("*", &library).expect("there are devices");
     assert!(devices.len() >= 8);
-    for device in &devices {
+    // Capacities that are no whole number of map units or superblocks are capacities too.
+    let odd = [
+        "sd/kingston:capacity=65544KiB",
+        "sd/transcend:capacity=65544KiB",
+        "sd/sandisk-2gb:capacity=65552KiB",
+    ];
+    let odd = odd.map(|argument| Device::open(argument, &library).unwrap_or_else(|error| panic!("{error}")));
+    for device in devices.iter().chain(&odd) {
         for seed in 0..3 {
             conformance::check(&|| device.build(seed), seed);
         }

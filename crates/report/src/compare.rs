@@ -32,8 +32,10 @@ pub fn table(compared: &[Compared]) -> String {
             Err(error) => failures.push_str(&format!("{}: {error}\n", device.device)),
         }
     }
-    // Stable, so that equal speeds stay in the order of the names.
-    rows.sort_by(|(a, x), (b, y)| (&x[1], &x[2]).cmp(&(&y[1], &y[2])).then(b.total_cmp(a)));
+    // Jobs in their order; stable, so that equal speeds stay in the order of the names.
+    let jobs: Vec<String> = rows.iter().map(|(_, cells)| cells[1].clone()).collect();
+    let place = |cells: &[String]| jobs.iter().position(|job| *job == cells[1]);
+    rows.sort_by(|(a, x), (b, y)| (place(x), &x[2]).cmp(&(place(y), &y[2])).then(b.total_cmp(a)));
     if rows.is_empty() {
         return failures;
     }

@@ -123,7 +123,7 @@ impl Card {
                 Op::Read => self.read(request, &mut spent),
                 Op::Write => self.write(request, &mut spent),
                 Op::Trim => self.erase(request, &mut spent),
-                Op::Flush => {}
+                Op::Flush | Op::FlushData => {}
             }
             Status::Ok
         } else {

@@ -30,8 +30,8 @@ fn random_request(rng: &mut Rng, model: &dyn Model, id: u64) -> Request {
     let length = 1 + rng.below(blocks.min(longest));
     let span = if rng.below(2) == 0 { blocks } else { blocks.min(1 << 14) };
     let offset = rng.below(span.max(length + 1) - length);
-    let op =
-        [Op::Read, Op::Write, Op::Read, Op::Write, Op::Write, Op::Trim, Op::Flush][rng.below(7) as usize];
+    let op = [Op::Read, Op::Write, Op::Read, Op::Write, Op::Write, Op::Trim, Op::Flush, Op::FlushData]
+        [rng.below(8) as usize];
     Request {
         id: RequestId(id),
         op,
@@ -94,13 +94,18 @@ fn clones_agree(make: &dyn Fn() -> Box<dyn Model>, seed: u64, depth: usize) {
     let mut original = make();
     drive(&mut *original, seed, depth, 150);
     // A driven model has seen time; continuing from zero would break `now never goes backwards`.
-    let mut copy = original.clone();
     let later = Instant::from_ns(u64::MAX / 4);
     let mut rng = Rng::for_purpose(seed, 77);
-    for id in 0..depth as u64 {
-        let request = random_request(&mut rng, &*original, id);
-        original.submit(later, request);
-        copy.submit(later, request);
+    let requests: Vec<Request> =
+        (0..2 * depth as u64).map(|id| random_request(&mut rng, &*original, id)).collect();
+    let (first, rest) = requests.split_at(depth);
+    first.iter().for_each(|request| original.submit(later, *request));
+    // In the middle of its work, and hints on one side only: they change nothing.
+    let mut copy = original.clone();
+    for request in rest {
+        copy.hint(request);
+        original.submit(later, *request);
+        copy.submit(later, *request);
     }
     loop {
         let (a, b) = (original.complete(Instant::MAX), copy.complete(Instant::MAX));

@@ -19,7 +19,7 @@ impl Geometry {
     pub fn admits(&self, request: &Request) -> bool {
         let within = request.offset.checked_add(request.length).is_some_and(|end| end <= self.capacity);
         let whole = request.offset.is_multiple_of(self.block) && request.length.is_multiple_of(self.block);
-        matches!(request.op, crate::Op::Flush) || (within && whole && request.length > 0)
+        request.op.is_flush() || (within && whole && request.length > 0)
     }
 }
 

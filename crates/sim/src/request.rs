@@ -27,6 +27,15 @@ pub enum Op {
     Trim,
     /// Make all that was written durable; the range is ignored.
     Flush,
+    /// The same for data and what is needed to find it, as fdatasync asks; a time stamp may stay behind.
+    FlushData,
+}
+
+impl Op {
+    /// Whether it is one of the flushes, which have no range.
+    pub const fn is_flush(self) -> bool {
+        matches!(self, Op::Flush | Op::FlushData)
+    }
 }
 
 /// One request: an operation on `length` bytes at byte `offset`.

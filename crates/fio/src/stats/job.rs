@@ -134,10 +134,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The error number that Linux gives: ENOSPC for a write past the end, else EIO.
+    /// The error number that Linux gives: ENOSPC for a write past the end, EOPNOTSUPP for what the device does not know,
+    /// else EIO.
     pub fn errno(&self) -> u32 {
         match (self.status, self.io.direction) {
             (Status::Ok, _) => 0,
+            (Status::Unsupported, _) => 95,
             (_, Direction::Write) => 28,
             _ => 5,
         }

@@ -187,7 +187,10 @@ impl<R: Record> Workload for Jobs<R> {
             Next::Io(io) => {
                 Request { id, op: op(io.direction), file: io.file, offset: io.offset, length: io.length }
             }
-            Next::Flush(flush) => Request { id, op: Op::Flush, file: flush.file, offset: 0, length: 0 },
+            Next::Flush(flush) => {
+                let op = if flush.data_only { Op::FlushData } else { Op::Flush };
+                Request { id, op, file: flush.file, offset: 0, length: 0 }
+            }
         };
         Arrival::At(at.max(now), request)
     }

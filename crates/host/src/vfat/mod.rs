@@ -4,10 +4,10 @@
 //! direct I/O on preallocated or growing files. Taken from Linux 6.1 (request counts of a recorded run stand in the
 //! tests): a new file's clusters are filled with zeros through the page cache in requests of 512 KiB; direct I/O
 //! inside a file sends its data and nothing else; the directory entry's time stamp is written back after
-//! [`VfatParameters::write_back`] or by fsync, which adds a flush.
+//! [`VfatParameters::write_back`] or by fsync, which adds a flush; fdatasync leaves a mere time stamp behind.
 //!
 //! Left out: names and directories beyond one root cluster, reading after the page cache was dropped (cluster chains
-//! stay cached), discard.
+//! stay cached), discard. A volume may have fewer clusters than FAT32 is meant for (65,525), as `mkfs.fat -F 32` allows.
 
 mod clusters;
 mod layout;

@@ -53,6 +53,19 @@ struct File {
     size: u64,
     /// The directory entry has changed since it was written.
     entry_dirty: bool,
+    /// So has the size in it, without which data cannot be found.
+    size_dirty: bool,
+}
+
+/// Which directory entries a write-back covers; FAT and FSINFO always go with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Entries {
+    /// All that have changed.
+    All,
+    /// That of one file.
+    Of(usize),
+    /// That of one file, if its size has changed.
+    SizeOf(usize),
 }
 
 /// A request under way: of the workload, or of the filesystem itself.
@@ -185,7 +198,7 @@ impl Vfat {
     /// # Panics
     /// If requests are under way.
     pub fn sync(&mut self, now: Instant) -> Instant {
-        let writes = self.take_dirty();
+        let writes = self.take_dirty(Entries::All);
         self.do_all(now, writes)
     }
 
@@ -244,16 +257,25 @@ impl Vfat {
         }
     }
 
-    /// The writes that make the metadata clean.
-    fn take_dirty(&mut self) -> Vec<Request> {
-        self.dirty_since = None;
+    /// The writes that make the metadata clean, with these directory entries.
+    fn take_dirty(&mut self, entries: Entries) -> Vec<Request> {
         let mut ranges = core::mem::take(&mut self.dirty);
+        let mut left = false;
         for (index, file) in self.files.iter_mut().enumerate() {
-            if let Some(file) = file
-                && core::mem::take(&mut file.entry_dirty)
-            {
+            let Some(file) = file.as_mut().filter(|file| file.entry_dirty) else { continue };
+            let covered = match entries {
+                Entries::All => true,
+                Entries::Of(one) => one == index,
+                Entries::SizeOf(one) => one == index && file.size_dirty,
+            };
+            if covered {
                 ranges.push(self.layout.directory_entry(index as u32));
+                (file.entry_dirty, file.size_dirty) = (false, false);
             }
+            left |= !covered;
+        }
+        if !left {
+            self.dirty_since = None;
         }
         ranges.sort_unstable_by_key(|r| r.start);
         ranges.dedup();
@@ -321,8 +343,10 @@ impl Vfat {
         let longest = self.device.geometry().capacity;
         match request.op {
             Op::Trim => Err(Status::Unsupported),
-            Op::Flush => {
-                let mut pieces = self.take_dirty();
+            Op::Flush | Op::FlushData => {
+                let data_only = request.op == Op::FlushData;
+                let entries = if data_only { Entries::SizeOf(index) } else { Entries::Of(index) };
+                let mut pieces = self.take_dirty(entries);
                 pieces.push(device_request(Op::Flush, 0..0));
                 Ok(pieces)
             }
@@ -354,7 +378,8 @@ impl Vfat {
                         Op::Write,
                         WRITE_BACK_REQUEST,
                     ));
-                    self.file_mut(index).size = end;
+                    let file = self.file_mut(index);
+                    (file.size, file.size_dirty) = (end, true);
                 }
                 pieces.extend(self.pieces(index, request.offset..end, Op::Write, longest));
                 Ok(pieces)
@@ -419,7 +444,7 @@ impl Vfat {
     }
 
     fn write_back(&mut self, now: Instant) {
-        let mut writes = self.take_dirty();
+        let mut writes = self.take_dirty(Entries::All);
         writes.reverse();
         if let Some(piece) = writes.pop() {
             let slot = self.number(Work { parent: None, spent: Spent::default(), piece, rest: writes });

@@ -22,13 +22,14 @@ pub(super) fn of_inputs(folder: &Folder, numbers: &[String], seed: u64) -> Strin
     short(hash)
 }
 
-/// Hash of the measured cells, from integers only: names, then for each run bytes, requests, milliseconds, the figure
-/// in millionths, and nanoseconds by mechanism.
+/// Hash of the measured cells, from integers only: names, then the number of runs, and for each run bytes, requests,
+/// milliseconds, latency, what was counted, and nanoseconds by mechanism.
 pub(super) fn of_cells<'a>(cells: impl Iterator<Item = (String, &'a [Measured])>) -> String {
     let mut hash = Sha256::new();
     for (name, runs) in cells {
         hash.update(name.as_bytes());
         hash.update([0]);
+        hash.update((runs.len() as u64).to_le_bytes());
         for run in runs {
             for integer in [run.bytes, run.requests, run.runtime_ms, run.latency_ns, run.counted] {
                 hash.update(integer.to_le_bytes());

@@ -1,0 +1,36 @@
+//! Numbers of which a profile says that they cannot show in an experiment do not show in it.
+
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::loader::Nothing;
+use flashlab_fio::stats::Settings;
+use flashlab_lab::bench::Bench;
+use flashlab_lab::device::Device;
+use flashlab_lab::library::Library;
+
+/// Milliseconds of writing 10 MiB, reading them, and writing them again.
+fn milliseconds(library: &Library, device: &str) -> Vec<u64> {
+    let device = Device::open(device, library).unwrap_or_else(|error| panic!("{error}"));
+    let mut bench = Bench::new(device.build(1));
+    let run = |rw: &str| {
+        let line = format!("--name=dd --filename=x --rw={rw} --bs=1m --size=10m --direct=1");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let jobs = Invocation::parse(&words, &Nothing).unwrap_or_else(|error| panic!("{error}")).jobs;
+        let statistics = bench.run(&jobs, &Settings::default()).unwrap_or_else(|error| panic!("{error}"));
+        statistics.job(0).job_runtime_ms
+    };
+    ["write", "read", "write"].map(run).to_vec()
+}
+
+#[test]
+fn what_at91_takes_for_granted_does_not_show_in_it() {
+    let library = Library::built_in().expect("the repository's own library");
+    for card in ["sd/sandisk-512mb", "sd/sandisk-2gb"] {
+        for command_max in ["512B", "32KiB"] {
+            let with =
+                |more: &str| milliseconds(&library, &format!("{card}:host.command_max={command_max}{more}"));
+            assert_eq!(with(",flash.read_rate=200MiB/s"), with(""), "{card}: the streaming rate shows");
+            assert_eq!(with(",ftl.overwrite=convert"), with(""), "{card}: the kind of overwrite shows");
+            assert_eq!(with(",ftl.map_page=4KiB"), with(""), "{card}: the map page shows");
+        }
+    }
+}
