@@ -118,6 +118,15 @@ pub enum Distribution {
     ZonedAbsolute(Vec<(u32, u64)>),
 }
 
+/// What a synchronous write waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncWrites {
+    /// O_SYNC: its data and all metadata.
+    All,
+    /// O_DSYNC: its data and what is needed to find it.
+    Data,
+}
+
 /// What `fallocate=` does when a file is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallocate {
@@ -213,7 +222,7 @@ pub struct Job {
     /// `end_fsync`
     pub end_fsync: bool,
     /// `sync=sync` or `dsync`: every write is durable before it completes.
-    pub sync: bool,
+    pub sync: Option<SyncWrites>,
 
     /// `random_distribution=`
     pub distribution: Distribution,
@@ -302,7 +311,7 @@ impl Default for Job {
             fdatasync: 0,
             fsync_on_close: false,
             end_fsync: false,
-            sync: false,
+            sync: None,
             distribution: Distribution::Uniform,
             no_random_map: false,
             rand_repeat: true,

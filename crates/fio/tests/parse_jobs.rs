@@ -1,7 +1,9 @@
 //! What job files and command lines mean: the jobs that come out of them.
 
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
-use flashlab_fio::job::{BlockSize, Distribution, Engine, Extent, Fallocate, Job, Mix, Pattern, SizeShare};
+use flashlab_fio::job::{
+    BlockSize, Distribution, Engine, Extent, Fallocate, Job, Mix, Pattern, SizeShare, SyncWrites,
+};
 use flashlab_fio::jobfile::JobFile;
 use flashlab_fio::loader::Nothing;
 use flashlab_sim::Duration;
@@ -138,10 +140,11 @@ fn rates_pauses_and_durability() {
         job("rate=,500k rw=rw thinktime=100 thinktime_blocks=4 fsync=1k fdatasync=2 end_fsync=1 sync=dsync");
     assert_eq!(j.rate, [None, Some(512_000), Some(512_000)]);
     assert_eq!((j.think_time, j.think_time_blocks), (Duration::from_us(100), 4));
-    assert_eq!((j.fsync, j.fdatasync, j.end_fsync, j.sync), (1024, 2, true, true));
+    assert_eq!((j.fsync, j.fdatasync, j.end_fsync, j.sync), (1024, 2, true, Some(SyncWrites::Data)));
     assert_eq!(job("rate_iops=100,").rate_iops, [Some(100), None, None]);
     assert_eq!(job("rate=0").rate, [None; 3]);
-    assert!(!job("sync=0").sync);
+    assert_eq!(job("sync=0").sync, None);
+    assert_eq!(job("sync=dsync").sync, Some(SyncWrites::Data));
 }
 
 #[test]

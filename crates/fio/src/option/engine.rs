@@ -1,7 +1,7 @@
 //! Engines, queue depth, and what makes writes durable.
 
 use super::{Entry, Kind, irrelevant, modelled, nearest, refused};
-use crate::job::Engine;
+use crate::job::{Engine, SyncWrites};
 use crate::number::{Fault, ValueError};
 
 const U32: u64 = u32::MAX as u64;
@@ -181,7 +181,16 @@ pub(super) const DURABILITY: &[Entry] = &[
         "sync",
         &[],
         "none",
-        Kind::Word { words: &["none", "0", "sync", "1", "dsync"], set: |s, word| s.job.sync = word >= 2 },
+        Kind::Word {
+            words: &["none", "0", "sync", "1", "dsync"],
+            set: |s, word| {
+                s.job.sync = match word {
+                    0 | 1 => None,
+                    2 | 3 => Some(SyncWrites::All),
+                    _ => Some(SyncWrites::Data),
+                }
+            },
+        },
         "With sync or dsync every write is durable before it completes: its flush is part of its latency.",
     ),
     refused("write_barrier", &["0"], "there are no barrier writes; fsync and sync order writes"),

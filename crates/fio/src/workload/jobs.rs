@@ -4,7 +4,7 @@
 //! write under `sync=1`): those that are out lie in a slab whose places are their names.
 
 use crate::iolog::Iolog;
-use crate::job::{Direction, Job};
+use crate::job::{Direction, Job, SyncWrites};
 use crate::workload::region::File;
 use crate::workload::submitter::{Next, Submitter};
 use crate::workload::{Io, Record, WorkloadError};
@@ -173,7 +173,12 @@ impl<R: Record> Workload for Jobs<R> {
                 Out::Io(_) | Out::Flush { .. } => FileId::DEVICE,
             };
             let id = RequestId(u64::from(place));
-            return Arrival::At(now, Request { id, op: Op::Flush, file, offset: 0, length: 0 });
+            let job = self.slots[place as usize].job;
+            let op = match self.jobs[job as usize].sync_writes {
+                Some(SyncWrites::Data) => Op::FlushData,
+                Some(SyncWrites::All) | None => Op::Flush,
+            };
+            return Arrival::At(now, Request { id, op, file, offset: 0, length: 0 });
         }
         let Some((at, job)) = self.earliest() else {
             let ended = self.jobs.iter().all(|job| job.end.is_some());
@@ -220,7 +225,7 @@ impl<R: Record> Workload for Jobs<R> {
             Out::Io(io) if completion.status != Status::Ok => {
                 submitter.refused(io, completion.at, completion.status, &mut self.record);
             }
-            Out::Io(io) if submitter.writes_are_durable && io.direction == Direction::Write => {
+            Out::Io(io) if submitter.sync_writes.is_some() && io.direction == Direction::Write => {
                 *out = Out::Durable(Box::new((*io, completion.spent)));
                 self.unflushed.push_back(place as u32);
                 return;

@@ -8,7 +8,7 @@
 //! requests out, and whatever a job does while it sleeps can be worked out at once.
 
 use crate::iolog::Iolog;
-use crate::job::{Direction, Engine, Job};
+use crate::job::{Direction, Engine, Job, SyncWrites};
 use crate::workload::pace::Pace;
 use crate::workload::region::File;
 use crate::workload::replay::{Replay, Replayed};
@@ -72,7 +72,7 @@ pub(crate) struct Submitter {
     batch_submit: usize,
     reap_min: usize,
     reap_max: usize,
-    pub(crate) writes_are_durable: bool,
+    pub(crate) sync_writes: Option<SyncWrites>,
     flush_at_end: bool,
     think_time: Duration,
     think_time_blocks: u64,
@@ -146,7 +146,7 @@ impl Submitter {
             batch_submit: if synchronous { 1 } else { option(job.batch_submit).clamp(1, depth) },
             reap_min,
             reap_max,
-            writes_are_durable: job.sync,
+            sync_writes: job.sync,
             flush_at_end: job.fsync_on_close || job.end_fsync,
             think_time: job.think_time,
             think_time_blocks: job.think_time_blocks.max(1),

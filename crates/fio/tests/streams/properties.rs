@@ -1,7 +1,9 @@
 //! What every stream keeps.
 
 use crate::fake::{FixedLatency, is_read, jobs, offsets, run_jobs, run_options};
-use flashlab_fio::job::{BlockSize, Direction, Distribution, Engine, Extent, Job, Mix, Pattern, SizeShare};
+use flashlab_fio::job::{
+    BlockSize, Direction, Distribution, Engine, Extent, Job, Mix, Pattern, SizeShare, SyncWrites,
+};
 use flashlab_fio::workload::{File, Jobs, Task};
 use flashlab_sim::{Duration, FileId, Instant, run};
 use proptest::prelude::*;
@@ -184,7 +186,7 @@ prop_compose! {
             fsync,
             fdatasync,
             fsync_on_close: at_end,
-            sync,
+            sync: sync.then_some(SyncWrites::All),
             distribution,
             no_random_map,
             percentage_random: [percent; 3],

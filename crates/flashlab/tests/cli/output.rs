@@ -43,8 +43,10 @@ fn a_closed_pipe_is_no_news() {
     for line in ["run at91 --no-html --format json", "explain sd/kingston"] {
         let arguments: Vec<&str> = line.split_whitespace().collect();
         let mut command = desk.command(&arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        drop(child.stdout.take());
+        // The reader is gone before the program begins, so that it cannot be quick enough.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut child = command.stdout(writer).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut err = String::new();
         child.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
         let status = child.wait().expect("it ends");
