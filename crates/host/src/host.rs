@@ -128,23 +128,25 @@ impl Model for Host {
                 self.commands += u64::from(reaches_card(&self.geometry, &serving.request));
                 self.device.submit(until, command);
             }
-            // By reference: a completion is large enough for a copy to show.
-            let done = self.device.complete(limit);
-            let done = done.as_ref()?;
+            // Changed where it is: a completion is large enough for a copy to show.
+            let mut done = self.device.complete(limit);
+            let completion = done.as_mut()?;
             let serving = self.serving.as_mut().expect("it is still served");
             serving.moved += serving.command(&self.geometry).length;
-            serving.spent += done.spent;
-            if serving.moved < serving.request.length && done.status == Status::Ok {
+            if serving.moved < serving.request.length && completion.status == Status::Ok {
+                serving.spent += completion.spent;
                 serving.spent[Mechanism::Host] += self.t_command;
-                serving.stage = Stage::Preparing(done.at + self.t_command);
+                serving.stage = Stage::Preparing(completion.at + self.t_command);
                 continue;
             }
-            let completion = Completion { id: serving.request.id, spent: serving.spent, ..*done };
+            completion.id = serving.request.id;
+            completion.spent += serving.spent;
+            let at = completion.at;
             self.serving = None;
             if let Some((arrived, next)) = self.queue.pop_front() {
-                self.start(arrived, done.at, next);
+                self.start(arrived, at, next);
             }
-            return Some(completion);
+            return done;
         }
     }
 
