@@ -102,6 +102,8 @@ impl Model for Host {
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
+        // The device is asked a little later: what it will need can be on its way.
+        self.device.hint(&request);
         if self.serving.is_some() {
             self.queue.push_back((now, request));
         } else {
