@@ -4,7 +4,7 @@
 //! 1/64. A percentile is the middle of the bucket that holds it, as fio prints it; so the highest ones may lie a little
 //! above the greatest latency. What is beyond the last bucket (17 s) is counted in it, as fio does.
 
-use crate::Duration;
+use crate::{Duration, Moments};
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -19,11 +19,7 @@ const BUCKETS: usize = GROUPS * GROUP;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     buckets: Box<[u64; BUCKETS]>,
-    count: u64,
-    sum_ns: u128,
-    squares_ns: u128,
-    min_ns: u64,
-    max_ns: u64,
+    moments: Moments,
 }
 
 impl Default for Histogram {
@@ -37,11 +33,7 @@ impl Histogram {
     pub fn new() -> Self {
         Histogram {
             buckets: vec![0; BUCKETS].into_boxed_slice().try_into().expect("as many as the array has"),
-            count: 0,
-            sum_ns: 0,
-            squares_ns: 0,
-            min_ns: u64::MAX,
-            max_ns: 0,
+            moments: Moments::default(),
         }
     }
 
@@ -68,13 +60,8 @@ impl Histogram {
     /// Adds one latency.
     #[inline]
     pub fn record(&mut self, latency: Duration) {
-        let ns = latency.as_ns();
-        self.buckets[Self::bucket_of(ns)] += 1;
-        self.count += 1;
-        self.sum_ns += u128::from(ns);
-        self.squares_ns += u128::from(ns) * u128::from(ns);
-        self.min_ns = self.min_ns.min(ns);
-        self.max_ns = self.max_ns.max(ns);
+        self.buckets[Self::bucket_of(latency.as_ns())] += 1;
+        self.moments.record(latency);
     }
 
     /// Adds all that another one holds.
@@ -82,46 +69,36 @@ impl Histogram {
         for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             *mine += theirs;
         }
-        self.count += other.count;
-        self.sum_ns += other.sum_ns;
-        self.squares_ns += other.squares_ns;
-        self.min_ns = self.min_ns.min(other.min_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
+        self.moments.merge(&other.moments);
     }
 
+    /// Count, sum and spread, exact.
+    pub fn moments(&self) -> &Moments {
+        &self.moments
+    }
     /// How many.
     pub fn count(&self) -> u64 {
-        self.count
+        self.moments.count()
     }
     /// The sum of all, in nanoseconds.
     pub fn sum_ns(&self) -> u128 {
-        self.sum_ns
-    }
-    /// The sum of the squares of all, in square nanoseconds.
-    pub fn squares_ns(&self) -> u128 {
-        self.squares_ns
+        self.moments.sum_ns()
     }
     /// The least, zero where there is none.
     pub fn min(&self) -> Duration {
-        Duration::from_ns(if self.count == 0 { 0 } else { self.min_ns })
+        Duration::from_ns(self.moments.min_ns())
     }
     /// The greatest.
     pub fn max(&self) -> Duration {
-        Duration::from_ns(self.max_ns)
+        Duration::from_ns(self.moments.max_ns())
     }
     /// The mean in nanoseconds, zero where there is none.
     pub fn mean_ns(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
+        self.moments.mean_ns()
     }
     /// The sample standard deviation in nanoseconds.
     pub fn stddev_ns(&self) -> f64 {
-        if self.count < 2 {
-            return 0.0;
-        }
-        // n*squares - sum^2 can pass 128 bits; the mean is subtracted in floating point after the exact sums.
-        let n = self.count as f64;
-        let variance = (self.squares_ns as f64 - self.sum_ns as f64 / n * self.sum_ns as f64) / (n - 1.0);
-        libm::sqrt(variance.max(0.0))
+        self.moments.stddev_ns()
     }
     /// How many latencies make `percent` of all, rounded up.
     ///
@@ -130,7 +107,7 @@ impl Histogram {
     fn rank(&self, percent: f64) -> u64 {
         const SCALE: u32 = 62;
         let scaled = (percent.clamp(0.0, 100.0) * (1u64 << SCALE) as f64) as u128;
-        let rank = (scaled * u128::from(self.count)).div_ceil(100 << SCALE);
+        let rank = (scaled * u128::from(self.count())).div_ceil(100 << SCALE);
         u64::try_from(rank).expect("not above the count").max(1)
     }
     /// The latency that `percent` of all do not exceed, as fio gives it: the middle of its bucket.

@@ -16,6 +16,7 @@ extern crate alloc;
 pub mod conformance;
 mod histogram;
 mod model;
+mod moments;
 mod prefetch;
 mod request;
 mod rng;
@@ -26,6 +27,7 @@ mod workload;
 
 pub use histogram::Histogram;
 pub use model::{CloneModel, Geometry, Model, Observer};
+pub use moments::Moments;
 pub use prefetch::prefetch;
 pub use request::{Completion, FileId, Mechanism, Op, Request, RequestId, Spent, Status};
 pub use rng::{Rng, mix};

@@ -14,8 +14,4 @@ impl Timeline {
         self.free = self.free.max(now) + d;
         self.free
     }
-    /// When it is free.
-    pub fn free(&self) -> Instant {
-        self.free
-    }
 }

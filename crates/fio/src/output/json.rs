@@ -6,10 +6,9 @@
 use super::Run;
 use crate::job::Direction;
 use crate::stats::{
-    BatchTable, DepthTable, DirectionStats, GroupLine, LatencyTable, Moments, Report, groups, share,
-    share_of_group,
+    BatchTable, DepthTable, DirectionStats, GroupLine, LatencyTable, Report, groups, share, share_of_group,
 };
-use flashlab_sim::Histogram;
+use flashlab_sim::{Histogram, Moments};
 use serde_json::{Map, Value, json};
 
 /// The version of fio whose format this is.
@@ -144,7 +143,7 @@ fn moments(moments: &Moments) -> Value {
 }
 
 fn histogram(latencies: &Histogram, percentiles: &[f64], bins: Bins) -> Value {
-    let mut out = moments(&Moments::from(latencies));
+    let mut out = moments(latencies.moments());
     if latencies.count() == 0 {
         return out;
     }

@@ -7,10 +7,10 @@
 use super::{Base, Run, Unit, bytes, count, rate, short};
 use crate::job::{Direction, Job};
 use crate::stats::{
-    BatchTable, DepthTable, DirectionStats, GroupLine, JobStats, LatencyTable, Moments, Report, Samples,
-    block_sizes, groups, share, share_of_group,
+    BatchTable, DepthTable, DirectionStats, GroupLine, JobStats, LatencyTable, Report, Samples, block_sizes,
+    groups, share, share_of_group,
 };
-use flashlab_sim::Histogram;
+use flashlab_sim::{Histogram, Moments};
 use std::fmt::{self, Display, Formatter};
 
 /// The text for `run`; `jobs` are all that ran, for the lines before the first result.
@@ -146,9 +146,7 @@ fn direction_lines(
         stats.runtime_ms,
         if name == "write" { "; 0 zone resets" } else { "" }
     )?;
-    for (what, moments) in
-        [("slat", stats.slat()), ("clat", Moments::from(&stats.clat)), (" lat", stats.lat())]
-    {
+    for (what, moments) in [("slat", stats.slat()), ("clat", *stats.clat.moments()), (" lat", stats.lat())] {
         moments_line(f, what, &moments)?;
     }
     Percentiles::of(job).lines(f, "clat", &stats.clat)?;
@@ -291,7 +289,7 @@ fn sync_lines(f: &mut Formatter<'_>, sync: &Histogram, list: &Percentiles) -> fm
         return Ok(());
     }
     writeln!(f, "  fsync/fdatasync/sync_file_range:")?;
-    moments_line(f, "sync", &Moments::from(sync))?;
+    moments_line(f, "sync", sync.moments())?;
     list.lines(f, "sync", sync)
 }
 

@@ -1,12 +1,12 @@
 //! What is known of a job after it ran: fio's thread statistics.
 
 use super::log::Logs;
-use super::moments::{Moments, Samples};
+use super::samples::Samples;
 use super::table::{BatchTable, DepthTable, LatencyTable};
 use super::tail::{LoggerBuffer, Tail};
 use crate::job::Direction;
 use crate::workload::Io;
-use flashlab_sim::{Duration, Histogram, Instant, Mechanism, Spent, Status};
+use flashlab_sim::{Duration, Histogram, Instant, Mechanism, Moments, Spent, Status};
 
 /// One direction of a job.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ impl DirectionStats {
     fn waited(&self) -> Waited {
         match &self.waited {
             Some(waited) => **waited,
-            None => Waited { slat: Moments::zeros(self.clat.count()), lat: Moments::from(&self.clat) },
+            None => Waited { slat: Moments::zeros(self.clat.count()), lat: *self.clat.moments() },
         }
     }
 

@@ -9,17 +9,17 @@
 
 mod job;
 mod log;
-mod moments;
 mod recorder;
 mod report;
+mod samples;
 mod table;
 mod tail;
 
 pub use job::{DirectionStats, Failure, JobStats};
 pub use log::{Entry, LatencyLogs, Log, Logs};
-pub use moments::{Moments, Samples};
 pub use report::{GroupLine, Report, groups};
 pub(crate) use report::{block_sizes, share_of_group};
+pub use samples::Samples;
 pub(crate) use table::share;
 pub use table::{BatchTable, DepthTable, LatencyTable};
 pub use tail::{LoggerBuffer, Tail};

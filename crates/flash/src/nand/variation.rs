@@ -35,9 +35,6 @@ impl Variation {
 }
 
 impl Factor {
-    /// No deviation.
-    pub const ONE: Factor = Factor(ONE as u32);
-
     /// `d` on this erase block.
     #[inline]
     pub fn of(self, d: Duration) -> Duration {

@@ -135,15 +135,6 @@ impl Vfat {
         Some((volume, now))
     }
 
-    /// The device below.
-    pub fn device(&self) -> &dyn Model {
-        &*self.device
-    }
-    /// Gives the device back, as it is.
-    pub fn into_device(self) -> Box<dyn Model> {
-        self.device
-    }
-
     /// Creates `file` with room for `bytes` and returns when that is done and on the medium. A file of that number is
     /// removed first.
     ///

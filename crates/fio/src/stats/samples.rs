@@ -1,0 +1,78 @@
+//! Spread of a series of rates, as fio keeps it for its windows.
+
+/// Rates seen in successive windows: fio's `bw_min` to `bw_samples`, `iops_min` to `iops_samples`.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Samples {
+    count: u64,
+    min: u64,
+    max: u64,
+    mean: f64,
+    deviations: f64,
+}
+
+impl Samples {
+    /// Adds the rate of one window.
+    pub fn record(&mut self, rate: u64) {
+        self.min = if self.count == 0 { rate } else { self.min.min(rate) };
+        self.max = self.max.max(rate);
+        self.count += 1;
+        let delta = rate as f64 - self.mean;
+        self.mean += delta / self.count as f64;
+        self.deviations += delta * (rate as f64 - self.mean);
+    }
+
+    /// Adds the rates of a job that ran beside this one. As fio does, least, greatest and mean are summed: together the
+    /// jobs were as fast as all of them.
+    pub fn add_parallel(&mut self, other: &Samples) {
+        self.count += other.count;
+        self.min += other.min;
+        self.max += other.max;
+        self.mean += other.mean;
+        self.deviations += other.deviations;
+    }
+
+    /// How many windows.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+    /// The least rate, zero where there is none.
+    pub fn min(&self) -> u64 {
+        self.min
+    }
+    /// The greatest rate.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+    /// The mean rate.
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+    /// The sample standard deviation.
+    pub fn stddev(&self) -> f64 {
+        if self.count < 2 { 0.0 } else { (self.deviations / (self.count as f64 - 1.0)).sqrt() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_samples_of_one_to_five_have_their_closed_form() {
+        let mut samples = Samples::default();
+        (1..=5).for_each(|rate| samples.record(rate));
+        assert_eq!((samples.min(), samples.max(), samples.count()), (1, 5, 5));
+        assert!((samples.mean() - 3.0).abs() < 1e-12);
+        assert!((samples.stddev() - 2.5f64.sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn jobs_side_by_side_are_as_fast_as_their_sum() {
+        let mut one = Samples::default();
+        [100, 104].into_iter().for_each(|rate| one.record(rate));
+        let mut both = one;
+        both.add_parallel(&one);
+        assert_eq!((both.min(), both.max(), both.count()), (200, 208, 4));
+        assert!((both.mean() - 204.0).abs() < 1e-12);
+    }
+}
