@@ -18,8 +18,11 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// The crates without a clock, a file or a thread, and what they may use from outside, each for a reason.
 const PURE: &[&str] = &["sim", "flash", "sd", "host"];
-const PURE_MAY_USE: &[(&str, &str)] =
-    &[("libm", "logarithms and roots that are the same on every machine, no_std")];
+const PURE_MAY_USE: &[(&str, &str)] = &[
+    ("libm", "logarithms and roots that are the same on every machine, no_std"),
+    ("serde", "a state that can be kept in a file, no_std; derives only"),
+    ("postcard", "the bytes of such a state: a small, stable, no_std format of serde"),
+];
 
 /// Licences that a dependency may have, as its manifest names them.
 const LICENCES: &[&str] = &[

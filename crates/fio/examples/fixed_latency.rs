@@ -6,7 +6,8 @@ use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::loader::Nothing;
 use flashlab_fio::workload::{Io, Jobs, Record, Task};
 use flashlab_sim::{
-    Completion, Duration, Geometry, Instant, Mechanism, Model, Request, RequestId, Spent, Status, run,
+    Completion, Duration, Geometry, Instant, Mechanism, Model, PowerCut, Request, RequestId, Spent, Status,
+    run,
 };
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -36,6 +37,13 @@ impl Model for FixedLatency {
         let mut spent = Spent::default();
         spent[Mechanism::Read] = LATENCY;
         Some(Completion { id, at, status: Status::Ok, spent })
+    }
+    fn power_cut(&mut self, _: Instant) -> PowerCut {
+        self.out.clear();
+        PowerCut::default()
+    }
+    fn power_up(&mut self, now: Instant) -> Instant {
+        now
     }
 }
 

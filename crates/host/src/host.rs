@@ -8,9 +8,10 @@
 use crate::Machine;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use flashlab_sim::{
-    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, Request, RequestId, Spent,
-    Status,
+    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, RequestId,
+    RestoreError, Spent, Status,
 };
 
 /// A device as the block layer of a machine sees it.
@@ -150,6 +151,24 @@ impl Model for Host {
             }
             return done;
         }
+    }
+
+    fn power_cut(&mut self, now: Instant) -> PowerCut {
+        self.queue.clear();
+        self.serving = None;
+        self.device.power_cut(now)
+    }
+
+    fn power_up(&mut self, now: Instant) -> Instant {
+        self.device.power_up(now)
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        self.device.save()
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
+        self.device.restore(state)
     }
 
     fn observe(&self, to: &mut dyn Observer) {

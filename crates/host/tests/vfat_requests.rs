@@ -15,8 +15,8 @@ use flashlab_host::vfat::{Allocate, Vfat};
 use flashlab_host::{Host, Machine, VfatParameters};
 use flashlab_sd::Mode;
 use flashlab_sim::{
-    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, Request, RequestId, Rng, Spent,
-    Status, conformance,
+    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request, RequestId, Rng,
+    Spent, Status, conformance,
 };
 use std::sync::{Arc, Mutex};
 
@@ -57,6 +57,13 @@ impl Model for Recorder {
     }
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         (self.served.first()?.at <= limit).then(|| self.served.remove(0))
+    }
+    fn power_cut(&mut self, _: Instant) -> PowerCut {
+        self.served.clear();
+        PowerCut::default()
+    }
+    fn power_up(&mut self, now: Instant) -> Instant {
+        now
     }
 }
 
@@ -267,5 +274,11 @@ impl Model for Reset {
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         let done = self.0.complete(limit.saturating_add(Reset::LAYOUT))?;
         Some(Completion { at: Instant::ZERO + done.at.since(Instant::ZERO + Reset::LAYOUT), ..done })
+    }
+    fn power_cut(&mut self, now: Instant) -> PowerCut {
+        self.0.power_cut(now + Reset::LAYOUT)
+    }
+    fn power_up(&mut self, now: Instant) -> Instant {
+        Instant::ZERO + self.0.power_up(now + Reset::LAYOUT).since(Instant::ZERO + Reset::LAYOUT)
     }
 }

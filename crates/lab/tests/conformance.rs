@@ -3,7 +3,7 @@
 use flashlab_host::vfat::{Allocate, Vfat};
 use flashlab_lab::device::{Device, Filesystem};
 use flashlab_lab::library::Library;
-use flashlab_sim::{Completion, Duration, FileId, Geometry, Instant, Model, Request, conformance};
+use flashlab_sim::{Completion, Duration, FileId, Geometry, Instant, Model, PowerCut, Request, conformance};
 
 #[test]
 fn every_device_holds_the_contract_of_a_model() {
@@ -63,5 +63,11 @@ impl Model for FromZero {
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         let done = self.volume.complete(limit.saturating_add(self.began))?;
         Some(Completion { at: Instant::ZERO + done.at.since(Instant::ZERO + self.began), ..done })
+    }
+    fn power_cut(&mut self, now: Instant) -> PowerCut {
+        self.volume.power_cut(now + self.began)
+    }
+    fn power_up(&mut self, now: Instant) -> Instant {
+        Instant::ZERO + self.volume.power_up(now + self.began).since(Instant::ZERO + self.began)
     }
 }

@@ -24,7 +24,7 @@ use flashlab_flash::{
     nand::Nand,
 };
 use flashlab_sim::{
-    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, Request, Spent, Status,
+    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, Spent, Status,
 };
 
 /// Blocks of the largest transfer: CMD23 carries 16 bits.
@@ -257,6 +257,16 @@ impl Model for Card {
             self.serve(arrived, completion.at, &next);
         }
         done
+    }
+
+    fn power_cut(&mut self, _: Instant) -> PowerCut {
+        self.queue.clear();
+        self.served = None;
+        PowerCut::default()
+    }
+
+    fn power_up(&mut self, now: Instant) -> Instant {
+        now
     }
 
     fn observe(&self, to: &mut dyn Observer) {

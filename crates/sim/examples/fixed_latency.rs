@@ -1,8 +1,8 @@
 //! The smallest model and the smallest workload: ten reads, one after the other, 100 us each.
 
 use flashlab_sim::{
-    Arrival, Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, Request, RequestId,
-    Spent, Status, Workload, run,
+    Arrival, Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request,
+    RequestId, Spent, Status, Workload, run,
 };
 
 #[derive(Clone, Default)]
@@ -23,6 +23,13 @@ impl Model for FixedLatency {
     }
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         self.0.take_if(|completion| completion.at <= limit)
+    }
+    fn power_cut(&mut self, _: Instant) -> PowerCut {
+        self.0 = None;
+        PowerCut::default()
+    }
+    fn power_up(&mut self, now: Instant) -> Instant {
+        now
     }
 }
 

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 /// Drives models made by `make` with random requests of `seed` and asserts the contract of [`Model`]: causality (no
 /// completion before its request, none above the limit, none earlier than the one before), exact accounting of time,
-/// every request completed once, refusal of what is beyond the capacity, determinism, and clones that behave like
-/// their originals.
+/// every request completed once, refusal of what is beyond the capacity, determinism, clones that behave like their
+/// originals, and power cuts after which nothing of before is outstanding.
 ///
 /// # Panics
 /// With the seed in the message, where the model breaks one of them.
@@ -19,6 +19,7 @@ pub fn check(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
         clones_agree(make, seed, depth);
     }
     refuses_what_it_does_not_hold(&mut *make(), seed);
+    survives_power_cuts(make, seed);
     let idle = make();
     assert_eq!(idle.next_due(), None, "seed {seed}: an idle model has nothing due");
 }
@@ -114,6 +115,49 @@ fn clones_agree(make: &dyn Fn() -> Box<dyn Model>, seed: u64, depth: usize) {
             break;
         }
     }
+}
+
+/// Cuts the power at random instants while requests are outstanding.
+fn survives_power_cuts(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
+    let run = || {
+        let mut model = make();
+        let mut rng = Rng::for_purpose(seed, 99);
+        let mut now = Instant::ZERO;
+        let mut seen = Vec::new();
+        for round in 0..8 {
+            for id in 0..12 {
+                let request = random_request(&mut rng, &*model, id);
+                model.submit(now, request);
+            }
+            let until = now + Duration::from_ns(rng.below(20_000_000));
+            while let Some(completion) = model.complete(until) {
+                now = completion.at;
+                seen.push(completion);
+            }
+            now = now.max(until);
+            let cut = model.power_cut(now);
+            let mut end = 0;
+            for (range, _) in &cut.undecided {
+                assert!(
+                    end <= range.start && range.start < range.end,
+                    "seed {seed}: {cut:?} is not in order"
+                );
+                end = range.end;
+            }
+            assert!(end <= model.geometry().capacity, "seed {seed}: {cut:?} is beyond the capacity");
+            let up = model.power_up(now);
+            assert!(up >= now, "seed {seed}, cut {round}: power came back before it was cut");
+            now = up;
+            assert_eq!(model.next_due(), None, "seed {seed}, cut {round}: something is due that was cut off");
+            assert_eq!(
+                model.complete(Instant::MAX),
+                None,
+                "seed {seed}, cut {round}: a request outlived the cut"
+            );
+        }
+        seen
+    };
+    assert_eq!(run(), run(), "seed {seed}: the same cuts gave other completions");
 }
 
 fn refuses_what_it_does_not_hold(model: &mut dyn Model, seed: u64) {

@@ -6,17 +6,20 @@
 //! - [`Instant`] and [`Duration`]: integer nanoseconds.
 //! - [`Model`]: *when* a request is done. [`Workload`]: what is asked next. [`run()`] joins the two, and is the only
 //!   place where time moves.
-//! - [`Timeline`]: a resource that serves in order of arrival. [`Rng`]: seeded randomness. [`Histogram`]: fio's
+//! - [`Timeline`]: a resource that serves in order of arrival. [`Agenda`]: events in the order in which they are due.
+//!   [`Rng`]: seeded randomness. [`Histogram`]: fio's
 //!   latency buckets.
 //! - [`conformance`]: what every model must hold, as functions that a test calls.
 #![no_std]
 
 extern crate alloc;
 
+mod agenda;
 pub mod conformance;
 mod histogram;
 mod model;
 mod moments;
+mod power;
 mod prefetch;
 mod request;
 mod rng;
@@ -25,9 +28,11 @@ mod time;
 mod timeline;
 mod workload;
 
+pub use agenda::Agenda;
 pub use histogram::Histogram;
-pub use model::{CloneModel, Geometry, Model, Observer};
+pub use model::{CloneModel, EraseBlocks, Geometry, Model, Observer, RestoreError};
 pub use moments::Moments;
+pub use power::{Fate, PowerCut};
 pub use prefetch::prefetch;
 pub use request::{Completion, FileId, Mechanism, Op, Request, RequestId, Spent, Status};
 pub use rng::{Rng, mix};

@@ -1,7 +1,10 @@
 //! The seam that says *when*: a device as a state machine over time.
 
-use crate::{Completion, Instant, Request};
+use crate::{Completion, Instant, PowerCut, Request};
 use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
 
 /// What a device is, from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +30,23 @@ impl Geometry {
 pub trait Observer {
     /// One counter or gauge.
     fn count(&mut self, name: &'static str, value: u64);
+    /// How worn each erase block is, where the device knows erase blocks.
+    fn erase_blocks(&mut self, _blocks: &EraseBlocks<'_>) {}
+}
+
+/// The wear of each erase block of a device.
+#[derive(Clone, Copy)]
+pub struct EraseBlocks<'a> {
+    /// Bytes of an erase block.
+    pub bytes: u64,
+    /// How often each was erased.
+    pub erase_counts: &'a [u32],
+    /// Those that are not used any more or never were, in ascending order.
+    pub bad: &'a [u32],
+    /// Erases that every block takes by its data sheet; `None`: wear has no end.
+    pub rated_cycles: Option<u32>,
+    /// Erases that a block really takes; `None`: no end.
+    pub limit: &'a dyn Fn(u32) -> Option<u32>,
 }
 
 /// A device in simulated time: it says when each request is done, and moves no bytes.
@@ -47,9 +67,45 @@ pub trait Model: CloneModel + Send {
     fn next_due(&self) -> Option<Instant>;
     /// The next completion that is not later than `limit`.
     fn complete(&mut self, limit: Instant) -> Option<Completion>;
+    /// Cuts the power: nothing that is outstanding ever completes, what is volatile is lost. `now` is not earlier than
+    /// anything submitted or returned; what would have started later never was.
+    fn power_cut(&mut self, now: Instant) -> PowerCut;
+    /// Gives power again; returns the instant at which the device takes requests, after its recovery.
+    fn power_up(&mut self, now: Instant) -> Instant;
+    /// The whole state as bytes, for [`Model::restore`] of a model made from the same parameters; `None` where the model
+    /// cannot be kept. Nothing is outstanding.
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
+    /// Takes over a state that [`Model::save`] gave; on an error the model is as before.
+    fn restore(&mut self, _state: &[u8]) -> Result<(), RestoreError> {
+        Err(RestoreError::new("this model keeps no state"))
+    }
     /// Reports counters.
     fn observe(&self, _to: &mut dyn Observer) {}
 }
+
+/// Why a state could not be taken over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RestoreError {
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl RestoreError {
+    /// It could not be, because of `why`.
+    pub fn new(why: impl Into<String>) -> Self {
+        RestoreError { why: why.into() }
+    }
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl core::error::Error for RestoreError {}
 
 /// Cloning behind `dyn Model`; implemented for every model that is `Clone`.
 pub trait CloneModel {
@@ -84,6 +140,18 @@ impl Model for Box<dyn Model> {
     }
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         (**self).complete(limit)
+    }
+    fn power_cut(&mut self, now: Instant) -> PowerCut {
+        (**self).power_cut(now)
+    }
+    fn power_up(&mut self, now: Instant) -> Instant {
+        (**self).power_up(now)
+    }
+    fn save(&self) -> Option<Vec<u8>> {
+        (**self).save()
+    }
+    fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
+        (**self).restore(state)
     }
     fn observe(&self, to: &mut dyn Observer) {
         (**self).observe(to);

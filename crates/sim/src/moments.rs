@@ -1,9 +1,10 @@
 //! Count, sum and spread of durations, exact until they are divided.
 
 use crate::Duration;
+use serde::{Deserialize, Serialize};
 
 /// Exact count, sum, squares, least and greatest of durations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Moments {
     count: u64,
     sum_ns: u128,

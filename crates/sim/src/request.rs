@@ -2,13 +2,14 @@
 
 use crate::{Duration, Instant};
 use core::ops::{AddAssign, Index, IndexMut};
+use serde::{Deserialize, Serialize};
 
 /// Names a request between its submission and its completion. Chosen by who submits; unique among what is outstanding.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct RequestId(pub u64);
 
 /// A file of a filesystem model; a bare device has only [`FileId::DEVICE`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct FileId(pub u32);
 
 impl FileId {
@@ -17,7 +18,7 @@ impl FileId {
 }
 
 /// What a request does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Op {
     /// Read the range.
     Read,
@@ -39,7 +40,7 @@ impl Op {
 }
 
 /// One request: an operation on `length` bytes at byte `offset`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// Returned with the completion.
     pub id: RequestId,
@@ -61,7 +62,7 @@ impl Request {
 }
 
 /// How a request ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Status {
     /// Done.
     Ok,
@@ -122,7 +123,7 @@ impl Mechanism {
 }
 
 /// Where a request's time went. The parts sum to the latency exactly; every model keeps this.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Spent([Duration; Mechanism::ALL.len()]);
 
 impl Spent {
@@ -160,7 +161,7 @@ impl AddAssign for Spent {
 }
 
 /// The end of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Completion {
     /// The request.
     pub id: RequestId,

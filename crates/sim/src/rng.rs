@@ -2,8 +2,10 @@
 //!
 //! Chosen for speed and for being the same everywhere; it is not for secrets.
 
+use serde::{Deserialize, Serialize};
+
 /// A seeded generator. The same seed gives the same numbers on every machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rng {
     s: [u64; 4],
 }

@@ -1,9 +1,10 @@
 //! A resource that serves one thing at a time, in order of arrival.
 
 use crate::{Duration, Instant};
+use serde::{Deserialize, Serialize};
 
 /// When a resource is free again: a wire, a die, a copying processor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Timeline {
     free: Instant,
 }

@@ -6,8 +6,8 @@ use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::loader::Nothing;
 use flashlab_fio::workload::{File, Io, Jobs, Record, Task, file_bytes};
 use flashlab_sim::{
-    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, Request, RequestId, Spent, Status,
-    run,
+    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request, RequestId,
+    Spent, Status, run,
 };
 use std::collections::VecDeque;
 
@@ -71,6 +71,13 @@ impl Model for FixedLatency {
         let mut spent = Spent::default();
         spent[Mechanism::Read] = at.since(since);
         Some(Completion { id, at, status, spent })
+    }
+    fn power_cut(&mut self, _: Instant) -> PowerCut {
+        self.out.clear();
+        PowerCut::default()
+    }
+    fn power_up(&mut self, now: Instant) -> Instant {
+        now
     }
 }
 

@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use flashlab_sim::{
-    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Observer, Op, Request, RequestId,
-    Spent, Status, Timeline,
+    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
+    RequestId, Spent, Status, Timeline,
 };
 
 /// Bytes of a request that the page cache writes back (Linux' usual max_sectors_kb of 512 or more, as recorded).
@@ -526,6 +526,21 @@ impl Model for Vfat {
             return None;
         }
         self.advance(limit)
+    }
+
+    /// Requests under way and metadata that is due are lost. The files stay as the driver had them in memory: what a cut
+    /// does to files is not modelled.
+    fn power_cut(&mut self, now: Instant) -> PowerCut {
+        self.starting.clear();
+        self.finished.clear();
+        self.works.clear();
+        self.idle_works.clear();
+        self.dirty_since = None;
+        self.device.power_cut(now)
+    }
+
+    fn power_up(&mut self, now: Instant) -> Instant {
+        self.device.power_up(now)
     }
 
     fn observe(&self, to: &mut dyn Observer) {
