@@ -236,6 +236,10 @@ impl<R: Record> Workload for Ending<R> {
         self.jobs.submitted(at, request);
     }
     #[inline]
+    fn upcoming(&self) -> Option<Request> {
+        self.jobs.upcoming()
+    }
+    #[inline]
     fn completed(&mut self, completion: &Completion) {
         self.jobs.completed(completion);
     }

@@ -36,6 +36,9 @@ pub fn run(model: &mut dyn Model, workload: &mut dyn Workload, start: Instant) -
                 workload.submitted(now, &request);
                 model.submit(now, request);
                 outstanding += 1;
+                if let Some(upcoming) = workload.upcoming() {
+                    model.hint(&upcoming);
+                }
             }
             Arrival::Waiting => {
                 panic!("the workload waits, but {outstanding} requests are outstanding and none completes")

@@ -20,6 +20,11 @@ pub trait Workload {
     fn next(&mut self, now: Instant) -> Arrival;
     /// The request that [`Workload::next`] answered last is being submitted now.
     fn submitted(&mut self, at: Instant, request: &Request);
+    /// A request that will be asked soon, where that is known: for [`crate::Model::hint`], nothing else. The name is of no
+    /// meaning.
+    fn upcoming(&self) -> Option<Request> {
+        None
+    }
     /// A request has completed.
     fn completed(&mut self, completion: &Completion);
 }

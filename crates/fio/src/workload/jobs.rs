@@ -49,6 +49,8 @@ pub struct Jobs<R> {
     /// The jobs that have something to hand over, by time.
     agenda: BinaryHeap<Reverse<(Instant, u32)>>,
     answered: Answered,
+    /// The slot that was occupied last.
+    latest: u32,
 }
 
 /// What [`Workload::next`] answered last.
@@ -98,6 +100,7 @@ impl<R: Record> Jobs<R> {
             unflushed: VecDeque::new(),
             agenda: BinaryHeap::new(),
             answered: Answered::Nothing,
+            latest: 0,
         };
         for job in 0..wave.jobs.len() {
             wave.jobs[job].begin(&mut wave.record);
@@ -149,8 +152,14 @@ impl<R: Record> Jobs<R> {
     #[inline]
     fn occupy(&mut self, slot: Slot) {
         match self.free.pop() {
-            Some(place) => self.slots[place as usize] = slot,
-            None => self.slots.push(slot),
+            Some(place) => {
+                self.latest = place;
+                self.slots[place as usize] = slot;
+            }
+            None => {
+                self.latest = self.slots.len() as u32;
+                self.slots.push(slot);
+            }
         }
     }
 }
@@ -213,6 +222,14 @@ impl<R: Record> Workload for Jobs<R> {
         };
         self.occupy(Slot { job, out });
         self.note(job as usize);
+    }
+
+    #[inline]
+    fn upcoming(&self) -> Option<Request> {
+        let slot = self.slots.get(self.latest as usize)?;
+        let ask = self.jobs[slot.job as usize].upcoming()?;
+        let op = op(ask.direction);
+        Some(Request { id: RequestId(0), op, file: ask.file, offset: ask.offset, length: ask.length })
     }
 
     #[inline]

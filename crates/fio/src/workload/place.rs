@@ -30,7 +30,7 @@ enum Order {
     /// Only sequential requests.
     None,
     /// Each slot of `slot` bytes once a pass: requests that cannot overlap.
-    Once { order: Permutation, next: u64, drawn: [u64; 4], slot: u64 },
+    Once { order: Permutation, next: u64, drawn: [u64; 8], slot: u64 },
     /// Each block of `unit` bytes once a pass, by requests of several sizes.
     Map { map: BlockMap, unit: u64, slots: [u64; 3], align: [u64; 3] },
     /// Any slot at any time, by direction.
@@ -117,6 +117,17 @@ impl Place {
         (relative < length && offset < file_size).then_some(offset)
     }
 
+    /// Where a request that comes soon begins, as far as that is known.
+    #[inline]
+    pub(crate) fn upcoming(&self) -> Option<u64> {
+        match &self.order {
+            Order::Once { next, drawn, slot, .. } if *next > 0 => {
+                Some(self.region.start + drawn[((*next + 3) % 8) as usize] * *slot)
+            }
+            _ => None,
+        }
+    }
+
     /// The next random request; `None` when the pass is complete, unless the job is `wrapping` (time-based) and begins
     /// another in a new order.
     #[inline]
@@ -156,12 +167,14 @@ impl Place {
                 if *next >= order.len() {
                     return None;
                 }
-                // Four at once: their computations overlap.
+                // Four at once: their computations overlap. Four ahead: what comes soon can be told.
                 if next.is_multiple_of(4) {
-                    let last = order.len() - 1;
-                    *drawn = [0, 1, 2, 3].map(|i| order.at((*next + i).min(last)));
+                    if *next == 0 {
+                        draw_four(order, drawn, 0);
+                    }
+                    draw_four(order, drawn, *next + 4);
                 }
-                let offset = start + drawn[(*next % 4) as usize] * *slot;
+                let offset = start + drawn[(*next % 8) as usize] * *slot;
                 *next += 1;
                 Some((offset, lengths.draw(end - offset, sizes)?))
             }
@@ -204,6 +217,14 @@ impl Place {
     }
 }
 
+/// Draws what comes at places `first..first + 4` of an order.
+#[inline]
+fn draw_four(order: &Permutation, drawn: &mut [u64; 8], first: u64) {
+    let last = order.len() - 1;
+    let four = [0, 1, 2, 3].map(|i| order.at((first + i).min(last)));
+    drawn[(first % 8) as usize..][..4].copy_from_slice(&four);
+}
+
 impl Order {
     fn of(job: &Job, region: &Region, index: usize, seed: Seed) -> Order {
         if !job.pattern.random {
@@ -233,7 +254,7 @@ impl Order {
         let of_one_size = block_min(job) == block_max(job) || align[first] >= block_max(job);
         if alike && of_one_size && slots[first] > 0 {
             let order = Permutation::new(slots[first], seed.key(Purpose::Offset, index, 0));
-            return Order::Once { order, next: 0, drawn: [0; 4], slot: align[first] };
+            return Order::Once { order, next: 0, drawn: [0; 8], slot: align[first] };
         }
         let unit = block_min(job);
         let blocks = region.length.min(region.file_size - region.start) / unit;

@@ -203,6 +203,14 @@ impl Stream {
         None
     }
 
+    /// A request that comes soon, as far as that is known.
+    #[inline]
+    pub(crate) fn upcoming(&self) -> Option<Ask> {
+        let [place] = &self.places[..] else { return None };
+        let last = self.last?;
+        place.upcoming().map(|offset| Ask { offset, ..last })
+    }
+
     #[inline]
     fn ask_file(&mut self, file: usize, direction: Direction) -> Option<(u64, u64)> {
         let place = &mut self.places[file];

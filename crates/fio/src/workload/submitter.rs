@@ -285,6 +285,15 @@ impl Submitter {
         next
     }
 
+    /// A request that comes soon, as far as that is known.
+    #[inline]
+    pub(crate) fn upcoming(&self) -> Option<Ask> {
+        match &self.source {
+            Source::Stream(stream) => stream.upcoming(),
+            Source::Replay(_) => None,
+        }
+    }
+
     /// Everything is handed over, or something arrived: does what the goal allows.
     #[inline]
     fn turn_to_goal(&mut self, now: Instant, record: &mut impl Record) {
