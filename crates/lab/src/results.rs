@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 /// Everything that a run of an experiment found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Results {
     /// The experiment's name.
     pub experiment: String,
@@ -27,6 +27,18 @@ pub struct Results {
     pub devices: Vec<Device>,
     /// What is said of the whole: preparation, order, what is not explained. Paragraphs of plain text.
     pub notes: Vec<String>,
+    /// Figures over a range: one chart each, in the order of the experiment's steps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Curve>,
+    /// The erase blocks of each device at the end of its run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wear: Vec<WearMap>,
+    /// What went on over time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Series>,
+    /// What each device counted, where it counts at all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub statistics: Vec<DeviceStatistics>,
 }
 
 /// A free parameter.
@@ -205,4 +217,169 @@ pub struct Number {
     pub source: String,
     /// What it is, in a sentence.
     pub meaning: String,
+}
+
+/// One chart of figures over a range: a step of a sweep, with a curve a column.
+#[derive(Clone, Debug, Serialize)]
+pub struct Curve {
+    /// The step, which is the table of its cells: `randread`.
+    pub chart: String,
+    /// What is shown, in a line.
+    pub title: String,
+    /// The unit of the horizontal axis: `GiB`.
+    pub x_unit: String,
+    /// The unit of the figures: `kIOPS`.
+    pub y_unit: String,
+    /// One a column.
+    pub series: Vec<CurveSeries>,
+    /// What was published in words about its shape, and what is not explained.
+    pub notes: Vec<String>,
+}
+
+/// One column's curve.
+#[derive(Clone, Debug, Serialize)]
+pub struct CurveSeries {
+    /// The column: `HMB 128 MiB`.
+    pub name: String,
+    /// A variant of the model, shown beside it; nothing published belongs to it.
+    pub variant: bool,
+    /// Simulated figures, with ascending `x`.
+    pub points: Vec<CurvePoint>,
+    /// Published figures, with ascending `x`.
+    pub published: Vec<PublishedPoint>,
+    /// Where look-ups of the map were answered; empty where the device counts none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub map_hits: Vec<MapHits>,
+}
+
+/// A simulated figure of a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// Where it stands.
+    pub x: f64,
+    /// The figure, in the curve's unit.
+    pub y: f64,
+    /// What the figure is worth.
+    pub role: Role,
+}
+
+/// A published figure of a curve.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PublishedPoint {
+    /// Where it stands.
+    pub x: f64,
+    /// The figure.
+    #[serde(flatten)]
+    pub figure: Published,
+}
+
+/// Where the look-ups of the map were answered during one point of a curve: shares that sum to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MapHits {
+    /// Where the point stands.
+    pub x: f64,
+    /// In the controller's memory.
+    pub sram: f64,
+    /// In the host's.
+    pub hmb: f64,
+    /// Nowhere: the array was read.
+    pub miss: f64,
+}
+
+/// The erase blocks of a device.
+#[derive(Clone, Debug, Serialize)]
+pub struct WearMap {
+    /// What was run: `sequential, static`.
+    pub name: String,
+    /// Bytes of an erase block.
+    pub block_bytes: u64,
+    /// How often each was erased.
+    pub erase_counts: Vec<u32>,
+    /// Those out of use, ascending.
+    pub bad: Vec<u32>,
+    /// Erases that a block is rated for; none where wear has no end.
+    pub rated_cycles: Option<u32>,
+    /// Over the blocks in use.
+    pub erases: Erases,
+}
+
+/// How evenly erases are spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Erases {
+    /// Mean erases of a block.
+    pub mean: f64,
+    /// Fewest.
+    pub min: u32,
+    /// Most.
+    pub max: u32,
+    /// Standard deviation over the blocks.
+    pub sd: f64,
+}
+
+/// A figure over time, or over iterations.
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// What it is: `write amplification`.
+    pub name: String,
+    /// The step that it is of: `sequential`.
+    pub step: String,
+    /// The device that it is of: `static`.
+    pub column: String,
+    /// The unit of `y`: `MiB/s`; empty for a ratio.
+    pub unit: String,
+    /// The unit of `x`: `h`, `iteration`.
+    pub x_unit: String,
+    /// (x, y), with ascending x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// What a device counted from the end of its preparation, or over its life where a field says so.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DeviceStatistics {
+    /// The step or table; empty where it is of the whole run.
+    pub table: String,
+    /// The row.
+    pub row: String,
+    /// The column, or the device's name.
+    pub column: String,
+    /// Bytes that the host wrote.
+    pub host_written_bytes: u64,
+    /// Bytes that the host read, where the device counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_read_bytes: Option<u64>,
+    /// Bytes programmed into the array, for whatever cause.
+    pub programmed_bytes: u64,
+    /// Programmed over written; none where nothing was written.
+    pub write_amplification: Option<f64>,
+    /// Erases in all.
+    pub erase_count: u64,
+    /// How they are spread over the blocks in use, over the device's life; none where the device knows no erase blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub erases: Option<Erases>,
+    /// Victims that were collected.
+    pub collection_count: u64,
+    /// What was moved or written beside the host's data, in bytes by cause, in printing order; only what is not zero.
+    #[serde(serialize_with = "as_map")]
+    pub moved_bytes: Vec<(&'static str, u64)>,
+    /// Look-ups of the map by where they were answered, in printing order; empty where the device counts none.
+    #[serde(serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
+    pub map_look_ups: Vec<(&'static str, u64)>,
+    /// (T - U) / U at the end, with the reserve that collection keeps free taken off; none where the device has no such
+    /// notion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effective_spare: Option<f64>,
+    /// What is left at the end of the erases that the blocks are rated for, in percent; none where wear has no end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_left_percent: Option<f64>,
+    /// Erase blocks that are out of use.
+    pub bad_block_count: u64,
+    /// Whether the device takes no more writes.
+    pub read_only: bool,
+    /// Simulated seconds from the beginning of the run to the first block that wore out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_failure_seconds: Option<f64>,
+}
+
+fn as_map<S: Serializer>(entries: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(entries.iter().copied())
 }

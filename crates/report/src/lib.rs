@@ -40,6 +40,7 @@
 //!     bounds: vec![],
 //!     devices: vec![],
 //!     notes: vec![],
+//!     ..Results::default()
 //! };
 //! assert!(flashlab_report::terminal::table(&results, false).contains("predicted"));
 //! assert!(flashlab_report::html::page(&results).starts_with("<!DOCTYPE html>"));

@@ -184,6 +184,7 @@ impl Experiment {
             bounds,
             devices: shown,
             notes: self.notes(),
+            ..Results::default()
         }
     }
 
