@@ -1,7 +1,19 @@
 //! The array: pages, erase blocks, and how long they take.
 
+mod cell;
+mod channels;
+mod geometry;
+mod operation;
+mod scheduling;
+mod timing;
 mod variation;
 
+pub use cell::Cell;
+pub use channels::Channels;
+pub use geometry::{Block, Die, Geometry};
+pub use operation::{Cause, Cut, Finished, Kind, Operation};
+pub use scheduling::{Scheduling, Suspend};
+pub use timing::Timing;
 pub use variation::{Factor, Variation};
 
 use crate::Impossible;

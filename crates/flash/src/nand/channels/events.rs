@@ -1,0 +1,232 @@
+//! What happens on a channel and its dies, one event at a time.
+
+use super::queue::NONE;
+use super::{Channels, NEVER};
+use crate::nand::{Finished, Kind};
+use core::ops::Range;
+use flashlab_sim::{Duration, Instant};
+
+impl Channels {
+    /// Handles `channel`'s next event, which is the earliest of all; returns the operation that it ends, if any.
+    ///
+    /// At one instant, arrays end first, then the transfer under way, and then the channel is given away: so that all
+    /// that is ready at that instant takes part.
+    pub(super) fn step(&mut self, channel: usize) -> Option<Finished> {
+        let now = self.due[channel];
+        let ended = if self.wires[channel].working > 0 { self.array_end(channel, now) } else { None };
+        if ended.is_some() {
+            self.reckon(channel);
+            self.elect();
+            return ended;
+        }
+        let (ended, waited_before) = if self.wires[channel].carries == NONE {
+            (None, now + 1)
+        } else {
+            // What was ready before goes next whatever else becomes ready now: no event of its own for that.
+            (self.transfer_end(channel, now), now)
+        };
+        let (ready, slot) = self.eldest(channel);
+        if ready < waited_before {
+            self.carry(channel, slot, now);
+        }
+        self.reckon(channel);
+        self.elect();
+        ended
+    }
+
+    fn slots(&self, channel: usize) -> Range<usize> {
+        let dies = self.dies_per_channel as usize;
+        channel * dies..(channel + 1) * dies
+    }
+
+    /// The end of a program or an erase at `now`, if there is one.
+    fn array_end(&mut self, channel: usize, now: u64) -> Option<Finished> {
+        let slots = self.slots(channel);
+        let place = self.works[slots.clone()].iter().position(|&end| end == now)?;
+        let slot = slots.start + place;
+        self.works[slot] = NEVER;
+        self.wires[channel].working -= 1;
+        Some(self.end(channel, slot, now))
+    }
+
+    /// The end of the transfer under way: a read is done, a program goes into the array.
+    #[inline]
+    fn transfer_end(&mut self, channel: usize, now: u64) -> Option<Finished> {
+        let slot = self.wires[channel].carries as usize;
+        self.wires[channel].carries = NONE;
+        let entry = self.pool.get(self.dies[slot].active);
+        if let Kind::Read { .. } = entry.operation.kind {
+            return Some(self.end(channel, slot, now));
+        }
+        let array = entry.array;
+        self.work(channel, slot, array, now);
+        self.try_suspend(channel, slot, now);
+        None
+    }
+
+    /// The array of `slot` begins to program or to erase.
+    fn work(&mut self, channel: usize, slot: usize, array: Duration, now: u64) {
+        self.dies[slot].remaining = array;
+        self.works[slot] = after(now, array);
+        self.wires[channel].working += 1;
+    }
+
+    /// The operation under way on `slot` ends, and the die turns to the next.
+    #[inline]
+    fn end(&mut self, channel: usize, slot: usize, now: u64) -> Finished {
+        let die = &mut self.dies[slot];
+        let finished = self.pool.remove(die.active).finished(Instant::from_ns(now));
+        die.active = NONE;
+        if !finished.operation.urgent() {
+            die.overtaken = 0;
+        }
+        self.outstanding -= 1;
+        self.turn(channel, slot, now);
+        finished
+    }
+
+    /// A die with nothing under way turns to what it serves next.
+    #[inline]
+    fn turn(&mut self, channel: usize, slot: usize, now: u64) {
+        let die = &mut self.dies[slot];
+        let others_wait = die.suspended != NONE || !die.others.is_empty();
+        if !die.urgent.is_empty() && (!others_wait || die.overtaken < self.scheduling.overtaken_max) {
+            die.overtaken += u32::from(others_wait);
+            let entry = die.urgent.pop(&self.pool);
+            self.begin(channel, slot, entry, now);
+        } else if die.suspended != NONE {
+            self.resume(channel, slot, now);
+        } else if !die.others.is_empty() {
+            let entry = die.others.pop(&self.pool);
+            self.begin(channel, slot, entry, now);
+        }
+    }
+
+    /// `entry` is under way on `slot` from `at`.
+    #[inline]
+    pub(super) fn begin(&mut self, channel: usize, slot: usize, entry: u32, at: u64) {
+        self.dies[slot].active = entry;
+        let entry = self.pool.get(entry);
+        match entry.operation.kind {
+            Kind::Read { .. } => self.ready[slot] = after(at, entry.array),
+            Kind::Program { .. } => self.ready[slot] = at,
+            Kind::Erase => {
+                let array = entry.array;
+                self.work(channel, slot, array, at);
+            }
+        }
+    }
+
+    /// Suspends the array's work on `slot` for the eldest urgent read that waits there, where that is a choice, allowed
+    /// and worth it; says whether it did.
+    pub(super) fn try_suspend(&mut self, channel: usize, slot: usize, now: u64) -> bool {
+        let Some(suspend) = self.scheduling.suspend else { return false };
+        let die = &mut self.dies[slot];
+        let end = self.works[slot];
+        if end == NEVER || die.urgent.is_empty() || die.overtaken >= self.scheduling.overtaken_max {
+            return false;
+        }
+        let allowed = match self.pool.get(die.active).operation.kind {
+            Kind::Program { .. } => suspend.programs,
+            Kind::Erase => suspend.erases,
+            Kind::Read { .. } => unreachable!("a read asks for the channel, so its array is not in `works`"),
+        };
+        let left = Duration::from_ns(end - now);
+        if !allowed || left <= suspend.t_suspend {
+            return false;
+        }
+        // Suspended while it was being resumed, it has made no progress.
+        die.remaining = die.remaining.min(left);
+        die.suspended = die.active;
+        die.overtaken += 1;
+        let entry = die.urgent.pop(&self.pool);
+        self.works[slot] = NEVER;
+        self.wires[channel].working -= 1;
+        self.begin(channel, slot, entry, after(now, suspend.t_suspend));
+        true
+    }
+
+    /// The array of `slot` works on at what was suspended.
+    fn resume(&mut self, channel: usize, slot: usize, now: u64) {
+        let t_resume = self.scheduling.suspend.map_or(Duration::ZERO, |suspend| suspend.t_resume);
+        let die = &mut self.dies[slot];
+        die.active = die.suspended;
+        die.suspended = NONE;
+        self.works[slot] = after(after(now, t_resume), die.remaining);
+        self.wires[channel].working += 1;
+    }
+
+    /// Of the dies that ask for the channel, or will, the first: ready first, submitted first.
+    #[inline]
+    fn eldest(&self, channel: usize) -> (u64, usize) {
+        let slots = self.slots(channel);
+        let (mut best, mut at) = (NEVER, slots.start);
+        for (slot, &ready) in slots.clone().zip(&self.ready[slots]) {
+            if ready < best || (ready == best && ready != NEVER && self.number(slot) < self.number(at)) {
+                (best, at) = (ready, slot);
+            }
+        }
+        (best, at)
+    }
+
+    fn number(&self, slot: usize) -> u64 {
+        self.pool.get(self.dies[slot].active).number
+    }
+
+    /// The channel carries the bytes of `slot` from `now`.
+    #[inline]
+    fn carry(&mut self, channel: usize, slot: usize, now: u64) {
+        let transfer = self.pool.get(self.dies[slot].active).transfer;
+        self.ready[slot] = NEVER;
+        let wire = &mut self.wires[channel];
+        wire.carries = slot as u32;
+        wire.free = after(now, transfer);
+    }
+
+    /// Reckons a channel's next event anew.
+    #[inline]
+    pub(super) fn reckon(&mut self, channel: usize) {
+        let wire = self.wires[channel];
+        let slots = self.slots(channel);
+        let mut due = wire.free;
+        if wire.carries == NONE {
+            due = due.max(self.ready[slots.clone()].iter().copied().min().unwrap_or(NEVER));
+        }
+        if wire.working > 0 {
+            due = self.works[slots].iter().copied().fold(due, u64::min);
+        }
+        self.due[channel] = due;
+    }
+
+    /// `slot` has begun something: the channel's next event may be earlier, none is later.
+    #[inline]
+    pub(super) fn notice(&mut self, channel: usize, slot: usize) {
+        let wire = self.wires[channel];
+        let asks = if wire.carries == NONE { self.ready[slot].max(wire.free) } else { NEVER };
+        let due = self.due[channel].min(asks).min(self.works[slot]);
+        self.due[channel] = due;
+        let channel = channel as u32;
+        if due < self.next_at || (due == self.next_at && channel < self.next_channel) {
+            (self.next_at, self.next_channel) = (due, channel);
+        }
+    }
+
+    /// Finds the earliest event over all channels.
+    #[inline]
+    pub(super) fn elect(&mut self) {
+        let (mut at, mut channel) = (NEVER, 0);
+        for (index, &due) in self.due.iter().enumerate() {
+            if due < at {
+                (at, channel) = (due, index as u32);
+            }
+        }
+        (self.next_at, self.next_channel) = (at, channel);
+    }
+}
+
+#[inline]
+fn after(at: u64, duration: Duration) -> u64 {
+    at.checked_add(duration.as_ns())
+        .filter(|&end| end != NEVER)
+        .expect("simulated time stays under 584 years")
+}

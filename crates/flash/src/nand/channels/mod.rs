@@ -1,0 +1,289 @@
+//! Dies that share channels, exact to the nanosecond.
+//!
+//! - A read takes its die's array for t_R, holds the die's register until the channel has carried its bytes, and is then
+//!   done. A program waits for the channel with its die taken, is transferred, and is done when the array is. An erase
+//!   takes the array only. Between its beginning and its end an operation has its die to itself.
+//! - A channel carries one transfer at a time, and of those that are ready the one that was ready first; of those, the
+//!   one submitted first. What becomes ready at the instant at which the channel is given away takes part.
+//! - A die serves in the order of arrival, or as [`Scheduling`] says: urgent reads first, up to a bound; an urgent read
+//!   that arrives while the array programs or erases, or waits when it begins to, suspends it, if more is left to do than
+//!   suspending takes. The array does nothing while it is being suspended or resumed.
+//!
+//! An event-driven simulation in which an operation costs one or two events: a channel knows when each of its dies will
+//! be ready, so it needs an event for a transfer's end and one for an array's end that no transfer follows, and none for
+//! arrays that become ready while it is busy. [`Channels::complete`] handles the earliest event over all channels until
+//! one is an operation's end.
+
+mod events;
+mod queue;
+
+use super::{Block, Cut, Die, Finished, Geometry, Kind, Operation, Scheduling, Timing};
+use alloc::vec;
+use alloc::vec::Vec;
+use flashlab_sim::{Duration, Instant, mix};
+use queue::{Entry, NONE, Pool, Queue};
+use serde::{Deserialize, Serialize};
+
+/// Never, as nanoseconds.
+const NEVER: u64 = u64::MAX;
+
+/// The array's dies and channels in simulated time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Channels {
+    timing: Timing,
+    scheduling: Scheduling,
+    seed: u64,
+    die_count: u32,
+    dies_per_channel: u32,
+    /// Where each die's state is.
+    places: Vec<Place>,
+    /// When each channel's next event is.
+    due: Vec<u64>,
+    wires: Vec<Wire>,
+    /// By slot: since when, or from when, the die asks for the channel.
+    ready: Vec<u64>,
+    /// By slot: when the array ends a program or an erase.
+    works: Vec<u64>,
+    dies: Vec<DieState>,
+    pool: Pool,
+    /// The earliest of `due`, and the first channel that has it.
+    next_at: u64,
+    next_channel: u32,
+    /// Operations submitted so far.
+    number: u64,
+    outstanding: u32,
+}
+
+/// Where a die's state is: the dies of a channel lie side by side.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Place {
+    channel: u32,
+    slot: u32,
+}
+
+/// What a channel carries.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Wire {
+    /// The end of the transfer under way, or of the last one.
+    free: u64,
+    /// The slot whose transfer is under way, or [`NONE`].
+    carries: u32,
+    /// Arrays of this channel's dies that program or erase.
+    working: u32,
+}
+
+/// What a die does and what waits for it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct DieState {
+    /// The operation under way, or [`NONE`].
+    active: u32,
+    /// The operation that is suspended, or [`NONE`].
+    suspended: u32,
+    /// What its array has still to do.
+    remaining: Duration,
+    /// Urgent reads that went before the eldest of `suspended` and `others`.
+    overtaken: u32,
+    urgent: Queue,
+    others: Queue,
+}
+
+impl DieState {
+    const IDLE: DieState = DieState {
+        active: NONE,
+        suspended: NONE,
+        remaining: Duration::ZERO,
+        overtaken: 0,
+        urgent: Queue::EMPTY,
+        others: Queue::EMPTY,
+    };
+}
+
+impl Channels {
+    /// Idle dies. `seed` draws the spread of t_R.
+    ///
+    /// # Panics
+    /// Where the geometry has no dies; see [`Geometry::check`].
+    pub fn new(geometry: &Geometry, timing: &Timing, scheduling: &Scheduling, seed: u64) -> Self {
+        let die_count = geometry.die_count();
+        assert!(die_count > 0, "an array has at least one die");
+        let places = (0..die_count)
+            .map(|die| {
+                let channel = geometry.channel_of(Die(die));
+                Place { channel, slot: channel * geometry.dies + die / geometry.channels }
+            })
+            .collect();
+        let dies = die_count as usize;
+        let channels = geometry.channels as usize;
+        Channels {
+            timing: *timing,
+            scheduling: *scheduling,
+            seed: mix(seed),
+            die_count,
+            dies_per_channel: geometry.dies,
+            places,
+            due: vec![NEVER; channels],
+            wires: vec![Wire { free: 0, carries: NONE, working: 0 }; channels],
+            ready: vec![NEVER; dies],
+            works: vec![NEVER; dies],
+            dies: vec![DieState::IDLE; dies],
+            pool: Pool::new(),
+            next_at: NEVER,
+            next_channel: 0,
+            number: 0,
+            outstanding: 0,
+        }
+    }
+
+    /// Operations submitted and not yet returned by [`Channels::complete`].
+    #[inline]
+    pub fn outstanding(&self) -> usize {
+        self.outstanding as usize
+    }
+
+    /// Whether nothing is under way or waits on `die`.
+    pub fn idle(&self, die: Die) -> bool {
+        self.dies[self.places[die.0 as usize].slot as usize].active == NONE
+    }
+
+    /// Nothing starts or ends before this instant, unless more is submitted.
+    #[inline]
+    pub fn next_due(&self) -> Option<Instant> {
+        (self.next_at != NEVER).then_some(Instant::from_ns(self.next_at))
+    }
+
+    /// Takes an operation at `now`, which is not earlier than at the last submission nor than what was last returned.
+    ///
+    /// # Panics
+    /// Where something earlier than `now` has not been taken: the caller calls [`Channels::complete`] with `now` as limit
+    /// first, until it returns `None` or something that ends at `now`.
+    #[inline]
+    pub fn submit(&mut self, now: Instant, operation: Operation) {
+        let array = match operation.kind {
+            Kind::Read { .. } => self.timing.read_at(operation.slc, mix(self.seed ^ self.number)),
+            Kind::Program { .. } => self.timing.program(operation.page, operation.slc),
+            Kind::Erase => self.timing.t_bers,
+        };
+        self.submit_lasting(now, operation, array);
+    }
+
+    /// As [`Channels::submit`], for an operation whose array time is known to the caller.
+    #[inline]
+    pub fn submit_lasting(&mut self, now: Instant, operation: Operation, array: Duration) {
+        let now_ns = now.as_ns();
+        assert!(
+            self.next_at >= now_ns,
+            "submitted at {now:?}, but something was due before: ask `complete` first"
+        );
+        let transfer = match operation.kind {
+            Kind::Read { bytes } | Kind::Program { bytes } => self.timing.transfer(bytes),
+            Kind::Erase => Duration::ZERO,
+        };
+        let entry = Entry { operation, submitted: now, array, transfer, number: self.number, next: NONE };
+        self.number += 1;
+        self.outstanding += 1;
+        let Place { channel, slot } = self.place_of(operation.block);
+        let (channel, slot) = (channel as usize, slot as usize);
+        let entry = self.pool.insert(entry);
+        if self.dies[slot].active == NONE {
+            self.begin(channel, slot, entry, now_ns);
+            self.notice(channel, slot);
+        } else if self.scheduling.reads_first && operation.urgent() {
+            self.dies[slot].urgent.push(&mut self.pool, entry);
+            if self.try_suspend(channel, slot, now_ns) {
+                self.reckon(channel);
+                self.elect();
+            }
+        } else {
+            self.dies[slot].others.push(&mut self.pool, entry);
+        }
+    }
+
+    /// The next operation to end, if it ends not later than `limit`. The instants of ends never decrease; of those that
+    /// end at one instant, the one on the lower channel is first, and on a channel programs and erases.
+    ///
+    /// Commits nothing that starts after min(limit, the instant returned).
+    #[inline]
+    pub fn complete(&mut self, limit: Instant) -> Option<Finished> {
+        while self.next_at <= limit.as_ns() && self.next_at != NEVER {
+            let finished = self.step(self.next_channel as usize);
+            if finished.is_some() {
+                return finished;
+            }
+        }
+        None
+    }
+
+    /// Cuts the power at `now`: everything outstanding, in the order of submission, with what became of it. Afterwards
+    /// all dies are idle.
+    ///
+    /// # Panics
+    /// Where something ended before or at `now` and was not taken; see [`Channels::submit`].
+    pub fn power_cut(&mut self, now: Instant) -> Vec<(Operation, Cut)> {
+        let now = now.as_ns();
+        assert!(self.next_at > now, "a cut at {now} ns, but something was due: ask `complete` first");
+        let mut cut: Vec<(u64, Operation, Cut)> = Vec::with_capacity(self.outstanding());
+        for slot in 0..self.dies.len() {
+            let begun = self.array_begun(slot, now);
+            let die = &mut self.dies[slot];
+            let mut note = |place: u32, what: Cut| {
+                let entry = self.pool.get(place);
+                cut.push((entry.number, entry.operation, what));
+            };
+            if die.active != NONE {
+                note(die.active, if begun { Cut::Torn } else { Cut::Void });
+            }
+            if die.suspended != NONE {
+                note(die.suspended, Cut::Torn);
+            }
+            for queue in [&mut die.urgent, &mut die.others] {
+                while !queue.is_empty() {
+                    note(queue.pop(&self.pool), Cut::Void);
+                }
+            }
+        }
+        assert_eq!(cut.len(), self.outstanding(), "every operation lies on one die");
+        cut.sort_unstable_by_key(|&(number, ..)| number);
+        self.stop(now);
+        cut.into_iter().map(|(_, operation, what)| (operation, what)).collect()
+    }
+
+    /// All dies idle, all channels free from `now`.
+    fn stop(&mut self, now: u64) {
+        self.pool = Pool::new();
+        self.dies.fill(DieState::IDLE);
+        self.ready.fill(NEVER);
+        self.works.fill(NEVER);
+        self.due.fill(NEVER);
+        self.wires.fill(Wire { free: now, carries: NONE, working: 0 });
+        self.next_at = NEVER;
+        self.next_channel = 0;
+        self.outstanding = 0;
+    }
+
+    /// Whether the array had begun the operation under way on `slot` before `now` (or at it).
+    fn array_begun(&self, slot: usize, now: u64) -> bool {
+        let die = &self.dies[slot];
+        if die.active == NONE {
+            return false;
+        }
+        let entry = self.pool.get(die.active);
+        match entry.operation.kind {
+            // A read that waits for its turn on the channel, or has it, has been in the array; one whose die is being
+            // suspended begins later.
+            Kind::Read { .. } => {
+                self.ready[slot] == NEVER || self.ready[slot] <= now.saturating_add(entry.array.as_ns())
+            }
+            Kind::Program { .. } | Kind::Erase => self.works[slot] != NEVER,
+        }
+    }
+
+    #[inline]
+    fn place_of(&self, block: Block) -> Place {
+        let die = if self.die_count.is_power_of_two() {
+            block.0 & (self.die_count - 1)
+        } else {
+            block.0 % self.die_count
+        };
+        self.places[die as usize]
+    }
+}

@@ -1,0 +1,113 @@
+//! Operations that wait or are under way: one pool, in which lists need no allocation.
+
+use crate::nand::{Finished, Operation};
+use alloc::vec::Vec;
+use flashlab_sim::{Duration, Instant};
+use serde::{Deserialize, Serialize};
+
+/// No operation.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// An operation between its submission and its end. As large as a cache line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub(super) operation: Operation,
+    pub(super) submitted: Instant,
+    pub(super) array: Duration,
+    pub(super) transfer: Duration,
+    /// How many were submitted before it: who goes first among equals.
+    pub(super) number: u64,
+    /// The next in its list.
+    pub(super) next: u32,
+}
+
+impl Entry {
+    #[inline]
+    pub(super) fn finished(&self, at: Instant) -> Finished {
+        Finished {
+            operation: self.operation,
+            submitted: self.submitted,
+            at,
+            array: self.array,
+            transfer: self.transfer,
+        }
+    }
+}
+
+/// All entries. It grows to the most that were ever outstanding.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Pool {
+    entries: Vec<Entry>,
+    /// Places given back, last first.
+    vacant: u32,
+}
+
+impl Pool {
+    pub(super) fn new() -> Self {
+        Pool { entries: Vec::new(), vacant: NONE }
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, entry: Entry) -> u32 {
+        let place = self.vacant;
+        if place == NONE {
+            self.entries.push(entry);
+            return u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 operations outstanding");
+        }
+        let vacant = &mut self.entries[place as usize];
+        self.vacant = vacant.next;
+        *vacant = entry;
+        place
+    }
+
+    /// Gives the place back; what it held may still be read until the next insertion.
+    #[inline]
+    pub(super) fn remove(&mut self, place: u32) -> &Entry {
+        let entry = &mut self.entries[place as usize];
+        entry.next = self.vacant;
+        self.vacant = place;
+        entry
+    }
+
+    #[inline]
+    pub(super) fn get(&self, place: u32) -> &Entry {
+        &self.entries[place as usize]
+    }
+}
+
+/// A list of entries in the order of arrival.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Queue {
+    head: u32,
+    tail: u32,
+}
+
+impl Queue {
+    pub(super) const EMPTY: Queue = Queue { head: NONE, tail: NONE };
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, pool: &mut Pool, place: u32) {
+        pool.entries[place as usize].next = NONE;
+        if self.head == NONE {
+            self.head = place;
+        } else {
+            pool.entries[self.tail as usize].next = place;
+        }
+        self.tail = place;
+    }
+
+    /// The eldest, or [`NONE`].
+    #[inline]
+    pub(super) fn pop(&mut self, pool: &Pool) -> u32 {
+        let place = self.head;
+        if place != NONE {
+            self.head = pool.entries[place as usize].next;
+        }
+        place
+    }
+}
