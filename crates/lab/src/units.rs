@@ -93,8 +93,12 @@ impl Dimension {
         })
     }
 
-    /// The same for a command-line argument, where a size may also say K, M and G, as fio's sizes do: `4M` is 4 MiB.
+    /// The same for a command-line argument, where a size may also say K, M and G, as fio's sizes do (`4M` is 4 MiB), or
+    /// plain 0.
     pub fn parse_argument(self, text: &str) -> Result<u64, UnitError> {
+        if text == "0" && self == Dimension::Size {
+            return Ok(0);
+        }
         self.parse_with(text, |unit| {
             let unit = match unit {
                 "k" | "K" if self == Dimension::Size => "KiB",

@@ -35,7 +35,16 @@ enum Field {
     Count(Lens<u32>),
     CountOrNone(Lens<Option<u32>>),
     Modes(Lens<Vec<Mode>>),
-    Overwrite(Lens<Overwrite>),
+    Flag(Lens<bool>),
+    Choice(Choice),
+}
+
+/// A field that is one of several words.
+#[derive(Debug)]
+struct Choice {
+    names: &'static [&'static str],
+    get: fn(&Parts) -> Option<&'static str>,
+    set: fn(&mut Parts, &str),
 }
 
 #[derive(Debug)]
@@ -111,7 +120,7 @@ impl Parameter {
 
     /// All parameters, in the order of their sections.
     pub fn all() -> &'static [Parameter] {
-        &TABLE
+        TABLE
     }
 
     /// Those whose path is `name` or ends in it: `t_prog`, `flash.t_prog`.
@@ -131,7 +140,7 @@ impl Parameter {
 
     /// The kind of its value.
     pub fn shape(&self) -> Shape {
-        match self.field {
+        match &self.field {
             Field::Time(_) => Shape::Quantity(Dimension::Time),
             Field::Size(_) | Field::SizeOrNone(_) => Shape::Quantity(Dimension::Size),
             Field::ClockOrNone(_) => Shape::Quantity(Dimension::Clock),
@@ -139,7 +148,8 @@ impl Parameter {
             Field::Share(_) => Shape::Quantity(Dimension::Share),
             Field::Count(_) | Field::CountOrNone(_) => Shape::Count,
             Field::Modes(_) => Shape::Modes,
-            Field::Overwrite(_) => Shape::Overwrite,
+            Field::Flag(_) => Shape::Flag,
+            Field::Choice(choice) => Shape::Choice(choice.names),
         }
     }
 
@@ -158,7 +168,7 @@ impl Parameter {
         match self.shape() {
             Shape::Quantity(dimension) => Some((dimension.print(least), dimension.print(most))),
             Shape::Count => Some((least.to_string(), most.to_string())),
-            Shape::Modes | Shape::Overwrite => None,
+            Shape::Modes | Shape::Choice(_) | Shape::Flag => None,
         }
     }
 
@@ -175,7 +185,8 @@ impl Parameter {
             Field::Count(lens) => Some(Value::Count(*(lens.get)(parts))),
             Field::CountOrNone(lens) => (lens.get)(parts).map(Value::Count),
             Field::Modes(lens) => Some(Value::Modes((lens.get)(parts).clone())),
-            Field::Overwrite(lens) => Some(Value::Overwrite(*(lens.get)(parts))),
+            Field::Flag(lens) => Some(Value::Flag(*(lens.get)(parts))),
+            Field::Choice(choice) => (choice.get)(parts).map(Value::Choice),
         }
     }
 
@@ -193,32 +204,60 @@ impl Parameter {
             (Field::Count(lens), Value::Count(count)) => *(lens.set)(parts) = *count,
             (Field::CountOrNone(lens), Value::Count(count)) => *(lens.set)(parts) = Some(*count),
             (Field::Modes(lens), Value::Modes(modes)) => (lens.set)(parts).clone_from(modes),
-            (Field::Overwrite(lens), Value::Overwrite(overwrite)) => *(lens.set)(parts) = *overwrite,
+            (Field::Flag(lens), Value::Flag(flag)) => *(lens.set)(parts) = *flag,
+            (Field::Choice(choice), Value::Choice(name)) => (choice.set)(parts, name),
             (field, value) => panic!("{}: {value:?} was parsed by the shape of {field:?}", self.path),
         }
     }
 }
 
-/// A parameter that every profile of its kind sets.
+/// A parameter that every profile of its kind sets. `KIND(path.of.the[0].field)` for a place that is no plain path.
 macro_rules! must {
+    ($path:literal, $kind:ident ($($place:tt)+), $range:expr, $meaning:literal) => {
+        parameter!($path, $kind ($($place)+), $range, $meaning, None)
+    };
     ($path:literal, $kind:ident $($field:ident).+, $range:expr, $meaning:literal) => {
-        parameter!($path, $kind $($field).+, $range, $meaning, None)
+        parameter!($path, $kind ($($field).+), $range, $meaning, None)
     };
 }
 /// One that may be left out, and what that means.
 macro_rules! may {
+    ($path:literal, $kind:ident ($($place:tt)+), $range:expr, $meaning:literal, $absent:literal) => {
+        parameter!($path, $kind ($($place)+), $range, $meaning, Some($absent))
+    };
     ($path:literal, $kind:ident $($field:ident).+, $range:expr, $meaning:literal, $absent:literal) => {
-        parameter!($path, $kind $($field).+, $range, $meaning, Some($absent))
+        parameter!($path, $kind ($($field).+), $range, $meaning, Some($absent))
     };
 }
 macro_rules! parameter {
-    ($path:literal, $kind:ident $($field:ident).+, $range:expr, $meaning:literal, $absent:expr) => {
+    ($path:literal, $kind:ident ($($place:tt)+), $range:expr, $meaning:literal, $absent:expr) => {
         Parameter {
             path: $path,
             meaning: $meaning,
             absent: $absent,
             range: $range,
-            field: Field::$kind(Lens { get: |parts| &parts.$($field).+, set: |parts| &mut parts.$($field).+ }),
+            field: Field::$kind(Lens { get: |parts| &parts.$($place)+, set: |parts| &mut parts.$($place)+ }),
+        }
+    };
+}
+/// One that is one of several words, each with the value that it stands for.
+macro_rules! choice {
+    ($path:literal, $($field:ident).+, [$($name:literal = $value:expr),+], $meaning:literal) => {
+        Parameter {
+            path: $path,
+            meaning: $meaning,
+            absent: None,
+            range: ANY,
+            field: Field::Choice(Choice {
+                names: &[$($name),+],
+                get: |parts| {
+                    [$(($name, $value)),+].into_iter().find(|(_, v)| *v == parts.$($field).+).map(|(name, _)| name)
+                },
+                set: |parts, name| {
+                    let chosen = [$(($name, $value)),+].into_iter().find(|(n, _)| *n == name);
+                    parts.$($field).+ = chosen.expect("the word was read by these names").1;
+                },
+            }),
         }
     };
 }
@@ -233,7 +272,7 @@ const AN_HOUR: (u64, u64) = (0, 3_600_000_000_000);
 const UP_TO_A_GIB: (u64, u64) = (0, GIB);
 const ANY: (u64, u64) = (0, u64::MAX);
 
-static TABLE: [Parameter; 29] = [
+static TABLE: &[Parameter] = &[
     must!("card.capacity", Size card.capacity, (MIB, 128 << 40), "Bytes that can be addressed."),
     must!("card.modes", Modes card.modes, ANY, "Bus modes that the card offers; the host chooses among them."),
     must!("flash.page", Size card.nand.page, UP_TO_A_GIB,
@@ -256,8 +295,12 @@ static TABLE: [Parameter; 29] = [
         "Bytes that one entry of the map covers where data was written in sequence."),
     must!("ftl.superblock", Size card.mapping.superblock, UP_TO_A_GIB,
         "Bytes that are rewritten together when part of them is overwritten."),
-    must!("ftl.overwrite", Overwrite card.mapping.overwrite, ANY,
-        "What overwriting part of a superblock does: convert it to page-mapped form at once, or log and merge later."),
+    choice!(
+        "ftl.overwrite",
+        card.mapping.overwrite,
+        ["convert" = Overwrite::Convert, "log" = Overwrite::Log],
+        "What overwriting part of a superblock does: convert it to page-mapped form at once, or log and merge later."
+    ),
     must!("ftl.open_units", Count card.mapping.open_units, (0, 65_536), "Superblocks that can be open at a time."),
     may!("ftl.map_cache", SizeOrNone card.mapping.map_cache, (0, 64 * GIB),
         "Bytes of the controller's memory that hold map pages.", "the whole map fits"),
@@ -295,7 +338,8 @@ mod tests {
             Shape::Quantity(dimension) => Value::Quantity(dimension, number),
             Shape::Count => Value::Count(u32::try_from(salt).unwrap()),
             Shape::Modes => Value::Modes(vec![Mode::ALL[usize::try_from(salt).unwrap() % Mode::ALL.len()]]),
-            Shape::Overwrite => Value::Overwrite(Overwrite::Log),
+            Shape::Choice(names) => Value::Choice(names[names.len() - 1]),
+            Shape::Flag => Value::Flag(true),
         }
     }
 

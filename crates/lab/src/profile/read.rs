@@ -269,7 +269,8 @@ impl Reader<'_> {
     fn value(&mut self, parameter: &'static Parameter, entry: &Entry<'_>) -> Option<Value> {
         let shape = parameter.shape();
         let parsed = match (shape, entry.value) {
-            (Shape::Quantity(_) | Shape::Overwrite, DeValue::String(text)) => shape.parse(text),
+            (Shape::Quantity(_) | Shape::Choice(_), DeValue::String(text)) => shape.parse(text),
+            (Shape::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
             (Shape::Count, DeValue::Integer(number)) => {
                 let digits = if number.radix() == 10 { number.as_str() } else { "" };
                 shape.parse(digits.trim_start_matches('+'))

@@ -1,8 +1,7 @@
-//! What a parameter can be: a quantity, a count, a list of bus modes, a choice.
+//! What a parameter can be: a quantity, a count, a list of bus modes, a choice, yes or no.
 
 use super::suggest::{did_you_mean, suggest};
 use crate::units::{Dimension, UnitError, clip, or_list};
-use flashlab_flash::ftl::Overwrite;
 use flashlab_sd::Mode;
 use std::fmt;
 
@@ -15,8 +14,10 @@ pub enum Shape {
     Count,
     /// Bus modes: `["default-speed", "high-speed"]`; in an argument `default-speed+high-speed`.
     Modes,
-    /// What an overwrite does: `"convert"` or `"log"`.
-    Overwrite,
+    /// One of these words: `"convert"`.
+    Choice(&'static [&'static str]),
+    /// `true` or `false`.
+    Flag,
 }
 
 impl Shape {
@@ -26,7 +27,8 @@ impl Shape {
             Shape::Quantity(d) => format!("{} in quotes, for example \"{}\"", d.noun(), d.example()),
             Shape::Count => "a whole number, for example 8".to_owned(),
             Shape::Modes => format!("a list of bus modes, of {}", or_list(&mode_names())),
-            Shape::Overwrite => format!("{} in quotes", or_list(&OVERWRITES.map(|(name, _)| name))),
+            Shape::Choice(names) => format!("{} in quotes", or_list(names)),
+            Shape::Flag => "true or false".to_owned(),
         }
     }
 
@@ -36,7 +38,8 @@ impl Shape {
             Shape::Quantity(d) => d.noun().trim_start_matches("a ").to_owned(),
             Shape::Count => "count".to_owned(),
             Shape::Modes => "list of bus modes".to_owned(),
-            Shape::Overwrite => or_list(&OVERWRITES.map(|(name, _)| name)),
+            Shape::Choice(names) => or_list(names),
+            Shape::Flag => "true or false".to_owned(),
         }
     }
 
@@ -46,7 +49,16 @@ impl Shape {
             Shape::Quantity(dimension) => Ok(Value::Quantity(dimension, dimension.parse(text)?)),
             Shape::Count => parse_count(text),
             Shape::Modes => parse_modes(text.split('+')),
-            Shape::Overwrite => parse_overwrite(text),
+            Shape::Choice(names) => parse_choice(names, text),
+            Shape::Flag => match text {
+                "true" => Ok(Value::Flag(true)),
+                "false" => Ok(Value::Flag(false)),
+                _ => Err(ValueError::NotOneOf {
+                    found: clip(text),
+                    expected: vec!["true", "false"],
+                    did_you_mean: None,
+                }),
+            },
         }
     }
 
@@ -58,8 +70,6 @@ impl Shape {
         }
     }
 }
-
-const OVERWRITES: [(&str, Overwrite); 2] = [("convert", Overwrite::Convert), ("log", Overwrite::Log)];
 
 fn mode_names() -> [&'static str; Mode::ALL.len()] {
     Mode::ALL.map(Mode::name)
@@ -88,15 +98,12 @@ pub(crate) fn parse_modes<'a>(names: impl IntoIterator<Item = &'a str>) -> Resul
     Ok(Value::Modes(modes))
 }
 
-fn parse_overwrite(text: &str) -> Result<Value, ValueError> {
-    let found = OVERWRITES.into_iter().find(|(name, _)| *name == text);
-    found.map(|(_, overwrite)| Value::Overwrite(overwrite)).ok_or_else(|| {
-        let names = OVERWRITES.map(|(name, _)| name);
-        ValueError::NotOneOf {
-            found: clip(text),
-            expected: names.to_vec(),
-            did_you_mean: suggest(text, names),
-        }
+fn parse_choice(names: &'static [&'static str], text: &str) -> Result<Value, ValueError> {
+    let found = names.iter().find(|name| **name == text);
+    found.map(|name| Value::Choice(name)).ok_or_else(|| ValueError::NotOneOf {
+        found: clip(text),
+        expected: names.to_vec(),
+        did_you_mean: suggest(text, names.iter().copied()),
     })
 }
 
@@ -109,27 +116,19 @@ pub enum Value {
     Count(u32),
     /// Bus modes, in the order written.
     Modes(Vec<Mode>),
-    /// What an overwrite does.
-    Overwrite(Overwrite),
+    /// The word that was chosen.
+    Choice(&'static str),
+    /// Yes or no.
+    Flag(bool),
 }
 
 impl Value {
-    /// Its kind.
-    pub fn shape(&self) -> Shape {
-        match self {
-            Value::Quantity(dimension, _) => Shape::Quantity(*dimension),
-            Value::Count(_) => Shape::Count,
-            Value::Modes(_) => Shape::Modes,
-            Value::Overwrite(_) => Shape::Overwrite,
-        }
-    }
-
     /// Its magnitude in base units, where it has one.
     pub(crate) fn magnitude(&self) -> Option<u64> {
         match self {
             Value::Quantity(_, base_units) => Some(*base_units),
             Value::Count(count) => Some(u64::from(*count)),
-            Value::Modes(_) | Value::Overwrite(_) => None,
+            Value::Modes(_) | Value::Choice(_) | Value::Flag(_) => None,
         }
     }
 }
@@ -141,11 +140,8 @@ impl fmt::Display for Value {
             Value::Quantity(dimension, base_units) => f.write_str(&dimension.print(*base_units)),
             Value::Count(count) => write!(f, "{count}"),
             Value::Modes(modes) => f.write_str(&modes.iter().map(|m| m.name()).collect::<Vec<_>>().join("+")),
-            Value::Overwrite(overwrite) => {
-                let (name, _) =
-                    OVERWRITES.iter().find(|(_, o)| o == overwrite).expect("every choice has a name");
-                f.write_str(name)
-            }
+            Value::Choice(name) => f.write_str(name),
+            Value::Flag(flag) => write!(f, "{flag}"),
         }
     }
 }
