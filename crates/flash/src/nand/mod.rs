@@ -1,7 +1,8 @@
-//! The array: pages, erase blocks, and how long they take.
+//! The array. [`Nand`] is a card's, all of it taken together; [`Channels`] is of dies that work apart.
 
 mod cell;
 mod channels;
+mod endurance;
 mod geometry;
 mod operation;
 mod scheduling;
@@ -10,6 +11,7 @@ mod variation;
 
 pub use cell::Cell;
 pub use channels::Channels;
+pub use endurance::Endurance;
 pub use geometry::{Block, Die, Geometry};
 pub use operation::{Cause, Cut, Finished, Kind, Operation};
 pub use scheduling::{Scheduling, Suspend};
