@@ -9,15 +9,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &[]),
     ("flash", &["sim"]),
     ("sd", &["sim", "flash"]),
+    ("nvme", &["sim", "flash"]),
     ("host", &["sim", "flash", "sd"]),
     ("fio", &["sim"]),
-    ("lab", &["sim", "flash", "sd", "host", "fio"]),
+    ("lab", &["sim", "flash", "sd", "nvme", "host", "fio"]),
     ("report", &["lab", "fio", "sim"]),
     ("flashlab", &["lab", "report", "fio", "sim"]),
 ];
 
 /// The crates without a clock, a file or a thread, and what they may use from outside, each for a reason.
-const PURE: &[&str] = &["sim", "flash", "sd", "host"];
+const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host"];
 const PURE_MAY_USE: &[(&str, &str)] = &[
     ("libm", "logarithms and roots that are the same on every machine, no_std"),
     ("serde", "a state that can be kept in a file, no_std; derives only"),

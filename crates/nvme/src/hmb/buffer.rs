@@ -1,0 +1,378 @@
+//! The controller's side: what it accepts, and what it remembers of memory that was taken away.
+
+use super::{Descriptor, PAGE, SetFeatures};
+use alloc::vec::Vec;
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+/// What a controller says of the memory it wants, in units of 4 KiB: HMPRE, HMMIN, HMMINDS and HMMAXD.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// As much as it would like; 0: it borrows none.
+    pub preferred: u32,
+    /// The least with which it can do anything.
+    pub minimum: u32,
+    /// The least of one descriptor that can be used; 0: no limit. Smaller ones are left alone.
+    pub descriptor_minimum: u32,
+    /// The most descriptors; 0: no limit.
+    pub descriptors_max: u16,
+}
+
+/// Memory that was lent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Lent {
+    size: u32,
+    list: u64,
+    descriptors: Vec<Descriptor>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum State {
+    /// Nothing is lent.
+    Off,
+    On(Lent),
+    /// Taken away; its contents are good again if exactly this is returned.
+    Away(Lent),
+}
+
+/// The buffer as the controller sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Buffer {
+    limits: Limits,
+    state: State,
+}
+
+/// What a command changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// So many bytes may be used; what they hold is undefined.
+    Lent(u64),
+    /// So many bytes may be used; they hold what they held.
+    Returned(u64),
+    /// The memory must not be touched any more.
+    TakenAway,
+    /// It was off already.
+    Nothing,
+}
+
+impl Buffer {
+    /// Nothing is lent yet.
+    pub fn new(limits: Limits) -> Self {
+        Buffer { limits, state: State::Off }
+    }
+
+    /// Bytes that may be used now: what is lent, but not more than was asked for.
+    pub fn usable(&self) -> u64 {
+        match &self.state {
+            State::On(lent) => self.bytes(lent),
+            State::Off | State::Away(_) => 0,
+        }
+    }
+
+    fn bytes(&self, lent: &Lent) -> u64 {
+        let usable = lent.descriptors.iter().filter(|d| d.size >= self.limits.descriptor_minimum);
+        let pages: u64 = usable.map(|d| u64::from(d.size)).sum();
+        pages.min(self.limits.preferred.into()) * PAGE
+    }
+
+    /// Carries out Set Features 0Dh; `list` is what the host's memory holds at the list's address.
+    ///
+    /// # Errors
+    /// Where the controller would abort the command; nothing changes then.
+    pub fn set(&mut self, command: &SetFeatures, list: &[Descriptor]) -> Result<Effect, HmbError> {
+        if !command.enable {
+            return Ok(self.take_away());
+        }
+        if let State::On(lent) = &self.state {
+            return Err(HmbError::AlreadyOn { size: lent.size });
+        }
+        let entries = command.entries as usize;
+        let Some(list) = list.get(..entries) else {
+            return Err(HmbError::ListEnds { entries: command.entries, there: list.len() });
+        };
+        let lent = Lent { size: command.size, list: command.list, descriptors: list.to_vec() };
+        self.admit(&lent)?;
+        let effect = match (&self.state, command.memory_return) {
+            (State::Away(before), true) => {
+                same(before, &lent)?;
+                Effect::Returned(self.bytes(&lent))
+            }
+            (_, true) => return Err(HmbError::NothingToReturn),
+            (_, false) => Effect::Lent(self.bytes(&lent)),
+        };
+        self.state = State::On(lent);
+        Ok(effect)
+    }
+
+    /// The host's memory is gone: the power was.
+    pub fn forget(&mut self) {
+        self.state = State::Off;
+    }
+
+    fn take_away(&mut self) -> Effect {
+        match core::mem::replace(&mut self.state, State::Off) {
+            State::On(lent) => {
+                self.state = State::Away(lent);
+                Effect::TakenAway
+            }
+            other => {
+                self.state = other;
+                Effect::Nothing
+            }
+        }
+    }
+
+    fn admit(&self, lent: &Lent) -> Result<(), HmbError> {
+        let Limits { preferred, minimum, descriptors_max, .. } = self.limits;
+        if preferred == 0 {
+            return Err(HmbError::BorrowsNone);
+        }
+        if lent.size < minimum {
+            return Err(HmbError::BelowMinimum { size: lent.size, minimum });
+        }
+        let count = lent.descriptors.len();
+        if descriptors_max > 0 && count > usize::from(descriptors_max) {
+            return Err(HmbError::TooManyEntries { entries: count, max: descriptors_max });
+        }
+        let mut sum = 0;
+        let mut places: Vec<(u64, u64, usize)> = Vec::with_capacity(count);
+        for (index, descriptor) in lent.descriptors.iter().enumerate() {
+            if descriptor.size == 0 {
+                return Err(HmbError::EmptyEntry { index });
+            }
+            if !descriptor.address.is_multiple_of(PAGE) {
+                return Err(HmbError::Misaligned { index, address: descriptor.address });
+            }
+            let Some(end) = descriptor.address.checked_add(descriptor.bytes()) else {
+                return Err(HmbError::BeyondMemory { index, address: descriptor.address });
+            };
+            sum += u64::from(descriptor.size);
+            places.push((descriptor.address, end, index));
+        }
+        if sum != u64::from(lent.size) {
+            return Err(HmbError::SumDiffers { size: lent.size, sum });
+        }
+        places.sort_unstable();
+        let overlapping = places.windows(2).find(|pair| pair[1].0 < pair[0].1);
+        if let Some([(_, _, first), (_, _, second)]) = overlapping {
+            return Err(HmbError::Overlap { first: *first, second: *second });
+        }
+        Ok(())
+    }
+}
+
+fn same(before: &Lent, now: &Lent) -> Result<(), HmbError> {
+    let differ = |what, before, now| Err(HmbError::ReturnDiffers { what, before, now });
+    if before.size != now.size {
+        return differ("the size (CDW12, in 4 KiB)", before.size.into(), now.size.into());
+    }
+    if before.list != now.list {
+        return differ("the list's address (CDW13 and 14)", before.list, now.list);
+    }
+    if before.descriptors.len() != now.descriptors.len() {
+        let count = |lent: &Lent| lent.descriptors.len() as u64;
+        return differ("the number of entries (CDW15)", count(before), count(now));
+    }
+    let pairs = before.descriptors.iter().zip(&now.descriptors);
+    match pairs.into_iter().find(|(a, b)| a != b) {
+        Some((a, b)) if a.address != b.address => differ("an entry's address", a.address, b.address),
+        Some((a, b)) => differ("an entry's size (in 4 KiB)", a.size.into(), b.size.into()),
+        None => Ok(()),
+    }
+}
+
+/// Why the controller aborts the command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HmbError {
+    /// HMPRE is 0: the controller uses no host memory.
+    BorrowsNone,
+    /// It is on already; it has to be turned off first.
+    AlreadyOn {
+        /// What is lent, in 4 KiB.
+        size: u32,
+    },
+    /// Less than HMMIN.
+    BelowMinimum {
+        /// HSIZE.
+        size: u32,
+        /// HMMIN.
+        minimum: u32,
+    },
+    /// More descriptors than HMMAXD.
+    TooManyEntries {
+        /// HMDLEC.
+        entries: usize,
+        /// HMMAXD.
+        max: u16,
+    },
+    /// The list in memory is shorter than the command says.
+    ListEnds {
+        /// HMDLEC.
+        entries: u32,
+        /// Entries that are there.
+        there: usize,
+    },
+    /// A descriptor lends nothing.
+    EmptyEntry {
+        /// Its place in the list.
+        index: usize,
+    },
+    /// A descriptor's address is no multiple of the memory page.
+    Misaligned {
+        /// Its place in the list.
+        index: usize,
+        /// The address.
+        address: u64,
+    },
+    /// A descriptor ends beyond 64 bits.
+    BeyondMemory {
+        /// Its place in the list.
+        index: usize,
+        /// Where it begins.
+        address: u64,
+    },
+    /// The descriptors do not add up to HSIZE.
+    SumDiffers {
+        /// HSIZE.
+        size: u32,
+        /// The sum.
+        sum: u64,
+    },
+    /// Two descriptors lend the same memory.
+    Overlap {
+        /// The one that begins first.
+        first: usize,
+        /// The other.
+        second: usize,
+    },
+    /// MR is set, but nothing was taken away.
+    NothingToReturn,
+    /// MR is set, but what is returned is not what was taken away.
+    ReturnDiffers {
+        /// What.
+        what: &'static str,
+        /// When it was taken away.
+        before: u64,
+        /// Now.
+        now: u64,
+    },
+}
+
+impl fmt::Display for HmbError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HmbError::BorrowsNone => f.write_str("HMPRE is 0: this controller borrows no host memory"),
+            HmbError::AlreadyOn { size } => write!(
+                f,
+                "the buffer of {size} x 4 KiB is on; it has to be turned off (EHM 0) before another one is lent"
+            ),
+            HmbError::BelowMinimum { size, minimum } => write!(
+                f,
+                "HSIZE is {size} x 4 KiB, below HMMIN, {minimum} x 4 KiB: the controller can do nothing with it; lend at \
+                 least the minimum, or nothing"
+            ),
+            HmbError::TooManyEntries { entries, max } => {
+                write!(f, "the list has {entries} entries, HMMAXD allows {max}: lend larger pieces")
+            }
+            HmbError::ListEnds { entries, there } => {
+                write!(f, "the command says {entries} entries, but the list has {there}")
+            }
+            HmbError::EntryTooSmall { index, size, least } => {
+                write!(
+                    f,
+                    "entry {index} lends {size} x 4 KiB, the least is {least} x 4 KiB (HMMINDS, or one page)"
+                )
+            }
+            HmbError::Misaligned { index, address } => {
+                write!(f, "entry {index} begins at {address:#x}, which is no multiple of 4 KiB")
+            }
+            HmbError::BeyondMemory { index, address } => {
+                write!(f, "entry {index} begins at {address:#x} and ends beyond 64 bits")
+            }
+            HmbError::SumDiffers { size, sum } => {
+                write!(f, "the entries lend {sum} x 4 KiB in all, but HSIZE is {size}")
+            }
+            HmbError::Overlap { first, second } => {
+                write!(f, "entries {first} and {second} lend the same memory")
+            }
+            HmbError::NothingToReturn => {
+                f.write_str("MR is set, but no memory was taken away before: lend it with MR 0")
+            }
+            HmbError::ReturnDiffers { what, before, now } => write!(
+                f,
+                "MR is set, but {what} is {now:#x} and was {before:#x}: what returns must be as it was; lend it with MR 0"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for HmbError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    const LIMITS: Limits =
+        Limits { preferred: 61_440, minimum: 2_048, descriptor_minimum: 2, descriptors_max: 8 };
+
+    fn list() -> Vec<Descriptor> {
+        vec![Descriptor { address: 1 << 20, size: 1_024 }, Descriptor { address: 8 << 20, size: 1_024 }]
+    }
+    fn command() -> SetFeatures {
+        SetFeatures { enable: true, memory_return: false, size: 2_048, list: 0x5000, entries: 2 }
+    }
+    fn refused(change: impl Fn(&mut SetFeatures, &mut Vec<Descriptor>)) -> (HmbError, alloc::string::String) {
+        let (mut command, mut list) = (command(), list());
+        change(&mut command, &mut list);
+        let mut buffer = Buffer::new(LIMITS);
+        let error = buffer.set(&command, &list).expect_err("refused");
+        assert_eq!(buffer, Buffer::new(LIMITS), "nothing changed");
+        (error, error.to_string())
+    }
+
+    #[test]
+    fn memory_is_lent_taken_away_and_returned() {
+        let mut buffer = Buffer::new(LIMITS);
+        assert_eq!(buffer.set(&command(), &list()), Ok(Effect::Lent(8 << 20)));
+        assert_eq!(buffer.usable(), 8 << 20);
+        assert_eq!(buffer.set(&command(), &list()), Err(HmbError::AlreadyOn { size: 2_048 }));
+        assert_eq!(buffer.set(&SetFeatures::DISABLE, &[]), Ok(Effect::TakenAway));
+        assert_eq!((buffer.usable(), buffer.set(&SetFeatures::DISABLE, &[])), (0, Ok(Effect::Nothing)));
+        let again = SetFeatures { memory_return: true, ..command() };
+        let mut moved = list();
+        moved[1].address += PAGE;
+        let error = buffer.set(&again, &moved).expect_err("moved").to_string();
+        assert!(error.contains("0x801000") && error.contains("0x800000"), "{error}");
+        assert_eq!(buffer.set(&again, &list()), Ok(Effect::Returned(8 << 20)));
+        buffer.forget();
+        assert_eq!(buffer.set(&again, &list()), Err(HmbError::NothingToReturn));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_with_the_number_and_why() {
+        let (error, text) = refused(|c, l| {
+            c.size = 1_024;
+            c.entries = 1;
+            l.pop();
+        });
+        assert_eq!(error, HmbError::BelowMinimum { size: 1_024, minimum: 2_048 });
+        assert!(text.contains("1024 x 4 KiB") && text.contains("2048 x 4 KiB"), "{text}");
+        assert_eq!(refused(|c, _| c.entries = 3).0, HmbError::ListEnds { entries: 3, there: 2 });
+        assert_eq!(refused(|_, l| l[0].size = 0).0, HmbError::EmptyEntry { index: 0 });
+        assert_eq!(
+            refused(|_, l| l[1].address += 8).0,
+            HmbError::Misaligned { index: 1, address: 0x80_0008 }
+        );
+        assert_eq!(refused(|c, _| c.size += 1).0, HmbError::SumDiffers { size: 2_049, sum: 2_048 });
+        assert_eq!(refused(|_, l| l[1].address = 3 << 20).0, HmbError::Overlap { first: 0, second: 1 });
+        assert!(matches!(refused(|_, l| l[1].address = u64::MAX & !4_095).0, HmbError::BeyondMemory { .. }));
+        let many = |c: &mut SetFeatures, l: &mut Vec<Descriptor>| {
+            *l = (0..9).map(|n| Descriptor { address: n << 20, size: 256 }).collect();
+            (c.size, c.entries) = (9 * 256, 9);
+        };
+        assert_eq!(refused(many).0, HmbError::TooManyEntries { entries: 9, max: 8 });
+        assert_eq!(Buffer::new(Limits::default()).set(&command(), &list()), Err(HmbError::BorrowsNone));
+    }
+}

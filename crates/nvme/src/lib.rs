@@ -1,0 +1,12 @@
+//! NVMe SSDs: the link to the host ([`Link`]), what the controller says of itself ([`identify`]), the memory that it
+//! borrows from the host ([`hmb`]).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod hmb;
+pub mod identify;
+mod link;
+
+pub use link::{Generation, Link, Wires};
