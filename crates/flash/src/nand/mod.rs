@@ -1,10 +1,12 @@
 //! The array. [`Nand`] is a card's, all of it taken together; [`Channels`] is of dies that work apart.
 
+mod binomial;
 mod cell;
 mod channels;
 mod endurance;
 mod geometry;
 mod operation;
+mod reliability;
 mod scheduling;
 mod timing;
 mod variation;
@@ -14,6 +16,7 @@ pub use channels::Channels;
 pub use endurance::Endurance;
 pub use geometry::{Block, Die, Geometry};
 pub use operation::{Cause, Cut, Finished, Kind, Operation};
+pub use reliability::{Decoder, ReadOutcome, Reliability};
 pub use scheduling::{Scheduling, Suspend};
 pub use timing::Timing;
 pub use variation::{Factor, Variation};
