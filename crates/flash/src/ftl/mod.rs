@@ -1,10 +1,14 @@
 //! What a card's firmware does: which units are mapped and how, what an overwrite costs, what the map cache holds.
 
+mod blocks;
+pub mod levelling;
 mod map_cache;
 mod streams;
 mod superblocks;
 mod translation;
 
+pub use blocks::{Blocks, Erased, WearSummary};
+pub use levelling::LevellingPolicy;
 pub use map_cache::{MapCache, MapPage};
 pub use superblocks::{Copies, Form, Superblocks};
 pub use translation::Translation;

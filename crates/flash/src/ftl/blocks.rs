@@ -1,0 +1,372 @@
+//! The erase blocks of an array as a translation layer handles them: which are free, used or bad, how often each was
+//! erased, which is next.
+//!
+//! Blocks lie in pools (one a die); a policy ([`super::levelling`]) decides within each. A layer works in one of two
+//! ways. *Erase first*: it erases what it no longer needs ([`Blocks::erased`]) and takes it later
+//! ([`Blocks::take`]). *Erase last*: it gives it back as it is ([`Blocks::release`]) and erases a block when it takes one
+//! ([`Blocks::take_erased`]), so that no block stands erased for long; the card does so.
+//!
+//! # Guarantees
+//! - free + used + bad = all, at every step ([`Blocks::check`]).
+//! - A block is never erased more often than [`Endurance::limit`] says; the erase that would be one more fails, and the
+//!   block is bad from then on.
+//! - The same calls give the same answers.
+
+use super::levelling::{Leveller, Levelling, LevellingPolicy};
+use crate::nand::{Block, Endurance};
+use alloc::vec;
+use alloc::vec::Vec;
+use flashlab_sim::{EraseBlocks, Observer};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum State {
+    Free,
+    Used,
+    Bad,
+}
+
+/// How an erase ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Erased {
+    /// The block is free.
+    Free,
+    /// It failed: the block is bad.
+    WornOut,
+}
+
+/// The erase blocks of an array.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Blocks {
+    erase_counts: Vec<u32>,
+    states: Vec<State>,
+    pools: Vec<Leveller>,
+    policy: LevellingPolicy,
+    endurance: Option<Endurance>,
+    seed: u64,
+    erases: u64,
+    /// Blocks that are bad, in ascending order.
+    bad: Vec<u32>,
+    factory_bad: u32,
+    first_failure: Option<u64>,
+}
+
+/// Wear in a few numbers, over all blocks that were not bad from the factory.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct WearSummary {
+    /// Blocks counted.
+    pub blocks: u32,
+    /// Mean erase count.
+    pub mean: f64,
+    /// Least erase count.
+    pub min: u32,
+    /// Greatest erase count.
+    pub max: u32,
+    /// Standard deviation of the erase counts.
+    pub deviation: f64,
+    /// Erases in all.
+    pub erases: u64,
+    /// Blocks that have failed in use.
+    pub failures: u32,
+    /// Erases in all when the first block failed.
+    pub first_failure: Option<u64>,
+}
+
+impl Blocks {
+    /// `count` free blocks, block b in pool b % `pools`, but for those that are bad from the factory. Without
+    /// `endurance` none is, and none wears out.
+    pub fn new(
+        count: u32,
+        pools: u32,
+        policy: LevellingPolicy,
+        endurance: Option<&Endurance>,
+        seed: u64,
+    ) -> Self {
+        assert!(pools > 0, "blocks lie in at least one pool");
+        let is_bad = |block| endurance.is_some_and(|e| e.factory_bad(seed, Block(block)));
+        let bad: Vec<u32> = (0..count).filter(|block| is_bad(*block)).collect();
+        let mut blocks = Blocks {
+            erase_counts: vec![0; count as usize],
+            states: vec![State::Free; count as usize],
+            pools: (0..pools).map(|_| policy.start()).collect(),
+            policy,
+            endurance: endurance.copied(),
+            seed,
+            erases: 0,
+            factory_bad: bad.len() as u32,
+            bad,
+            first_failure: None,
+        };
+        for block in &blocks.bad {
+            blocks.states[*block as usize] = State::Bad;
+        }
+        // In descending order, so that what is used last-in-first-out begins at block 0 too.
+        let last_in_first_out = policy == LevellingPolicy::None;
+        for n in 0..count {
+            let block = Block(if last_in_first_out { count - 1 - n } else { n });
+            if blocks.state(block) == State::Free {
+                blocks.pool_of(block).freed(block, 0);
+            }
+        }
+        blocks
+    }
+
+    /// A free block for new data, by the policy; it is used from now on. `None`: no block of the pool is free.
+    pub fn take(&mut self, pool: u32) -> Option<Block> {
+        let block = self.pools[pool as usize].policy_mut().take()?;
+        self.use_block(block);
+        Some(block)
+    }
+
+    /// A free block for data that [`Blocks::relocate`] said should move.
+    pub fn take_worn(&mut self, pool: u32) -> Option<Block> {
+        let block = self.pools[pool as usize].policy_mut().take_worn()?;
+        self.use_block(block);
+        Some(block)
+    }
+
+    /// Like [`Blocks::take`], and erases the block first. Blocks that cannot be erased are retired on the way.
+    pub fn take_erased(&mut self, pool: u32) -> Option<Block> {
+        self.erase_and_use(pool, |policy| policy.take())
+    }
+
+    /// Like [`Blocks::take_worn`], and erases the block first.
+    pub fn take_worn_erased(&mut self, pool: u32) -> Option<Block> {
+        self.erase_and_use(pool, |policy| policy.take_worn())
+    }
+
+    /// A used block is erased now: it is free, or retired where the erase fails.
+    pub fn erased(&mut self, block: Block) -> Erased {
+        self.leave(block);
+        if self.erase(block) {
+            self.free_block(block);
+            Erased::Free
+        } else {
+            self.fail(block);
+            Erased::WornOut
+        }
+    }
+
+    /// A used block holds nothing any more: it is free, and is erased when it is taken.
+    pub fn release(&mut self, block: Block) {
+        self.leave(block);
+        self.free_block(block);
+    }
+
+    /// A block is not used any more: a program in it failed. It may be free or used; its data has been moved.
+    pub fn retire(&mut self, block: Block) {
+        let erases = self.erase_count(block);
+        match self.state(block) {
+            State::Used => self.leave(block),
+            State::Free => self.pool_of(block).withdrawn(block, erases),
+            State::Bad => panic!("{block:?} is bad already"),
+        }
+        self.fail(block);
+    }
+
+    /// The used block of a pool whose data should move now, for levelling's sake, to what [`Blocks::take_worn`] gives.
+    pub fn relocate(&self, pool: u32) -> Option<Block> {
+        self.relocate_among(pool, &|_| true)
+    }
+
+    /// The same among the blocks that are `movable`: full, not being written.
+    pub fn relocate_among(&self, pool: u32, movable: &dyn Fn(Block) -> bool) -> Option<Block> {
+        self.pools[pool as usize].policy().relocate(movable)
+    }
+
+    /// All blocks.
+    pub fn count(&self) -> u32 {
+        self.states.len() as u32
+    }
+    /// Pools.
+    pub fn pool_count(&self) -> u32 {
+        self.pools.len() as u32
+    }
+    /// The policy.
+    pub fn policy(&self) -> LevellingPolicy {
+        self.policy
+    }
+    /// Free blocks of a pool.
+    pub fn free_count(&self, pool: u32) -> u32 {
+        self.pools[pool as usize].policy().free_count()
+    }
+    /// Free blocks of all pools.
+    pub fn free_count_total(&self) -> u32 {
+        self.pools.iter().map(|pool| pool.policy().free_count()).sum()
+    }
+    /// Blocks that are bad, from the factory or since.
+    pub fn bad_count(&self) -> u32 {
+        self.bad.len() as u32
+    }
+    /// Blocks that were bad from the factory.
+    pub fn factory_bad_count(&self) -> u32 {
+        self.factory_bad
+    }
+    /// Blocks that are not bad.
+    pub fn usable_count(&self) -> u32 {
+        self.count() - self.bad_count()
+    }
+    /// How often a block was erased.
+    #[inline]
+    pub fn erase_count(&self, block: Block) -> u32 {
+        self.erase_counts[block.0 as usize]
+    }
+    /// How often each block was erased.
+    pub fn erase_counts(&self) -> &[u32] {
+        &self.erase_counts
+    }
+    /// Erases in all.
+    pub fn erases(&self) -> u64 {
+        self.erases
+    }
+    /// Whether a block is bad.
+    pub fn is_bad(&self, block: Block) -> bool {
+        self.state(block) == State::Bad
+    }
+    /// Whether a block is used.
+    pub fn is_used(&self, block: Block) -> bool {
+        self.state(block) == State::Used
+    }
+    /// Erases in all when the first block failed in use.
+    pub fn first_failure(&self) -> Option<u64> {
+        self.first_failure
+    }
+    /// How long blocks last; `None`: for ever.
+    pub fn endurance(&self) -> Option<&Endurance> {
+        self.endurance.as_ref()
+    }
+    /// The seed of the medium.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Wear in a few numbers.
+    pub fn summary(&self) -> WearSummary {
+        let factory_bad = |block: u32| {
+            self.erase_counts[block as usize] == 0
+                && self.endurance.is_some_and(|e| e.factory_bad(self.seed, Block(block)))
+        };
+        let good = |(block, erases)| (!factory_bad(block)).then_some(erases);
+        let counts = || (0..).zip(self.erase_counts.iter().copied()).filter_map(good);
+        let (mut blocks, mut sum, mut min, mut max) = (0u32, 0u64, u32::MAX, 0);
+        for erases in counts() {
+            blocks += 1;
+            sum += u64::from(erases);
+            min = min.min(erases);
+            max = max.max(erases);
+        }
+        if blocks == 0 {
+            return WearSummary::default();
+        }
+        let mean = sum as f64 / f64::from(blocks);
+        let square = |erases: u32| (f64::from(erases) - mean) * (f64::from(erases) - mean);
+        let variance = counts().map(square).sum::<f64>() / f64::from(blocks);
+        WearSummary {
+            blocks,
+            mean,
+            min,
+            max,
+            deviation: libm::sqrt(variance),
+            erases: self.erases,
+            failures: self.bad_count() - self.factory_bad,
+            first_failure: self.first_failure,
+        }
+    }
+
+    /// Reports erases, free and bad blocks, and each block's wear; `bytes` are those of a block.
+    pub fn observe(&self, bytes: u64, to: &mut dyn Observer) {
+        to.count("erase_count", self.erases);
+        to.count("free_block_count", u64::from(self.free_count_total()));
+        to.count("bad_block_count", u64::from(self.bad_count()));
+        let limit = |block| self.endurance.map(|e| e.limit(self.seed, Block(block)));
+        to.erase_blocks(&EraseBlocks {
+            bytes,
+            erase_counts: &self.erase_counts,
+            bad: &self.bad,
+            rated_cycles: self.endurance.map(|e| e.rated),
+            limit: &limit,
+        });
+    }
+
+    /// Walks all of it.
+    ///
+    /// # Panics
+    /// With what is wrong.
+    pub fn check(&self) {
+        let of = |state| self.states.iter().filter(|s| **s == state).count() as u32;
+        assert_eq!(of(State::Free), self.free_count_total(), "free blocks and those that the policies hold");
+        assert_eq!(of(State::Bad), self.bad_count(), "bad blocks and the list of them");
+        assert!(self.bad.is_sorted() && self.bad.iter().all(|b| self.is_bad(Block(*b))), "{:?}", self.bad);
+        let sum: u64 = self.erase_counts.iter().map(|erases| u64::from(*erases)).sum();
+        assert_eq!(sum, self.erases, "erases of each block and in all");
+        if let Some(endurance) = &self.endurance {
+            for (block, erases) in (0..).zip(&self.erase_counts) {
+                let limit = endurance.limit(self.seed, Block(block));
+                assert!(*erases <= limit, "block {block} was erased {erases} times and stands {limit}");
+            }
+        }
+    }
+
+    fn state(&self, block: Block) -> State {
+        self.states[block.0 as usize]
+    }
+
+    fn pool_of(&mut self, block: Block) -> &mut dyn Levelling {
+        let pool = block.0 as usize % self.pools.len();
+        self.pools[pool].policy_mut()
+    }
+
+    fn use_block(&mut self, block: Block) {
+        assert_eq!(self.state(block), State::Free, "{block:?} was handed out by its policy");
+        self.states[block.0 as usize] = State::Used;
+        let erases = self.erase_count(block);
+        self.pool_of(block).used(block, erases);
+    }
+
+    fn erase_and_use(
+        &mut self,
+        pool: u32,
+        take: impl Fn(&mut dyn Levelling) -> Option<Block>,
+    ) -> Option<Block> {
+        loop {
+            let block = take(self.pools[pool as usize].policy_mut())?;
+            if self.erase(block) {
+                self.use_block(block);
+                return Some(block);
+            }
+            self.fail(block);
+        }
+    }
+
+    fn leave(&mut self, block: Block) {
+        assert_eq!(self.state(block), State::Used, "{block:?} is given back by who took it");
+        let erases = self.erase_count(block);
+        self.pool_of(block).unused(block, erases);
+    }
+
+    fn free_block(&mut self, block: Block) {
+        self.states[block.0 as usize] = State::Free;
+        let erases = self.erase_count(block);
+        self.pool_of(block).freed(block, erases);
+    }
+
+    /// Erases a block if it stands it.
+    fn erase(&mut self, block: Block) -> bool {
+        let erases = &mut self.erase_counts[block.0 as usize];
+        let fails =
+            |e: &Endurance| e.worn_out(self.seed, block, *erases) || e.erase_fails(self.seed, block, *erases);
+        if self.endurance.as_ref().is_some_and(fails) {
+            return false;
+        }
+        *erases += 1;
+        self.erases += 1;
+        true
+    }
+
+    fn fail(&mut self, block: Block) {
+        self.states[block.0 as usize] = State::Bad;
+        let place = self.bad.partition_point(|bad| *bad < block.0);
+        self.bad.insert(place, block.0);
+        self.first_failure.get_or_insert(self.erases);
+    }
+}

@@ -1,0 +1,54 @@
+//! Dynamic levelling: the least worn free block is used first; of equals, the one that has been free longest.
+//!
+//! Wear spreads over the blocks that become free. A block whose data is never written again is never erased: of raw
+//! blocks in service of which a share c rho holds such data, the life is (1 - c rho) of what it could be.
+
+use super::Levelling;
+use crate::nand::Block;
+use alloc::collections::BTreeSet;
+use serde::{Deserialize, Serialize};
+
+/// Free blocks in order of their erase counts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DynamicLevelling {
+    /// Erase count, when it was freed, block.
+    free: BTreeSet<(u32, u64, Block)>,
+    freed: u64,
+}
+
+impl DynamicLevelling {
+    /// Erase count of the least worn free block.
+    pub(super) fn least(&self) -> Option<u32> {
+        self.free.first().map(|(erases, ..)| *erases)
+    }
+    /// Erase count of the second least worn free block.
+    pub(super) fn second(&self) -> Option<u32> {
+        self.free.iter().nth(1).map(|(erases, ..)| *erases)
+    }
+    /// Erase count of the most worn free block.
+    pub(super) fn most(&self) -> Option<u32> {
+        self.free.last().map(|(erases, ..)| *erases)
+    }
+    /// Takes the most worn free block that was erased at most `most` times.
+    pub(super) fn take_most(&mut self, most: u32) -> Option<Block> {
+        let entry = *self.free.range(..=(most, u64::MAX, Block(u32::MAX))).next_back()?;
+        self.free.remove(&entry);
+        Some(entry.2)
+    }
+}
+
+impl Levelling for DynamicLevelling {
+    fn freed(&mut self, block: Block, erases: u32) {
+        self.free.insert((erases, self.freed, block));
+        self.freed += 1;
+    }
+    fn withdrawn(&mut self, block: Block, _: u32) {
+        self.free.retain(|(_, _, free)| *free != block);
+    }
+    fn take(&mut self) -> Option<Block> {
+        self.free.pop_first().map(|(_, _, block)| block)
+    }
+    fn free_count(&self) -> u32 {
+        self.free.len() as u32
+    }
+}

@@ -1,0 +1,29 @@
+//! No levelling: the block that was freed last is used first.
+//!
+//! Writes to one place wear as many blocks as hold it, and one more that they share.
+
+use super::Levelling;
+use crate::nand::Block;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// A stack of free blocks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NoLevelling {
+    free: Vec<Block>,
+}
+
+impl Levelling for NoLevelling {
+    fn freed(&mut self, block: Block, _: u32) {
+        self.free.push(block);
+    }
+    fn withdrawn(&mut self, block: Block, _: u32) {
+        self.free.retain(|free| *free != block);
+    }
+    fn take(&mut self) -> Option<Block> {
+        self.free.pop()
+    }
+    fn free_count(&self) -> u32 {
+        self.free.len() as u32
+    }
+}

@@ -1,0 +1,113 @@
+//! Static levelling: dynamic, and data is moved out of little worn blocks into much worn ones.
+//!
+//! Moving begins when the most worn free block has been erased `threshold` times more often than the least worn used
+//! one. The least worn used block's data goes to the most worn free block, where it is expected to stay; the young block
+//! becomes free. It ends when the difference is below `relief`: with `relief` = `threshold` after a move or two, with a
+//! smaller one after most of the free blocks have been exchanged (a burst).
+//!
+//! # Guarantee
+//! If the layer above moves what [`Levelling::relocate`] names until it names nothing before it takes the next block,
+//! and erases one block for each that it takes, then the erase counts of a pool never differ by more than
+//! `threshold` + 1, whatever is written. For that, a block that is so worn stays free until the least worn one has been
+//! erased again, and as soon as fewer than two other blocks are free, the least worn blocks are moved round in turn
+//! until that has happened. (A workload must seek out the data that levelling has moved for it to come so far.)
+
+use super::{DynamicLevelling, Levelling};
+use crate::nand::Block;
+use alloc::collections::BTreeSet;
+use serde::{Deserialize, Serialize};
+
+/// Free blocks and used blocks in order of their erase counts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StaticLevelling {
+    threshold: u32,
+    relief: u32,
+    free: DynamicLevelling,
+    used: BTreeSet<(u32, Block)>,
+    /// Moving has begun and not ended.
+    moving: bool,
+}
+
+impl StaticLevelling {
+    /// Without blocks.
+    pub fn new(threshold: u32, relief: u32) -> Self {
+        StaticLevelling {
+            threshold,
+            relief,
+            free: DynamicLevelling::default(),
+            used: BTreeSet::new(),
+            moving: false,
+        }
+    }
+
+    /// The count above which a free block must not be used.
+    fn ceiling(&self) -> u32 {
+        let used = self.used.first().map(|(erases, _)| *erases);
+        let least = used.into_iter().chain(self.free.least()).min();
+        least.unwrap_or_default().saturating_add(self.threshold)
+    }
+
+    /// How much more worn the most worn free block is than the least worn used one.
+    fn gap(&self) -> u32 {
+        match (self.free.most(), self.used.first()) {
+            (Some(most), Some((least, _))) => most.saturating_sub(*least),
+            _ => 0,
+        }
+    }
+
+    /// Follows a change of `free` or `used`.
+    fn changed(&mut self) {
+        let gap = self.gap();
+        self.moving = gap >= if self.moving { self.relief } else { self.threshold };
+    }
+
+    /// Whether so few blocks are free and may be used that the least worn used ones must move round.
+    fn is_pressed(&self) -> bool {
+        let Some((least_used, _)) = self.used.first() else { return false };
+        let ceiling = self.ceiling();
+        let alone = self.free.free_count() == 1;
+        let last = if alone { self.free.least() } else { self.free.second() };
+        // One alone must be below the ceiling, since what is freed next may be above it.
+        last.is_some_and(|erases| erases > ceiling - u32::from(alone))
+            && self.free.least().is_some_and(|least| *least_used <= least)
+    }
+}
+
+impl Levelling for StaticLevelling {
+    fn freed(&mut self, block: Block, erases: u32) {
+        self.free.freed(block, erases);
+        self.changed();
+    }
+    fn used(&mut self, block: Block, erases: u32) {
+        self.used.insert((erases, block));
+        self.changed();
+    }
+    fn unused(&mut self, block: Block, erases: u32) {
+        self.used.remove(&(erases, block));
+        self.changed();
+    }
+    fn withdrawn(&mut self, block: Block, erases: u32) {
+        self.free.withdrawn(block, erases);
+        self.changed();
+    }
+    fn take(&mut self) -> Option<Block> {
+        self.free.take()
+    }
+    fn take_worn(&mut self) -> Option<Block> {
+        let ceiling = self.ceiling();
+        self.free.take_most(ceiling).or_else(|| self.free.take())
+    }
+    fn relocate(&self, movable: &dyn Fn(Block) -> bool) -> Option<Block> {
+        if self.free.free_count() == 0 || !(self.moving || self.is_pressed()) {
+            return None;
+        }
+        let pressed = self.is_pressed();
+        let most = self.free.most().unwrap_or_default();
+        let worth = |erases: u32| pressed || most.saturating_sub(erases) >= self.relief;
+        let mut candidates = self.used.iter().take_while(|(erases, _)| worth(*erases));
+        candidates.find(|(_, block)| movable(*block)).map(|(_, block)| *block)
+    }
+    fn free_count(&self) -> u32 {
+        self.free.free_count()
+    }
+}
