@@ -277,12 +277,7 @@ impl fmt::Display for HmbError {
             HmbError::ListEnds { entries, there } => {
                 write!(f, "the command says {entries} entries, but the list has {there}")
             }
-            HmbError::EntryTooSmall { index, size, least } => {
-                write!(
-                    f,
-                    "entry {index} lends {size} x 4 KiB, the least is {least} x 4 KiB (HMMINDS, or one page)"
-                )
-            }
+            HmbError::EmptyEntry { index } => write!(f, "entry {index} lends 0 x 4 KiB; leave it out"),
             HmbError::Misaligned { index, address } => {
                 write!(f, "entry {index} begins at {address:#x}, which is no multiple of 4 KiB")
             }
