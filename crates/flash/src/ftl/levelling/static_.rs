@@ -61,15 +61,13 @@ impl StaticLevelling {
         self.moving = gap >= if self.moving { self.relief } else { self.threshold };
     }
 
-    /// Whether so few blocks are free and may be used that the least worn used ones must move round.
+    /// Whether the least worn used blocks must move round: so few free blocks may be used, or a used one is so worn.
     fn is_pressed(&self) -> bool {
-        let Some((least_used, _)) = self.used.first() else { return false };
+        let (Some((least, _)), Some((most, _))) = (self.used.first(), self.used.last()) else { return false };
         let ceiling = self.ceiling();
-        let alone = self.free.free_count() == 1;
-        let last = if alone { self.free.least() } else { self.free.second() };
-        // One alone must be below the ceiling, since what is freed next may be above it.
-        last.is_some_and(|erases| erases > ceiling - u32::from(alone))
-            && self.free.least().is_some_and(|least| *least_used <= least)
+        let last = if self.free.free_count() == 1 { self.free.least() } else { self.free.second() };
+        (*most > ceiling || last.is_some_and(|erases| erases > ceiling))
+            && self.free.least().is_some_and(|free| *least <= free)
     }
 }
 

@@ -1,0 +1,279 @@
+//! Wear levelling on the least that has it: units of one erase block each, some spare blocks.
+
+use flashlab_flash::ftl::{Blocks, Erased, LevellingPolicy};
+use flashlab_flash::nand::{Block, Endurance};
+use flashlab_sim::Rng;
+use proptest::prelude::*;
+
+const STATIC: fn(u32) -> LevellingPolicy =
+    |threshold| LevellingPolicy::Static { threshold, relief: threshold };
+
+/// Every unit lies in a block of its own; an overwrite takes another block.
+#[derive(Clone)]
+struct Units {
+    blocks: Blocks,
+    place: Vec<Block>,
+    /// Erases a block when it is taken, not when it is given back.
+    erases_last: bool,
+    moves: u64,
+}
+
+impl Units {
+    fn new(units: u32, spare: u32, policy: LevellingPolicy, endurance: Option<&Endurance>) -> Self {
+        let mut blocks = Blocks::new(units + spare, 1, policy, endurance, 1);
+        let place = (0..units).map(|_| blocks.take(0).expect("enough are free")).collect();
+        Units { blocks, place, erases_last: false, moves: 0 }
+    }
+
+    fn give_back(&mut self, block: Block) {
+        if self.erases_last {
+            self.blocks.release(block);
+        } else {
+            self.blocks.erased(block);
+        }
+    }
+
+    /// Overwrites a unit; `None` when no block is free.
+    fn write(&mut self, unit: usize) -> Option<()> {
+        let new = if self.erases_last { self.blocks.take_erased(0) } else { self.blocks.take(0) }?;
+        let old = std::mem::replace(&mut self.place[unit], new);
+        self.give_back(old);
+        while let Some(from) = self.blocks.relocate(0) {
+            let unit = self.place.iter().position(|place| *place == from).expect("used blocks hold units");
+            let to =
+                if self.erases_last { self.blocks.take_worn_erased(0) } else { self.blocks.take_worn(0) }?;
+            self.place[unit] = to;
+            self.give_back(from);
+            self.moves += 1;
+        }
+        Some(())
+    }
+
+    fn difference(&self) -> u32 {
+        let counts = self.blocks.erase_counts();
+        counts.iter().max().unwrap() - counts.iter().min().unwrap()
+    }
+}
+
+#[test]
+fn without_levelling_one_unit_wears_its_own_block_and_one_more() {
+    let mut units = Units::new(100, 20, LevellingPolicy::None, None);
+    (0..1_000).for_each(|_| units.write(7).unwrap());
+    let worn: Vec<u32> = units.blocks.erase_counts().iter().copied().filter(|e| *e > 0).collect();
+    assert_eq!(worn, [500, 500]);
+}
+
+#[test]
+fn without_levelling_a_range_shares_one_spare_block_evenly() {
+    let mut units = Units::new(100, 20, LevellingPolicy::None, None);
+    (0..1_100).for_each(|n| units.write(n % 10).unwrap());
+    let worn: Vec<u32> = units.blocks.erase_counts().iter().copied().filter(|e| *e > 0).collect();
+    assert_eq!(worn, [100; 11]);
+}
+
+/// W3: with a share of data that is never written, dynamic levelling alone leaves its blocks as they are, and the life
+/// is 1 - c rho of that under perfect levelling.
+#[test]
+fn dynamic_levelling_lives_as_long_as_the_blocks_that_are_not_cold() {
+    let cycles = 300;
+    for (hot, cold, spare) in [(100, 0, 20), (60, 40, 20), (20, 80, 20), (1, 99, 20)] {
+        let mut units =
+            Units::new(hot + cold, spare, LevellingPolicy::Dynamic, Some(&Endurance::exactly(cycles)));
+        let (mut rng, mut writes) = (Rng::new(3), 0u64);
+        while units.write(rng.below(u64::from(hot)) as usize).is_some() {
+            writes += 1;
+        }
+        let warm = u64::from(hot + spare);
+        // Units go on in blocks that stand no further erase: each holds one more write than it stands erases.
+        let most = warm * u64::from(cycles) + u64::from(spare);
+        assert!(writes <= most && writes as f64 > 0.99 * most as f64, "{writes} writes of {most}");
+        let never = units.blocks.erase_counts().iter().filter(|e| **e == 0).count();
+        assert_eq!(never, cold as usize, "cold blocks are never erased");
+        units.blocks.check();
+    }
+}
+
+/// W2: static levelling uses all cycles of all blocks, but for the threshold.
+#[test]
+fn static_levelling_lives_as_long_as_all_blocks() {
+    let (cycles, threshold) = (300, 8);
+    for (hot, cold, spare) in [(60, 40, 20), (20, 80, 20), (1, 99, 20)] {
+        let mut units = Units::new(hot + cold, spare, STATIC(threshold), Some(&Endurance::exactly(cycles)));
+        let mut rng = Rng::new(3);
+        while units.blocks.first_failure().is_none() {
+            units.write(rng.below(u64::from(hot)) as usize).unwrap();
+        }
+        let all = f64::from((hot + cold + spare) * cycles);
+        let used = units.blocks.first_failure().unwrap() as f64 / all;
+        assert!(used > 1.0 - f64::from(threshold + 1) / f64::from(cycles), "{used} of all cycles");
+    }
+}
+
+/// W4: a move erases a block as well, and buys threshold - 1 erases to threshold; in bursts that go down to a smaller
+/// difference, no fewer than that.
+#[test]
+fn static_levelling_costs_about_one_move_in_threshold_writes() {
+    for threshold in [4, 16, 64] {
+        for relief in [threshold, threshold / 2] {
+            let mut units = Units::new(200, 20, LevellingPolicy::Static { threshold, relief }, None);
+            let writes = 60_000u64;
+            (0..writes).for_each(|n| units.write((n % 3) as usize).unwrap());
+            let moves = units.moves as f64 / writes as f64;
+            let (least, most) = (1.0 / f64::from(threshold), 1.0 / f64::from(relief - 1));
+            assert!(
+                moves > 0.95 * least && moves < 1.05 * most,
+                "{moves} moves a write, not {least} to {most}"
+            );
+        }
+    }
+}
+
+/// W5-like: writes over all units at random. What differs is at most the threshold, so deviation over mean falls with
+/// the mean; at 87 erases it is of the order of a per cent.
+#[test]
+fn under_uniform_load_wear_is_even_to_a_few_per_cent() {
+    for (policy, most) in [(LevellingPolicy::Dynamic, 0.06), (STATIC(4), 0.02)] {
+        let mut units = Units::new(1_000, 70, policy, None);
+        let mut rng = Rng::new(5);
+        (0..1_070 * 87).for_each(|_| units.write(rng.below(1_000) as usize).unwrap());
+        let wear = units.blocks.summary();
+        assert!(wear.mean >= 87.0 && wear.deviation / wear.mean <= most, "{policy:?}: {wear:?}");
+    }
+}
+
+#[test]
+fn a_block_stands_exactly_its_limit_of_erases() {
+    let mut blocks = Blocks::new(2, 1, LevellingPolicy::None, Some(&Endurance::exactly(3)), 1);
+    let mut ends = Vec::new();
+    for _ in 0..4 {
+        let block = blocks.take(0).unwrap();
+        ends.push(blocks.erased(block));
+    }
+    assert_eq!(ends, [Erased::Free, Erased::Free, Erased::Free, Erased::WornOut]);
+    assert_eq!((blocks.erases(), blocks.first_failure(), blocks.bad_count()), (3, Some(3), 1));
+    assert!(blocks.is_bad(Block(0)) && blocks.take(0) == Some(Block(1)) && blocks.take(0).is_none());
+}
+
+#[test]
+fn blocks_that_are_bad_from_the_factory_are_never_handed_out() {
+    let endurance = Endurance { factory_bad_ppm: 200_000, ..Endurance::exactly(10) };
+    let mut blocks = Blocks::new(1_000, 4, LevellingPolicy::Dynamic, Some(&endurance), 7);
+    blocks.check();
+    let bad = blocks.factory_bad_count();
+    assert!((150..250).contains(&bad), "{bad} of 1000");
+    let taken: Vec<Block> =
+        (0..4).flat_map(|p| std::iter::from_fn(|| blocks.take(p)).collect::<Vec<_>>()).collect();
+    assert_eq!(taken.len() as u32, 1_000 - bad);
+    assert!(taken.iter().all(|b| !endurance.factory_bad(7, *b)));
+    assert_eq!(blocks.summary().blocks, 1_000 - bad);
+    assert_eq!(blocks.summary().failures, 0);
+}
+
+/// What a plain list of blocks says that a policy should give.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Is {
+    Free(u64),
+    Used,
+    Bad,
+}
+
+proptest! {
+    /// Whatever is written, and however small threshold and spare are.
+    #[test]
+    fn under_static_levelling_erase_counts_never_differ_by_more_than_the_threshold_and_one(
+        units in 1u32..20,
+        spare in 1u32..6,
+        threshold in 1u32..8,
+        relief in 1u32..8,
+        erases_last in any::<bool>(),
+        hot in 1u64..20,
+        seeks_the_most_worn in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let policy = LevellingPolicy::Static { threshold, relief: relief.min(threshold) };
+        let mut model = Units { erases_last, ..Units::new(units, spare, policy, None) };
+        let mut rng = Rng::new(seed);
+        for step in 0..2_000 {
+            let unit = if seeks_the_most_worn && rng.below(2) == 0 {
+                (0..model.place.len()).max_by_key(|u| model.blocks.erase_count(model.place[*u])).unwrap()
+            } else {
+                rng.below(hot.min(u64::from(units))) as usize
+            };
+            model.write(unit).expect("nothing wears out");
+            prop_assert!(model.difference() <= threshold + 1,
+                "step {step}: {:?} differ by more than {threshold} + 1", model.blocks.erase_counts());
+        }
+        model.blocks.check();
+    }
+
+    #[test]
+    fn blocks_agree_with_a_plain_list(
+        pools in 1u32..4,
+        dynamic in any::<bool>(),
+        limited in any::<bool>(),
+        steps in prop::collection::vec((0u8..6, any::<u32>()), 1..200),
+    ) {
+        let policy = if dynamic { LevellingPolicy::Dynamic } else { LevellingPolicy::None };
+        let endurance = Endurance::exactly(3);
+        let count = 12;
+        let mut blocks = Blocks::new(count, pools, policy, limited.then_some(&endurance), 1);
+        let order = |n: u32| u64::from(if dynamic { n } else { count - 1 - n });
+        let mut list: Vec<(Is, u32)> = (0..count).map(|n| (Is::Free(order(n)), 0)).collect();
+        let mut clock = u64::from(count);
+        // The least worn and longest free, or the last freed.
+        let next = |list: &[(Is, u32)], pool: u32| {
+            let free = (0..count).filter(|b| b % pools == pool).filter_map(|b| match list[b as usize] {
+                (Is::Free(since), erases) => Some((erases, since, b)),
+                _ => None,
+            });
+            if dynamic { free.min() } else { free.max_by_key(|(_, since, _)| *since) }.map(|(.., b)| b)
+        };
+        for (what, salt) in steps {
+            let pool = salt % pools;
+            let used: Vec<u32> = (0..count).filter(|b| list[*b as usize].0 == Is::Used).collect();
+            let some_used = used.get(salt as usize % used.len().max(1)).copied();
+            match (what, some_used) {
+                (0 | 1, _) => {
+                    let expected = next(&list, pool);
+                    prop_assert_eq!(blocks.take(pool), expected.map(Block));
+                    if let Some(b) = expected {
+                        list[b as usize].0 = Is::Used;
+                    }
+                }
+                (2, _) => {
+                    let mut expected = next(&list, pool);
+                    while let Some(b) = expected && limited && list[b as usize].1 == 3 {
+                        list[b as usize].0 = Is::Bad;
+                        expected = next(&list, pool);
+                    }
+                    prop_assert_eq!(blocks.take_erased(pool), expected.map(Block));
+                    if let Some(b) = expected {
+                        list[b as usize] = (Is::Used, list[b as usize].1 + 1);
+                    }
+                }
+                (3, Some(b)) => {
+                    blocks.release(Block(b));
+                    list[b as usize].0 = Is::Free(clock);
+                    clock += 1;
+                }
+                (4, Some(b)) => {
+                    let worn = limited && list[b as usize].1 == 3;
+                    let ended = blocks.erased(Block(b));
+                    prop_assert_eq!(ended, if worn { Erased::WornOut } else { Erased::Free });
+                    list[b as usize] = if worn { (Is::Bad, 3) } else { (Is::Free(clock), list[b as usize].1 + 1) };
+                    clock += 1;
+                }
+                (5, Some(b)) if salt % 5 == 0 => {
+                    blocks.retire(Block(b));
+                    list[b as usize].0 = Is::Bad;
+                }
+                _ => {}
+            }
+            blocks.check();
+            prop_assert_eq!(blocks.erase_counts().to_vec(), list.iter().map(|(_, e)| *e).collect::<Vec<_>>());
+            for b in 0..count {
+                prop_assert_eq!(blocks.is_bad(Block(b)), list[b as usize].0 == Is::Bad);
+            }
+        }
+    }
+}
