@@ -5,14 +5,15 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
 
 /// A map page, by number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct MapPage(pub u32);
 
 const NONE: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Slot {
     page: u32,
     newer: u32,
@@ -20,7 +21,7 @@ struct Slot {
 }
 
 /// A cache of map pages with LRU replacement: a doubly linked list through an array.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MapCache {
     /// Where each map page is, or `NONE`.
     slot_of: Vec<u32>,

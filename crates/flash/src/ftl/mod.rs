@@ -2,6 +2,7 @@
 
 mod blocks;
 pub mod levelling;
+pub mod map;
 mod map_cache;
 mod streams;
 mod superblocks;

@@ -1,0 +1,338 @@
+//! The map of a drive without memory for all of it: map pages that are loaded when they are needed.
+//!
+//! Where an entry is found decides what a request costs ([`Found`]): in the buffer of changed map pages, in the
+//! controller's own memory, in host memory, or on flash. A load brings a whole map page, which the controller's memory
+//! and host memory then hold, each replacing the least recently used; host memory holds all that the
+//! controller's cache holds. What changes lies in a buffer of its own and is written back when another page needs the
+//! place; so every copy elsewhere is clean, and losing host memory loses nothing. Pages that do not exist on flash, since
+//! nothing of them was ever written or all of it was deallocated, are known from the [`Directory`].
+//!
+//! This is *where map pages are* and what finding them costs; what they say is the page map's, which is exact
+//! always. Left out: the changes that collection makes to the map (written back together with its own blocks), and the
+//! competition of loads with other work of the array.
+
+mod directory;
+mod loaders;
+mod parameters;
+mod recency;
+
+pub use directory::Directory;
+pub use loaders::Loaders;
+pub use parameters::{MapParameters, Policy};
+pub use recency::Recency;
+
+use super::MapPage;
+use core::ops::Range;
+use flashlab_sim::{Duration, Observer};
+use serde::{Deserialize, Serialize};
+
+/// Where a map page was found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub enum Found {
+    /// The whole map is in memory and indexed directly.
+    Table,
+    /// Among the changed pages.
+    Changed,
+    /// Nowhere: nothing of it is mapped.
+    Nowhere,
+    /// In the controller's memory.
+    Sram,
+    /// In host memory.
+    HostMemory,
+    /// On flash: it has to be loaded.
+    Flash,
+}
+
+/// A look-up's outcome.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LookUp {
+    /// Where.
+    pub found: Found,
+    /// The firmware's time for it, without a load.
+    pub time: Duration,
+}
+
+/// What a change of a map page needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Whether the page has to be loaded first, since only part of it changes.
+    pub load: bool,
+    /// The firmware's time, without a load.
+    pub time: Duration,
+    /// The page that had to give way: it is to be programmed.
+    pub written_back: Option<MapPage>,
+}
+
+/// How often each place answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+struct Counts {
+    table: u64,
+    changed: u64,
+    nowhere: u64,
+    sram: u64,
+    host_memory: u64,
+    flash: u64,
+    loads: u64,
+}
+
+/// Where the map's pages are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Map {
+    parameters: MapParameters,
+    /// The drive's own memory holds everything.
+    whole: bool,
+    directory: Directory,
+    changed: Recency,
+    sram: Recency,
+    host_memory: Recency,
+    /// What host memory held when it was taken away, but for what changed since.
+    away: Option<Recency>,
+    /// Where loading in idle time goes on.
+    next_to_load: u32,
+    counts: Counts,
+}
+
+impl Map {
+    /// The map of `units` units, of which nothing is mapped, without host memory. The parameters have been checked.
+    pub fn new(parameters: &MapParameters, units: u64) -> Self {
+        let whole = parameters.sram.is_none();
+        let pages = parameters.pages(units) as u32;
+        let fit = |bytes: u64| (bytes / parameters.page).min(pages.into()) as u32;
+        let held = if whole { 0 } else { pages };
+        Map {
+            parameters: parameters.clone(),
+            whole,
+            directory: Directory::new(held),
+            changed: Recency::new(fit(parameters.dirty), held),
+            sram: Recency::new(fit(parameters.sram.unwrap_or(0)), held),
+            host_memory: Recency::new(0, held),
+            away: None,
+            next_to_load: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Whether all of the map is in the drive's own memory.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+    /// Map pages, where they are loaded on demand.
+    pub fn pages(&self) -> u32 {
+        self.directory.pages()
+    }
+    /// Units of a map page.
+    pub fn entries(&self) -> u64 {
+        self.parameters.entries()
+    }
+    /// Which pages exist on flash, and then which are changed and exist nowhere else: outside them nothing is mapped.
+    pub fn existing(&self, pages: Range<u32>) -> impl Iterator<Item = MapPage> + '_ {
+        let changed = pages.clone().filter(|p| !self.directory.contains(MapPage(*p))).map(MapPage);
+        let changed = changed.filter(|page| self.changed.contains(*page));
+        self.directory.iter(pages).chain(changed)
+    }
+
+    /// Host memory of `bytes` that hold nothing yet; 0: none.
+    pub fn lend(&mut self, bytes: u64) {
+        let bytes = if self.parameters.policy == Policy::WriteBuffer { 0 } else { bytes };
+        let pages = self.pages();
+        let fit = (bytes / self.parameters.page).min(pages.into()) as u32;
+        self.host_memory = Recency::new(fit, pages);
+        self.away = None;
+        self.next_to_load = 0;
+    }
+    /// Host memory must not be used any more.
+    pub fn take_away(&mut self) {
+        let none = Recency::new(0, self.pages());
+        self.away = Some(core::mem::replace(&mut self.host_memory, none));
+    }
+    /// Host memory is back, as it was.
+    pub fn give_back(&mut self) {
+        if let Some(held) = self.away.take() {
+            self.host_memory = held;
+        }
+    }
+
+    /// Whether host memory has room for all of the map.
+    fn host_memory_fits(&self) -> bool {
+        self.host_memory.capacity() > 0 && self.host_memory.capacity() == self.pages()
+    }
+    /// Whether host memory is a table that is indexed: it holds all there is.
+    fn is_direct(&self) -> bool {
+        self.host_memory_fits()
+            && self.host_memory.len() == self.directory.count()
+            && (self.changed.is_empty() || self.parameters.policy == Policy::DirectTable)
+    }
+
+    /// Looks an entry of `page` up. Where it is on flash, the page is loaded, and held from now on.
+    #[inline]
+    pub fn look_up(&mut self, page: MapPage) -> LookUp {
+        if self.whole {
+            self.counts.table += 1;
+            return LookUp { found: Found::Table, time: Duration::ZERO };
+        }
+        if self.is_direct() {
+            self.counts.table += 1;
+            return LookUp { found: Found::Table, time: Duration::ZERO };
+        }
+        self.look_up_caches(page)
+    }
+
+    fn look_up_caches(&mut self, page: MapPage) -> LookUp {
+        if self.changed.touch(page) {
+            self.counts.changed += 1;
+            return LookUp { found: Found::Changed, time: Duration::ZERO };
+        }
+        if !self.directory.contains(page) {
+            self.counts.nowhere += 1;
+            return LookUp { found: Found::Nowhere, time: Duration::ZERO };
+        }
+        let with_host_memory = self.host_memory.capacity() > 0;
+        let (look, fetch) = match with_host_memory {
+            true => (self.parameters.t_look, self.parameters.t_hmb),
+            false => (Duration::ZERO, Duration::ZERO),
+        };
+        let in_host_memory = self.host_memory.touch(page);
+        if self.sram.touch(page) {
+            self.counts.sram += 1;
+            return LookUp { found: Found::Sram, time: look };
+        }
+        self.sram.insert(page);
+        if in_host_memory {
+            self.counts.host_memory += 1;
+            return LookUp { found: Found::HostMemory, time: look + fetch };
+        }
+        self.counts.flash += 1;
+        self.counts.loads += 1;
+        // Host memory gets a copy: the same transfer in the other direction.
+        self.host_memory.insert(page);
+        LookUp { found: Found::Flash, time: look + fetch }
+    }
+
+    /// An entry of `page` changes, or, where it is `all` of the page, every entry.
+    #[inline]
+    pub fn change(&mut self, page: MapPage, all: bool) -> Change {
+        const NOTHING: Change = Change { load: false, time: Duration::ZERO, written_back: None };
+        if self.whole || self.changed.touch(page) {
+            return NOTHING;
+        }
+        self.change_another(page, all)
+    }
+
+    fn change_another(&mut self, page: MapPage, all: bool) -> Change {
+        let in_sram = self.sram.remove(page);
+        let in_table = self.is_direct() && self.host_memory.contains(page);
+        if self.parameters.policy != Policy::DirectTable || !self.host_memory_fits() {
+            self.host_memory.remove(page);
+        }
+        if let Some(away) = &mut self.away {
+            away.remove(page);
+        }
+        let load = !all && self.directory.contains(page) && !in_sram && !in_table;
+        self.counts.loads += u64::from(load);
+        let written_back = self.changed.insert(page);
+        let time = if written_back.is_some() { self.parameters.t_write_back } else { Duration::ZERO };
+        if let Some(gone) = written_back {
+            self.exists(gone);
+        }
+        Change { load, time, written_back }
+    }
+
+    /// `page` is written back: it exists on flash from now on, and host memory has it if it is a table.
+    fn exists(&mut self, page: MapPage) {
+        self.directory.insert(page);
+        if self.parameters.policy == Policy::DirectTable && self.host_memory_fits() {
+            self.host_memory.insert(page);
+        }
+    }
+
+    /// Nothing of `pages` is mapped any more.
+    pub fn deallocate(&mut self, pages: Range<u32>) {
+        if self.whole {
+            return;
+        }
+        for page in pages.map(MapPage) {
+            self.directory.remove(page);
+            self.changed.remove(page);
+            self.sram.remove(page);
+            self.host_memory.remove(page);
+            if let Some(away) = &mut self.away {
+                away.remove(page);
+            }
+        }
+    }
+
+    /// In idle time: a changed page that is to be programmed, the oldest first.
+    pub fn write_back(&mut self) -> Option<MapPage> {
+        let page = self.changed.oldest()?;
+        self.changed.remove(page);
+        self.exists(page);
+        Some(page)
+    }
+
+    /// In idle time, where host memory has room for all of the map: loads one more page into it; says whether one was
+    /// missing.
+    pub fn load_ahead(&mut self) -> bool {
+        if !self.host_memory_fits() || self.host_memory.len() == self.directory.count() {
+            return false;
+        }
+        // Some page is missing; the search goes on where it ended, and once more from the beginning.
+        let missing = |map: &Map, from: u32| {
+            let mut existing = map.directory.iter(from..map.pages());
+            existing.find(|page| !map.host_memory.contains(*page))
+        };
+        let page = missing(self, self.next_to_load).or_else(|| missing(self, 0));
+        let page = page.expect("host memory holds fewer pages than exist");
+        self.host_memory.insert(page);
+        self.counts.loads += 1;
+        self.next_to_load = page.0 + 1;
+        true
+    }
+
+    /// Whether [`Map::write_back`] or [`Map::load_ahead`] would do something.
+    pub fn has_idle_work(&self) -> bool {
+        !self.changed.is_empty()
+            || (self.host_memory_fits() && self.host_memory.len() < self.directory.count())
+    }
+
+    /// The power is gone, and host memory with it. What was changed is found again by reading what was programmed last, and
+    /// is changed still; returns how many pages that are.
+    pub fn power_cut(&mut self) -> u32 {
+        self.sram.clear();
+        self.lend(0);
+        self.changed.len()
+    }
+
+    /// Reports what answered how often.
+    pub fn observe(&self, to: &mut dyn Observer) {
+        to.count("map_hit_table_count", self.counts.table);
+        if self.whole {
+            return;
+        }
+        to.count("map_hit_changed_count", self.counts.changed);
+        to.count("map_hit_nowhere_count", self.counts.nowhere);
+        to.count("map_hit_sram_count", self.counts.sram);
+        to.count("map_hit_hmb_count", self.counts.host_memory);
+        to.count("map_miss_count", self.counts.flash);
+        to.count("map_read_count", self.counts.loads);
+    }
+
+    /// Walks all of it.
+    ///
+    /// # Panics
+    /// With what is wrong.
+    pub fn check(&self) {
+        for page in (0..self.pages()).map(MapPage) {
+            let changed = self.changed.contains(page);
+            let clean = self.sram.contains(page) || self.host_memory.contains(page);
+            assert!(!clean || self.directory.contains(page), "{page:?} is held clean, but does not exist");
+            let table = self.parameters.policy == Policy::DirectTable && self.host_memory_fits();
+            assert!(!(changed && self.sram.contains(page)), "{page:?} is clean and changed");
+            assert!(
+                table || !(changed && self.host_memory.contains(page)),
+                "{page:?} left the drive changed"
+            );
+        }
+        assert!(self.changed.len() <= self.changed.capacity());
+    }
+}
