@@ -19,14 +19,11 @@ impl Channels {
             self.elect();
             return ended;
         }
-        let (ended, waited_before) = if self.wires[channel].carries == NONE {
-            (None, now + 1)
-        } else {
-            // What was ready before goes next whatever else becomes ready now: no event of its own for that.
-            (self.transfer_end(channel, now), now)
-        };
+        let ended = if self.wires[channel].carries == NONE { None } else { self.transfer_end(channel, now) };
+        // After a transfer's end the next one starts at once, without an event of its own: no array ends any more at this
+        // instant, and what is submitted at it comes after all that is ready.
         let (ready, slot) = self.eldest(channel);
-        if ready < waited_before {
+        if ready <= now {
             self.carry(channel, slot, now);
         }
         self.reckon(channel);
