@@ -3,15 +3,15 @@
 //! The device keeps its state from run to run, and time goes on. Files are laid out before a wave of jobs begins, as fio
 //! does it: outside the timed window, but simulated like everything else.
 
+use crate::device::Device;
+use crate::statistics::{Counters, Wear};
 use flashlab_fio::iolog::{Iolog, Recording, Version};
 use flashlab_fio::job::{BlockSize, Direction, Extent, Fallocate, Job, Mix};
 use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, WorkloadError, file_bytes};
 use flashlab_host::VfatParameters;
 use flashlab_host::vfat::{Allocate, NoRoom, Vfat};
-use flashlab_sim::{
-    Arrival, Completion, Duration, FileId, Instant, Mechanism, Model, Observer, Request, Workload,
-};
+use flashlab_sim::{Arrival, Completion, Duration, FileId, Instant, Mechanism, Model, Request, Workload};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -37,6 +37,11 @@ impl Bench {
     /// `device`, as it is, at the beginning of time.
     pub fn new(device: Box<dyn Model>) -> Self {
         Bench { stack: Stack::Device(device), now: Instant::ZERO, files: Vec::new(), iologs: BTreeMap::new() }
+    }
+
+    /// `device` with the medium of `seed`, or in the state that it was asked for with, at the end of its history.
+    pub fn with(device: &Device, seed: u64) -> Self {
+        Bench { now: device.now(), ..Bench::new(device.build(seed)) }
     }
 
     /// The trace that jobs name as `read_iolog=name`.
@@ -118,22 +123,35 @@ impl Bench {
         Ok(workload.jobs.into_record())
     }
 
-    /// A counter of the device; 0 where it counts nothing of that name.
-    pub fn counter(&self, name: &str) -> u64 {
-        struct Find<'a>(&'a str, u64);
-        impl Observer for Find<'_> {
-            fn count(&mut self, name: &'static str, value: u64) {
-                if name == self.0 {
-                    self.1 = value;
-                }
-            }
-        }
-        let mut find = Find(name, 0);
+    /// What the device and all above it have counted.
+    pub fn counters(&self) -> Counters {
+        Counters::of(match &self.stack {
+            Stack::Device(device) => device,
+            Stack::Vfat(vfat) => &**vfat,
+        })
+    }
+
+    /// The device's erase blocks, if it knows any.
+    pub fn wear(&self) -> Option<Wear> {
+        Wear::of(self.device())
+    }
+
+    /// The device, below the filesystem.
+    pub fn device(&self) -> &dyn Model {
         match &self.stack {
-            Stack::Device(device) => device.observe(&mut find),
-            Stack::Vfat(vfat) => vfat.observe(&mut find),
+            Stack::Device(device) => device,
+            Stack::Vfat(vfat) => vfat.device(),
         }
-        find.1
+    }
+
+    /// The instant that its history has come to. Nothing is outstanding.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Lets time pass in which nothing is asked.
+    pub fn pause(&mut self, time: Duration) {
+        self.now += time;
     }
 
     /// Refuses a job of which the device would refuse the first request, as direct I/O does: one that is not made of

@@ -53,7 +53,7 @@ pub fn compare(
             refusal(&reports).map_or(Ok(reports), Err)
         });
         done();
-        let hints = reports.as_ref().map_or(Vec::new(), |reports| hints(reports, device.card.nand.t_read));
+        let hints = reports.as_ref().map_or(Vec::new(), |reports| hints(reports, device.t_read()));
         let lines =
             reports.map(|reports| reports.iter().flat_map(|r| lines(&r.job.name, &r.stats)).collect());
         Compared { device: device.argument.clone(), title: device.title.clone(), lines, hints }

@@ -3,7 +3,7 @@
 use crate::device::{Device, DeviceError, Filesystem, Held};
 use crate::library::{Library, LibraryError, read_file};
 use crate::profile::{Kind, Number, Parameter, Profile, suggest};
-use crate::units::clip;
+use crate::units::{clip, or_list};
 use flashlab_sim::Mechanism;
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -73,15 +73,17 @@ fn names(library: &Library) -> Vec<&str> {
 /// A device, host or filesystem, with its settings; `None` if nothing of the sort has that name.
 fn thing(name: &str, library: &Library) -> Result<Option<String>, DeviceError> {
     let as_host = name.strip_prefix("host/").unwrap_or(name);
-    if let Ok(profile) = library.profile(Kind::Host, as_host) {
-        return Ok(Some(host(as_host, profile)));
+    for kind in HOSTS {
+        if let Ok(profile) = library.profile(kind, as_host) {
+            return Ok(Some(host(as_host, profile)));
+        }
     }
     let as_filesystem = name.strip_prefix("fs/").unwrap_or(name);
     let kind = match name.strip_suffix(".toml") {
         Some(_) => {
             let profile =
                 Profile::parse(name, &read_file(Path::new(name))?).map_err(LibraryError::Profile)?;
-            if profile.kind == Kind::Host {
+            if HOSTS.contains(&profile.kind) {
                 return Ok(Some(host(name, &profile)));
             }
             Some(profile.kind)
@@ -89,7 +91,7 @@ fn thing(name: &str, library: &Library) -> Result<Option<String>, DeviceError> {
         None if library.profile(Kind::Filesystem, before_settings(as_filesystem)).is_ok() => {
             Some(Kind::Filesystem)
         }
-        None => library.profile(Kind::Card, before_settings(name)).is_ok().then_some(Kind::Card),
+        None => library.device(before_settings(name)).ok().map(|profile| profile.kind),
     };
     Ok(match kind {
         Some(Kind::Filesystem) => Some(filesystem(&Filesystem::open(as_filesystem, library)?, library)),
@@ -102,9 +104,12 @@ fn before_settings(argument: &str) -> &str {
     argument.split_once(':').map_or(argument, |(name, _)| name)
 }
 
+/// What devices are plugged into.
+const HOSTS: [Kind; 2] = [Kind::Host, Kind::Pc];
+
 /// One parameter, and its value in every profile.
 fn parameter(parameter: &Parameter, library: &Library) -> String {
-    let kind = Kind::of(parameter);
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.has(parameter)).collect();
     let mut text = format!("{}\n", parameter.path);
     paragraph(&mut text, 2, parameter.meaning);
     let range = match parameter.limits() {
@@ -112,19 +117,21 @@ fn parameter(parameter: &Parameter, library: &Library) -> String {
         _ => String::new(),
     };
     let absent = parameter.absent.map_or(String::new(), |absent| format!(" Left out: {absent}."));
-    let sentence = format!("Of a {}: {}{range}.{absent}", kind.name(), parameter.shape().kind());
+    let nouns: Vec<&str> = kinds.iter().map(|kind| kind.noun()).collect();
+    let sentence = format!("Of {}: {}{range}.{absent}", or_list(&nouns), parameter.shape().kind());
     paragraph(&mut text, 2, &sentence);
     text.push('\n');
-    let rows: Vec<_> = library
-        .of_kind(kind)
+    let rows: Vec<_> = kinds
+        .iter()
+        .flat_map(|kind| library.of_kind(*kind))
         .filter_map(|(name, profile)| Some((name, profile.number(parameter.path)?)))
         .map(|(name, number)| [name.to_owned(), number.value.to_string(), number.source.to_string()])
         .collect();
     table(&mut text, &rows);
     if let Some([name, value, _]) = rows.first() {
-        let example = match kind {
-            Kind::Card => format!("{name}:{}={value}", parameter.path),
-            Kind::Host => format!("DEVICE:{}={value}", parameter.path),
+        let example = match kinds[0] {
+            Kind::Card | Kind::Ssd => format!("{name}:{}={value}", parameter.path),
+            Kind::Host | Kind::Pc => format!("DEVICE:{}={value}", parameter.path),
             Kind::Filesystem => format!("--fs {name}:{}={value}", parameter.key()),
         };
         write!(text, "\n  Set it with {example}\n").expect("writing to a string");
@@ -134,13 +141,15 @@ fn parameter(parameter: &Parameter, library: &Library) -> String {
 
 fn device(device: &Device, library: &Library) -> String {
     let mut text = format!("{}: {}\n", device.argument, device.title);
-    let profile = library.profile(Kind::Card, &device.name).ok();
-    let host = library.profile(Kind::Host, &device.host_name).ok();
+    let kind = device.kind();
+    let profile = library.device(&device.name).ok();
+    let host = kind.host().and_then(|host| library.profile(host, &device.host_name).ok());
     notes(&mut text, profile);
-    write!(text, "\n  The card\n").expect("writing to a string");
-    let (card, machine): (Vec<_>, Vec<_>) =
-        device.held().iter().partition(|held| Kind::of(held.number.parameter) == Kind::Card);
-    numbers(&mut text, card.into_iter().map(|held| &held.number));
+    let noun = if kind == Kind::Ssd { "SSD" } else { "card" };
+    write!(text, "\n  The {noun}\n").expect("writing to a string");
+    let (own, machine): (Vec<_>, Vec<_>) =
+        device.held().iter().partition(|held| kind.has(held.number.parameter));
+    numbers(&mut text, own.into_iter().map(|held| &held.number));
     write!(text, "\n  The host, {}\n", device.host_name).expect("writing to a string");
     notes(&mut text, host);
     numbers(&mut text, machine.into_iter().map(|held| &held.number));
@@ -223,21 +232,22 @@ fn mechanism(mechanism: Mechanism) -> String {
 /// The listing of all devices, hosts and filesystems.
 pub fn devices(library: &Library) -> String {
     let mut text = String::from("Devices\n");
-    let cards: Vec<_> = library.of_kind(Kind::Card).collect();
-    let rows: Vec<_> = cards
+    let devices: Vec<_> = library.devices().collect();
+    let rows: Vec<_> = devices
         .iter()
         .map(|(name, card)| {
-            let capacity = card.number("card.capacity").map_or(String::new(), capacity);
+            let number = ["card.capacity", "nvme.capacity"].into_iter().find_map(|path| card.number(path));
+            let capacity = number.map_or(String::new(), capacity);
             let host = card.host.as_deref().unwrap_or_default();
             let model = card.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));
             [name.to_string(), capacity, format!("{}{model}, on {host}", card.title)]
         })
         .collect();
     table(&mut text, &rows);
-    for (heading, kind) in [("Hosts", Kind::Host), ("Filesystems", Kind::Filesystem)] {
+    for (heading, kinds) in [("Hosts", &HOSTS[..]), ("Filesystems", &[Kind::Filesystem])] {
         write!(text, "\n{heading}\n").expect("writing to a string");
         let row = |(name, profile): (&str, &Profile)| [name.to_owned(), profile.title.clone(), String::new()];
-        let rows: Vec<_> = library.of_kind(kind).map(row).collect();
+        let rows: Vec<_> = kinds.iter().flat_map(|kind| library.of_kind(*kind)).map(row).collect();
         table(&mut text, &rows);
     }
     text.push_str("\n`flashlab explain NAME` prints the numbers of one and where they come from.\n");

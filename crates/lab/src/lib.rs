@@ -9,4 +9,5 @@ pub mod explain;
 pub mod library;
 pub mod profile;
 pub mod results;
+pub mod statistics;
 pub mod units;

@@ -1,9 +1,11 @@
 //! Devices, filesystems and explanations by name.
 
-use flashlab_lab::device::{Device, Filesystem, free_parameters};
+use flashlab_host::Machine;
+use flashlab_lab::device::{Device, Filesystem, Hardware, free_parameters};
 use flashlab_lab::explain::{devices, explain};
 use flashlab_lab::library::Library;
 use flashlab_lab::results::ParameterKind;
+use flashlab_sd::CardParameters;
 use flashlab_sim::Duration;
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -18,6 +20,10 @@ static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
 fn open(argument: &str) -> Device {
     Device::open(argument, &LIBRARY).unwrap_or_else(|e| panic!("{e}"))
 }
+fn parts(device: &Device) -> (&CardParameters, &Machine) {
+    let Hardware::Card { card, host } = &device.hardware else { panic!("{} is a card", device.name) };
+    (card, host)
+}
 fn wrong(argument: &str) -> String {
     Device::open(argument, &LIBRARY).unwrap_err().to_string().replace(env!("CARGO_MANIFEST_DIR"), "LAB")
 }
@@ -27,7 +33,7 @@ fn a_device_is_a_card_in_the_host_it_was_measured_on_or_another() {
     assert_eq!(open("test/one").host_name, "test-board");
     let device = open("test/one:host=slow-board");
     assert_eq!(device.host_name, "slow-board");
-    assert_eq!(device.host.bus_clock_hz, Some(10_000_000));
+    assert_eq!(parts(&device).1.bus_clock_hz, Some(10_000_000));
 }
 
 #[test]
@@ -35,10 +41,10 @@ fn every_number_can_be_set_by_its_path_or_where_it_is_clear_its_last_part() {
     let device = open(
         "test/one:flash.t_prog=250us,open_units=3,map_cache=64K,host.bus_clock=15MHz,card.modes=default-speed+sdr50",
     );
-    assert_eq!(device.card.nand.t_prog, Duration::from_us(250));
-    assert_eq!(device.card.mapping.open_units, 3);
-    assert_eq!(device.card.mapping.map_cache, Some(64 << 10));
-    assert_eq!(device.host.bus_clock_hz, Some(15_000_000));
+    assert_eq!(parts(&device).0.nand.t_prog, Duration::from_us(250));
+    assert_eq!(parts(&device).0.mapping.open_units, 3);
+    assert_eq!(parts(&device).0.mapping.map_cache, Some(64 << 10));
+    assert_eq!(parts(&device).1.bus_clock_hz, Some(15_000_000));
     assert_eq!(
         device.overrides(),
         [
@@ -55,9 +61,9 @@ fn every_number_can_be_set_by_its_path_or_where_it_is_clear_its_last_part() {
 
 #[test]
 fn none_takes_an_optional_parameter_away() {
-    assert_eq!(open("test/one").card.mapping.map_cache, Some(256 << 10));
+    assert_eq!(parts(&open("test/one")).0.mapping.map_cache, Some(256 << 10));
     let device = open("test/one:map_cache=none");
-    assert_eq!(device.card.mapping.map_cache, None);
+    assert_eq!(parts(&device).0.mapping.map_cache, None);
     assert_eq!(device.overrides(), [("ftl.map_cache", "none".to_owned())]);
 }
 
@@ -74,8 +80,8 @@ fn a_pattern_gives_devices_sorted_by_name() {
 fn a_device_or_host_can_be_a_file() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/library/profiles");
     let device = open(&format!("{folder}/test/one.toml:flash.t_prog=1ms,host={folder}/host/slow-board.toml"));
-    assert_eq!(device.host.bus_clock_hz, Some(10_000_000));
-    assert_eq!(device.card.nand.t_prog, Duration::from_ms(1));
+    assert_eq!(parts(&device).1.bus_clock_hz, Some(10_000_000));
+    assert_eq!(parts(&device).0.nand.t_prog, Duration::from_ms(1));
     let say = wrong(&format!("{folder}/host/slow-board.toml"));
     assert!(say.contains("describes a host; expected a card"), "{say}");
     assert_snapshot!(wrong("no/such.toml"));

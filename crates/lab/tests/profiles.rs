@@ -156,7 +156,7 @@ fn every_shipped_card_can_be_built_and_has_its_capacity() {
     let library = library();
     for (name, profile) in library.of_kind(Kind::Card) {
         let device = flashlab_lab::device::Device::open(name, &library).unwrap();
-        assert_eq!(device.build(1).geometry().capacity, device.card.capacity, "{}", profile.title);
+        assert_eq!(device.build(1).geometry().capacity, device.capacity(), "{}", profile.title);
     }
 }
 

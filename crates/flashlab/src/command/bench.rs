@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         let path = iolog_path(&invocation, *job);
         file::write(Path::new(&path), iolog.as_bytes())?;
     }
-    hints(&reports, device.card.nand.t_read).into_iter().for_each(say);
+    hints(&reports, device.t_read()).into_iter().for_each(say);
     let refusal = refusal(&reports);
     refusal.iter().for_each(say);
     Ok(if refusal.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })

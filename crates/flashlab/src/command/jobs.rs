@@ -71,7 +71,7 @@ impl Setup {
 
     /// `device`, new, with everything around it.
     pub(crate) fn bench(&self, device: &Device) -> Result<Bench, BenchError> {
-        let mut bench = Bench::new(device.build(self.seed));
+        let mut bench = Bench::with(device, self.seed);
         for (path, iolog) in &self.iologs {
             bench.load_iolog(path, iolog.clone());
         }

@@ -193,6 +193,10 @@ impl Vfat {
         self.do_all(now, writes)
     }
 
+    /// What the volume lies on.
+    pub fn device(&self) -> &dyn Model {
+        &*self.device
+    }
     /// The bytes of `file`, if it exists.
     pub fn size(&self, file: FileId) -> Option<u64> {
         Some(self.files.get(file.0 as usize)?.as_ref()?.size)

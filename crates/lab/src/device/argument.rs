@@ -49,7 +49,7 @@ pub enum ArgumentProblem {
     },
     /// The same key again.
     Twice {
-        /// The parameter, or `host`.
+        /// The parameter, `host` or `state`.
         path: &'static str,
     },
     /// `none` for a parameter that has to be there.
@@ -72,8 +72,8 @@ pub enum ArgumentProblem {
         file: String,
         /// What it describes.
         found: Kind,
-        /// What was wanted.
-        expected: Kind,
+        /// What was wanted: one of these.
+        expected: Vec<Kind>,
     },
     /// Each value is possible, but not this device.
     Impossible {
@@ -102,7 +102,7 @@ impl fmt::Display for ArgumentProblem {
                 write!(f, "{path} belongs to the filesystem: --fs vfat:{key}=...")
             }
             ArgumentProblem::Elsewhere { path, kind } => {
-                write!(f, "{path} belongs to a {}, not here", kind.name())
+                write!(f, "{path} belongs to {}, not here", kind.noun())
             }
             ArgumentProblem::Twice { path } => write!(f, "{path} is set twice"),
             ArgumentProblem::CannotBeNone { path } => {
@@ -111,7 +111,8 @@ impl fmt::Display for ArgumentProblem {
             ArgumentProblem::BadValue { path, error } => write!(f, "{path}: {error}"),
             ArgumentProblem::Unknown(unknown) => unknown.fmt(f),
             ArgumentProblem::WrongKind { file, found, expected } => {
-                write!(f, "{file} describes a {}; expected a {}", found.name(), expected.name())
+                let nouns: Vec<_> = expected.iter().map(|kind| kind.noun()).collect();
+                write!(f, "{file} describes {}; expected {}", found.noun(), or_list(&nouns))
             }
             ArgumentProblem::Impossible { impossible, value: None } => impossible.fmt(f),
             ArgumentProblem::Impossible { impossible, value: Some((value, None)) } => {
@@ -149,6 +150,8 @@ pub(super) struct Settings {
     pub(super) none: Vec<&'static Parameter>,
     /// The span of the host's name.
     pub(super) host: Option<Range<usize>>,
+    /// The span of the path of the state's file.
+    pub(super) state: Option<Range<usize>>,
 }
 
 impl Argument {
@@ -200,13 +203,19 @@ impl Argument {
         }
     }
 
-    /// Finds the parameters, which belong to `kinds`, and reads their values. Only a card has a host.
+    /// Finds the parameters, which belong to `kinds`, and reads their values. Only a device has a host.
     pub(super) fn settings(&self, kinds: &[Kind]) -> Result<Settings, ArgumentError> {
         let mut settings = Settings::default();
         for (key, value) in &self.settings {
-            if self.slice(key) == "host" && kinds.contains(&Kind::Host) {
-                if settings.host.replace(value.clone()).is_some() {
-                    return Err(self.refuse(key.clone(), ArgumentProblem::Twice { path: "host" }));
+            let special = match self.slice(key) {
+                _ if !kinds.iter().any(|kind| kind.is_device()) => None,
+                "host" => Some(("host", &mut settings.host)),
+                "state" => Some(("state", &mut settings.state)),
+                _ => None,
+            };
+            if let Some((path, place)) = special {
+                if place.replace(value.clone()).is_some() {
+                    return Err(self.refuse(key.clone(), ArgumentProblem::Twice { path }));
                 }
                 continue;
             }
@@ -226,16 +235,21 @@ impl Argument {
     fn parameter(&self, key: &Range<usize>, kinds: &[Kind]) -> Result<&'static Parameter, ArgumentError> {
         let name = self.slice(key);
         let (here, elsewhere): (Vec<_>, Vec<_>) =
-            Parameter::named(name).partition(|p| kinds.contains(&Kind::of(p)));
+            Parameter::named(name).partition(|p| kinds.iter().any(|kind| kind.has(p)));
         let problem = match (here.as_slice(), elsewhere.as_slice()) {
             ([parameter], _) => return Ok(parameter),
             ([], [parameter, ..]) => {
-                ArgumentProblem::Elsewhere { path: parameter.path, kind: Kind::of(parameter) }
+                let kind = Kind::ALL.into_iter().find(|kind| kind.has(parameter));
+                ArgumentProblem::Elsewhere {
+                    path: parameter.path,
+                    kind: kind.expect("every section belongs to a kind"),
+                }
             }
             ([], []) => {
-                let keys = Parameter::all().iter().filter(|p| kinds.contains(&Kind::of(p))).map(|p| p.path);
-                let host = kinds.contains(&Kind::Host).then_some("host");
-                let nearest = suggest(name, keys.chain(host)).map(str::to_owned);
+                let keys = kinds.iter().flat_map(|kind| kind.parameters()).map(|p| p.path);
+                let device = kinds.iter().any(|kind| kind.is_device());
+                let special = if device { &["host", "state"][..] } else { &[] };
+                let nearest = suggest(name, keys.chain(special.iter().copied())).map(str::to_owned);
                 ArgumentProblem::UnknownKey { key: clip(name), did_you_mean: nearest }
             }
             _ => {

@@ -1,11 +1,15 @@
-//! From `sd/kingston:host=raspberry-pi-4,flash.t_prog=250us` to a device that can be run: a card in a host, all numbers
-//! known, where each comes from, and checked. Filesystems (`vfat:align=4M`) likewise.
+//! From `sd/kingston:host=raspberry-pi-4,flash.t_prog=250us` to a device that can be run: a card or an SSD in its host, all
+//! numbers known, where each comes from, and checked. Filesystems (`vfat:align=4M`) likewise.
+//!
+//! `state=FILE` makes a device that was used before: see [`State`].
 
 mod argument;
 mod free;
+mod state;
 
 pub use argument::{ArgumentError, ArgumentProblem};
 pub use free::free_parameters;
+pub use state::{State, StateError};
 
 use crate::library::{Library, LibraryError, UnknownName, read_file};
 use crate::profile::{Kind, Number, Parameter, Parts, Profile};
@@ -13,28 +17,41 @@ use crate::results;
 use argument::{Argument, Settings};
 use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_sd::{Card, CardParameters};
-use flashlab_sim::Model;
+use flashlab_sim::{Duration, Instant, Model};
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
-/// A card in a host.
+/// A card or an SSD in a host.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// The name of its profile, or the path of its file: `sd/kingston`.
     pub name: String,
     /// As it was asked for: `sd/kingston:flash.t_prog=250us`.
     pub argument: String,
-    /// The full name of the card.
+    /// The full name of the thing.
     pub title: String,
-    /// The card's parameters.
-    pub card: CardParameters,
-    /// The host's.
-    pub host: Machine,
+    /// What it is made of.
+    pub hardware: Hardware,
     /// The name of the host's profile, or the path of its file.
     pub host_name: String,
+    /// The state that it begins in; `None`: it is new.
+    pub state: Option<Arc<State>>,
     numbers: Vec<Held>,
     none: Vec<&'static Parameter>,
+}
+
+/// The parameters of a device and of its host.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Hardware {
+    /// An SD card.
+    Card {
+        /// The card's.
+        card: Box<CardParameters>,
+        /// The host's.
+        host: Machine,
+    },
 }
 
 /// A filesystem that stands between a job and a device.
@@ -74,7 +91,7 @@ impl Device {
         if !argument.name().contains(['*', '?']) {
             return Device::assemble(&argument, argument.name(), library).map(|device| vec![device]);
         }
-        let names = library.of_kind(Kind::Card).map(|(name, _)| name);
+        let names = library.devices().map(|(name, _)| name);
         let matching: Vec<_> = names.filter(|name| matches(argument.name(), name)).collect();
         if matching.is_empty() {
             return Err(DeviceError::NoMatch { pattern: crate::units::clip(argument.name()) });
@@ -83,30 +100,40 @@ impl Device {
     }
 
     fn assemble(argument: &Argument, name: &str, library: &Library) -> Result<Device, DeviceError> {
-        let profile = find(argument, &argument.name, name, Kind::Card, library)?;
-        let settings = argument.settings(&[Kind::Card, Kind::Host])?;
+        let profile = find(argument, &argument.name, name, &[Kind::Card, Kind::Ssd], library)?;
+        let kinds = [profile.kind, profile.kind.host().expect("a device has a host")];
+        let settings = argument.settings(&kinds)?;
         let host_span = settings.host.clone().unwrap_or(argument.name.clone());
         let host_name = match &settings.host {
             Some(span) => argument.slice(span).to_owned(),
-            None => profile.host.clone().expect("a card's profile names a host"),
+            None => profile.host.clone().expect("a device's profile names a host"),
         };
-        let host = find(argument, &host_span, &host_name, Kind::Host, library)?;
+        let host = find(argument, &host_span, &host_name, &kinds[1..], library)?;
         let numbers =
             numbers(&[(name.to_owned(), &profile), (format!("host/{host_name}"), &host)], &settings);
-        let parts = parts(argument, &[Kind::Card, Kind::Host], &numbers, &[&profile, &host])?;
-        Ok(Device {
+        let parts = parts(argument, &kinds, &numbers, &[&profile, &host])?;
+        let mut device = Device {
             name: name.to_owned(),
             argument: format!("{name}{}", &argument.text.text[argument.name.end..]),
             title: title(&profile),
-            card: parts.card,
-            host: parts.machine,
+            hardware: match profile.kind {
+                Kind::Ssd => unimplemented!(),
+                _ => Hardware::Card { card: Box::new(parts.card), host: parts.machine },
+            },
             host_name,
+            state: None,
             numbers,
             none: settings.none,
-        })
+        };
+        if let Some(span) = settings.state {
+            let state = State::read(Path::new(argument.slice(&span)))?;
+            state.fits(&device)?;
+            device.state = Some(Arc::new(state));
+        }
+        Ok(device)
     }
 
-    /// Every number of the device, the card's first, with the profile that holds it.
+    /// Every number of the device, its own before its host's, with the profile that holds it.
     pub fn held(&self) -> &[Held] {
         &self.numbers
     }
@@ -128,10 +155,48 @@ impl Device {
         results::Device { name: self.argument.clone(), title: self.title.clone(), numbers: self.numbers() }
     }
 
-    /// A fresh device with the medium of `seed`.
+    /// The device with the medium of `seed`, new; or in the state of the file that it was asked for with, medium included.
     pub fn build(&self, seed: u64) -> Box<dyn Model> {
-        let card = Card::new(self.card.clone(), self.host.link(&self.card.modes), seed);
-        Box::new(Host::new(&self.host, Box::new(card)))
+        let Some(state) = &self.state else { return self.fresh(seed) };
+        let mut model = self.fresh(state.seed);
+        model.restore(&state.model).expect("it was restored when the device was opened");
+        model
+    }
+
+    /// A new device with the medium of `seed`.
+    fn fresh(&self, seed: u64) -> Box<dyn Model> {
+        match &self.hardware {
+            Hardware::Card { card, host } => {
+                let device = Card::new(CardParameters::clone(card), host.link(&card.modes), seed);
+                Box::new(Host::new(host, Box::new(device)))
+            }
+        }
+    }
+
+    /// What kind of device it is.
+    pub fn kind(&self) -> Kind {
+        match &self.hardware {
+            Hardware::Card { .. } => Kind::Card,
+        }
+    }
+
+    /// When its history ends: what runs on it next begins then.
+    pub fn now(&self) -> Instant {
+        self.state.as_ref().map_or(Instant::ZERO, |state| state.now)
+    }
+
+    /// Bytes that can be addressed.
+    pub fn capacity(&self) -> u64 {
+        match &self.hardware {
+            Hardware::Card { card, .. } => card.capacity,
+        }
+    }
+
+    /// The time of an access to the array, in the mean.
+    pub fn t_read(&self) -> Duration {
+        match &self.hardware {
+            Hardware::Card { card, .. } => card.nand.t_read,
+        }
     }
 }
 
@@ -140,7 +205,7 @@ impl Filesystem {
     pub fn open(argument: &str, library: &Library) -> Result<Filesystem, DeviceError> {
         let argument = Argument::parse(argument)?;
         let name = argument.name();
-        let profile = find(&argument, &argument.name, name, Kind::Filesystem, library)?;
+        let profile = find(&argument, &argument.name, name, &[Kind::Filesystem], library)?;
         let settings = argument.settings(&[Kind::Filesystem])?;
         let numbers = numbers(&[(format!("fs/{name}"), &profile)], &settings);
         let parts = parts(&argument, &[Kind::Filesystem], &numbers, &[&profile])?;
@@ -177,24 +242,28 @@ fn title(profile: &Profile) -> String {
     }
 }
 
-/// A profile of `kind` from the library, or from disk where `name` ends in `.toml`.
+/// A profile of one of `kinds` from the library, or from disk where `name` ends in `.toml`.
 fn find(
     argument: &Argument,
     span: &Range<usize>,
     name: &str,
-    kind: Kind,
+    kinds: &[Kind],
     library: &Library,
 ) -> Result<Profile, DeviceError> {
     if name.ends_with(".toml") {
         let profile = Profile::parse(name, &read_file(Path::new(name))?).map_err(LibraryError::Profile)?;
-        if profile.kind != kind {
-            let problem =
-                ArgumentProblem::WrongKind { file: name.to_owned(), found: profile.kind, expected: kind };
+        if !kinds.contains(&profile.kind) {
+            let expected = kinds.to_vec();
+            let problem = ArgumentProblem::WrongKind { file: name.to_owned(), found: profile.kind, expected };
             return Err(argument.refuse(span.clone(), problem).into());
         }
         return Ok(profile);
     }
-    let found = library.profile(kind, name).cloned();
+    let found = match kinds {
+        [kind] => library.profile(*kind, name),
+        _ => library.device(name),
+    };
+    let found = found.cloned();
     found.map_err(|unknown| argument.refuse(span.clone(), ArgumentProblem::Unknown(unknown)).into())
 }
 
@@ -274,6 +343,8 @@ pub enum DeviceError {
     Argument(ArgumentError),
     /// A file that it names is.
     File(LibraryError),
+    /// The state that it should begin in cannot be taken.
+    State(StateError),
     /// No device has a name of that form.
     NoMatch {
         /// The pattern.
@@ -284,6 +355,12 @@ pub enum DeviceError {
 impl From<ArgumentError> for DeviceError {
     fn from(error: ArgumentError) -> Self {
         DeviceError::Argument(error)
+    }
+}
+
+impl From<StateError> for DeviceError {
+    fn from(error: StateError) -> Self {
+        DeviceError::State(error)
     }
 }
 
@@ -298,6 +375,7 @@ impl fmt::Display for DeviceError {
         match self {
             DeviceError::Argument(error) => error.fmt(f),
             DeviceError::File(error) => error.fmt(f),
+            DeviceError::State(error) => error.fmt(f),
             DeviceError::NoMatch { pattern } => {
                 write!(f, "no device is called {pattern}; `flashlab devices` lists all")
             }

@@ -78,7 +78,7 @@ fn run_place(
     seed: u64,
     watch: &dyn Watch,
 ) -> Result<Vec<MeasuredCell>, ExperimentError> {
-    let mut bench = Bench::new(place.device.build(seed));
+    let mut bench = Bench::with(&place.device, seed);
     let failed = |what: &str| {
         let cell = cell_name(what, &place.row, &place.column);
         move |error| ExperimentError::Bench { cell, error }
@@ -151,7 +151,8 @@ fn run_whole(bench: &mut Bench, jobs: &[Job], settings: &Settings) -> Result<Sta
 
 fn measure(bench: &mut Bench, ready: &ReadyStep<'_>) -> Result<Measured, BenchError> {
     let counts_commands = ready.step.metric != Metric::Throughput;
-    let command_count = |bench: &Bench| if counts_commands { bench.counter("command_count") } else { 0 };
+    let command_count =
+        |bench: &Bench| if counts_commands { bench.counters().get("command_count") } else { 0 };
     let commands_before = command_count(bench);
     let statistics = run_whole(bench, &ready.jobs, &Settings::default())?;
     let mut all = JobStats::default();

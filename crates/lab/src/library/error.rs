@@ -83,7 +83,7 @@ impl fmt::Display for LibraryError {
                 write!(f, "{path}: names here are made of a to z, 0 to 9, `-`, `_` and `.`; rename the file")
             }
             LibraryError::Misplaced { path, kind, folder } => {
-                write!(f, "{path}: describes a {}; expected it in profiles/{folder}", kind.name())
+                write!(f, "{path}: describes {}; expected it in profiles/{folder}", kind.noun())
             }
             LibraryError::NoExperiment { path } => write!(f, "{path}: has no experiment.toml"),
         }
@@ -142,7 +142,7 @@ impl fmt::Display for Untidy {
             Untidy::NoHost { file, unknown } => write!(f, "{file}: {unknown}"),
             Untidy::NotTypical { path, first, second } => write!(
                 f,
-                "{path}: {first}, but {second}; what is typical is the same for all cards measured on one host"
+                "{path}: {first}, but {second}; what is typical is the same for all devices measured on one host"
             ),
         }
     }

@@ -125,13 +125,30 @@ impl Library {
         self.profiles().filter(move |(_, p)| p.kind == kind).map(move |(name, p)| (plain(name), p))
     }
 
+    /// The devices, by name.
+    pub fn devices(&self) -> impl Iterator<Item = (&str, &Profile)> {
+        self.profiles().filter(|(_, profile)| profile.kind.is_device())
+    }
+
+    /// A device by name, or what may have been meant.
+    pub fn device(&self, name: &str) -> Result<&Profile, UnknownName> {
+        let found = self.devices().find(|(n, _)| *n == name);
+        found.map(|(_, profile)| profile).ok_or_else(|| UnknownName {
+            what: "device",
+            name: crate::units::clip(name),
+            did_you_mean: suggest(name, self.devices().map(|(n, _)| n)).map(str::to_owned),
+            list: "flashlab devices",
+        })
+    }
+
     /// A profile by the name that people use, or what they may have meant.
     pub fn profile(&self, kind: Kind, name: &str) -> Result<&Profile, UnknownName> {
         let found = self.of_kind(kind).find(|(n, _)| *n == name);
         found.map(|(_, profile)| profile).ok_or_else(|| UnknownName {
             what: match kind {
-                Kind::Card => "device",
-                Kind::Host => "host",
+                Kind::Card => "card",
+                Kind::Ssd => "SSD",
+                Kind::Host | Kind::Pc => "host",
                 Kind::Filesystem => "filesystem",
             },
             name: crate::units::clip(name),
@@ -159,10 +176,10 @@ impl Library {
     /// that differ between cards measured on one host.
     pub fn untidy(&self) -> Vec<Untidy> {
         let mut found = Vec::new();
-        let cards: Vec<_> = self.of_kind(Kind::Card).collect();
+        let cards: Vec<_> = self.devices().collect();
         for (i, (name, card)) in cards.iter().enumerate() {
-            let host = card.host.as_deref().expect("a card's profile names a host");
-            if let Err(unknown) = self.profile(Kind::Host, host) {
+            let host = card.host.as_deref().expect("a device's profile names a host");
+            if let Err(unknown) = self.profile(card.kind.host().expect("it is a device"), host) {
                 found.push(Untidy::NoHost { file: card.text.file.clone(), unknown });
             }
             for number in card.numbers.iter().filter(|n| matches!(n.source, Source::Typical(_))) {
@@ -188,19 +205,21 @@ impl Library {
 /// The folder under `profiles` that a kind has for itself; its profiles are named without it.
 const fn folder_of(kind: Kind) -> &'static str {
     match kind {
-        Kind::Card => "",
-        Kind::Host => "host/",
+        Kind::Card | Kind::Ssd => "",
+        Kind::Host | Kind::Pc => "host/",
         Kind::Filesystem => "fs/",
     }
 }
 
 fn check_folder(name: &str, profile: &Profile) -> Result<(), LibraryError> {
-    let kind = [Kind::Host, Kind::Filesystem].into_iter().find(|k| name.starts_with(folder_of(*k)));
-    if profile.kind == kind.unwrap_or(Kind::Card) {
+    let special = [Kind::Host, Kind::Filesystem].map(folder_of);
+    let folder = special.into_iter().find(|folder| name.starts_with(folder)).unwrap_or_default();
+    if folder == folder_of(profile.kind) {
         return Ok(());
     }
     let folder = match profile.kind {
         Kind::Card => "sd/",
+        Kind::Ssd => "nvme/",
         other => folder_of(other),
     };
     Err(LibraryError::Misplaced { path: profile.text.file.clone(), kind: profile.kind, folder })

@@ -43,21 +43,27 @@ pub const PROFILE_BYTES_MAX: usize = 1 << 20;
 pub enum Kind {
     /// An SD card.
     Card,
+    /// An NVMe SSD.
+    Ssd,
     /// A machine that a card is plugged into.
     Host,
+    /// A machine that an SSD is plugged into.
+    Pc,
     /// A filesystem on a card.
     Filesystem,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 3] = [Kind::Card, Kind::Host, Kind::Filesystem];
+    pub const ALL: [Kind; 5] = [Kind::Card, Kind::Ssd, Kind::Host, Kind::Pc, Kind::Filesystem];
 
     /// As profiles write it.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Card => "card",
+            Kind::Ssd => "ssd",
             Kind::Host => "host",
+            Kind::Pc => "pc",
             Kind::Filesystem => "filesystem",
         }
     }
@@ -66,27 +72,55 @@ impl Kind {
     pub const fn sections(self) -> &'static [&'static str] {
         match self {
             Kind::Card => &["card", "flash", "ftl"],
+            Kind::Ssd => &["nvme", "nand", "scheduling"],
             Kind::Host => &["host"],
+            Kind::Pc => &["pc"],
             Kind::Filesystem => &["vfat"],
         }
     }
 
-    /// The kind whose profiles hold `parameter`.
-    pub fn of(parameter: &Parameter) -> Kind {
-        let holds = |kind: &Kind| kind.sections().contains(&parameter.section());
-        Kind::ALL.into_iter().find(holds).expect("every section belongs to a kind")
+    /// With its article: "a card".
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Kind::Card => "a card",
+            Kind::Ssd => "an ssd",
+            Kind::Host => "a host",
+            Kind::Pc => "a pc",
+            Kind::Filesystem => "a filesystem",
+        }
+    }
+
+    /// The kind of machine that it is plugged into; `None` for what is no device.
+    pub const fn host(self) -> Option<Kind> {
+        match self {
+            Kind::Card => Some(Kind::Host),
+            Kind::Ssd => Some(Kind::Pc),
+            Kind::Host | Kind::Pc | Kind::Filesystem => None,
+        }
+    }
+
+    /// Whether jobs run on it.
+    pub const fn is_device(self) -> bool {
+        self.host().is_some()
+    }
+
+    /// Whether its profiles hold `parameter`; some belong to several kinds.
+    pub fn has(self, parameter: &Parameter) -> bool {
+        self.sections().contains(&parameter.section())
     }
 
     /// Its parameters, in the table's order.
     pub fn parameters(self) -> impl Iterator<Item = &'static Parameter> {
-        Parameter::all().iter().filter(move |p| Kind::of(p) == self)
+        Parameter::all().iter().filter(move |p| self.has(p))
     }
 
     /// Refuses what nothing of this kind can be, and what is too large to be simulated.
     pub fn check(self, parts: &Parts) -> Result<(), Impossible> {
         match self {
             Kind::Card => parts.card.check().and_then(|()| simulable(&parts.card)),
+            Kind::Ssd => Err(Impossible::new("nvme", "is not there yet")),
             Kind::Host => parts.machine.check(),
+            Kind::Pc => Ok(()),
             Kind::Filesystem => parts.vfat.check(),
         }
     }

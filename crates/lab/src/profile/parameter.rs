@@ -123,9 +123,10 @@ impl Parameter {
         TABLE
     }
 
-    /// Those whose path is `name` or ends in it: `t_prog`, `flash.t_prog`.
+    /// Those whose path is `name` or ends in it: `t_prog`, `flash.t_prog`; or that have it as another name: `hmb`.
     pub fn named<'a>(name: &'a str) -> impl Iterator<Item = &'static Parameter> + 'a {
-        TABLE.iter().filter(move |p| p.path == name || p.key() == name)
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, path)| *path);
+        TABLE.iter().filter(move |p| p.path == name || p.key() == name || alias == Some(p.path))
     }
 
     /// The section of a profile that it stands in.
@@ -271,6 +272,9 @@ const AN_HOUR: (u64, u64) = (0, 3_600_000_000_000);
 /// Of anything that is erased, mapped or sent as one.
 const UP_TO_A_GIB: (u64, u64) = (0, GIB);
 const ANY: (u64, u64) = (0, u64::MAX);
+
+/// Short names that people use, and what they stand for.
+const ALIASES: [(&str, &str); 1] = [("hmb", "pc.host_memory_max")];
 
 static TABLE: &[Parameter] = &[
     must!("card.capacity", Size card.capacity, (MIB, 128 << 40), "Bytes that can be addressed."),

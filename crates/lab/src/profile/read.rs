@@ -6,7 +6,7 @@ use super::{
     Kind, Mistake, Number, PROFILE_BYTES_MAX, Parameter, Parts, Problem, Profile, ProfileError, Shape,
     Source, SourceText, Value,
 };
-use crate::units::clip;
+use crate::units::{clip, or_list};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
@@ -116,17 +116,16 @@ impl Reader<'_> {
         let meant = self.unknown_at_top(kind, root);
         let title = self.head(root, "name");
         // For a host, `host` is the section.
-        let of_card = |key| if kind == Kind::Card { key } else { "" };
-        let host = self.head(root, of_card("host"));
+        let of_device = |key| if kind.is_device() { key } else { "" };
+        let host = self.head(root, of_device("host"));
         if title.is_none() && !root.iter().any(|e| e.key == "name") {
             self.missing(0..0, "name", "the full name of the thing, in quotes");
         }
-        if kind == Kind::Card && !root.iter().any(|e| e.key == "host") {
-            self.missing(
-                0..0,
-                "host",
-                "the host that the card was measured on, for example \"raspberry-pi-4\"",
-            );
+        if kind.is_device() && !root.iter().any(|e| e.key == "host") {
+            let example = if kind == Kind::Card { "raspberry-pi-4" } else { "linux-pc" };
+            let expected =
+                format!("the host that the {} was measured on, for example \"{example}\"", kind.name());
+            self.missing(0..0, "host", &expected);
         }
         let mut numbers = Vec::new();
         for section in kind.sections().iter().filter(|section| !meant.contains(section)) {
@@ -139,7 +138,7 @@ impl Reader<'_> {
         let profile = Profile {
             kind,
             title: title.unwrap_or_default(),
-            model: self.head(root, of_card("model")),
+            model: self.head(root, of_device("model")),
             host,
             notes: self.head(root, "notes"),
             numbers,
@@ -154,10 +153,12 @@ impl Reader<'_> {
     fn kind(&mut self, root: &[Entry<'_>]) -> Option<Kind> {
         let names = Kind::ALL.map(Kind::name);
         let Some(entry) = root.iter().find(|e| e.key == "kind") else {
-            self.missing(0..0, "kind", "kind = \"card\", \"host\" or \"filesystem\"");
+            let quoted = names.map(|name| format!("\"{name}\""));
+            let quoted: Vec<&str> = quoted.iter().map(String::as_str).collect();
+            self.missing(0..0, "kind", &format!("kind = {}", or_list(&quoted)));
             return None;
         };
-        let found = self.string(entry, "kind", "\"card\", \"host\" or \"filesystem\"")?;
+        let found = self.string(entry, "kind", &or_list(&names))?;
         let kind = Kind::ALL.into_iter().find(|k| k.name() == found);
         if kind.is_none() {
             let problem = Problem::NotOneOf { path: "kind", found: clip(found), expected: names.to_vec() };
@@ -169,8 +170,8 @@ impl Reader<'_> {
     /// Refuses what does not belong at the top; gives what was probably meant, which is then not missing.
     fn unknown_at_top(&mut self, kind: Kind, root: &[Entry<'_>]) -> Vec<&'static str> {
         let mut known: Vec<&'static str> = match kind {
-            Kind::Card => HEAD.to_vec(),
-            Kind::Host | Kind::Filesystem => vec!["kind", "name", "notes"],
+            Kind::Card | Kind::Ssd => HEAD.to_vec(),
+            Kind::Host | Kind::Pc | Kind::Filesystem => vec!["kind", "name", "notes"],
         };
         known.extend(kind.sections());
         known.push("source");
@@ -233,6 +234,9 @@ impl Reader<'_> {
     /// Reads the numbers of one section.
     fn section(&mut self, kind: Kind, section: &'static str, root: &[Entry<'_>], numbers: &mut Vec<Number>) {
         let Some(entry) = root.iter().find(|e| e.key == section) else {
+            if kind.parameters().filter(|p| p.section() == section).all(|p| p.absent.is_some()) {
+                return;
+            }
             let end = self.text.text.trim_end().len();
             self.missing(end..end, &format!("[{section}]"), "a section of that name");
             return;

@@ -1,0 +1,325 @@
+//! A device's state in a file: what `flashlab age` keeps and `state=FILE` begins with.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 8 | `flashlab` |
+//! | 4 | the version of this form, little endian; now 1 |
+//! | 4 | bytes of the header, little endian |
+//! | ... | the header, in postcard: [`Header`] |
+//! | ... | what [`Model::save`](flashlab_sim::Model::save) gave, as one LZ4 frame |
+//! | 32 | SHA-256 of all bytes before |
+//!
+//! The header names every number that the state rests on, so that a profile which has changed since is found, and the
+//! numbers that differ are told. A state is taken by the device that it was made with; of a card the host may be another
+//! one. Bytes from outside give an error, never a panic, and never more memory than the file says it needs and holds.
+
+use super::{Device, Held};
+use flashlab_sim::{Instant, Model};
+use lz4_flex::frame::{FrameDecoder, FrameEncoder};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+const MAGIC: &[u8; 8] = b"flashlab";
+const VERSION: u32 = 1;
+const PREFIX: usize = MAGIC.len() + 4 + 4;
+const CHECKSUM: usize = 32;
+/// A header holds some hundred short texts.
+const HEADER_BYTES_MAX: usize = 1 << 20;
+/// A 1 TiB device takes 3 GiB.
+const STATE_BYTES_MAX: u64 = 16 << 30;
+
+/// A device that was used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct State {
+    /// The file, for messages.
+    pub file: String,
+    /// The device as it was asked for: `sd/kingston:flash.t_prog=250us`.
+    pub device: String,
+    /// The version of flashlab that made it.
+    pub version: String,
+    /// The seed of the medium.
+    pub seed: u64,
+    /// When its history ends.
+    pub now: Instant,
+    /// The numbers that it rests on: path and value, in the table's order.
+    numbers: Vec<(String, String)>,
+    pub(super) model: Vec<u8>,
+}
+
+/// What a file says of its state.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    version: String,
+    device: String,
+    numbers: Vec<(String, String)>,
+    seed: u64,
+    now: Instant,
+    /// Bytes of the state before compression.
+    bytes: u64,
+}
+
+impl State {
+    /// The state of `model`, which is `device` with the medium of `seed`, and has come to `now` with nothing outstanding.
+    pub fn keep(device: &Device, seed: u64, now: Instant, model: &dyn Model) -> Result<State, StateError> {
+        let not_kept = || StateError::NotKept { device: device.argument.clone() };
+        Ok(State {
+            file: String::new(),
+            device: device.argument.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: device.state.as_ref().map_or(seed, |state| state.seed),
+            now,
+            numbers: numbers(device),
+            model: model.save().ok_or_else(not_kept)?,
+        })
+    }
+
+    /// The bytes of its file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let header = Header {
+            version: self.version.clone(),
+            device: self.device.clone(),
+            numbers: self.numbers.clone(),
+            seed: self.seed,
+            now: self.now,
+            bytes: self.model.len() as u64,
+        };
+        let header = postcard::to_allocvec(&header).expect("texts and integers serialise to memory");
+        let mut bytes = Vec::with_capacity(PREFIX + header.len() + self.model.len() / 2 + CHECKSUM);
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(u32::try_from(header.len()).expect("a header is short").to_le_bytes());
+        bytes.extend(header);
+        let mut encoder = FrameEncoder::new(bytes);
+        encoder.write_all(&self.model).expect("writing to memory");
+        let mut bytes = encoder.finish().expect("writing to memory");
+        let checksum = Sha256::digest(&bytes);
+        bytes.extend(checksum);
+        bytes
+    }
+
+    /// Reads the file at `path`.
+    pub fn read(path: &Path) -> Result<State, StateError> {
+        let file = path.display().to_string();
+        let cannot_read =
+            |error: std::io::Error| StateError::CannotRead { file: file.clone(), why: error.to_string() };
+        let mut bytes = Vec::new();
+        let opened = File::open(path).map_err(cannot_read)?;
+        opened.take(STATE_BYTES_MAX).read_to_end(&mut bytes).map_err(cannot_read)?;
+        State::parse(&file, &bytes)
+    }
+
+    /// Takes the bytes of `file` apart. What the model kept is not looked into.
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<State, StateError> {
+        let refuse = |problem| StateError::Wrong { file: file.to_owned(), problem };
+        if !bytes.starts_with(MAGIC) {
+            return Err(refuse(Problem::NotAState));
+        }
+        let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let version = word(MAGIC.len()).ok_or_else(|| refuse(Problem::Cut))?;
+        if version != VERSION {
+            return Err(refuse(Problem::Version { found: version }));
+        }
+        let content = bytes.len().checked_sub(CHECKSUM).filter(|content| *content >= PREFIX);
+        let content = content.ok_or_else(|| refuse(Problem::Cut))?;
+        if Sha256::digest(&bytes[..content])[..] != bytes[content..] {
+            return Err(refuse(Problem::Checksum));
+        }
+        // From here on only somebody who meant it can have put wrong bytes there.
+        let header_bytes = word(MAGIC.len() + 4).map_or(usize::MAX, |length| length as usize);
+        let header_end = Some(header_bytes).filter(|length| *length <= HEADER_BYTES_MAX);
+        let header_end = header_end.map(|length| PREFIX + length).filter(|end| *end <= content);
+        let header_end = header_end.ok_or_else(|| refuse(Problem::Contradicts))?;
+        let header: Header =
+            postcard::from_bytes(&bytes[PREFIX..header_end]).map_err(|_| refuse(Problem::Contradicts))?;
+        if header.bytes > STATE_BYTES_MAX {
+            return Err(refuse(Problem::Contradicts));
+        }
+        let mut model = Vec::new();
+        let read = FrameDecoder::new(&bytes[header_end..content])
+            .take(header.bytes.saturating_add(1))
+            .read_to_end(&mut model);
+        if read.ok() != usize::try_from(header.bytes).ok() {
+            return Err(refuse(Problem::Contradicts));
+        }
+        let Header { version, device, numbers, seed, now, .. } = header;
+        Ok(State { file: file.to_owned(), device, version, seed, now, numbers, model })
+    }
+
+    /// Refuses a device that it is not the state of.
+    pub fn fits(&self, device: &Device) -> Result<(), StateError> {
+        let here = numbers(device);
+        let value = |of: &[(String, String)], path: &str| {
+            of.iter().find(|(known, _)| known == path).map(|(_, value)| value.clone())
+        };
+        let paths = here.iter().chain(self.numbers.iter().filter(|(p, _)| value(&here, p).is_none()));
+        let differences: Vec<Difference> = paths
+            .map(|(path, _)| Difference {
+                path: path.clone(),
+                kept: value(&self.numbers, path),
+                here: value(&here, path),
+            })
+            .filter(|difference| difference.kept != difference.here)
+            .collect();
+        if !differences.is_empty() {
+            let (file, kept) = (self.file.clone(), self.device.clone());
+            return Err(StateError::Differs { file, kept, here: device.argument.clone(), differences });
+        }
+        let restored = device.fresh(self.seed).restore(&self.model);
+        restored.map_err(|error| StateError::Refused {
+            file: self.file.clone(),
+            version: self.version.clone(),
+            why: error.why,
+        })
+    }
+}
+
+/// The numbers that a device's state rests on: of an SSD the host's too, since it lends the drive memory.
+fn numbers(device: &Device) -> Vec<(String, String)> {
+    let kind = device.kind();
+    let host = kind.host().filter(|_| kind == crate::profile::Kind::Ssd);
+    let rests = |held: &&Held| {
+        let parameter = held.number.parameter;
+        kind.has(parameter) || host.is_some_and(|host| host.has(parameter))
+    };
+    let number = |held: &Held| (held.number.parameter.path.to_owned(), held.number.value.to_string());
+    device.held().iter().filter(rests).map(number).collect()
+}
+
+/// A number of which the file and the device say different things.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// The parameter.
+    pub path: String,
+    /// Its value in the file; `None`: it is not there.
+    pub kept: Option<String>,
+    /// Its value in the device.
+    pub here: Option<String>,
+}
+
+/// What is wrong with a state's file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// It does not begin as one does.
+    NotAState,
+    /// Another version's form.
+    Version {
+        /// Of which.
+        found: u32,
+    },
+    /// It ends too early.
+    Cut,
+    /// Its bytes are not those that were written.
+    Checksum,
+    /// What it says of itself cannot be.
+    Contradicts,
+}
+
+/// Why a state cannot be taken or kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StateError {
+    /// The file cannot be read.
+    CannotRead {
+        /// Which.
+        file: String,
+        /// What the system says.
+        why: String,
+    },
+    /// The file is no state, or a damaged one.
+    Wrong {
+        /// Which.
+        file: String,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// It is the state of a device of other numbers.
+    Differs {
+        /// The file.
+        file: String,
+        /// The device that it is the state of.
+        kept: String,
+        /// The device that was to take it.
+        here: String,
+        /// The numbers.
+        differences: Vec<Difference>,
+    },
+    /// The model does not take it.
+    Refused {
+        /// The file.
+        file: String,
+        /// The version of flashlab that made it.
+        version: String,
+        /// What the model says.
+        why: String,
+    },
+    /// The device's model cannot be kept.
+    NotKept {
+        /// The device.
+        device: String,
+    },
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StateError::CannotRead { file, why } => {
+                write!(
+                    f,
+                    "{file}: the state cannot be read: {why}; `flashlab age DEVICE JOB --to FILE` makes one"
+                )
+            }
+            StateError::Wrong { file, problem } => write!(f, "{file}: {problem}"),
+            StateError::Differs { file, kept, here, differences } => {
+                write!(
+                    f,
+                    "{file}: the state of {kept} does not fit {here}; make it anew, or ask for the device as it was:"
+                )?;
+                const SHOWN: usize = 8;
+                let say = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
+                for Difference { path, kept, here } in differences.iter().take(SHOWN) {
+                    write!(f, "\n  {path} was {}, is {}", say(kept), say(here))?;
+                }
+                match differences.len().saturating_sub(SHOWN) {
+                    0 => Ok(()),
+                    more => write!(f, "\n  and {more} more"),
+                }
+            }
+            StateError::Refused { file, version, why } => write!(
+                f,
+                "{file}: the state of flashlab {version} is not one of this device in flashlab {}: {why}; make it anew",
+                env!("CARGO_PKG_VERSION")
+            ),
+            StateError::NotKept { device } => write!(f, "{device}: the state of this device cannot be kept"),
+        }
+    }
+}
+
+impl std::error::Error for StateError {}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::NotAState => {
+                write!(f, "not the state of a device; `flashlab age DEVICE JOB --to FILE` makes one")
+            }
+            Problem::Version { found } => write!(
+                f,
+                "a state in form {found}, of another version of flashlab; this one reads form {VERSION}: make it anew"
+            ),
+            Problem::Cut => write!(f, "the file ends too early: copy it again, or make it anew"),
+            Problem::Checksum => write!(
+                f,
+                "the checksum does not match: the file is cut or damaged; copy it again, or make it anew"
+            ),
+            Problem::Contradicts => {
+                write!(
+                    f,
+                    "what the file says of itself cannot be, although its checksum is right; make it anew"
+                )
+            }
+        }
+    }
+}
