@@ -6,8 +6,8 @@ use crate::number;
 use flashlab_lab::results::Cell;
 
 /// The mechanisms that this crate has words for, in the order in which they are listed.
-pub(crate) const KNOWN: [&str; 8] =
-    ["bus", "host", "program", "read", "read-modify-write", "merge", "map", "queue"];
+pub(crate) const KNOWN: [&str; 9] =
+    ["bus", "host", "firmware", "program", "read", "read-modify-write", "merge", "map", "queue"];
 
 /// One mechanism's part of a cell's mean latency.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,7 @@ pub(crate) fn phrase(mechanism: &str) -> &str {
     match mechanism {
         "bus" => "transfer over the bus",
         "host" => "the host's own work",
+        "firmware" => "the controller's firmware",
         "program" => "programming flash",
         "read" => "reading flash",
         "read-modify-write" => "read-modify-write",
@@ -48,6 +49,10 @@ pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
         "host" => {
             "Commands, interrupts, copies and the filesystem cost more than the card does: another machine would \
              measure another figure with it."
+        }
+        "firmware" => {
+            "The controller's processor sets the pace: it takes commands one after the other, and more depth or more \
+             dies would change nothing."
         }
         "program" => "The flash sets the pace: bus and host wait until what was written is programmed.",
         "read" => "The flash array sets the pace: each request waits for its pages to be read.",
@@ -77,6 +82,7 @@ pub(crate) fn definition(mechanism: &str) -> &'static str {
     match mechanism {
         "bus" => "clocks on the wires between host and card, where nothing else was slower",
         "host" => "the host's own work: interrupts, copies, the filesystem",
+        "firmware" => "the controller's processor, which takes one command after the other",
         "program" => "programming what the request wrote",
         "read" => "reading what the request asked for from the array",
         "read-modify-write" => "reading and programming again a mapped unit of which a part was overwritten",

@@ -70,6 +70,10 @@ pub enum Status {
     OutOfRange,
     /// The device knows no such operation; nothing was done.
     Unsupported,
+    /// The device is worn out and takes no more writes; nothing was done.
+    ReadOnly,
+    /// Some of what was asked for cannot be read.
+    Unreadable,
 }
 
 /// What a request's time was spent on: the columns of every explanation of a latency.
@@ -80,6 +84,8 @@ pub enum Mechanism {
     Bus,
     /// The host's own work: interrupts, copies, the filesystem.
     Host,
+    /// The controller's processor: taking a command apart, deciding what it needs.
+    Firmware,
     /// Programming what the request wrote.
     Program,
     /// Reading what the request asked for from the array.
@@ -96,9 +102,10 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All of them, in the order in which they are printed.
-    pub const ALL: [Mechanism; 8] = [
+    pub const ALL: [Mechanism; 9] = [
         Mechanism::Bus,
         Mechanism::Host,
+        Mechanism::Firmware,
         Mechanism::Program,
         Mechanism::Read,
         Mechanism::ReadModifyWrite,
@@ -112,6 +119,7 @@ impl Mechanism {
         match self {
             Mechanism::Bus => "bus",
             Mechanism::Host => "host",
+            Mechanism::Firmware => "firmware",
             Mechanism::Program => "program",
             Mechanism::Read => "read",
             Mechanism::ReadModifyWrite => "read-modify-write",

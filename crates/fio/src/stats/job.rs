@@ -140,7 +140,7 @@ impl Failure {
         match (self.status, self.io.direction) {
             (Status::Ok, _) => 0,
             (Status::Unsupported, _) => 95,
-            (_, Direction::Write) => 28,
+            (Status::OutOfRange, Direction::Write) => 28,
             _ => 5,
         }
     }
