@@ -54,7 +54,7 @@ fn ends(channels: &mut Channels) -> Vec<(u32, u64)> {
 fn one_read_takes_the_array_and_then_the_channel() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &Scheduling::FIRST_COME, 0);
     channels.submit(at(10), read(0, 7));
-    assert_eq!(channels.next_due(), Some(at(15)));
+    assert_eq!(channels.next_due(), Some(at(17)));
     assert_eq!(channels.complete(at(16)), None);
     let finished = channels.complete(Instant::MAX).unwrap();
     let expected = Finished {

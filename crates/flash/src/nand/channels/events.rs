@@ -9,35 +9,32 @@ use flashlab_sim::{Duration, Instant};
 impl Channels {
     /// Handles `channel`'s next event, which is the earliest of all; returns the operation that it ends, if any.
     ///
-    /// At one instant, arrays end first, then the transfer under way, and then the channel is given away: so that all
-    /// that is ready at that instant takes part.
+    /// At one instant arrays end before the transfer, so that what asks for the channel because of them takes part in
+    /// the choice of the next one.
+    #[inline]
     pub(super) fn step(&mut self, channel: usize) -> Option<Finished> {
         let now = self.due[channel];
-        let ended = if self.wires[channel].working > 0 { self.array_end(channel, now) } else { None };
-        if ended.is_some() {
-            self.reckon(channel);
-            self.elect();
-            return ended;
-        }
-        let ended = if self.wires[channel].carries == NONE { None } else { self.transfer_end(channel, now) };
-        // After a transfer's end the next one starts at once, without an event of its own: no array ends any more at this
-        // instant, and what is submitted at it comes after all that is ready.
-        let (ready, slot) = self.eldest(channel);
-        if ready <= now {
-            self.carry(channel, slot, now);
-        }
+        let ended = match self.array_end(channel, now) {
+            None => self.transfer_end(channel, now),
+            ended => ended,
+        };
         self.reckon(channel);
         self.elect();
         ended
     }
 
+    #[inline]
     fn slots(&self, channel: usize) -> Range<usize> {
         let dies = self.dies_per_channel as usize;
         channel * dies..(channel + 1) * dies
     }
 
     /// The end of a program or an erase at `now`, if there is one.
+    #[inline]
     fn array_end(&mut self, channel: usize, now: u64) -> Option<Finished> {
+        if self.wires[channel].working == 0 {
+            return None;
+        }
         let slots = self.slots(channel);
         let place = self.works[slots.clone()].iter().position(|&end| end == now)?;
         let slot = slots.start + place;
@@ -46,11 +43,13 @@ impl Channels {
         Some(self.end(channel, slot, now))
     }
 
-    /// The end of the transfer under way: a read is done, a program goes into the array.
+    /// The end of the channel's transfer: a read is done, a program goes into the array.
     #[inline]
     fn transfer_end(&mut self, channel: usize, now: u64) -> Option<Finished> {
-        let slot = self.wires[channel].carries as usize;
-        self.wires[channel].carries = NONE;
+        let wire = &mut self.wires[channel];
+        wire.free = now;
+        let slot = wire.next as usize;
+        self.ready[slot] = NEVER;
         let entry = self.pool.get(self.dies[slot].active);
         if let Kind::Read { .. } = entry.operation.kind {
             return Some(self.end(channel, slot, now));
@@ -74,10 +73,10 @@ impl Channels {
         let die = &mut self.dies[slot];
         let finished = self.pool.remove(die.active).finished(Instant::from_ns(now));
         die.active = NONE;
+        self.outstanding -= 1;
         if !finished.operation.urgent() {
             die.overtaken = 0;
         }
-        self.outstanding -= 1;
         self.turn(channel, slot, now);
         finished
     }
@@ -104,6 +103,7 @@ impl Channels {
     pub(super) fn begin(&mut self, channel: usize, slot: usize, entry: u32, at: u64) {
         self.dies[slot].active = entry;
         let entry = self.pool.get(entry);
+        self.transfers[slot] = entry.transfer.as_ns();
         match entry.operation.kind {
             Kind::Read { .. } => self.ready[slot] = after(at, entry.array),
             Kind::Program { .. } => self.ready[slot] = at,
@@ -153,57 +153,67 @@ impl Channels {
         self.wires[channel].working += 1;
     }
 
-    /// Of the dies that ask for the channel, or will, the first: ready first, submitted first.
+    /// Reckons a channel's next transfer and next event anew.
+    #[inline]
+    pub(super) fn reckon(&mut self, channel: usize) {
+        let (ready, slot) = self.eldest(channel);
+        let wire = &mut self.wires[channel];
+        wire.next = slot as u32;
+        let mut due = wire.transfer_end(ready, self.transfers[slot]);
+        if wire.working > 0 {
+            due = self.works[self.slots(channel)].iter().copied().fold(due, u64::min);
+        }
+        self.due[channel] = due;
+    }
+
+    /// Of the dies that ask for the channel, or will, the one to go next: ready first, submitted first.
     #[inline]
     fn eldest(&self, channel: usize) -> (u64, usize) {
         let slots = self.slots(channel);
-        let (mut best, mut at) = (NEVER, slots.start);
-        for (slot, &ready) in slots.clone().zip(&self.ready[slots]) {
-            if ready < best || (ready == best && ready != NEVER && self.number(slot) < self.number(at)) {
-                (best, at) = (ready, slot);
-            }
+        // No branches: which die is next cannot be predicted.
+        let (mut best, mut at, mut tie) = (NEVER, 0, false);
+        for (place, &ready) in self.ready[slots.clone()].iter().enumerate() {
+            let before = ready < best;
+            tie = (tie & !before) | (ready == best);
+            best = if before { ready } else { best };
+            at = if before { place } else { at };
         }
-        (best, at)
+        let slot = slots.start + at;
+        if tie && best != NEVER { (best, self.first_submitted(slots, best)) } else { (best, slot) }
     }
 
-    fn number(&self, slot: usize) -> u64 {
-        self.pool.get(self.dies[slot].active).number
+    /// Of the dies that are ready at the same instant, the one whose operation was submitted first.
+    #[cold]
+    fn first_submitted(&self, slots: Range<usize>, ready: u64) -> usize {
+        slots
+            .filter(|&slot| self.ready[slot] == ready)
+            .min_by_key(|&slot| self.pool.get(self.dies[slot].active).number)
+            .expect("two of them are ready then")
     }
 
-    /// The channel carries the bytes of `slot` from `now`.
-    #[inline]
-    fn carry(&mut self, channel: usize, slot: usize, now: u64) {
-        let transfer = self.pool.get(self.dies[slot].active).transfer;
-        self.ready[slot] = NEVER;
-        let wire = &mut self.wires[channel];
-        wire.carries = slot as u32;
-        wire.free = after(now, transfer);
-    }
-
-    /// Reckons a channel's next event anew.
-    #[inline]
-    pub(super) fn reckon(&mut self, channel: usize) {
-        let wire = self.wires[channel];
-        let slots = self.slots(channel);
-        let mut due = wire.free;
-        if wire.carries == NONE {
-            due = due.max(self.ready[slots.clone()].iter().copied().min().unwrap_or(NEVER));
-        }
-        if wire.working > 0 {
-            due = self.works[slots].iter().copied().fold(due, u64::min);
-        }
-        self.due[channel] = due;
-    }
-
-    /// `slot` has begun something: the channel's next event may be earlier, none is later.
+    /// `slot`, which was idle, has begun something.
+    ///
+    /// What is ready at the same instant as the next transfer was submitted before this, and stays next.
     #[inline]
     pub(super) fn notice(&mut self, channel: usize, slot: usize) {
-        let wire = self.wires[channel];
-        let asks = if wire.carries == NONE { self.ready[slot].max(wire.free) } else { NEVER };
-        let due = self.due[channel].min(asks).min(self.works[slot]);
+        let wire = &mut self.wires[channel];
+        let next = wire.next as usize;
+        let ready = self.ready[slot];
+        let before = self.due[channel];
+        let mut due = before.min(self.works[slot]);
+        if ready < self.ready[next] || next == slot {
+            wire.next = slot as u32;
+            due = wire.transfer_end(ready, self.transfers[slot]);
+            if wire.working > 0 {
+                due = self.works[self.slots(channel)].iter().copied().fold(due, u64::min);
+            }
+        }
         self.due[channel] = due;
         let channel = channel as u32;
-        if due < self.next_at || (due == self.next_at && channel < self.next_channel) {
+        if due > before && channel == self.next_channel {
+            // It goes first but takes longer than what would have gone.
+            self.elect();
+        } else if due < self.next_at || (due == self.next_at && channel < self.next_channel) {
             (self.next_at, self.next_channel) = (due, channel);
         }
     }
@@ -213,16 +223,16 @@ impl Channels {
     pub(super) fn elect(&mut self) {
         let (mut at, mut channel) = (NEVER, 0);
         for (index, &due) in self.due.iter().enumerate() {
-            if due < at {
-                (at, channel) = (due, index as u32);
-            }
+            let before = due < at;
+            at = if before { due } else { at };
+            channel = if before { index as u32 } else { channel };
         }
         (self.next_at, self.next_channel) = (at, channel);
     }
 }
 
 #[inline]
-fn after(at: u64, duration: Duration) -> u64 {
+pub(super) fn after(at: u64, duration: Duration) -> u64 {
     at.checked_add(duration.as_ns())
         .filter(|&end| end != NEVER)
         .expect("simulated time stays under 584 years")

@@ -9,10 +9,10 @@
 //!   that arrives while the array programs or erases, or waits when it begins to, suspends it, if more is left to do than
 //!   suspending takes. The array does nothing while it is being suspended or resumed.
 //!
-//! An event-driven simulation in which an operation costs one or two events: a channel knows when each of its dies will
-//! be ready, so it needs an event for a transfer's end and one for an array's end that no transfer follows, and none for
-//! arrays that become ready while it is busy. [`Channels::complete`] handles the earliest event over all channels until
-//! one is an operation's end.
+//! An event-driven simulation whose only events are ends: of transfers, and of arrays that program or erase. A channel
+//! knows when each of its dies is ready, or will be, and so which transfer is next and when it ends; what is submitted
+//! meanwhile can only come before it while it has not begun, since what becomes ready later goes later.
+//! [`Channels::complete`] handles the earliest end over all channels until one is an operation's.
 
 mod events;
 mod queue;
@@ -40,12 +40,17 @@ pub struct Channels {
     /// When each channel's next event is.
     due: Vec<u64>,
     wires: Vec<Wire>,
-    /// By slot: since when, or from when, the die asks for the channel.
+    /// By slot: since when, or from when, the die asks for the channel, until it has had it.
     ready: Vec<u64>,
+    /// By slot: how long it then holds the channel.
+    transfers: Vec<u64>,
     /// By slot: when the array ends a program or an erase.
     works: Vec<u64>,
     dies: Vec<DieState>,
     pool: Pool,
+    /// How long the bytes of the last read, and of the last program, held the channel.
+    read_transfer: (u32, Duration),
+    program_transfer: (u32, Duration),
     /// The earliest of `due`, and the first channel that has it.
     next_at: u64,
     next_channel: u32,
@@ -64,12 +69,20 @@ struct Place {
 /// What a channel carries.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Wire {
-    /// The end of the transfer under way, or of the last one.
+    /// When the last transfer ended.
     free: u64,
-    /// The slot whose transfer is under way, or [`NONE`].
-    carries: u32,
+    /// The slot whose transfer is under way or next, if its die asks.
+    next: u32,
     /// Arrays of this channel's dies that program or erase.
     working: u32,
+}
+
+impl Wire {
+    /// When a transfer ends for which a die asks from `ready` on, if it is the next; never, if it never asks.
+    #[inline]
+    fn transfer_end(&self, ready: u64, transfer: u64) -> u64 {
+        ready.max(self.free).saturating_add(transfer)
+    }
 }
 
 /// What a die does and what waits for it.
@@ -122,11 +135,16 @@ impl Channels {
             dies_per_channel: geometry.dies,
             places,
             due: vec![NEVER; channels],
-            wires: vec![Wire { free: 0, carries: NONE, working: 0 }; channels],
+            wires: (0..geometry.channels)
+                .map(|c| Wire { free: 0, next: c * geometry.dies, working: 0 })
+                .collect(),
             ready: vec![NEVER; dies],
+            transfers: vec![0; dies],
             works: vec![NEVER; dies],
             dies: vec![DieState::IDLE; dies],
             pool: Pool::new(),
+            read_transfer: (0, timing.transfer(0)),
+            program_transfer: (0, timing.transfer(0)),
             next_at: NEVER,
             next_channel: 0,
             number: 0,
@@ -145,7 +163,7 @@ impl Channels {
         self.dies[self.places[die.0 as usize].slot as usize].active == NONE
     }
 
-    /// Nothing starts or ends before this instant, unless more is submitted.
+    /// Nothing ends before this instant, unless more is submitted, and no choice is made.
     #[inline]
     pub fn next_due(&self) -> Option<Instant> {
         (self.next_at != NEVER).then_some(Instant::from_ns(self.next_at))
@@ -174,10 +192,7 @@ impl Channels {
             self.next_at >= now_ns,
             "submitted at {now:?}, but something was due before: ask `complete` first"
         );
-        let transfer = match operation.kind {
-            Kind::Read { bytes } | Kind::Program { bytes } => self.timing.transfer(bytes),
-            Kind::Erase => Duration::ZERO,
-        };
+        let transfer = self.transfer(operation.kind);
         let entry = Entry { operation, submitted: now, array, transfer, number: self.number, next: NONE };
         self.number += 1;
         self.outstanding += 1;
@@ -254,7 +269,9 @@ impl Channels {
         self.ready.fill(NEVER);
         self.works.fill(NEVER);
         self.due.fill(NEVER);
-        self.wires.fill(Wire { free: now, carries: NONE, working: 0 });
+        for wire in &mut self.wires {
+            *wire = Wire { free: now, working: 0, ..*wire };
+        }
         self.next_at = NEVER;
         self.next_channel = 0;
         self.outstanding = 0;
@@ -268,13 +285,24 @@ impl Channels {
         }
         let entry = self.pool.get(die.active);
         match entry.operation.kind {
-            // A read that waits for its turn on the channel, or has it, has been in the array; one whose die is being
-            // suspended begins later.
-            Kind::Read { .. } => {
-                self.ready[slot] == NEVER || self.ready[slot] <= now.saturating_add(entry.array.as_ns())
-            }
+            // One whose die is being suspended begins later.
+            Kind::Read { .. } => self.ready[slot] <= now.saturating_add(entry.array.as_ns()),
             Kind::Program { .. } | Kind::Erase => self.works[slot] != NEVER,
         }
+    }
+
+    /// How long an operation holds the channel. Most are of one size: the division is spared.
+    #[inline]
+    fn transfer(&mut self, kind: Kind) -> Duration {
+        let (known, bytes) = match kind {
+            Kind::Read { bytes } => (&mut self.read_transfer, bytes),
+            Kind::Program { bytes } => (&mut self.program_transfer, bytes),
+            Kind::Erase => return Duration::ZERO,
+        };
+        if known.0 != bytes {
+            *known = (bytes, self.timing.transfer(bytes));
+        }
+        known.1
     }
 
     #[inline]
