@@ -1,0 +1,129 @@
+//! What every block device must hold, as functions that a test calls: they panic with the step that went wrong.
+//!
+//! The devices here answer at once; a device that answers later is run by whoever owns a reactor.
+
+use crate::{Answer, BlockDevice, Context, Extent, Io, IoError, Outcome, Started};
+use flashlab_sim::{Instant, Rng};
+
+/// Starts a request and takes its answer.
+///
+/// # Panics
+/// If the device answers later.
+pub fn ask(device: &dyn BlockDevice, io: Io) -> Outcome {
+    match device.start(&Context::new(Instant::ZERO), io) {
+        Started::Done(outcome) => outcome,
+        Started::Later(_) => panic!("this device answers later"),
+    }
+}
+
+/// Reads a range.
+///
+/// # Panics
+/// If the device cannot.
+pub fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
+    match ask(device, Io::Read { offset, buffer: vec![0xa5; length] }) {
+        Ok(Answer::Read(buffer)) if buffer.len() == length => buffer,
+        other => panic!("reading {length} bytes at {offset} gave {other:?}"),
+    }
+}
+
+/// Runs `steps` random requests on `device`, which is fresh, and on a plain array beside it: both read alike, extents
+/// are told truly and cover what was asked, and what was discarded is a hole where whole pages were.
+///
+/// # Panics
+/// If they differ; the message names seed and step.
+pub fn agrees_with_an_array(device: &dyn BlockDevice, seed: u64, steps: u32) {
+    let geometry = device.geometry();
+    let mut array = vec![0; usize::try_from(geometry.capacity).expect("a device of a test is small")];
+    let mut rng = Rng::new(seed);
+    for step in 0..steps {
+        let what = || format!("seed {seed}, step {step}");
+        let (offset, length) = range(&mut rng, geometry.capacity, geometry.block);
+        let part = offset as usize..(offset + length) as usize;
+        let done = match rng.below(7) {
+            0 | 1 => {
+                let byte = rng.below(255) as u8 + 1;
+                array[part].fill(byte);
+                ask(
+                    device,
+                    Io::Write { offset, data: vec![byte; length as usize].into(), durable: step % 2 == 0 },
+                )
+            }
+            2 => {
+                array[part].fill(0);
+                ask(device, Io::Discard { offset, length, durable: false })
+            }
+            3 => {
+                array[part].fill(0);
+                let allocate = step % 2 == 0;
+                ask(device, Io::WriteZeroes { offset, length, durable: false, allocate, fast: false })
+            }
+            4 => ask(device, Io::Flush),
+            5 => {
+                let Ok(Answer::Extents(extents)) = ask(device, Io::Extents { offset, length }) else {
+                    panic!("no extents: {}", what());
+                };
+                assert_extents(&extents, &array[part], &what());
+                continue;
+            }
+            _ => {
+                assert!(read(device, offset, length as usize) == array[part], "reads differ: {}", what());
+                continue;
+            }
+        };
+        assert!(done.is_ok(), "{done:?}: {}", what());
+    }
+    assert!(read(device, 0, array.len()) == array, "in the end they differ: seed {seed}");
+}
+
+fn assert_extents(extents: &[Extent], bytes: &[u8], what: &str) {
+    let mut at = 0;
+    for extent in extents {
+        let end = bytes.len().min(at + extent.length as usize);
+        let zeroes = bytes[at..end].iter().all(|byte| *byte == 0);
+        assert!(zeroes || !extent.zero, "{extent:?} at {at} does not read as zeroes: {what}");
+        at = end;
+    }
+    assert_eq!(at, bytes.len(), "the extents end early: {what}");
+    let alike = |pair: &[Extent]| (pair[0].hole, pair[0].zero) == (pair[1].hole, pair[1].zero);
+    assert!(!extents.windows(2).any(alike), "neighbours are alike: {what}");
+}
+
+fn range(rng: &mut Rng, capacity: u64, block: u64) -> (u64, u64) {
+    let blocks = capacity / block;
+    let longest = [8, 300, 5_000, blocks][rng.below(4) as usize].min(blocks);
+    let length = rng.below(longest) + 1;
+    (rng.below(blocks - length + 1) * block, length * block)
+}
+
+/// What lies beyond the end is refused and changes nothing.
+///
+/// # Panics
+/// If it is not.
+pub fn refuses_what_is_beyond_its_end(device: &dyn BlockDevice) {
+    let geometry = device.geometry();
+    let block = geometry.block;
+    for (offset, length) in [
+        (geometry.capacity, block),
+        (geometry.capacity - block, 2 * block),
+        (u64::MAX - block + 1, block),
+        (u64::MAX / block * block, block),
+    ] {
+        let data = vec![1; length as usize];
+        let asked = [
+            ask(device, Io::Read { offset, buffer: data.clone() }),
+            ask(device, Io::Cache { offset, length }),
+            ask(device, Io::Discard { offset, length, durable: false }),
+            ask(device, Io::Extents { offset, length }),
+        ];
+        for outcome in asked {
+            assert_eq!(outcome.err(), Some(IoError::Invalid), "{length} bytes at {offset}");
+        }
+        let zeroes = Io::WriteZeroes { offset, length, durable: false, allocate: true, fast: true };
+        for io in [Io::Write { offset, data: data.into(), durable: true }, zeroes] {
+            assert_eq!(ask(device, io).err(), Some(IoError::NoSpace), "{length} bytes at {offset}");
+        }
+    }
+    let last = read(device, geometry.capacity - block, block as usize);
+    assert!(last.iter().all(|byte| *byte == 0), "the last block was changed");
+}

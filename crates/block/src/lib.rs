@@ -1,0 +1,24 @@
+//! Devices that carry bytes: the seam [`BlockDevice`], and [`Memory`], a sparse device in memory.
+//!
+//! - [`BlockDevice`] says *what* bytes a device holds; when a request is done is a model's business.
+//! - [`Io`] is one request with its own buffer, [`Outcome`] how it ended; [`IoError`] is errno in the device's words.
+//! - [`Payload`] shares the bytes of many writes that arrived together, so that nothing is copied on the way to the
+//!   device.
+//! - [`conformance`] has what every device must hold, as functions that a test calls.
+//!
+//! Unsafe code is denied but for one call in `memory/chunk.rs`, which gives pages back to the system.
+#![deny(unsafe_code)]
+
+pub mod conformance;
+mod device;
+mod error;
+mod io;
+mod memory;
+mod payload;
+
+pub use device::{Abilities, BlockDevice, Context, Started};
+pub use error::IoError;
+pub use flashlab_sim::Geometry;
+pub use io::{Answer, Extent, Io, Outcome};
+pub use memory::{Memory, MemoryError, Pages};
+pub use payload::Payload;

@@ -1,0 +1,59 @@
+//! What a write carries: a part of a buffer that many writes may share.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// Bytes to be written. They are shared, not copied: a server hands out parts of the buffer into which it received, and
+/// gets the buffer back when all of them are dropped.
+#[derive(Clone)]
+pub struct Payload {
+    batch: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl Payload {
+    /// The part `range` of `batch`.
+    ///
+    /// # Panics
+    /// If `batch` is shorter.
+    pub fn new(batch: &Arc<Vec<u8>>, range: Range<usize>) -> Payload {
+        assert!(range.start <= range.end && range.end <= batch.len(), "{range:?} of {}", batch.len());
+        Payload { batch: batch.clone(), range }
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Payload {
+        let range = 0..bytes.len();
+        Payload { batch: Arc::new(bytes), range }
+    }
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.batch[self.range.clone()]
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_comes_back_when_every_part_is_dropped() {
+        let mut batch = Arc::new(vec![1, 2, 3, 4]);
+        let parts = [Payload::new(&batch, 0..1), Payload::new(&batch, 1..4)];
+        assert_eq!((&*parts[0], &*parts[1]), (&[1][..], &[2, 3, 4][..]));
+        assert!(Arc::get_mut(&mut batch).is_none());
+        drop(parts);
+        assert!(Arc::get_mut(&mut batch).is_some());
+    }
+}
