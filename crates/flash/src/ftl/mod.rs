@@ -1,16 +1,25 @@
 //! What a card's firmware does: which units are mapped and how, what an overwrite costs, what the map cache holds.
 
 mod blocks;
+pub mod collection;
+mod count;
 pub mod levelling;
 pub mod map;
 mod map_cache;
+pub mod page_map;
+pub mod slc;
 mod streams;
 mod superblocks;
 mod translation;
+mod write_buffer;
 
 pub use blocks::{Blocks, Erased, WearSummary};
+pub use collection::Victim;
+pub use count::{Ftl, ReadOnly};
 pub use levelling::LevellingPolicy;
 pub use map_cache::{MapCache, MapPage};
+pub use page_map::{PageMap, PageMapParameters};
+pub use slc::Slc;
 pub use superblocks::{Copies, Form, Superblocks};
 pub use translation::Translation;
 

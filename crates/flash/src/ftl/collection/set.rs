@@ -1,0 +1,50 @@
+//! A set of blocks for each pool, from which one can be drawn or removed in constant time.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use flashlab_sim::Rng;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Set {
+    pools: Vec<Vec<u32>>,
+    /// Where each block stands in its pool.
+    positions: Vec<u32>,
+}
+
+impl Set {
+    pub(super) fn new(pools: u32, blocks: u32) -> Self {
+        let room = blocks.div_ceil(pools) as usize;
+        Set {
+            pools: (0..pools).map(|_| Vec::with_capacity(room)).collect(),
+            positions: vec![0; blocks as usize],
+        }
+    }
+    pub(super) fn insert(&mut self, pool: u32, block: u32) {
+        let members = &mut self.pools[pool as usize];
+        self.positions[block as usize] = members.len() as u32;
+        members.push(block);
+    }
+    /// Removes a member; the last one takes its position.
+    pub(super) fn remove(&mut self, pool: u32, block: u32) {
+        let members = &mut self.pools[pool as usize];
+        let position = self.positions[block as usize] as usize;
+        debug_assert_eq!(members[position], block, "it is a member");
+        members.swap_remove(position);
+        if let Some(moved) = members.get(position) {
+            self.positions[*moved as usize] = position as u32;
+        }
+    }
+    pub(super) fn members(&self, pool: u32) -> &[u32] {
+        &self.pools[pool as usize]
+    }
+    /// A member, each as likely as any other.
+    pub(super) fn draw(&self, pool: u32, rng: &mut Rng) -> Option<u32> {
+        let members = self.members(pool);
+        (!members.is_empty()).then(|| members[rng.below(members.len() as u64) as usize])
+    }
+    /// The members of all pools.
+    pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
+        self.pools.iter().flatten().copied()
+    }
+}

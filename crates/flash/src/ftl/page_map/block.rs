@@ -1,0 +1,146 @@
+//! An erase block's way from written to free: closing, losing units, being erased, failing.
+
+use super::PageMap;
+use super::place::NONE;
+use super::state::{BlockState, Phase};
+use crate::ftl::Erased;
+use crate::nand::{Block, Kind, Operation};
+
+impl PageMap {
+    /// The copy at `place` is the committed one of its unit.
+    #[inline]
+    pub(super) fn validate(&mut self, place: u32) {
+        self.validity.set(place);
+        self.states[self.layout.block_of(place) as usize].valid += 1;
+        self.valid += 1;
+    }
+
+    /// The copy at `place` is no longer the committed one.
+    #[inline]
+    pub(super) fn invalidate(&mut self, place: u32) {
+        debug_assert!(self.validity.get(place), "place {place} is valid");
+        self.validity.clear(place);
+        self.valid -= 1;
+        let block = self.layout.block_of(place);
+        let state = &mut self.states[block as usize];
+        state.valid -= 1;
+        if state.phase == Phase::Closed && !state.slc {
+            let die = self.layout.die_of(block);
+            self.dies[die as usize].dead += 1;
+            self.candidates.invalidated(die, block, state.valid);
+        }
+    }
+
+    /// A program in `block` has ended.
+    #[inline]
+    pub(super) fn program_ended(&mut self, block: u32, failed: bool) {
+        let state = &mut self.states[block as usize];
+        state.programs -= 1;
+        if failed && !state.failing {
+            state.failing = true;
+            state.phase = Phase::Failing;
+            let die = self.layout.die_of(block);
+            for open in &mut self.dies[die as usize].open {
+                if *open == block {
+                    *open = NONE;
+                }
+            }
+        }
+        self.settle_block(block);
+    }
+
+    /// Closes a block that is full, or moves its data if it failed, once no program in it is under way.
+    #[inline]
+    pub(super) fn settle_block(&mut self, block: u32) {
+        let state = &mut self.states[block as usize];
+        if state.programs > 0 {
+            return;
+        }
+        let die = self.layout.die_of(block);
+        match state.phase {
+            Phase::Failing => self.dies[die as usize].failing.push_back(block),
+            Phase::Open if state.next_page == self.layout.pages_of(state.slc) => {
+                state.closed_at = self.accepted;
+                self.close(block);
+            }
+            _ => {}
+        }
+    }
+
+    /// `block` becomes a candidate, for collection or for folding.
+    pub(super) fn close(&mut self, block: u32) {
+        let die = self.layout.die_of(block);
+        let state = &mut self.states[block as usize];
+        state.phase = Phase::Closed;
+        if state.slc {
+            self.dies[die as usize].slc_closed.push_back(block);
+        } else {
+            self.dies[die as usize].dead += u64::from(self.layout.units_per_block - state.valid);
+            self.candidates.insert(die, block, state.valid, state.closed_at);
+        }
+    }
+
+    /// Issues the erase of an empty block.
+    pub(super) fn empty(&mut self, block: u32) {
+        let slc = self.states[block as usize].slc;
+        let cause = self.states[block as usize].cause;
+        let kind = Kind::Erase;
+        self.ready.push_back(Operation { kind, block: Block(block), page: 0, slc, cause, tag: NONE });
+    }
+
+    /// The erase of `block` has ended.
+    pub(super) fn erase_finished(&mut self, block: u32, failed: bool) {
+        let die = self.layout.die_of(block);
+        if failed || self.blocks.is_bad(Block(block)) {
+            self.retire(block);
+        } else if self.blocks.erased(Block(block)) == Erased::WornOut {
+            self.is_bad(block);
+        } else {
+            self.leave(block, Phase::Free);
+            self.dies[die as usize].free += 1;
+            self.level(die);
+        }
+        self.collect(die);
+    }
+
+    /// Asks wear levelling whether a block's data should move.
+    fn level(&mut self, die: u32) {
+        if self.dies[die as usize].levelled != NONE {
+            return;
+        }
+        let movable = |block: Block| {
+            let state = &self.states[block.0 as usize];
+            state.phase == Phase::Closed && !state.slc
+        };
+        if let Some(Block(block)) = self.blocks.relocate_among(die, &movable) {
+            self.dies[die as usize].levelled = block;
+        }
+    }
+
+    /// `block` is not used any more: a program or its erase failed. Its data has moved.
+    pub(super) fn retire(&mut self, block: u32) {
+        self.blocks.retire(Block(block));
+        self.is_bad(block);
+    }
+
+    fn is_bad(&mut self, block: u32) {
+        self.leave(block, Phase::Bad);
+        self.judge_spare();
+    }
+
+    fn leave(&mut self, block: u32, phase: Phase) {
+        if self.states[block as usize].slc {
+            let die = self.layout.die_of(block);
+            self.dies[die as usize].slc -= 1;
+        }
+        self.states[block as usize] = BlockState { phase, ..BlockState::FREE };
+    }
+
+    /// Refuses writes where the good blocks cannot hold all units besides the reserve and the open blocks.
+    pub(super) fn judge_spare(&mut self) {
+        let units = u64::from(self.layout.units) + u64::from(self.layout.map_pages);
+        if units > self.parameters.room(self.blocks.usable_count()) {
+            self.read_only = true;
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Collection: a die's victim is read page by page, and its valid units are programmed elsewhere.
+//!
+//! One victim a die at a time. A page is read when space is owed to the host, when free blocks run out, when the device
+//! is idle, or when the data must move for another reason (a failed program, wear levelling). Wholly invalid pages cost
+//! nothing. A victim is begun only if there is room for all its valid units, so that what was begun can be finished.
+
+use super::PageMap;
+use super::Streams;
+use super::place::NONE;
+use super::state::{MOVED, Phase, Stream};
+use crate::nand::{Block, Cause, Kind, Operation};
+use flashlab_sim::prefetch;
+
+/// Reads of a victim that may be under way.
+const READS_AHEAD: u32 = 2;
+/// Pages whose units' map lines are loaded before they move.
+const PREFETCH_PAGES: u32 = 8;
+
+impl PageMap {
+    /// Does what there is to do on a die: programs what was gathered, reads more.
+    pub(super) fn collect(&mut self, die: u32) {
+        loop {
+            let per_page = self.layout.units_per_page as usize;
+            for stream in MOVED {
+                while self.dies[die as usize].gathered[stream as usize].len() >= per_page {
+                    if !self.program_moved(die, stream, false) {
+                        break;
+                    }
+                }
+            }
+            if !self.read_next(die) {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn stir_collectors(&mut self) {
+        for die in 0..self.layout.dies {
+            self.collect(die);
+        }
+    }
+
+    /// Does background work on dies that have nothing to do: folds the SLC buffer, and collects up to the free blocks of
+    /// the parameters. To be called when the host asks for nothing; whether there is something to poll for.
+    pub fn idle(&mut self) -> bool {
+        let dies = self.layout.dies;
+        for n in 0..dies {
+            let die = (self.next_idle_die + n) % dies;
+            let state = &self.dies[die as usize];
+            let rests = state.reads == 0 && state.move_programs == 0 && state.programs == 0;
+            if rests && (!state.slc_closed.is_empty() || self.idle_collects(die)) {
+                self.dies[die as usize].idle = true;
+                self.collect(die);
+            }
+        }
+        self.next_idle_die = (self.next_idle_die + 1) % dies;
+        !self.ready.is_empty()
+    }
+
+    fn idle_collects(&self, die: u32) -> bool {
+        self.main_free(die) < self.parameters.idle_free && self.gains(die)
+    }
+
+    /// Whether collection of a die can free a block in the end.
+    fn gains(&self, die: u32) -> bool {
+        self.dies[die as usize].dead >= u64::from(self.layout.units_per_block)
+    }
+
+    fn slc_is_full(&self, die: u32) -> bool {
+        let state = &self.dies[die as usize];
+        let full = |slc: crate::ftl::slc::Slc| state.slc >= slc.blocks;
+        state.open[Stream::Host as usize] == NONE && self.parameters.slc.is_some_and(full)
+    }
+
+    fn is_urgent(&self, die: u32) -> bool {
+        self.main_free(die) <= self.parameters.floor()
+    }
+
+    /// Whether a page of the die's victim should be read now.
+    fn is_wanted(&self, die: u32) -> bool {
+        let state = &self.dies[die as usize];
+        let must = |block: u32| {
+            let victim = &self.states[block as usize];
+            victim.failing || victim.cause == Cause::Levelling
+        };
+        state.debt > 0
+            || state.fold_debt > 0
+            || state.idle
+            || !state.failing.is_empty()
+            || state.levelled != NONE
+            || (state.victim != NONE && must(state.victim))
+            || self.is_urgent(die)
+            || self.slc_is_full(die)
+    }
+
+    /// Reads the next page that has valid units, if one should be read; whether something was done.
+    fn read_next(&mut self, die: u32) -> bool {
+        let per_page = self.layout.units_per_page;
+        let state = &self.dies[die as usize];
+        if state.reads >= READS_AHEAD || !self.is_wanted(die) {
+            return false;
+        }
+        if state.victim == NONE {
+            return self.choose(die);
+        }
+        let block = state.victim;
+        let to = self.destination(block);
+        if state.gathered[to as usize].len() >= 2 * per_page as usize {
+            return false;
+        }
+        let written = self.states[block as usize].next_page;
+        let slc = self.states[block as usize].slc;
+        let mut page = state.victim_page;
+        let mut paid = 0;
+        let mut bytes = 0;
+        while page < written && bytes == 0 {
+            let valid = self.validity.mask(self.layout.place(block, page), per_page).count_ones();
+            paid += i64::from(per_page - valid);
+            bytes = valid * self.parameters.unit as u32;
+            page += 1;
+        }
+        let read = page - 1;
+        let pages = i64::from(page - state.victim_page);
+        let state = &mut self.dies[die as usize];
+        state.victim_page = page;
+        if slc {
+            state.fold_debt -= pages * i64::from(per_page) * 1_000_000;
+        } else {
+            state.debt -= paid;
+        }
+        if bytes > 0 {
+            state.reads += 1;
+            state.idle = false;
+            self.prefetch_page(block, read + PREFETCH_PAGES, written);
+            let cause = self.states[block as usize].cause;
+            let kind = Kind::Read { bytes };
+            self.ready.push_back(Operation { kind, block: Block(block), page: read, slc, cause, tag: die });
+            return true;
+        }
+        if state.reads > 0 {
+            return false;
+        }
+        state.victim = NONE;
+        self.states[block as usize].phase = Phase::Drained;
+        if self.states[block as usize].moving == 0 {
+            self.emptied(block);
+        }
+        true
+    }
+
+    /// Loads the map's lines for the valid units of a page.
+    #[inline]
+    fn prefetch_page(&self, block: u32, page: u32, written: u32) {
+        if page >= written {
+            return;
+        }
+        let base = self.layout.place(block, page);
+        let mut mask = self.validity.mask(base, self.layout.units_per_page);
+        while mask != 0 {
+            let unit = self.p2l[(base + mask.trailing_zeros()) as usize];
+            prefetch(&self.l2p, unit as usize);
+            mask &= mask - 1;
+        }
+    }
+
+    /// Where a victim's valid units go.
+    pub(super) fn destination(&self, block: u32) -> Stream {
+        let state = &self.states[block as usize];
+        match (state.stream, self.parameters.streams) {
+            (Stream::Map, _) => Stream::Map,
+            _ if state.cause == Cause::Levelling => Stream::Levelled,
+            (Stream::Host, Streams::One) if self.parameters.slc.is_none() => Stream::Host,
+            (Stream::Levelled, Streams::One) if self.parameters.slc.is_none() => Stream::Host,
+            (Stream::Collection | Stream::Cold | Stream::Levelled, Streams::HotCold) => Stream::Cold,
+            _ => Stream::Collection,
+        }
+    }
+
+    /// Chooses the die's next victim; whether something was done.
+    fn choose(&mut self, die: u32) -> bool {
+        if let Some(block) = self.dies[die as usize].failing.pop_front() {
+            self.begin(die, block, Cause::Collection);
+            return true;
+        }
+        let levelled = core::mem::replace(&mut self.dies[die as usize].levelled, NONE);
+        if levelled != NONE && self.states[levelled as usize].phase == Phase::Closed {
+            self.states[levelled as usize].cause = Cause::Levelling;
+            if self.has_room(die, levelled, 0) {
+                self.begin(die, levelled, Cause::Levelling);
+                return true;
+            }
+        }
+        let urgent = self.is_urgent(die);
+        let state = &self.dies[die as usize];
+        let fold = state.fold_debt > 0 || state.idle || self.slc_is_full(die);
+        let main = state.debt > 0 || urgent || (state.idle && self.idle_collects(die));
+        let slc = state.slc_closed.front().copied().filter(|_| fold);
+        let victim = if main && self.gains(die) { self.candidates.choose(die, self.accepted) } else { None };
+        let mut wanted = [slc.map(|b| (b, Cause::Fold)), victim.map(|b| (b, Cause::Collection))];
+        if urgent {
+            wanted.reverse();
+        }
+        for (block, cause) in wanted.into_iter().flatten() {
+            self.states[block as usize].cause = cause;
+            if self.has_room(die, block, u32::from(cause == Cause::Fold)) {
+                self.begin(die, block, cause);
+                return true;
+            }
+        }
+        let padded = wanted.iter().flatten().next().is_some() && self.pad(die);
+        let state = &mut self.dies[die as usize];
+        state.debt = state.debt.min(0);
+        state.fold_debt = state.fold_debt.min(0);
+        state.idle = false;
+        padded
+    }
+
+    /// Whether there are pages for all valid units of a block and what waits to go with them, with `kept` blocks left.
+    fn has_room(&self, die: u32, block: u32, kept: u32) -> bool {
+        let to = self.destination(block) as usize;
+        let state = &self.dies[die as usize];
+        let open = match state.open[to] {
+            NONE => 0,
+            open => self.layout.pages - self.states[open as usize].next_page,
+        };
+        let pages = open + state.free.saturating_sub(kept) * self.layout.pages;
+        let units = state.gathered[to].len() as u64 + u64::from(self.states[block as usize].valid);
+        u64::from(pages) * u64::from(self.layout.units_per_page) >= units
+    }
+
+    /// Programs what waits for its page to become full, so that the victims it came from can be erased.
+    fn pad(&mut self, die: u32) -> bool {
+        MOVED.into_iter().any(|stream| self.program_moved(die, stream, true))
+    }
+
+    fn begin(&mut self, die: u32, block: u32, cause: Cause) {
+        let state = self.states[block as usize];
+        match state.phase {
+            Phase::Closed if state.slc => {
+                self.dies[die as usize].slc_closed.retain(|closed| *closed != block);
+            }
+            Phase::Closed => {
+                self.candidates.remove(die, block, state.valid);
+                self.dies[die as usize].dead -= u64::from(self.layout.units_per_block - state.valid);
+            }
+            Phase::Failing => {}
+            phase => unreachable!("block {block} is {phase:?}"),
+        }
+        match cause {
+            Cause::Fold => self.counters.folds += 1,
+            Cause::Levelling => self.counters.levellings += 1,
+            _ => self.counters.collections += 1,
+        }
+        self.states[block as usize].phase = Phase::Victim;
+        self.states[block as usize].cause = cause;
+        let die = &mut self.dies[die as usize];
+        die.victim = block;
+        die.victim_page = 0;
+        for page in 0..PREFETCH_PAGES {
+            self.prefetch_page(block, page, state.next_page);
+        }
+    }
+
+    /// The valid units of a page that was read wait for pages of their own.
+    pub(super) fn read_finished(&mut self, operation: &Operation, uncorrectable: bool) {
+        let die = operation.tag;
+        let Block(block) = operation.block;
+        self.dies[die as usize].reads -= 1;
+        let base = self.layout.place(block, operation.page);
+        let mut mask = self.validity.mask(base, self.layout.units_per_page);
+        if uncorrectable {
+            self.counters.uncorrectable += 1;
+            while mask != 0 {
+                let place = base + mask.trailing_zeros();
+                self.lose(self.p2l[place as usize], place);
+                mask &= mask - 1;
+            }
+        } else {
+            let to = self.destination(block) as usize;
+            self.states[block as usize].moving += mask.count_ones();
+            let gathered = &mut self.dies[die as usize].gathered[to];
+            while mask != 0 {
+                gathered.push(base + mask.trailing_zeros());
+                mask &= mask - 1;
+            }
+        }
+        self.collect(die);
+    }
+
+    /// Drops from the first units that wait for a page those that were overwritten meanwhile.
+    pub(super) fn drop_overwritten(&mut self, die: u32, stream: Stream, first: usize) {
+        let mut gathered = core::mem::take(&mut self.dies[die as usize].gathered[stream as usize]);
+        let mut n = 0;
+        while n < gathered.len().min(first) {
+            if self.validity.get(gathered[n]) {
+                n += 1;
+            } else {
+                let from = gathered.remove(n);
+                self.moved(self.layout.block_of(from));
+            }
+        }
+        self.dies[die as usize].gathered[stream as usize] = gathered;
+    }
+
+    /// A unit that was read from `block` is on its way no more.
+    #[inline]
+    pub(super) fn moved(&mut self, block: u32) {
+        let state = &mut self.states[block as usize];
+        state.moving -= 1;
+        if state.moving == 0 && state.phase == Phase::Drained {
+            self.emptied(block);
+        }
+    }
+
+    /// Nothing in `block` is valid, and nothing read from it is on its way.
+    fn emptied(&mut self, block: u32) {
+        let state = &self.states[block as usize];
+        assert_eq!(state.valid, 0, "block {block} was drained");
+        if state.failing {
+            self.retire(block);
+        } else {
+            self.erase(block);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What the layer counts.
+
+use super::PageMap;
+use super::place::NONE;
+use flashlab_sim::Observer;
+use serde::{Deserialize, Serialize};
+
+/// Counted since the device was new, in units unless a name says otherwise.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Counters {
+    /// Accepted from the host, and trimmed by it.
+    pub(super) accepted: u64,
+    pub(super) trimmed: u64,
+    /// Programmed, by cause.
+    pub(super) host: u64,
+    pub(super) map: u64,
+    pub(super) collection: u64,
+    pub(super) levelling: u64,
+    pub(super) fold: u64,
+    /// Programmed for nothing: pages that were not full, that failed, or that a power cut tore.
+    pub(super) padding: u64,
+    pub(super) failed_units: u64,
+    pub(super) torn_units: u64,
+    /// Pages programmed, programs that failed, pages read for their valid units.
+    pub(super) pages: u64,
+    pub(super) failed: u64,
+    pub(super) reads: u64,
+    /// Blocks collected, folded, levelled.
+    pub(super) collections: u64,
+    pub(super) folds: u64,
+    pub(super) levellings: u64,
+    /// Pages that could not be read when they were moved, and units lost with them.
+    pub(super) uncorrectable: u64,
+    pub(super) lost: u64,
+}
+
+/// Programs of the array in units, by what they were for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Written {
+    /// Accepted from the host, programmed or not.
+    pub accepted: u64,
+    /// Programmed for the host.
+    pub host: u64,
+    /// Map pages and records.
+    pub map: u64,
+    /// Moved by collection.
+    pub collection: u64,
+    /// Moved by wear levelling.
+    pub levelling: u64,
+    /// Folded out of the SLC buffer.
+    pub fold: u64,
+    /// Nothing: pages programmed before they were full, programs that failed or were torn.
+    pub padding: u64,
+}
+
+impl Written {
+    /// All units programmed.
+    pub fn total(&self) -> u64 {
+        self.host + self.map + self.collection + self.levelling + self.fold + self.padding
+    }
+    /// Units programmed for the host's data, again and again, for one that it wrote: without map and padding.
+    pub fn amplification(&self) -> f64 {
+        (self.host + self.collection + self.levelling + self.fold) as f64 / self.host as f64
+    }
+    /// What was written since `earlier`.
+    pub fn since(&self, earlier: &Written) -> Written {
+        Written {
+            accepted: self.accepted - earlier.accepted,
+            host: self.host - earlier.host,
+            map: self.map - earlier.map,
+            collection: self.collection - earlier.collection,
+            levelling: self.levelling - earlier.levelling,
+            fold: self.fold - earlier.fold,
+            padding: self.padding - earlier.padding,
+        }
+    }
+}
+
+impl PageMap {
+    /// What was programmed since the device was new.
+    pub fn written(&self) -> Written {
+        let c = &self.counters;
+        Written {
+            accepted: c.accepted,
+            host: c.host,
+            map: c.map,
+            collection: c.collection,
+            levelling: c.levelling,
+            fold: c.fold,
+            padding: c.padding + c.failed_units + c.torn_units,
+        }
+    }
+
+    /// Units of the array that data can lie in: of good blocks, without the free reserve, what is unwritten in open
+    /// blocks and what is used with one bit a cell.
+    pub fn effective_units(&self) -> u64 {
+        let per_block = u64::from(self.layout.units_per_block);
+        let mut units = u64::from(self.blocks.usable_count()) * per_block;
+        for (index, die) in (0..).zip(&self.dies) {
+            let slc = self.parameters.slc.map_or(0, |slc| slc.blocks);
+            let set_aside = u64::from(self.main_free(index).min(self.parameters.reserve)) + u64::from(slc);
+            let open = die.open.iter().filter(|block| **block != NONE).map(|block| {
+                let state = &self.states[*block as usize];
+                let unwritten = (self.layout.pages - state.next_page) * self.layout.units_per_page;
+                if state.slc { 0 } else { u64::from(unwritten) }
+            });
+            units = units.saturating_sub(set_aside * per_block + open.sum::<u64>());
+        }
+        units
+    }
+    /// Units in the array that hold data.
+    pub fn valid_units(&self) -> u64 {
+        self.valid
+    }
+
+    /// Reports counters and wear.
+    pub fn observe(&self, to: &mut dyn Observer) {
+        let c = &self.counters;
+        let bytes = |units: u64| units * self.parameters.unit;
+        to.count("host_written_bytes", bytes(c.accepted));
+        to.count("programmed_bytes", c.pages * self.parameters.geometry.program_bytes());
+        to.count("collection_count", c.collections);
+        to.count("collection_moved_bytes", bytes(c.collection));
+        to.count("levelling_moved_bytes", bytes(c.levelling));
+        to.count("fold_moved_bytes", bytes(c.fold));
+        to.count("map_programmed_bytes", bytes(c.map));
+        to.count("padding_bytes", bytes(c.padding));
+        to.count("program_failure_count", c.failed);
+        to.count("uncorrectable_count", c.uncorrectable);
+        to.count("lost_unit_count", c.lost);
+        to.count("mapped_bytes", bytes(self.valid));
+        let exported = u64::from(self.layout.units) + u64::from(self.layout.map_pages);
+        let spare = self.effective_units().saturating_sub(exported);
+        to.count("effective_spare_ppm", (u128::from(spare) * 1_000_000 / u128::from(exported)) as u64);
+        to.count("read_only", u64::from(self.read_only));
+        self.blocks.observe(self.parameters.geometry.block_bytes(), to);
+    }
+}

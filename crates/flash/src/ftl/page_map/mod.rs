@@ -1,0 +1,440 @@
+//! A page-mapped translation layer, as SSDs have: every unit lies anywhere, and what is overwritten is collected.
+//!
+//! Sans-IO: whoever drives it asks [`PageMap::poll`] for the next operation of the array and reports each as
+//! [`PageMap::finished`]. With a scheduler in between it runs in simulated time; [`PageMap::settle`] finishes everything
+//! at once and so counts programs, moves and erases without time.
+//!
+//! # How it works
+//! - The map holds a place for each unit ([`place`]); the array's spare area holds a unit's number for each place.
+//!   Accepted units wait in a write buffer; a page is programmed when its units are full, or at a flush.
+//! - Each stream of data has an open block on each die, and pages go round the dies that have room.
+//! - When a die's free blocks fall to the reserve, collection owes the host as much space as the host takes: for every
+//!   page that the host programs on the die, so many pages of the victim are read and its valid units moved on. The
+//!   host never waits for a whole victim. Valid units stay on their die while it has room.
+//!
+//! # Guarantees
+//! - State changes at commit: the copy of a unit stays valid until the program of the next one has finished; a block is
+//!   erased only after all that was valid in it is programmed elsewhere.
+//! - What [`PageMap::durable`] says is durable is there after a power cut at any instant. What was accepted after that
+//!   reads as old or new; see [`PageMap::recover`] for what the medium has to do for it.
+//! - A program that fails is repeated elsewhere and its block retired; a unit that cannot be read while it is moved
+//!   becomes unreadable, not something else.
+//! - When so many blocks are bad that the data has no room, writes are refused and reads go on.
+//! - The same calls give the same answers; [`PageMap::check`] walks the whole structure.
+//!
+//! # Left out
+//! Data bytes; the loading of map pages (they are written and collected here, see [`PageMap::write_map_page`], but when
+//! and why they are read or written is the map cache's business); pages that a torn program damages besides its own.
+
+mod block;
+mod check;
+mod collector;
+mod commit;
+mod counters;
+mod parameters;
+mod place;
+mod program;
+mod records;
+mod recovery;
+mod state;
+
+pub use counters::Written;
+pub use parameters::{PageMapParameters, Streams};
+pub(crate) use place::Entry;
+pub use program::Content;
+pub use recovery::Recovery;
+
+use super::collection::Candidates;
+use super::write_buffer::WriteBuffer;
+use super::{Blocks, collection};
+use crate::nand::{Block, Operation};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use counters::Counters;
+use flashlab_sim::prefetch;
+use place::{Layout, Mapped, NONE};
+use records::Records;
+use serde::{Deserialize, Serialize};
+use state::{BlockState, DieState, Phase, Programs, Validity};
+
+/// A page-mapped translation layer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PageMap {
+    parameters: PageMapParameters,
+    seed: u64,
+    layout: Layout,
+    /// Logical to physical: the host's units, map pages, the record.
+    l2p: Vec<Entry>,
+    /// Physical to logical, as the spare areas hold it.
+    p2l: Vec<u32>,
+    validity: Validity,
+    states: Vec<BlockState>,
+    blocks: Blocks,
+    candidates: collection::Candidates,
+    dies: Vec<DieState>,
+    data: WriteBuffer,
+    map: WriteBuffer,
+    programs: Programs,
+    records: Records,
+    /// Operations that can be issued now.
+    ready: VecDeque<Operation>,
+    /// Operations issued and not finished.
+    outstanding: u32,
+    /// Something changed that may let pages be programmed.
+    stirred: bool,
+    /// The dies that the next pages of data and of the map go to.
+    next_die: u32,
+    next_map_die: u32,
+    next_idle_die: u32,
+    /// Numbers of writes and trims so far.
+    accepted: u64,
+    /// Valid units in the array.
+    valid: u64,
+    read_only: bool,
+    recoveries: u64,
+    counters: Counters,
+}
+
+/// The number of a write, a trim or a flush, for [`PageMap::durable`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Ticket(pub u64);
+
+/// What became of a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accepted {
+    /// It is in the write buffer.
+    Buffered(Ticket),
+    /// The write buffer is full: ask again when an operation has finished.
+    Full,
+    /// So many blocks are bad that the device takes no more writes.
+    ReadOnly,
+}
+
+/// Where a unit is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Nowhere: it was never written, or was trimmed.
+    Unmapped,
+    /// In the write buffer.
+    Buffered,
+    /// It was lost when it was moved: reading it is an error.
+    Unreadable,
+    /// In the array.
+    At {
+        /// Its block.
+        block: Block,
+        /// Its page in the block.
+        page: u32,
+        /// Which unit of the page it is, counted over all planes.
+        unit: u32,
+        /// Whether the block is used with one bit a cell.
+        slc: bool,
+    },
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Outcome {
+    /// As it should.
+    Ok,
+    /// A program or an erase failed: its block is not used any more.
+    Failed,
+    /// What was read cannot be corrected.
+    Uncorrectable,
+}
+
+impl PageMap {
+    /// An empty device.
+    ///
+    /// # Panics
+    /// Where the parameters are impossible; see [`PageMapParameters::check`].
+    pub fn new(parameters: &PageMapParameters, seed: u64) -> Self {
+        if let Err(impossible) = parameters.check() {
+            panic!("{impossible}");
+        }
+        let layout = Layout::new(parameters);
+        let blocks = Blocks::new(
+            layout.blocks,
+            layout.dies,
+            parameters.levelling,
+            parameters.endurance.as_ref(),
+            seed,
+        );
+        let state = |block| BlockState {
+            phase: if blocks.is_bad(Block(block)) { Phase::Bad } else { Phase::Free },
+            ..BlockState::FREE
+        };
+        let mut map = PageMap {
+            parameters: *parameters,
+            seed,
+            l2p: vec![Entry::NOWHERE; layout.logical() as usize],
+            p2l: vec![NONE; layout.places() as usize],
+            validity: Validity::new(layout.places()),
+            states: (0..layout.blocks).map(state).collect(),
+            candidates: Self::candidates(parameters, &layout, seed),
+            dies: (0..layout.dies).map(|die| DieState::new(blocks.free_count(die))).collect(),
+            data: WriteBuffer::new((parameters.write_buffer / parameters.unit) as u32),
+            map: WriteBuffer::new(4 * layout.units_per_page + 1),
+            programs: Programs::new(layout.units_per_page),
+            records: Records::new(parameters.unit),
+            ready: VecDeque::new(),
+            outstanding: 0,
+            stirred: false,
+            next_die: 0,
+            next_map_die: 0,
+            next_idle_die: 0,
+            accepted: 0,
+            valid: 0,
+            read_only: false,
+            recoveries: 0,
+            counters: Counters::default(),
+            blocks,
+            layout,
+        };
+        map.judge_spare();
+        map
+    }
+
+    fn candidates(parameters: &PageMapParameters, layout: &Layout, seed: u64) -> Candidates {
+        Candidates::new(parameters.victim, layout.dies, layout.blocks, layout.units_per_block, seed)
+    }
+
+    /// Units that the host can address.
+    pub fn units(&self) -> u32 {
+        self.layout.units
+    }
+    /// Units that one program writes.
+    pub fn units_per_page(&self) -> u32 {
+        self.layout.units_per_page
+    }
+    /// Its parameters.
+    pub fn parameters(&self) -> &PageMapParameters {
+        &self.parameters
+    }
+    /// The erase blocks and their wear.
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+    /// Whether writes are refused, for want of good blocks.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+    /// Operations that were polled and are not finished.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+    /// Units in the write buffer that are not programmed.
+    pub fn buffered(&self) -> u32 {
+        self.data.used()
+    }
+
+    /// Where a unit is.
+    ///
+    /// # Panics
+    /// Where the unit is not within the capacity.
+    #[inline]
+    pub fn read(&self, unit: u32) -> Found {
+        assert!(unit < self.layout.units, "unit {unit} of {}", self.layout.units);
+        self.found(unit)
+    }
+
+    /// Where a map page is, which [`PageMap::write_map_page`] wrote.
+    pub fn read_map_page(&self, page: u32) -> Found {
+        assert!(page < self.layout.map_pages, "map page {page} of {}", self.layout.map_pages);
+        self.found(self.layout.units + page)
+    }
+
+    #[inline]
+    fn found(&self, unit: u32) -> Found {
+        match self.l2p[unit as usize].decode() {
+            Mapped::At(place) => {
+                let (block, page, unit) = self.layout.parts(place);
+                Found::At { block: Block(block), page, unit, slc: self.states[block as usize].slc }
+            }
+            Mapped::Nowhere | Mapped::Trimmed(_) => Found::Unmapped,
+            Mapped::Unreadable => Found::Unreadable,
+            Mapped::Slot(slot) if self.buffer(unit).slot(slot).trimmed > 0 => Found::Unmapped,
+            Mapped::Slot(_) => Found::Buffered,
+        }
+    }
+
+    /// Loads the map's line for a unit into the processor's cache; changes nothing.
+    #[inline]
+    pub fn prefetch(&self, unit: u32) {
+        prefetch(&self.l2p, unit as usize);
+    }
+
+    /// Accepts a unit into the write buffer.
+    ///
+    /// # Panics
+    /// Where the unit is not within the capacity.
+    #[inline]
+    pub fn write(&mut self, unit: u32) -> Accepted {
+        assert!(unit < self.layout.units, "unit {unit} of {}", self.layout.units);
+        if self.read_only {
+            return Accepted::ReadOnly;
+        }
+        if !self.accept(unit) {
+            return Accepted::Full;
+        }
+        self.counters.accepted += 1;
+        if self.data.queue.len() >= self.layout.units_per_page as usize {
+            self.stirred = true;
+        }
+        Accepted::Buffered(Ticket(self.accepted))
+    }
+
+    /// Accepts a map page for the array: map pages fill pages and blocks of their own, and are collected like data.
+    /// It is programmed when there are enough for a page, or after [`PageMap::flush_map`].
+    pub fn write_map_page(&mut self, page: u32) -> Accepted {
+        assert!(page < self.layout.map_pages, "map page {page} of {}", self.layout.map_pages);
+        if self.read_only {
+            return Accepted::ReadOnly;
+        }
+        // One slot is kept for records.
+        if self.map.used() + 1 >= self.map.room() {
+            return Accepted::Full;
+        }
+        self.accept_map(self.layout.units + page);
+        Accepted::Buffered(Ticket(self.accepted))
+    }
+
+    fn accept_map(&mut self, unit: u32) {
+        assert!(self.accept(unit), "a slot for map pages is vacant");
+        if self.map.queue.len() >= self.layout.units_per_page as usize {
+            self.stirred = true;
+        }
+    }
+
+    /// Puts a unit into its buffer, unless that is full.
+    #[inline]
+    fn accept(&mut self, unit: u32) -> bool {
+        let entry = self.l2p[unit as usize];
+        let number = self.accepted + 1;
+        let buffer = if unit < self.layout.units { &mut self.data } else { &mut self.map };
+        if let Mapped::Slot(newest) = entry.decode() {
+            let slot = buffer.slot_mut(newest);
+            if !slot.programming && slot.trimmed == 0 {
+                slot.version = number;
+                self.accepted = number;
+                return true;
+            }
+            let committed = slot.committed;
+            if buffer.is_full() {
+                return false;
+            }
+            let slot = buffer.accept(unit, committed, number);
+            buffer.supersede(newest, slot);
+            self.l2p[unit as usize] = Entry::slot(slot);
+        } else {
+            if buffer.is_full() {
+                return false;
+            }
+            let slot = buffer.accept(unit, entry, number);
+            self.l2p[unit as usize] = Entry::slot(slot);
+            if let Some(place) = entry.place() {
+                // They change when the slot's program has finished.
+                self.validity.prefetch(place);
+                prefetch(&self.states, self.layout.block_of(place) as usize);
+            }
+        }
+        self.accepted = number;
+        true
+    }
+
+    #[inline]
+    fn buffer(&self, unit: u32) -> &WriteBuffer {
+        if unit < self.layout.units { &self.data } else { &self.map }
+    }
+    #[inline]
+    fn buffer_mut(&mut self, unit: u32) -> &mut WriteBuffer {
+        if unit < self.layout.units { &mut self.data } else { &mut self.map }
+    }
+
+    /// Everything that was accepted so far is to become durable; the ticket is durable when it is. (A forced unit access
+    /// is a write and a flush.)
+    pub fn flush(&mut self) -> Ticket {
+        self.data.flush_to = self.accepted;
+        self.stirred = true;
+        self.want_records(self.accepted);
+        Ticket(self.accepted)
+    }
+
+    /// Map pages that were accepted so far are to be programmed; the ticket is for [`PageMap::map_durable`].
+    pub fn flush_map(&mut self) -> Ticket {
+        self.map.flush_to = self.accepted;
+        self.stirred = true;
+        Ticket(self.accepted)
+    }
+
+    /// Whether all that was written or trimmed up to `ticket` is durable.
+    pub fn durable(&self, ticket: Ticket) -> bool {
+        self.watermark() >= ticket
+    }
+    /// All that was written or trimmed up to this ticket is durable.
+    pub fn watermark(&self) -> Ticket {
+        let oldest = [self.data.oldest(), self.records.oldest()].into_iter().flatten().min();
+        Ticket(oldest.map_or(self.accepted, |number| number - 1))
+    }
+    /// Whether all map pages that were written up to `ticket` are in the array.
+    pub fn map_durable(&self, ticket: Ticket) -> bool {
+        self.map.oldest().is_none_or(|oldest| oldest > ticket.0)
+    }
+
+    /// What the array has to do next; `None`: nothing can be issued until something finishes or is asked for.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Operation> {
+        if self.ready.is_empty() {
+            if !self.stirred {
+                return None;
+            }
+            self.stir();
+        }
+        let operation = self.ready.pop_front()?;
+        self.outstanding += 1;
+        Some(operation)
+    }
+
+    /// Forms the programs that can be formed.
+    fn stir(&mut self) {
+        self.stirred = false;
+        self.program_map();
+        self.program_data();
+        if self.ready.is_empty() && self.outstanding == 0 && self.waits() {
+            self.stir_collectors();
+            self.program_map();
+            self.program_data();
+            // Nothing is under way, nothing can be collected, and there is no page for what was accepted.
+            self.read_only |= self.ready.is_empty();
+        }
+    }
+
+    /// Whether something accepted waits to be programmed.
+    fn waits(&self) -> bool {
+        self.page_waits(&self.data) || self.page_waits(&self.map)
+    }
+
+    fn page_waits(&self, buffer: &WriteBuffer) -> bool {
+        buffer.queue.front().is_some_and(|front| {
+            buffer.queue.len() >= self.layout.units_per_page as usize
+                || buffer.slot(*front).accepted <= buffer.flush_to
+        })
+    }
+
+    /// Finishes everything that can be issued, at once and without failures: the layer at count level.
+    #[inline]
+    pub fn settle(&mut self) {
+        while let Some(operation) = self.poll() {
+            self.finished(&operation, Outcome::Ok);
+        }
+    }
+
+    /// An operation has ended.
+    #[inline]
+    pub fn finished(&mut self, operation: &Operation, outcome: Outcome) {
+        self.outstanding -= 1;
+        self.stirred = true;
+        self.commit(operation, outcome);
+    }
+}

@@ -1,0 +1,147 @@
+//! What a page-mapped translation layer is made of, and what no such layer can be.
+
+use super::place::PLACES_MAX;
+use crate::Impossible;
+use crate::ftl::LevellingPolicy;
+use crate::ftl::collection::Victim;
+use crate::ftl::slc::Slc;
+use crate::nand::{Cell, Endurance, Geometry};
+use alloc::format;
+use serde::{Deserialize, Serialize};
+
+/// Which data is kept apart: each stream fills erase blocks of its own, one open on each die.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Streams {
+    /// What the host writes and what collection moves go to the same blocks.
+    One,
+    /// What survived a collection is kept apart from what the host writes.
+    #[default]
+    Two,
+    /// What survived one collection is kept apart from what survived several.
+    HotCold,
+}
+
+/// The parameters of a page-mapped translation layer.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PageMapParameters {
+    /// The array.
+    pub geometry: Geometry,
+    /// Bits in a cell: how many pages a block has fewer when it is used with one bit.
+    pub cell: Cell,
+    /// Bytes of a unit: what one map entry covers.
+    pub unit: u64,
+    /// Bytes that the host can address. What the array has more is spare.
+    pub capacity: u64,
+    /// Map pages of one unit each that the controller keeps in the array, too; 0: the map needs none.
+    pub map_pages: u32,
+    /// Which block is collected next.
+    pub victim: Victim,
+    /// Which data is kept apart.
+    pub streams: Streams,
+    /// Free blocks of a die at which collection begins while the host writes.
+    pub reserve: u32,
+    /// Free blocks of a die up to which is collected when the host is idle; 0: not at all.
+    pub idle_free: u32,
+    /// Bytes of the write buffer.
+    pub write_buffer: u64,
+    /// Blocks used with one bit a cell, which the host's data goes to first.
+    pub slc: Option<Slc>,
+    /// How wear is spread.
+    pub levelling: LevellingPolicy,
+    /// How long blocks last; `None`: for ever.
+    pub endurance: Option<Endurance>,
+}
+
+/// Units of a page: a page's valid units fit in a machine word.
+const UNITS_PER_PAGE_MAX: u64 = 64;
+
+impl PageMapParameters {
+    /// Free blocks that a die keeps for what collection moves, however much the host writes: one for each stream that
+    /// may need a block in the middle of a collection, and one for map pages and records.
+    pub(super) fn floor(&self) -> u32 {
+        2 + u32::from(self.streams == Streams::HotCold)
+    }
+
+    /// Blocks of a die that data can never fill: the reserve, the open blocks, and those used with one bit a cell.
+    fn overhead(&self) -> u32 {
+        let streams = match self.streams {
+            Streams::One => 1,
+            Streams::Two => 2,
+            Streams::HotCold => 3,
+        };
+        let levelling = u32::from(matches!(self.levelling, LevellingPolicy::Static { .. }));
+        self.reserve + streams + levelling + 1 + self.slc.map_or(0, |slc| slc.blocks)
+    }
+
+    /// Units that `blocks` can hold besides that.
+    pub(super) fn room(&self, blocks: u32) -> u64 {
+        let overhead = u64::from(self.overhead()) * u64::from(self.geometry.die_count());
+        u64::from(blocks).saturating_sub(overhead) * (self.geometry.block_bytes() / self.unit)
+    }
+
+    /// Refuses what no layer can be.
+    pub fn check(&self) -> Result<(), Impossible> {
+        self.geometry.check()?;
+        self.victim.check()?;
+        self.levelling.check()?;
+        if let Some(endurance) = &self.endurance {
+            endurance.check()?;
+        }
+        let program = self.geometry.program_bytes();
+        if self.unit < 512 || !program.is_multiple_of(self.unit) {
+            let why =
+                format!("is {} B; expected a divisor of the {program} B that one program writes", self.unit);
+            return Err(Impossible::new("ftl.unit", why));
+        }
+        if program / self.unit > UNITS_PER_PAGE_MAX {
+            let why = format!(
+                "is {} B, {} to a program of {program} B; expected at most {UNITS_PER_PAGE_MAX}",
+                self.unit,
+                program / self.unit
+            );
+            return Err(Impossible::new("ftl.unit", why));
+        }
+        if self.geometry.raw_bytes() / self.unit >= PLACES_MAX {
+            let why =
+                format!("is {} B, with more than {PLACES_MAX} in the array; expected larger ones", self.unit);
+            return Err(Impossible::new("ftl.unit", why));
+        }
+        if self.capacity == 0 || !self.capacity.is_multiple_of(self.unit) {
+            let why = format!("is {} B; expected a whole number of units of {} B", self.capacity, self.unit);
+            return Err(Impossible::new("ftl.capacity", why));
+        }
+        if self.reserve <= self.floor() {
+            let why = format!(
+                "is {} blocks of a die; expected at least {}, since {} are kept for what collection moves",
+                self.reserve,
+                self.floor() + 1,
+                self.floor()
+            );
+            return Err(Impossible::new("ftl.reserve", why));
+        }
+        if let Some(slc) = &self.slc {
+            slc.check(&self.geometry, self.cell)?;
+        }
+        if self.write_buffer < 2 * program {
+            let why = format!("is {} B; expected at least two programs of {program} B", self.write_buffer);
+            return Err(Impossible::new("ftl.write_buffer", why));
+        }
+        if self.write_buffer / self.unit >= 1 << 24 {
+            return Err(Impossible::new("ftl.write_buffer", "has more than 16 million units"));
+        }
+        let room = self.room(self.geometry.block_count());
+        let units = self.capacity / self.unit + u64::from(self.map_pages);
+        if units >= room {
+            let why = format!(
+                "is {} B with {} map pages: {units} units, but the array's {} blocks hold only {room} besides the {} \
+                 of each die that are reserve, open or used with one bit a cell; expected a smaller capacity",
+                self.capacity,
+                self.map_pages,
+                self.geometry.block_count(),
+                self.overhead(),
+            );
+            return Err(Impossible::new("ftl.capacity", why));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! Where a unit lies: places, and the entries of the two maps.
+//!
+//! A *place* is a unit of the array: `(block * pages + page) * units_per_page + unit in the page`. An [`Entry`] of the
+//! logical-to-physical map is 32 bits wide:
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | `00` place | the unit lies there |
+//! | `01` place | trimmed, not yet on record: after a power cut it would be found there again |
+//! | `1` slot | its newest copy is in that slot of the write buffer, which remembers where the committed one lies |
+//! | all ones | never written, or trimmed on record |
+//! | all ones but the last | what was there could not be read when it was moved |
+//!
+//! So an array has at most 2^30 units: 4 TiB in units of 4 KiB.
+
+use super::PageMapParameters;
+use serde::{Deserialize, Serialize};
+
+/// Places an array can have.
+pub(super) const PLACES_MAX: u64 = 1 << 30;
+/// No block, slot or unit.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Division by a number that is known at the start: a multiplication (exact for all 32-bit dividends, since the
+/// reciprocal has 64 bits), or nothing for 1.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Divisor {
+    by: u32,
+    reciprocal: u64,
+}
+
+impl Divisor {
+    pub(super) fn new(by: u32) -> Self {
+        assert!(by > 0, "a divisor is not zero");
+        Divisor { by, reciprocal: (u64::MAX / u64::from(by)).wrapping_add(1) }
+    }
+    #[inline]
+    pub(super) fn divide(self, n: u32) -> u32 {
+        if self.by == 1 { n } else { ((u128::from(self.reciprocal) * u128::from(n)) >> 64) as u32 }
+    }
+    #[inline]
+    pub(super) fn split(self, n: u32) -> (u32, u32) {
+        let quotient = self.divide(n);
+        (quotient, n - quotient * self.by)
+    }
+}
+
+/// The sizes of everything, in units.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Layout {
+    /// Units that the host can address.
+    pub(super) units: u32,
+    /// Map pages, whose logical numbers follow.
+    pub(super) map_pages: u32,
+    pub(super) units_per_page: u32,
+    /// Pages of a block, and of one that is used with one bit a cell.
+    pub(super) pages: u32,
+    pub(super) slc_pages: u32,
+    pub(super) units_per_block: u32,
+    pub(super) blocks: u32,
+    pub(super) dies: u32,
+    by_block: Divisor,
+    by_page: Divisor,
+    by_die: Divisor,
+}
+
+impl Layout {
+    pub(super) fn new(p: &PageMapParameters) -> Self {
+        let units_per_page = (p.geometry.program_bytes() / p.unit) as u32;
+        let units_per_block = units_per_page * p.geometry.pages;
+        Layout {
+            units: (p.capacity / p.unit) as u32,
+            map_pages: p.map_pages,
+            units_per_page,
+            pages: p.geometry.pages,
+            slc_pages: p.geometry.pages / p.cell.bits(),
+            units_per_block,
+            blocks: p.geometry.block_count(),
+            dies: p.geometry.die_count(),
+            by_block: Divisor::new(units_per_block),
+            by_page: Divisor::new(units_per_page),
+            by_die: Divisor::new(p.geometry.die_count()),
+        }
+    }
+    /// Logical units: the host's, the map's, and one for records of what was trimmed.
+    pub(super) fn logical(&self) -> u32 {
+        self.units + self.map_pages + 1
+    }
+    /// The logical unit of records.
+    pub(super) fn record(&self) -> u32 {
+        self.units + self.map_pages
+    }
+    pub(super) fn places(&self) -> u32 {
+        self.blocks * self.units_per_block
+    }
+    /// The first place of a page.
+    #[inline]
+    pub(super) fn place(&self, block: u32, page: u32) -> u32 {
+        block * self.units_per_block + page * self.units_per_page
+    }
+    #[inline]
+    pub(super) fn block_of(&self, place: u32) -> u32 {
+        self.by_block.divide(place)
+    }
+    #[inline]
+    pub(super) fn die_of(&self, block: u32) -> u32 {
+        self.by_die.split(block).1
+    }
+    /// Block, page, and unit in the page.
+    #[inline]
+    pub(super) fn parts(&self, place: u32) -> (u32, u32, u32) {
+        let (block, within) = self.by_block.split(place);
+        let (page, unit) = self.by_page.split(within);
+        (block, page, unit)
+    }
+    /// Pages of a block in its mode.
+    pub(super) fn pages_of(&self, slc: bool) -> u32 {
+        if slc { self.slc_pages } else { self.pages }
+    }
+}
+
+/// An entry of the logical-to-physical map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Entry(u32);
+
+/// What an entry says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mapped {
+    Nowhere,
+    Unreadable,
+    At(u32),
+    Trimmed(u32),
+    Slot(u32),
+}
+
+const SLOT: u32 = 1 << 31;
+const TRIMMED: u32 = 1 << 30;
+
+impl Entry {
+    pub(crate) const NOWHERE: Entry = Entry(u32::MAX);
+    pub(crate) const UNREADABLE: Entry = Entry(u32::MAX - 1);
+
+    #[inline]
+    pub(crate) fn at(place: u32) -> Self {
+        Entry(place)
+    }
+    #[inline]
+    pub(crate) fn trimmed(place: u32) -> Self {
+        Entry(TRIMMED | place)
+    }
+    #[inline]
+    pub(crate) fn slot(slot: u32) -> Self {
+        Entry(SLOT | slot)
+    }
+    /// The place, if the unit lies in the array and nowhere else.
+    #[inline]
+    pub(crate) fn place(self) -> Option<u32> {
+        (self.0 < TRIMMED).then_some(self.0)
+    }
+    #[inline]
+    pub(crate) fn decode(self) -> Mapped {
+        match self {
+            Entry::NOWHERE => Mapped::Nowhere,
+            Entry::UNREADABLE => Mapped::Unreadable,
+            Entry(place) if place < TRIMMED => Mapped::At(place),
+            Entry(place) if place < SLOT => Mapped::Trimmed(place & !TRIMMED),
+            Entry(slot) => Mapped::Slot(slot & !SLOT),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn dividing_by_multiplication_is_exact(by in 1u32.., n: u32) {
+            for by in [by, by.next_power_of_two().max(1), by % 5_000 + 1] {
+                prop_assert_eq!(Divisor::new(by).split(n), (n / by, n % by));
+            }
+        }
+        #[test]
+        fn entries_say_what_they_were_made_for(n in 0u32..1 << 30) {
+            prop_assert_eq!(Entry::at(n).decode(), Mapped::At(n));
+            prop_assert_eq!(Entry::trimmed(n).decode(), Mapped::Trimmed(n));
+            prop_assert_eq!(Entry::slot(n).decode(), Mapped::Slot(n));
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Open blocks, and the pages that are programmed into them.
+
+use super::PageMap;
+use super::place::NONE;
+use super::state::{Phase, Program, Source, Stream};
+use crate::nand::{Block, Cause, Kind, Operation};
+
+/// Programs of accepted units that a die may have under way: one in the array and one in transfer.
+const AHEAD: u32 = 2;
+
+/// What a unit of a page that is being programmed is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// Nothing: the page was flushed before it was full.
+    Padding,
+    /// A unit that was written.
+    New {
+        /// Its logical number; map pages follow the host's units, and the record of trims follows those.
+        unit: u32,
+        /// The number of the write.
+        version: u64,
+    },
+    /// A unit that is moved.
+    Copy {
+        /// Its logical number.
+        unit: u32,
+        /// Where it was read.
+        block: Block,
+        /// The page there.
+        page: u32,
+        /// Which unit of the page.
+        index: u32,
+    },
+}
+
+impl PageMap {
+    /// Free blocks of a die that are not set aside to be used with one bit a cell.
+    pub(super) fn main_free(&self, die: u32) -> u32 {
+        let die = &self.dies[die as usize];
+        match &self.parameters.slc {
+            None => die.free,
+            Some(slc) => die.free.saturating_sub(slc.blocks.saturating_sub(die.slc)),
+        }
+    }
+
+    /// Whether the die's collection must keep pace with the host.
+    pub(super) fn in_foreground(&self, die: u32) -> bool {
+        self.main_free(die) <= self.parameters.reserve
+    }
+
+    /// The next page of a stream on a die; more than `floor` blocks must be free if a new one is needed.
+    fn next_page(&mut self, die: u32, stream: Stream, floor: u32) -> Option<(u32, u32)> {
+        let mut block = self.dies[die as usize].open[stream as usize];
+        if block == NONE {
+            block = self.open(die, stream, floor)?;
+        }
+        let state = &mut self.states[block as usize];
+        let page = state.next_page;
+        state.next_page += 1;
+        state.programs += 1;
+        if state.next_page == self.layout.pages_of(state.slc) {
+            self.dies[die as usize].open[stream as usize] = NONE;
+        }
+        Some((block, page))
+    }
+
+    fn may_open(&self, die: u32, stream: Stream, floor: u32) -> bool {
+        let state = &self.dies[die as usize];
+        match &self.parameters.slc {
+            Some(slc) if stream == Stream::Host => state.slc < slc.blocks && state.free > floor,
+            Some(_) if floor > 0 => self.main_free(die) > floor,
+            _ => state.free > floor,
+        }
+    }
+
+    fn open(&mut self, die: u32, stream: Stream, floor: u32) -> Option<u32> {
+        if !self.may_open(die, stream, floor) {
+            return None;
+        }
+        let block = match stream {
+            Stream::Levelled => self.blocks.take_worn(die),
+            _ => self.blocks.take(die),
+        };
+        let Block(block) = block.expect("a die's free blocks are those of its pool");
+        let slc = stream == Stream::Host && self.parameters.slc.is_some();
+        let state = &mut self.states[block as usize];
+        debug_assert_eq!(state.phase, Phase::Free);
+        state.phase = Phase::Open;
+        state.stream = stream;
+        state.slc = slc;
+        let die = &mut self.dies[die as usize];
+        die.free -= 1;
+        die.slc += u32::from(slc);
+        die.open[stream as usize] = block;
+        Some(block)
+    }
+
+    /// Programs pages of accepted units while there are any and a die takes one.
+    pub(super) fn program_data(&mut self) {
+        while self.page_waits(&self.data) {
+            let dies = self.layout.dies;
+            let Some(die) = (0..dies)
+                .map(|n| wrap(self.next_die + n, dies))
+                .find(|die| self.takes(*die, Stream::Host, self.parameters.floor()))
+            else {
+                return;
+            };
+            self.next_die = wrap(die + 1, dies);
+            let page = self.next_page(die, Stream::Host, self.parameters.floor()).expect("the die takes one");
+            self.program_accepted(die, page, Source::Data);
+            self.owe(die, page.0);
+            self.collect(die);
+        }
+    }
+
+    /// Programs pages of the map and of records.
+    pub(super) fn program_map(&mut self) {
+        while self.page_waits(&self.map) {
+            let dies = self.layout.dies;
+            // The last block but one is kept for this.
+            let floor = self.parameters.floor() - 1;
+            let Some(die) = (0..dies)
+                .map(|n| wrap(self.next_map_die + n, dies))
+                .find(|die| self.takes(*die, Stream::Map, floor))
+            else {
+                return;
+            };
+            self.next_map_die = wrap(die + 1, dies);
+            let page = self.next_page(die, Stream::Map, floor).expect("the die takes one");
+            self.program_accepted(die, page, Source::Map);
+            self.owe(die, page.0);
+            self.collect(die);
+        }
+    }
+
+    /// Whether a die may program a page of accepted units now.
+    #[inline]
+    fn takes(&self, die: u32, stream: Stream, floor: u32) -> bool {
+        let state = &self.dies[die as usize];
+        let slack = i64::from(self.layout.units_per_page);
+        let owes = stream == Stream::Host && (state.debt > slack || state.fold_debt > slack * 1_000_000);
+        state.programs < AHEAD
+            && !owes
+            && (state.open[stream as usize] != NONE || self.may_open(die, stream, floor))
+    }
+
+    /// A page of accepted units takes space that collection, or folding, has to give back.
+    fn owe(&mut self, die: u32, block: u32) {
+        let units = i64::from(self.layout.units_per_page);
+        let foreground = self.in_foreground(die);
+        let state = &mut self.dies[die as usize];
+        match self.parameters.slc {
+            Some(slc) if self.states[block as usize].slc => {
+                if state.slc >= slc.blocks {
+                    state.fold_debt += units * 1_000_000;
+                } else if !state.slc_closed.is_empty() {
+                    state.fold_debt += units * i64::from(slc.fold_ppm);
+                }
+            }
+            _ if foreground => state.debt += units,
+            _ => state.debt = 0,
+        }
+    }
+
+    /// Forms the program of a page of accepted units.
+    fn program_accepted(&mut self, die: u32, (block, page): (u32, u32), source: Source) {
+        let per_page = self.layout.units_per_page;
+        let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
+        let count = per_page.min(buffer.queue.len() as u32);
+        let id = self.programs.begin(Program { block, page, count, die, source, live: true });
+        let base = self.layout.place(block, page);
+        for n in 0..count {
+            let slot = buffer.queue.pop_front().expect("as many as counted");
+            let state = buffer.slot_mut(slot);
+            state.programming = true;
+            self.p2l[(base + n) as usize] = state.unit;
+            self.programs.set_unit(id, n, slot);
+        }
+        for n in count..per_page {
+            self.p2l[(base + n) as usize] = NONE;
+        }
+        self.dies[die as usize].programs += 1;
+        let cause = if source == Source::Data { Cause::Host } else { Cause::Map };
+        self.issue_program(id, cause);
+    }
+
+    /// Programs a page of what was read of a die for a stream: a full page, or with `pad` what there is. Whether one
+    /// could be formed.
+    pub(super) fn program_moved(&mut self, die: u32, stream: Stream, pad: bool) -> bool {
+        if self.dies[die as usize].move_programs >= AHEAD {
+            return false;
+        }
+        let per_page = self.layout.units_per_page as usize;
+        self.drop_overwritten(die, stream, per_page);
+        let waiting = self.dies[die as usize].gathered[stream as usize].len();
+        if waiting == 0 || (waiting < per_page && !pad) {
+            return false;
+        }
+        let Some((block, page)) = self.page_for_moved(die, stream) else { return false };
+        let count = waiting.min(per_page);
+        let program =
+            Program { block, page, count: count as u32, die, source: Source::Moved(stream), live: true };
+        let id = self.programs.begin(program);
+        let base = self.layout.place(block, page);
+        let mut gathered = core::mem::take(&mut self.dies[die as usize].gathered[stream as usize]);
+        let cause = self.states[self.layout.block_of(gathered[0]) as usize].cause;
+        for (n, from) in (0..).zip(gathered.drain(..count)) {
+            self.p2l[(base + n) as usize] = self.p2l[from as usize];
+            self.programs.set_unit(id, n, from);
+        }
+        for n in count..per_page {
+            self.p2l[base as usize + n] = NONE;
+        }
+        let state = &mut self.dies[die as usize];
+        state.gathered[stream as usize] = gathered;
+        state.move_programs += 1;
+        if cause == Cause::Fold && self.in_foreground(die) {
+            self.dies[die as usize].debt += per_page as i64;
+        }
+        self.issue_program(id, cause);
+        true
+    }
+
+    /// A page of the die for moved units; of another die that has more than it needs, if this one has none.
+    fn page_for_moved(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
+        if let Some(page) = self.next_page(die, stream, 0) {
+            return Some(page);
+        }
+        let own = &self.dies[die as usize];
+        if own.free > 0 || own.reads > 0 || own.move_programs > 0 || own.programs > 0 {
+            return None;
+        }
+        let floor = self.parameters.floor();
+        let dies = self.layout.dies;
+        let other = (1..dies).map(|n| wrap(die + n, dies)).find(|other| {
+            let other = &self.dies[*other as usize];
+            other.free > floor
+        })?;
+        self.next_page(other, stream, floor)
+    }
+
+    fn issue_program(&mut self, id: u32, cause: Cause) {
+        let Program { block, page, count, .. } = self.programs.get(id);
+        let slc = self.states[block as usize].slc;
+        // A page is transferred as a whole, padding too.
+        let bytes = self.layout.units_per_page * self.parameters.unit as u32;
+        debug_assert!(count <= self.layout.units_per_page);
+        let kind = Kind::Program { bytes };
+        self.ready.push_back(Operation { kind, block: Block(block), page, slc, cause, tag: id });
+    }
+
+    /// What a program that is under way writes as unit `index` of its page.
+    ///
+    /// # Panics
+    /// Where the operation is no program of this layer that is under way.
+    pub fn content(&self, operation: &Operation, index: u32) -> Content {
+        let program = self.programs.get(operation.tag);
+        assert!(
+            program.live && (Block(program.block), program.page) == (operation.block, operation.page),
+            "{operation:?} is not under way"
+        );
+        if index >= program.count {
+            return Content::Padding;
+        }
+        let unit = self.programs.unit(operation.tag, index);
+        match program.source {
+            Source::Data | Source::Map => {
+                let buffer = if program.source == Source::Data { &self.data } else { &self.map };
+                let slot = buffer.slot(unit);
+                Content::New { unit: slot.unit, version: slot.version }
+            }
+            Source::Moved(_) => {
+                let (block, page, index) = self.layout.parts(unit);
+                Content::Copy { unit: self.p2l[unit as usize], block: Block(block), page, index }
+            }
+        }
+    }
+}
+
+/// `n` modulo `of`, where it is below twice that.
+#[inline]
+fn wrap(n: u32, of: u32) -> u32 {
+    if n >= of { n - of } else { n }
+}

@@ -1,0 +1,253 @@
+//! Records of what was trimmed, and of what became unreadable: what makes a trim durable.
+//!
+//! A trim changes the map at once. On the medium the old copies are still there, so a record with the trim's number has
+//! to be programmed before it is durable: at a flush, when a page of records is full, and before a block is erased from
+//! which a unit was trimmed that is not on record yet (or an even older copy, elsewhere, would be taken for the newest
+//! after a power cut). A record that was programmed stays; that real controllers work records into their map and drop
+//! them is not modelled.
+
+use super::PageMap;
+use super::place::{Entry, Mapped};
+use super::state::Phase;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a record.
+const RECORD: u64 = 8;
+
+/// A range of units that was trimmed, or a unit that was lost.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Record {
+    first: u32,
+    count: u32,
+    number: u64,
+    /// Not trimmed, but unreadable where it was moved from.
+    unreadable: bool,
+}
+
+/// What is not on record yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Records {
+    /// Records of a page.
+    page: usize,
+    pending: VecDeque<Record>,
+    /// The number of the last record in the page that is being written.
+    writing: Option<u64>,
+    /// Records up to this number are to be written soon.
+    wanted: u64,
+    /// Records up to this number are durable.
+    durable: u64,
+    /// Empty blocks that wait for records.
+    waiting: Vec<u32>,
+}
+
+impl Records {
+    pub(super) fn new(unit: u64) -> Self {
+        Records {
+            page: (unit / RECORD) as usize,
+            pending: VecDeque::new(),
+            writing: None,
+            wanted: 0,
+            durable: 0,
+            waiting: Vec::new(),
+        }
+    }
+    /// The number of the oldest trim that is not durable.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.pending.front().map(|record| record.number)
+    }
+    /// Whether the trim of `number` is durable.
+    pub(super) fn is_durable(&self, number: u64) -> bool {
+        self.oldest().is_none_or(|oldest| number < oldest)
+    }
+    /// Whether a trim of the unit is not durable.
+    fn covers(&self, unit: u32) -> bool {
+        self.pending.iter().any(|record| (record.first..record.first + record.count).contains(&unit))
+    }
+    /// Forgets what was not durable, but for what is unreadable still.
+    pub(super) fn cut(&mut self) {
+        self.pending.retain(|record| record.unreadable);
+        self.writing = None;
+        self.wanted = 0;
+        self.waiting.clear();
+    }
+}
+
+impl PageMap {
+    /// Unmaps `count` units from `first`. Until a flush, a power cut may bring their old content back.
+    ///
+    /// # Panics
+    /// Where the range is not within the capacity.
+    pub fn trim(&mut self, first: u32, count: u32) {
+        assert!(
+            first.checked_add(count).is_some_and(|end| end <= self.layout.units),
+            "{count} units from {first} of {}",
+            self.layout.units
+        );
+        let number = self.accepted + 1;
+        let mut changed = false;
+        for unit in first..first + count {
+            changed |= self.trim_unit(unit, number);
+        }
+        self.counters.trimmed += u64::from(count);
+        if changed {
+            self.accepted = number;
+            self.note(Record { first, count, number, unreadable: false });
+        }
+    }
+
+    fn trim_unit(&mut self, unit: u32, number: u64) -> bool {
+        match self.l2p[unit as usize].decode() {
+            Mapped::Nowhere | Mapped::Trimmed(_) => false,
+            Mapped::Unreadable => {
+                self.l2p[unit as usize] = Entry::NOWHERE;
+                true
+            }
+            Mapped::At(place) => {
+                self.l2p[unit as usize] = self.trim_place(place, number);
+                true
+            }
+            Mapped::Slot(slot) => {
+                if self.data.slot(slot).trimmed > 0 {
+                    return false;
+                }
+                if let Some(place) = self.data.slot(slot).committed.place() {
+                    self.data.slot_mut(slot).committed = self.trim_place(place, number);
+                }
+                self.data.slot_mut(slot).trimmed = number;
+                true
+            }
+        }
+    }
+
+    /// The copy at `place` is void from the trim of `number` on; returns the unit's entry.
+    pub(super) fn trim_place(&mut self, place: u32, number: u64) -> Entry {
+        self.invalidate(place);
+        self.mark_trimmed(place, number)
+    }
+
+    /// There is a void copy at `place`; returns the unit's entry.
+    pub(super) fn mark_trimmed(&mut self, place: u32, number: u64) -> Entry {
+        if self.records.is_durable(number) {
+            return Entry::NOWHERE;
+        }
+        let state = &mut self.states[self.layout.block_of(place) as usize];
+        state.trimmed = state.trimmed.max(number);
+        Entry::trimmed(place)
+    }
+
+    /// The unit, whose copy at `place` cannot be read, has no content from now on.
+    pub(super) fn lose(&mut self, unit: u32, place: u32) {
+        self.counters.lost += 1;
+        self.accepted += 1;
+        let number = self.accepted;
+        match self.l2p[unit as usize].decode() {
+            Mapped::Slot(slot) => self.buffer_mut(unit).slot_mut(slot).committed = Entry::UNREADABLE,
+            _ => self.l2p[unit as usize] = Entry::UNREADABLE,
+        }
+        self.invalidate(place);
+        let block = self.layout.block_of(place) as usize;
+        self.states[block].trimmed = number;
+        self.note(Record { first: unit, count: 1, number, unreadable: true });
+    }
+
+    fn note(&mut self, record: Record) {
+        self.records.pending.push_back(record);
+        if self.records.pending.len() >= self.records.page {
+            self.want_records(record.number);
+        }
+    }
+
+    /// Records up to `number` are to be programmed soon.
+    pub(super) fn want_records(&mut self, number: u64) {
+        self.records.wanted = self.records.wanted.max(number);
+        self.begin_record();
+    }
+
+    fn begin_record(&mut self) {
+        let Some(last) = self.records.pending.get(self.records.page - 1).or(self.records.pending.back())
+        else {
+            return;
+        };
+        let wanted = self.records.oldest().is_some_and(|oldest| oldest <= self.records.wanted);
+        if self.records.writing.is_some() || !wanted || self.map.is_full() {
+            return;
+        }
+        self.records.writing = Some(last.number);
+        self.accept_map(self.layout.record());
+        self.map.flush_to = self.accepted;
+        self.stirred = true;
+    }
+
+    /// The page of records is durable.
+    pub(super) fn record_written(&mut self) {
+        let durable = self.records.writing.take().expect("a page of records was being written");
+        self.records.durable = durable;
+        while let Some(record) = self.records.pending.pop_front_if(|record| record.number <= durable) {
+            for unit in record.first..record.first + record.count {
+                self.forget(unit);
+            }
+        }
+        let mut waiting = core::mem::take(&mut self.records.waiting);
+        waiting.retain(|block| !self.erase_if_on_record(*block));
+        debug_assert!(self.records.waiting.is_empty(), "erasing keeps nothing waiting");
+        self.records.waiting = waiting;
+        self.begin_record();
+    }
+
+    /// Forgets where a trimmed unit was, unless it was written and trimmed again since.
+    fn forget(&mut self, unit: u32) {
+        let entry = self.l2p[unit as usize];
+        let entry = match entry.decode() {
+            Mapped::Slot(slot) => self.buffer(unit).slot(slot).committed,
+            _ => entry,
+        };
+        let Mapped::Trimmed(place) = entry.decode() else { return };
+        let last = self.states[self.layout.block_of(place) as usize].trimmed;
+        if !self.records.is_durable(last) && self.records.covers(unit) {
+            return;
+        }
+        match self.l2p[unit as usize].decode() {
+            Mapped::Slot(slot) => self.buffer_mut(unit).slot_mut(slot).committed = Entry::NOWHERE,
+            _ => self.l2p[unit as usize] = Entry::NOWHERE,
+        }
+    }
+
+    /// Erases an empty block, after the record of what was trimmed in it.
+    pub(super) fn erase(&mut self, block: u32) {
+        self.states[block as usize].phase = Phase::Erasing;
+        if !self.erase_if_on_record(block) {
+            self.records.waiting.push(block);
+            let number = self.states[block as usize].trimmed;
+            self.want_records(number);
+        }
+    }
+
+    fn erase_if_on_record(&mut self, block: u32) -> bool {
+        let on_record = self.records.is_durable(self.states[block as usize].trimmed);
+        if on_record {
+            self.empty(block);
+        }
+        on_record
+    }
+
+    /// Ranges that were trimmed and would come back after a power cut now.
+    pub(super) fn pending_trims(&self) -> Vec<(u32, u32)> {
+        let trims = self.records.pending.iter().filter(|record| !record.unreadable);
+        trims.map(|record| (record.first, record.count)).collect()
+    }
+
+    /// Walks the records.
+    pub(super) fn check_records(&self) {
+        let numbers: Vec<u64> = self.records.pending.iter().map(|record| record.number).collect();
+        assert!(numbers.is_sorted(), "records are in order: {numbers:?}");
+        for block in &self.records.waiting {
+            assert_eq!(
+                self.states[*block as usize].phase,
+                Phase::Erasing,
+                "block {block} waits for a record"
+            );
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What the layer knows of each erase block, each die and each program under way.
+
+use super::place::NONE;
+use crate::nand::Cause;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// Data of one kind; each has an open block on each die.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub(super) enum Stream {
+    /// What the host writes.
+    Host,
+    /// What survived a collection.
+    Collection,
+    /// What survived several, if that is kept apart.
+    Cold,
+    /// What wear levelling moved.
+    Levelled,
+    /// Map pages and records.
+    Map,
+}
+
+/// How many streams there are.
+pub(super) const STREAMS: usize = 5;
+/// Those that moved units can go to.
+pub(super) const MOVED: [Stream; STREAMS] =
+    [Stream::Host, Stream::Collection, Stream::Cold, Stream::Levelled, Stream::Map];
+
+/// What becomes of a block, in this order and round again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Phase {
+    Free,
+    /// Being written, or its last programs are under way.
+    Open,
+    /// Written, and a candidate for collection.
+    Closed,
+    /// A program in it failed: its data has to move, then it is retired.
+    Failing,
+    /// Its pages are being read.
+    Victim,
+    /// All that was valid has been read and is on its way elsewhere.
+    Drained,
+    /// Empty; it waits for the record of what was trimmed in it, or the erase is under way.
+    Erasing,
+    Bad,
+}
+
+/// An erase block.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct BlockState {
+    /// Units that are valid.
+    pub(super) valid: u32,
+    /// Units that have been read to be moved and are not programmed yet.
+    pub(super) moving: u32,
+    /// The page that is programmed next.
+    pub(super) next_page: u32,
+    /// Programs under way.
+    pub(super) programs: u32,
+    /// The number of the last trim of a unit in it.
+    pub(super) trimmed: u64,
+    /// How much the host had written when it was closed.
+    pub(super) closed_at: u64,
+    pub(super) phase: Phase,
+    pub(super) stream: Stream,
+    /// Used with one bit a cell.
+    pub(super) slc: bool,
+    /// To be retired instead of erased.
+    pub(super) failing: bool,
+    /// Why its data moves.
+    pub(super) cause: Cause,
+}
+
+impl BlockState {
+    pub(super) const FREE: BlockState = BlockState {
+        valid: 0,
+        moving: 0,
+        next_page: 0,
+        programs: 0,
+        trimmed: 0,
+        closed_at: 0,
+        phase: Phase::Free,
+        stream: Stream::Host,
+        slc: false,
+        failing: false,
+        cause: Cause::Collection,
+    };
+}
+
+/// A die.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DieState {
+    /// The block that each stream writes.
+    pub(super) open: [u32; STREAMS],
+    /// Free blocks.
+    pub(super) free: u32,
+    /// The block being read for its valid units, and the page from which on that is still to be done.
+    pub(super) victim: u32,
+    pub(super) victim_page: u32,
+    /// Reads of it under way.
+    pub(super) reads: u32,
+    /// Programs of accepted units and of moved ones under way.
+    pub(super) programs: u32,
+    pub(super) move_programs: u32,
+    /// Units of space that collection owes to the host.
+    pub(super) debt: i64,
+    /// Millionths of units that folding owes to the host.
+    pub(super) fold_debt: i64,
+    /// One step may be done because the device is idle.
+    pub(super) idle: bool,
+    /// Invalid units in blocks that are candidates.
+    pub(super) dead: u64,
+    /// Blocks in which a program failed.
+    pub(super) failing: VecDeque<u32>,
+    /// The block whose data wear levelling wants moved.
+    pub(super) levelled: u32,
+    /// Blocks with one bit a cell: all, and those closed in the order of closing.
+    pub(super) slc: u32,
+    pub(super) slc_closed: VecDeque<u32>,
+    /// The places of units that were read and wait for a page of each stream.
+    pub(super) gathered: [Vec<u32>; STREAMS],
+}
+
+impl DieState {
+    pub(super) fn new(free: u32) -> Self {
+        DieState {
+            open: [NONE; STREAMS],
+            free,
+            victim: NONE,
+            victim_page: 0,
+            reads: 0,
+            programs: 0,
+            move_programs: 0,
+            debt: 0,
+            fold_debt: 0,
+            idle: false,
+            dead: 0,
+            failing: VecDeque::new(),
+            levelled: NONE,
+            slc: 0,
+            slc_closed: VecDeque::new(),
+            gathered: Default::default(),
+        }
+    }
+}
+
+/// A program that was formed and has not finished. Its units: slots of a write buffer, or the places moved from.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Program {
+    pub(super) block: u32,
+    pub(super) page: u32,
+    pub(super) count: u32,
+    /// The die whose valid units it moves.
+    pub(super) die: u32,
+    pub(super) source: Source,
+    pub(super) live: bool,
+}
+
+/// Where a program's units come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Source {
+    Data,
+    Map,
+    Moved(Stream),
+}
+
+/// Programs under way; the tag of an operation is its number here.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Programs {
+    programs: Vec<Program>,
+    units: Vec<u32>,
+    units_per_page: usize,
+    vacant: Vec<u32>,
+}
+
+impl Programs {
+    pub(super) fn new(units_per_page: u32) -> Self {
+        Programs { units_per_page: units_per_page as usize, ..Programs::default() }
+    }
+    #[inline]
+    pub(super) fn begin(&mut self, program: Program) -> u32 {
+        match self.vacant.pop() {
+            Some(id) => {
+                self.programs[id as usize] = program;
+                id
+            }
+            None => {
+                self.programs.push(program);
+                self.units.resize(self.programs.len() * self.units_per_page, NONE);
+                self.programs.len() as u32 - 1
+            }
+        }
+    }
+    #[inline]
+    pub(super) fn get(&self, id: u32) -> Program {
+        self.programs[id as usize]
+    }
+    #[inline]
+    pub(super) fn unit(&self, id: u32, n: u32) -> u32 {
+        self.units[id as usize * self.units_per_page + n as usize]
+    }
+    #[inline]
+    pub(super) fn set_unit(&mut self, id: u32, n: u32, unit: u32) {
+        self.units[id as usize * self.units_per_page + n as usize] = unit;
+    }
+    #[inline]
+    pub(super) fn end(&mut self, id: u32) {
+        debug_assert!(self.programs[id as usize].live, "a program ends once");
+        self.programs[id as usize].live = false;
+        self.vacant.push(id);
+    }
+    pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.programs).filter(|(_, p)| p.live).map(|(id, _)| id)
+    }
+}
+
+/// One bit a place: whether it holds the committed copy of a unit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Validity {
+    words: Vec<u64>,
+}
+
+impl Validity {
+    pub(super) fn new(places: u32) -> Self {
+        Validity { words: alloc::vec![0; (places as usize).div_ceil(64) + 1] }
+    }
+    #[inline]
+    pub(super) fn get(&self, place: u32) -> bool {
+        self.words[(place / 64) as usize] >> (place % 64) & 1 == 1
+    }
+    #[inline]
+    pub(super) fn set(&mut self, place: u32) {
+        self.words[(place / 64) as usize] |= 1 << (place % 64);
+    }
+    #[inline]
+    pub(super) fn clear(&mut self, place: u32) {
+        self.words[(place / 64) as usize] &= !(1 << (place % 64));
+    }
+    /// The bits of `count` places from `first`, at most 64.
+    #[inline]
+    pub(super) fn mask(&self, first: u32, count: u32) -> u64 {
+        let (word, shift) = ((first / 64) as usize, first % 64);
+        let mut bits = self.words[word] >> shift;
+        if shift + count > 64 {
+            bits |= self.words[word + 1] << (64 - shift);
+        }
+        bits & (u64::MAX >> (64 - count))
+    }
+    pub(super) fn prefetch(&self, place: u32) {
+        flashlab_sim::prefetch(&self.words, (place / 64) as usize);
+    }
+}

@@ -1,0 +1,203 @@
+//! A controller's write buffer: units that were accepted and are not programmed yet.
+//!
+//! A unit is accepted into a slot. Written again before its program is formed, it stays in its slot (the writes
+//! coalesce); written again after that, it gets another slot, and the two are linked as older and newer copies of one
+//! unit. The map's entry names the newest slot, and that slot remembers what the map said of the copy in the array: no
+//! search, no hash map. Slots are also linked in the order in which they were accepted, so that the oldest write that
+//! is not durable is known at once.
+
+use super::page_map::Entry;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// No slot.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A unit in the buffer.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Slot {
+    pub(crate) unit: u32,
+    /// Of the newest slot of a unit: what the map would say without the buffer.
+    pub(crate) committed: Entry,
+    /// Slots that hold an older and a newer copy of the same unit.
+    pub(crate) older: u32,
+    pub(crate) newer: u32,
+    /// In the order of acceptance; `next` links vacant slots, too.
+    previous: u32,
+    next: u32,
+    /// The number of the oldest write in it, and of the newest.
+    pub(crate) accepted: u64,
+    pub(crate) version: u64,
+    /// The number of the trim that made it void, or 0.
+    pub(crate) trimmed: u64,
+    pub(crate) programming: bool,
+    /// A newer copy has become durable before it.
+    pub(crate) overtaken: bool,
+}
+
+/// The slots of a buffer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct WriteBuffer {
+    slots: Vec<Slot>,
+    /// Slots it may have.
+    room: u32,
+    vacant: u32,
+    used: u32,
+    oldest: u32,
+    youngest: u32,
+    /// What waits to be programmed, in order.
+    pub(crate) queue: VecDeque<u32>,
+    /// What was accepted up to this number is to be programmed even if a page does not become full.
+    pub(crate) flush_to: u64,
+}
+
+impl WriteBuffer {
+    pub(crate) fn new(room: u32) -> Self {
+        WriteBuffer {
+            slots: Vec::with_capacity(room as usize),
+            room,
+            vacant: NONE,
+            used: 0,
+            oldest: NONE,
+            youngest: NONE,
+            queue: VecDeque::with_capacity(room as usize),
+            flush_to: 0,
+        }
+    }
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.used == self.room
+    }
+    pub(crate) fn used(&self) -> u32 {
+        self.used
+    }
+    pub(crate) fn room(&self) -> u32 {
+        self.room
+    }
+    #[inline]
+    pub(crate) fn slot(&self, slot: u32) -> &Slot {
+        &self.slots[slot as usize]
+    }
+    #[inline]
+    pub(crate) fn slot_mut(&mut self, slot: u32) -> &mut Slot {
+        &mut self.slots[slot as usize]
+    }
+
+    /// The number of the oldest write that is not durable.
+    #[inline]
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        (self.oldest != NONE).then(|| self.slot(self.oldest).accepted)
+    }
+
+    /// Takes a slot for write `number` of `unit`, whose copy in the array is as `committed` says; queues it.
+    #[inline]
+    pub(crate) fn accept(&mut self, unit: u32, committed: Entry, number: u64) -> u32 {
+        let fresh = Slot {
+            unit,
+            committed,
+            older: NONE,
+            newer: NONE,
+            previous: self.youngest,
+            next: NONE,
+            accepted: number,
+            version: number,
+            trimmed: 0,
+            programming: false,
+            overtaken: false,
+        };
+        let slot = self.vacant;
+        let slot = if slot == NONE {
+            self.slots.push(fresh);
+            self.slots.len() as u32 - 1
+        } else {
+            self.vacant = self.slots[slot as usize].next;
+            self.slots[slot as usize] = fresh;
+            slot
+        };
+        match self.youngest {
+            NONE => self.oldest = slot,
+            youngest => self.slots[youngest as usize].next = slot,
+        }
+        self.youngest = slot;
+        self.used += 1;
+        self.queue.push_back(slot);
+        slot
+    }
+
+    /// Links the newest copy of a unit to the one before it, and takes over what that knew.
+    pub(crate) fn supersede(&mut self, older: u32, newer: u32) {
+        self.slots[older as usize].newer = newer;
+        self.slots[newer as usize].older = older;
+    }
+
+    /// Marks all copies older than `slot`: a newer one is durable.
+    #[inline]
+    pub(crate) fn overtake(&mut self, slot: u32) {
+        let mut older = self.slots[slot as usize].older;
+        while older != NONE {
+            self.slots[older as usize].overtaken = true;
+            older = self.slots[older as usize].older;
+        }
+    }
+
+    /// Gives back a slot whose program has ended.
+    #[inline]
+    pub(crate) fn vacate(&mut self, slot: u32) {
+        let Slot { older, newer, previous, next, .. } = self.slots[slot as usize];
+        if older != NONE {
+            self.slots[older as usize].newer = newer;
+        }
+        if newer != NONE {
+            self.slots[newer as usize].older = older;
+        }
+        match previous {
+            NONE => self.oldest = next,
+            previous => self.slots[previous as usize].next = next,
+        }
+        match next {
+            NONE => self.youngest = previous,
+            next => self.slots[next as usize].previous = previous,
+        }
+        self.slots[slot as usize].next = self.vacant;
+        self.vacant = slot;
+        self.used -= 1;
+    }
+
+    /// What is in the buffer, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let first = (self.oldest != NONE).then_some(self.oldest);
+        core::iter::successors(first, |slot| {
+            let next = self.slot(*slot).next;
+            (next != NONE).then_some(next)
+        })
+    }
+
+    /// Loses everything.
+    pub(crate) fn clear(&mut self) {
+        *self = WriteBuffer::new(self.room);
+    }
+
+    /// Walks the lists.
+    ///
+    /// # Panics
+    /// With what is wrong.
+    pub(crate) fn check(&self) {
+        let mut accepted = 0;
+        let mut used = 0;
+        for slot in self.iter() {
+            let this = self.slot(slot);
+            assert!(this.accepted > accepted, "slot {slot} is out of the order of acceptance");
+            accepted = this.accepted;
+            used += 1;
+            if this.older != NONE {
+                assert_eq!(self.slot(this.older).newer, slot, "copies of one unit are linked both ways");
+                assert!(self.slot(this.older).version < this.version, "an older copy is older");
+            }
+        }
+        assert_eq!(used, self.used, "slots in the order of acceptance and slots used");
+        let waiting = self.iter().filter(|slot| !self.slot(*slot).programming).count();
+        assert_eq!(waiting, self.queue.len(), "slots that wait and the queue");
+        assert!(self.queue.iter().all(|slot| !self.slot(*slot).programming), "what is queued waits");
+    }
+}

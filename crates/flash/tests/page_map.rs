@@ -1,0 +1,38 @@
+//! The page-mapped translation layer from outside.
+
+use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
+use flashlab_flash::ftl::{Ftl, LevellingPolicy, Victim};
+use flashlab_flash::nand::{Cell, Geometry};
+use flashlab_sim::Rng;
+
+fn small() -> PageMapParameters {
+    PageMapParameters {
+        geometry: Geometry { channels: 2, dies: 2, planes: 1, blocks: 32, pages: 16, page: 16_384 },
+        cell: Cell::Tlc,
+        unit: 4_096,
+        capacity: 4 * 22 * 16 * 16_384,
+        map_pages: 0,
+        victim: Victim::Greedy,
+        streams: Streams::Two,
+        reserve: 3,
+        idle_free: 0,
+        write_buffer: 256 << 10,
+        slc: None,
+        levelling: LevellingPolicy::Dynamic,
+        endurance: None,
+    }
+}
+
+#[test]
+fn random_overwrites_go_on_for_ever() {
+    let mut map = PageMap::new(&small(), 1);
+    let mut rng = Rng::new(1);
+    for step in 0..200_000u32 {
+        let unit = rng.below(map.unit_count());
+        Ftl::write(&mut map, unit, 1).expect("it has spare");
+        if step % 5_000 == 0 {
+            map.check();
+        }
+    }
+    println!("{:?} {}", map.written(), map.written().amplification());
+}
