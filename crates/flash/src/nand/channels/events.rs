@@ -3,6 +3,7 @@
 use super::queue::NONE;
 use super::{Channels, NEVER};
 use crate::nand::{Finished, Kind};
+use core::hint::select_unpredictable;
 use core::ops::Range;
 use flashlab_sim::{Duration, Instant};
 
@@ -14,9 +15,10 @@ impl Channels {
     #[inline]
     pub(super) fn step(&mut self, channel: usize) -> Option<Finished> {
         let now = self.due[channel];
-        let ended = match self.array_end(channel, now) {
-            None => self.transfer_end(channel, now),
-            ended => ended,
+        let ended = if self.wires[channel].work_end == now {
+            Some(self.array_end(channel, now))
+        } else {
+            self.transfer_end(channel, now)
         };
         self.reckon(channel);
         self.elect();
@@ -29,18 +31,12 @@ impl Channels {
         channel * dies..(channel + 1) * dies
     }
 
-    /// The end of a program or an erase at `now`, if there is one.
+    /// The end of the channel's earliest program or erase.
     #[inline]
-    fn array_end(&mut self, channel: usize, now: u64) -> Option<Finished> {
-        if self.wires[channel].working == 0 {
-            return None;
-        }
-        let slots = self.slots(channel);
-        let place = self.works[slots.clone()].iter().position(|&end| end == now)?;
-        let slot = slots.start + place;
-        self.works[slot] = NEVER;
-        self.wires[channel].working -= 1;
-        Some(self.end(channel, slot, now))
+    fn array_end(&mut self, channel: usize, now: u64) -> Finished {
+        let slot = self.wires[channel].works as usize;
+        self.rest(channel, slot);
+        self.end(channel, slot, now)
     }
 
     /// The end of the channel's transfer: a read is done, a program goes into the array.
@@ -50,21 +46,73 @@ impl Channels {
         wire.free = now;
         let slot = wire.next as usize;
         self.ready[slot] = NEVER;
+        self.choose(channel);
         let entry = self.pool.get(self.dies[slot].active);
         if let Kind::Read { .. } = entry.operation.kind {
             return Some(self.end(channel, slot, now));
         }
         let array = entry.array;
-        self.work(channel, slot, array, now);
-        self.try_suspend(channel, slot, now);
+        self.dies[slot].remaining = array;
+        self.work(channel, slot, after(now, array));
+        if self.scheduling.suspend.is_some() {
+            self.try_suspend(channel, slot, now);
+        }
         None
     }
 
-    /// The array of `slot` begins to program or to erase.
-    fn work(&mut self, channel: usize, slot: usize, array: Duration, now: u64) {
-        self.dies[slot].remaining = array;
-        self.works[slot] = after(now, array);
-        self.wires[channel].working += 1;
+    /// The die of `slot` asks for the channel from `ready` on.
+    #[inline]
+    fn ask(&mut self, channel: usize, slot: usize, ready: u64) {
+        self.ready[slot] = ready;
+        let next = self.wires[channel].next as usize;
+        let first = self.ready[next];
+        if ready < first || (ready == first && self.number(slot) <= self.number(next)) {
+            self.wires[channel].next = slot as u32;
+        }
+    }
+
+    fn number(&self, slot: usize) -> u64 {
+        self.pool.get(self.dies[slot].active).number
+    }
+
+    /// Chooses the channel's next transfer anew: of the dies that ask, or will, the one ready first, submitted first.
+    #[inline]
+    fn choose(&mut self, channel: usize) {
+        let slots = self.slots(channel);
+        let (ready, first, last) = least(&self.ready[slots.clone()]);
+        let tie = first != last && ready != NEVER;
+        let next = if tie { self.first_submitted(slots, ready) } else { slots.start + first };
+        self.wires[channel].next = next as u32;
+    }
+
+    /// Of the dies that are ready at the same instant, the one whose operation was submitted first.
+    #[cold]
+    fn first_submitted(&self, slots: Range<usize>, ready: u64) -> usize {
+        let ready = slots.filter(|&slot| self.ready[slot] == ready);
+        ready.min_by_key(|&slot| self.number(slot)).expect("two of them are ready then")
+    }
+
+    /// The array of `slot` programs or erases until `end`.
+    #[inline]
+    fn work(&mut self, channel: usize, slot: usize, end: u64) {
+        self.works[slot] = end;
+        let wire = &mut self.wires[channel];
+        if end < wire.work_end || (end == wire.work_end && (slot as u32) < wire.works) {
+            (wire.work_end, wire.works) = (end, slot as u32);
+        }
+    }
+
+    /// The array of `slot` no longer programs or erases.
+    #[inline]
+    fn rest(&mut self, channel: usize, slot: usize) {
+        self.works[slot] = NEVER;
+        if self.wires[channel].works as usize != slot {
+            return;
+        }
+        let slots = self.slots(channel);
+        let (end, first, _) = least(&self.works[slots.clone()]);
+        let wire = &mut self.wires[channel];
+        (wire.work_end, wire.works) = (end, (slots.start + first) as u32);
     }
 
     /// The operation under way on `slot` ends, and the die turns to the next.
@@ -101,15 +149,17 @@ impl Channels {
     /// `entry` is under way on `slot` from `at`.
     #[inline]
     pub(super) fn begin(&mut self, channel: usize, slot: usize, entry: u32, at: u64) {
-        self.dies[slot].active = entry;
+        let die = &mut self.dies[slot];
+        die.active = entry;
         let entry = self.pool.get(entry);
-        self.transfers[slot] = entry.transfer.as_ns();
+        die.transfer = entry.transfer;
         match entry.operation.kind {
-            Kind::Read { .. } => self.ready[slot] = after(at, entry.array),
-            Kind::Program { .. } => self.ready[slot] = at,
+            Kind::Read { .. } => self.ask(channel, slot, after(at, entry.array)),
+            Kind::Program { .. } => self.ask(channel, slot, at),
             Kind::Erase => {
                 let array = entry.array;
-                self.work(channel, slot, array, at);
+                self.dies[slot].remaining = array;
+                self.work(channel, slot, after(at, array));
             }
         }
     }
@@ -137,8 +187,7 @@ impl Channels {
         die.suspended = die.active;
         die.overtaken += 1;
         let entry = die.urgent.pop(&self.pool);
-        self.works[slot] = NEVER;
-        self.wires[channel].working -= 1;
+        self.rest(channel, slot);
         self.begin(channel, slot, entry, after(now, suspend.t_suspend));
         true
     }
@@ -149,85 +198,42 @@ impl Channels {
         let die = &mut self.dies[slot];
         die.active = die.suspended;
         die.suspended = NONE;
-        self.works[slot] = after(after(now, t_resume), die.remaining);
-        self.wires[channel].working += 1;
+        let end = after(after(now, t_resume), die.remaining);
+        self.work(channel, slot, end);
     }
 
-    /// Reckons a channel's next transfer and next event anew.
+    /// Reckons when a channel's next event is.
     #[inline]
     pub(super) fn reckon(&mut self, channel: usize) {
-        let (ready, slot) = self.eldest(channel);
-        let wire = &mut self.wires[channel];
-        wire.next = slot as u32;
-        let mut due = wire.transfer_end(ready, self.transfers[slot]);
-        if wire.working > 0 {
-            due = self.works[self.slots(channel)].iter().copied().fold(due, u64::min);
-        }
-        self.due[channel] = due;
-    }
-
-    /// Of the dies that ask for the channel, or will, the one to go next: ready first, submitted first.
-    #[inline]
-    fn eldest(&self, channel: usize) -> (u64, usize) {
-        let slots = self.slots(channel);
-        // No branches: which die is next cannot be predicted.
-        let (mut best, mut at, mut tie) = (NEVER, 0, false);
-        for (place, &ready) in self.ready[slots.clone()].iter().enumerate() {
-            let before = ready < best;
-            tie = (tie & !before) | (ready == best);
-            best = if before { ready } else { best };
-            at = if before { place } else { at };
-        }
-        let slot = slots.start + at;
-        if tie && best != NEVER { (best, self.first_submitted(slots, best)) } else { (best, slot) }
-    }
-
-    /// Of the dies that are ready at the same instant, the one whose operation was submitted first.
-    #[cold]
-    fn first_submitted(&self, slots: Range<usize>, ready: u64) -> usize {
-        slots
-            .filter(|&slot| self.ready[slot] == ready)
-            .min_by_key(|&slot| self.pool.get(self.dies[slot].active).number)
-            .expect("two of them are ready then")
-    }
-
-    /// `slot`, which was idle, has begun something.
-    ///
-    /// What is ready at the same instant as the next transfer was submitted before this, and stays next.
-    #[inline]
-    pub(super) fn notice(&mut self, channel: usize, slot: usize) {
-        let wire = &mut self.wires[channel];
+        let wire = &self.wires[channel];
         let next = wire.next as usize;
-        let ready = self.ready[slot];
+        // An end beyond all time is none: a die that never asks.
+        let transfer_end = self.ready[next].max(wire.free).saturating_add(self.dies[next].transfer.as_ns());
+        self.due[channel] = transfer_end.min(wire.work_end);
+    }
+
+    /// Reckons a channel's next event, and the earliest of all, after a submission.
+    #[inline]
+    pub(super) fn notice(&mut self, channel: usize) {
         let before = self.due[channel];
-        let mut due = before.min(self.works[slot]);
-        if ready < self.ready[next] || next == slot {
-            wire.next = slot as u32;
-            due = wire.transfer_end(ready, self.transfers[slot]);
-            if wire.working > 0 {
-                due = self.works[self.slots(channel)].iter().copied().fold(due, u64::min);
-            }
-        }
-        self.due[channel] = due;
+        self.reckon(channel);
+        let due = self.due[channel];
         let channel = channel as u32;
-        if due > before && channel == self.next_channel {
-            // It goes first but takes longer than what would have gone.
+        if channel == self.next_channel && due > before {
+            // What goes first now takes longer than what would have gone, or a program was suspended.
             self.elect();
-        } else if due < self.next_at || (due == self.next_at && channel < self.next_channel) {
-            (self.next_at, self.next_channel) = (due, channel);
+        } else {
+            let earlier = (due < self.next_at) | ((due == self.next_at) & (channel < self.next_channel));
+            self.next_at = select_unpredictable(earlier, due, self.next_at);
+            self.next_channel = select_unpredictable(earlier, channel, self.next_channel);
         }
     }
 
     /// Finds the earliest event over all channels.
     #[inline]
     pub(super) fn elect(&mut self) {
-        let (mut at, mut channel) = (NEVER, 0);
-        for (index, &due) in self.due.iter().enumerate() {
-            let before = due < at;
-            at = if before { due } else { at };
-            channel = if before { index as u32 } else { channel };
-        }
-        (self.next_at, self.next_channel) = (at, channel);
+        let (due, first, _) = least(&self.due);
+        (self.next_at, self.next_channel) = (due, first as u32);
     }
 }
 
@@ -236,4 +242,18 @@ pub(super) fn after(at: u64, duration: Duration) -> u64 {
     at.checked_add(duration.as_ns())
         .filter(|&end| end != NEVER)
         .expect("simulated time stays under 584 years")
+}
+
+/// The least of some instants, and the first and the last place that has it. No branches: which it is cannot be
+/// predicted.
+#[inline(always)]
+fn least(instants: &[u64]) -> (u64, usize, usize) {
+    let (mut least, mut first, mut last) = (NEVER, 0, 0);
+    for (place, &instant) in instants.iter().enumerate() {
+        let (less, as_little) = (instant < least, instant <= least);
+        least = select_unpredictable(less, instant, least);
+        first = select_unpredictable(less, place, first);
+        last = select_unpredictable(as_little, place, last);
+    }
+    (least, first, last)
 }

@@ -42,8 +42,6 @@ pub struct Channels {
     wires: Vec<Wire>,
     /// By slot: since when, or from when, the die asks for the channel, until it has had it.
     ready: Vec<u64>,
-    /// By slot: how long it then holds the channel.
-    transfers: Vec<u64>,
     /// By slot: when the array ends a program or an erase.
     works: Vec<u64>,
     dies: Vec<DieState>,
@@ -66,22 +64,23 @@ struct Place {
     slot: u32,
 }
 
-/// What a channel carries.
+/// What a channel carries and when.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Wire {
     /// When the last transfer ended.
     free: u64,
+    /// The earliest of the channel's `works`.
+    work_end: u64,
+    /// The first slot that has it.
+    works: u32,
     /// The slot whose transfer is under way or next, if its die asks.
     next: u32,
-    /// Arrays of this channel's dies that program or erase.
-    working: u32,
 }
 
 impl Wire {
-    /// When a transfer ends for which a die asks from `ready` on, if it is the next; never, if it never asks.
-    #[inline]
-    fn transfer_end(&self, ready: u64, transfer: u64) -> u64 {
-        ready.max(self.free).saturating_add(transfer)
+    /// A channel without anything to carry, whose dies begin at slot `first`.
+    fn idle(free: u64, first: u32) -> Self {
+        Wire { free, work_end: NEVER, works: first, next: first }
     }
 }
 
@@ -90,6 +89,8 @@ impl Wire {
 struct DieState {
     /// The operation under way, or [`NONE`].
     active: u32,
+    /// How long it holds the channel.
+    transfer: Duration,
     /// The operation that is suspended, or [`NONE`].
     suspended: u32,
     /// What its array has still to do.
@@ -103,6 +104,7 @@ struct DieState {
 impl DieState {
     const IDLE: DieState = DieState {
         active: NONE,
+        transfer: Duration::ZERO,
         suspended: NONE,
         remaining: Duration::ZERO,
         overtaken: 0,
@@ -135,11 +137,8 @@ impl Channels {
             dies_per_channel: geometry.dies,
             places,
             due: vec![NEVER; channels],
-            wires: (0..geometry.channels)
-                .map(|c| Wire { free: 0, next: c * geometry.dies, working: 0 })
-                .collect(),
+            wires: (0..geometry.channels).map(|channel| Wire::idle(0, channel * geometry.dies)).collect(),
             ready: vec![NEVER; dies],
-            transfers: vec![0; dies],
             works: vec![NEVER; dies],
             dies: vec![DieState::IDLE; dies],
             pool: Pool::new(),
@@ -201,13 +200,11 @@ impl Channels {
         let entry = self.pool.insert(entry);
         if self.dies[slot].active == NONE {
             self.begin(channel, slot, entry, now_ns);
-            self.notice(channel, slot);
+            self.notice(channel);
         } else if self.scheduling.reads_first && operation.urgent() {
             self.dies[slot].urgent.push(&mut self.pool, entry);
-            if self.try_suspend(channel, slot, now_ns) {
-                self.reckon(channel);
-                self.elect();
-            }
+            self.try_suspend(channel, slot, now_ns);
+            self.notice(channel);
         } else {
             self.dies[slot].others.push(&mut self.pool, entry);
         }
@@ -269,8 +266,8 @@ impl Channels {
         self.ready.fill(NEVER);
         self.works.fill(NEVER);
         self.due.fill(NEVER);
-        for wire in &mut self.wires {
-            *wire = Wire { free: now, working: 0, ..*wire };
+        for (wire, first) in self.wires.iter_mut().zip((0..).step_by(self.dies_per_channel as usize)) {
+            *wire = Wire::idle(now, first);
         }
         self.next_at = NEVER;
         self.next_channel = 0;

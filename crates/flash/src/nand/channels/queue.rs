@@ -2,6 +2,7 @@
 
 use crate::nand::{Finished, Operation};
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 use flashlab_sim::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
@@ -92,12 +93,12 @@ impl Queue {
 
     #[inline]
     pub(super) fn push(&mut self, pool: &mut Pool, place: u32) {
+        // No branch: whether something waits cannot be predicted. The first is linked to itself for a moment.
+        let empty = self.head == NONE;
+        self.head = select_unpredictable(empty, place, self.head);
+        let before = select_unpredictable(empty, place, self.tail);
+        pool.entries[before as usize].next = place;
         pool.entries[place as usize].next = NONE;
-        if self.head == NONE {
-            self.head = place;
-        } else {
-            pool.entries[self.tail as usize].next = place;
-        }
         self.tail = place;
     }
 
