@@ -165,6 +165,12 @@ impl Link {
         self.post
     }
 
+    /// Up and down once, beside the time that data occupies the link.
+    #[inline]
+    pub fn round_trip(&self) -> Duration {
+        self.wires.t_way * 2
+    }
+
     /// How long `bytes` occupy one direction.
     #[inline]
     pub fn occupy(&self, bytes: u64) -> Duration {

@@ -1,0 +1,120 @@
+//! What the array has finished, and what the drive does while nothing is asked of it.
+
+use super::{Duration, Ssd};
+use flashlab_flash::ftl::page_map::Outcome;
+use flashlab_flash::nand::{Cause, Finished, Kind, Operation};
+use flashlab_sim::Instant;
+
+impl Ssd {
+    /// An operation of the array is done.
+    #[inline]
+    pub(super) fn array_finished(&mut self, finished: &Finished) {
+        let Finished { operation, at, .. } = finished;
+        if operation.cause == Cause::Host && matches!(operation.kind, Kind::Read { .. }) {
+            return self.read_finished(finished);
+        }
+        let outcome = self.outcome(operation, *at);
+        self.layer.finished(operation, outcome);
+        self.drain(*at);
+        // It may have waited for the map's pages.
+        self.run_firmware(*at);
+    }
+
+    /// How an operation of the translation layer ended.
+    #[inline]
+    fn outcome(&mut self, operation: &Operation, at: Instant) -> Outcome {
+        let Operation { block, page, .. } = *operation;
+        match operation.kind {
+            Kind::Read { .. } => match self.decode(block, at) {
+                Some(read) if read.uncorrectable => Outcome::Uncorrectable,
+                _ => Outcome::Ok,
+            },
+            Kind::Program { .. } => {
+                if let Some(programmed) = self.programmed.get_mut(block.0 as usize) {
+                    *programmed = at;
+                }
+                let blocks = self.layer.blocks();
+                let failed = blocks.endurance().is_some_and(|endurance| {
+                    endurance.program_fails(blocks.seed(), block, blocks.erase_count(block), page)
+                });
+                if failed { Outcome::Failed } else { Outcome::Ok }
+            }
+            // Whether the block can be erased is for its keeper to know.
+            Kind::Erase => Outcome::Ok,
+        }
+    }
+
+    /// Nothing was outstanding since `idle_since`: does what the drive did until `now`.
+    #[inline]
+    pub(super) fn catch_up(&mut self, now: Instant) {
+        let idle = self.idle_since.saturating_add(self.parameters.controller.t_idle);
+        self.run_array(now.min(idle));
+        if idle >= now {
+            return;
+        }
+        let mapped = self.write_map_back(idle, now);
+        self.load_map_ahead(mapped, now);
+        self.collect(mapped, now);
+    }
+
+    /// The array works until `limit`.
+    pub(super) fn run_array(&mut self, limit: Instant) {
+        while let Some(finished) = self.array.complete(limit) {
+            self.array_finished(&finished);
+        }
+    }
+
+    /// Collects in the background from `from` until `limit`.
+    fn collect(&mut self, from: Instant, limit: Instant) {
+        let mut at = from;
+        while at < limit {
+            if self.layer.idle() {
+                self.drain(at);
+            }
+            match self.array.next_due() {
+                Some(due) if due <= limit => {
+                    if let Some(finished) = self.array.complete(due) {
+                        at = finished.at;
+                        self.array_finished(&finished);
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Hands over what changed of the map, one page after the other; returns when that was done.
+    fn write_map_back(&mut self, from: Instant, limit: Instant) -> Instant {
+        let mut at = from;
+        let step = self.parameters.map.t_write_back.max(Duration::from_ns(1));
+        let mut wrote = false;
+        while at < limit {
+            self.run_array(at);
+            if self.map_pages.len() >= super::MAP_QUEUE_MAX {
+                // Until the array has programmed some.
+                let Some(due) = self.array.next_due() else { break };
+                at = due.max(at);
+                continue;
+            }
+            let Some(page) = self.map.write_back() else { break };
+            wrote = true;
+            self.program_map_page(at, page);
+            at += step;
+        }
+        if wrote && at <= limit {
+            self.run_array(at);
+            self.layer.flush_map();
+            self.drain(at);
+        }
+        at
+    }
+
+    /// Loads the rest of the map into host memory, where all of it fits.
+    fn load_map_ahead(&mut self, from: Instant, limit: Instant) {
+        let mut at = from;
+        let t_load = self.parameters.map.t_load;
+        while at.saturating_add(t_load) <= limit && self.map.load_ahead() {
+            at += t_load;
+        }
+    }
+}

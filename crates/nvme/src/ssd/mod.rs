@@ -1,0 +1,363 @@
+//! The drive in simulated time: queues, firmware, map, translation layer, array and link as one model.
+//!
+//! A command is fetched over the link, waits for the firmware, which serves one at a time and in order, and is looked up in
+//! the map. Reads then go to the array page by page, and each page over the link when it has left the array; what is not
+//! mapped is answered without the array. Writes fetch their data over the link and are done when all of it is in the
+//! write buffer, which programs empty. A part of a unit that is mapped is read first and written with the rest.
+//!
+//! - Where the map does not fit in the drive's memory, [`Map`] says what a look-up costs. Either the firmware waits while a
+//!   map page is loaded, or it turns to the next command and the request waits alone.
+//! - Without commands for `t_idle` the firmware writes back what changed of the map, loads ahead what host memory has
+//!   room for, and collects.
+//! - Time spent sums exactly: the parts are the link, the firmware, the map, the array's work for the piece that was last,
+//!   and waiting for the write buffer or a flush (`program`); the rest is waiting behind others.
+//!
+//! Left out: several processors, arbitration between submission queues, interrupts and the host's own time, write
+//! ordering between queues, and host memory that other devices compete for.
+
+mod background;
+mod events;
+mod parameters;
+mod power;
+mod read;
+mod slot;
+mod write;
+
+pub use parameters::{Controller, SsdParameters};
+
+use crate::Link;
+use crate::hmb::{Buffer, Descriptor, Driver, Effect, HmbError, Plenty, SetFeatures};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use events::Events;
+use flashlab_flash::ftl::MapPage;
+use flashlab_flash::ftl::map::{Loaders, Map, Policy};
+use flashlab_flash::ftl::page_map::{PageMap, Ticket};
+use flashlab_flash::nand::{Channels, Decoder};
+use flashlab_sim::{
+    Completion, Duration, Geometry, Instant, Model, Observer, Op, PowerCut, Request, RestoreError, Rng,
+    Status,
+};
+use serde::{Deserialize, Serialize};
+use slot::{Slot, Slots};
+
+/// Map pages that wait to be accepted by the translation layer, above which the firmware takes no command.
+const MAP_QUEUE_MAX: usize = 64;
+
+/// An NVMe SSD.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ssd {
+    parameters: SsdParameters,
+    seed: u64,
+    /// Bytes of a unit, as a power of two.
+    unit_shift: u32,
+    layer: PageMap,
+    map: Map,
+    loaders: Loaders,
+    array: Channels,
+    link: Link,
+    host_memory: Buffer,
+    decoder: Option<Decoder>,
+    rng: Rng,
+    /// When each block was programmed last.
+    programmed: Vec<Instant>,
+
+    slots: Slots,
+    /// On the host's side, since the drive has all the commands it takes.
+    waiting: VecDeque<u32>,
+    in_drive: u32,
+    events: Events,
+    /// For the firmware.
+    commands: VecDeque<u32>,
+    /// Changed map pages that wait for the translation layer.
+    map_pages: VecDeque<MapPage>,
+    /// Writes with units that wait for the write buffer, in order.
+    stalled: VecDeque<u32>,
+    /// In order of their tickets.
+    flushes: VecDeque<(Ticket, u32)>,
+    /// When the last request was done, while there is none.
+    idle_since: Instant,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+struct Counts {
+    host_read_bytes: u64,
+    read_modify_write_bytes: u64,
+    retries: u64,
+    uncorrectable: u64,
+}
+
+impl Ssd {
+    /// A fresh drive, with the medium of `seed`. The driver has lent host memory already, where the drive asks for some.
+    ///
+    /// # Panics
+    /// Where the parameters are impossible; see [`SsdParameters::check`].
+    pub fn new(parameters: SsdParameters, seed: u64) -> Self {
+        if let Err(impossible) = parameters.check() {
+            panic!("{impossible}");
+        }
+        let identify = parameters.identify();
+        let mut driver = Driver::new(parameters.lend_max);
+        let mut host_memory = Buffer::new(parameters.hmb);
+        if let Ok((command, grant)) = driver.start(&identify, &mut Plenty::default()) {
+            host_memory
+                .set(&command, &grant.descriptors)
+                .expect("the driver keeps to what the controller says");
+        }
+        let mut layer = parameters.layer();
+        if parameters.map.policy == Policy::WriteBuffer {
+            layer.write_buffer += host_memory.usable();
+        }
+        let units = layer.capacity / layer.unit;
+        let mut map = Map::new(&parameters.map, units);
+        map.lend(host_memory.usable());
+        Ssd {
+            seed,
+            unit_shift: layer.unit.ilog2(),
+            layer: PageMap::new(&layer, seed),
+            map,
+            loaders: Loaders::new(parameters.map.loaders, parameters.map.t_load),
+            array: Channels::new(&layer.geometry, &parameters.timing, &parameters.scheduling, seed),
+            link: Link::new(parameters.wires),
+            host_memory,
+            decoder: parameters.reliability.as_ref().map(Decoder::new),
+            rng: Rng::for_purpose(seed, 0x5244),
+            programmed: match parameters.reliability {
+                Some(_) => vec![Instant::ZERO; layer.geometry.block_count() as usize],
+                None => Vec::new(),
+            },
+            slots: Slots::default(),
+            waiting: VecDeque::new(),
+            in_drive: 0,
+            events: Events::default(),
+            commands: VecDeque::new(),
+            map_pages: VecDeque::new(),
+            stalled: VecDeque::new(),
+            flushes: VecDeque::new(),
+            idle_since: Instant::ZERO,
+            counts: Counts::default(),
+            parameters,
+        }
+    }
+
+    /// Its parameters.
+    pub fn parameters(&self) -> &SsdParameters {
+        &self.parameters
+    }
+    /// The translation layer.
+    pub fn layer(&self) -> &PageMap {
+        &self.layer
+    }
+    /// Where the map is.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+    /// Host memory that it may use now, in bytes.
+    pub fn host_memory(&self) -> u64 {
+        self.host_memory.usable()
+    }
+
+    /// The host sends Set Features 0Dh with this list; nothing is outstanding.
+    ///
+    /// # Errors
+    /// Where the controller aborts the command.
+    pub fn set_host_memory(
+        &mut self,
+        command: &SetFeatures,
+        list: &[Descriptor],
+    ) -> Result<Effect, HmbError> {
+        let effect = self.host_memory.set(command, list)?;
+        match effect {
+            Effect::Lent(bytes) => self.map.lend(bytes),
+            Effect::Returned(_) => self.map.give_back(),
+            Effect::TakenAway => self.map.take_away(),
+            Effect::Nothing => {}
+        }
+        Ok(effect)
+    }
+
+    #[inline]
+    fn unit_of(&self, offset: u64) -> u32 {
+        (offset >> self.unit_shift) as u32
+    }
+    #[inline]
+    fn unit(&self) -> u64 {
+        1 << self.unit_shift
+    }
+
+    /// The firmware takes commands up while it has none.
+    #[inline]
+    fn run_firmware(&mut self, now: Instant) {
+        while self.events.firmware.is_none() && self.map_pages.len() < MAP_QUEUE_MAX {
+            let Some(slot) = self.commands.pop_front() else { return };
+            let time = self.take_up(now, slot);
+            if time > Duration::ZERO {
+                self.events.firmware = Some((now + time, slot));
+                return;
+            }
+            self.leave_firmware(now, slot);
+        }
+    }
+
+    /// What the firmware does with a command: all changes to the map happen here. Returns how long it takes.
+    fn take_up(&mut self, now: Instant, slot: u32) -> Duration {
+        let request = self.slots.get(slot).request;
+        let times = self.parameters.controller;
+        let whole = self.map.is_whole();
+        let (firmware, map) = if !self.geometry().admits(&request) {
+            self.slots.get_mut(slot).status = Status::OutOfRange;
+            (times.t_command, Duration::ZERO)
+        } else {
+            match request.op {
+                Op::Read => {
+                    let map = if whole { Duration::ZERO } else { self.look_up(now, slot, &request) };
+                    (self.command_time(&request), map)
+                }
+                Op::Write => {
+                    let map = if whole { Duration::ZERO } else { self.change_map(now, slot, &request) };
+                    (times.t_command_write, map)
+                }
+                Op::Trim => {
+                    let map = if whole { Duration::ZERO } else { self.change_map(now, slot, &request) };
+                    (times.t_command, map)
+                }
+                Op::Flush | Op::FlushData => (times.t_command, Duration::ZERO),
+            }
+        };
+        let slot = self.slots.get_mut(slot);
+        slot.firmware = firmware;
+        slot.map = map;
+        firmware + map
+    }
+
+    /// The firmware is done with a command: it goes on, or waits for its map pages.
+    #[inline]
+    fn leave_firmware(&mut self, now: Instant, slot: u32) {
+        let ready = self.slots.get(slot).ready;
+        if ready > now {
+            self.slots.get_mut(slot).map += ready.since(now);
+            self.events.loads.insert(ready, slot);
+            return;
+        }
+        self.go_on(now, slot);
+    }
+
+    /// A command that was looked up is carried out.
+    #[inline]
+    fn go_on(&mut self, now: Instant, slot: u32) {
+        let Slot { request, status, .. } = *self.slots.get(slot);
+        if status != Status::Ok {
+            return self.post(now, slot);
+        }
+        match request.op {
+            Op::Read => self.read(now, slot, &request),
+            Op::Write => self.write(now, slot, &request),
+            Op::Trim => self.trim(now, slot, &request),
+            Op::Flush | Op::FlushData => self.flush(now, slot),
+        }
+    }
+
+    /// The last of a request without data for the host: its completion is sent.
+    #[inline]
+    fn post(&mut self, now: Instant, slot: u32) {
+        let post = self.link.post();
+        self.slots.get_mut(slot).bus += post;
+        self.events.posted.push_back((now + post, slot));
+    }
+
+    /// A completion is in the host's memory.
+    #[inline]
+    fn finish(&mut self, at: Instant, slot: u32) -> Completion {
+        let done = self.slots.finish(slot, at);
+        self.in_drive -= 1;
+        if let Some(next) = self.waiting.pop_front() {
+            self.fetch(at, next);
+        }
+        self.idle_since = at;
+        done
+    }
+
+    /// A command is on its way to the drive.
+    #[inline]
+    fn fetch(&mut self, now: Instant, slot: u32) {
+        let fetch = self.link.fetch();
+        self.slots.get_mut(slot).bus = fetch;
+        self.in_drive += 1;
+        self.events.fetched.push_back((now + fetch, slot));
+    }
+}
+
+impl Model for Ssd {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            capacity: self.parameters.page_map.capacity,
+            block: self.parameters.block,
+            request_max: self.parameters.request_max,
+        }
+    }
+
+    #[inline]
+    fn hint(&self, request: &Request) {
+        self.layer.prefetch(self.unit_of(request.offset));
+    }
+
+    #[inline]
+    fn submit(&mut self, now: Instant, request: Request) {
+        if self.slots.taken() == 0 {
+            self.catch_up(now);
+        }
+        let slot = self.slots.take(now, request);
+        if self.in_drive < self.parameters.controller.depth {
+            self.fetch(now, slot);
+        } else {
+            self.waiting.push_back(slot);
+        }
+    }
+
+    #[inline]
+    fn next_due(&self) -> Option<Instant> {
+        if self.slots.taken() == 0 { None } else { self.events.next_due(&self.array) }
+    }
+
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        if self.slots.taken() == 0 {
+            return None;
+        }
+        self.advance(limit)
+    }
+
+    fn power_cut(&mut self, now: Instant) -> PowerCut {
+        self.cut(now)
+    }
+
+    fn power_up(&mut self, now: Instant) -> Instant {
+        self.recover(now)
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        let mut still = self.clone();
+        still.come_to_rest();
+        postcard::to_allocvec(&still).ok()
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
+        let kept: Ssd = postcard::from_bytes(state)
+            .map_err(|error| RestoreError::new(alloc::format!("it is no state of an SSD: {error}")))?;
+        if kept.parameters != self.parameters {
+            return Err(RestoreError::new("it was kept of an SSD with other parameters"));
+        }
+        *self = kept;
+        Ok(())
+    }
+
+    fn observe(&self, to: &mut dyn Observer) {
+        to.count("host_read_bytes", self.counts.host_read_bytes);
+        to.count("read_modify_write_bytes", self.counts.read_modify_write_bytes);
+        to.count("read_retry_count", self.counts.retries);
+        to.count("uncorrectable_count", self.counts.uncorrectable);
+        self.layer.observe(to);
+        self.map.observe(to);
+    }
+}

@@ -1,0 +1,154 @@
+//! What an SSD is made of, and what no SSD can be.
+
+use crate::Wires;
+use crate::hmb::{Limits, PAGE};
+use crate::identify::{Identify, ONCS_DATASET_MANAGEMENT, VWC_PRESENT};
+use alloc::format;
+use flashlab_flash::Impossible;
+use flashlab_flash::ftl::map::MapParameters;
+use flashlab_flash::ftl::page_map::PageMapParameters;
+use flashlab_flash::nand::{Reliability, Scheduling, Timing};
+use flashlab_sim::Duration;
+use serde::{Deserialize, Serialize};
+
+/// The controller's processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Controller {
+    /// Commands that it takes from the queues at a time; others wait on the host's side.
+    pub depth: u32,
+    /// Its time for a command: taking it apart, finding the data, setting up the array.
+    pub t_command: Duration,
+    /// The same for a write.
+    pub t_command_write: Duration,
+    /// The same for a read of what is not mapped.
+    pub t_command_unmapped: Duration,
+    /// Without commands for so long, it turns to background work.
+    pub t_idle: Duration,
+}
+
+/// What an SSD is made of.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SsdParameters {
+    /// Bytes of a block of the namespace.
+    pub block: u64,
+    /// Bytes of the largest request.
+    pub request_max: u64,
+    /// The processor.
+    pub controller: Controller,
+    /// The link to the host.
+    pub wires: Wires,
+    /// The translation layer, with the geometry of the array. Its number of map pages follows from `map`.
+    pub page_map: PageMapParameters,
+    /// The array's times.
+    pub timing: Timing,
+    /// The order of operations on a die.
+    pub scheduling: Scheduling,
+    /// How reliably pages are read; `None`: always at once.
+    pub reliability: Option<Reliability>,
+    /// Where the map is.
+    pub map: MapParameters,
+    /// The host memory that it asks for.
+    pub hmb: Limits,
+    /// Bytes of host memory that the driver lends at most.
+    pub lend_max: u64,
+}
+
+impl SsdParameters {
+    /// The translation layer's parameters with the number of map pages that `map` needs.
+    pub fn layer(&self) -> PageMapParameters {
+        let units = self.page_map.capacity / self.page_map.unit.max(1);
+        let pages = match self.map.sram {
+            Some(_) => u32::try_from(self.map.pages(units)).unwrap_or(u32::MAX),
+            None => 0,
+        };
+        PageMapParameters { map_pages: pages, ..self.page_map }
+    }
+
+    /// Refuses what no SSD can be.
+    ///
+    /// # Errors
+    /// With the number and why.
+    pub fn check(&self) -> Result<(), Impossible> {
+        self.map.check()?;
+        self.layer().check()?;
+        self.timing.check()?;
+        self.scheduling.check()?;
+        self.wires.check()?;
+        if let Some(reliability) = &self.reliability {
+            reliability.check()?;
+        }
+        let unit = self.page_map.unit;
+        if !unit.is_power_of_two() || unit > 1 << 20 {
+            let why = format!("is {unit} B; expected a power of two up to 1 MiB, for example \"4KiB\"");
+            return Err(Impossible::new("ftl.unit", why));
+        }
+        if self.page_map.cell != self.timing.cell {
+            return Err(Impossible::new("nand.cell", "differs between the array and the translation layer"));
+        }
+        if self.block < 512 || !self.block.is_power_of_two() || self.block > unit {
+            let why =
+                format!("is {} B; expected a power of two from 512 B to a unit of {unit} B", self.block);
+            return Err(Impossible::new("nvme.block", why));
+        }
+        if self.request_max < unit || !self.request_max.is_multiple_of(self.block) {
+            let why =
+                format!("is {} B; expected whole blocks, at least a unit of {unit} B", self.request_max);
+            return Err(Impossible::new("nvme.request_max", why));
+        }
+        if self.map.sram.is_some() && self.map.page != unit {
+            let why =
+                format!("is {} B; map pages lie in the array as units of {unit} B (ftl.unit)", self.map.page);
+            return Err(Impossible::new("map.page", why));
+        }
+        if self.controller.depth == 0 || self.controller.depth > 65_536 {
+            let why = format!("is {}; expected 1 to 65536 commands", self.controller.depth);
+            return Err(Impossible::new("nvme.depth", why));
+        }
+        self.check_host_memory()
+    }
+
+    fn check_host_memory(&self) -> Result<(), Impossible> {
+        let Limits { preferred, minimum, .. } = self.hmb;
+        let bytes = |pages: u32| u64::from(pages) * PAGE;
+        if minimum > preferred {
+            let why = format!(
+                "is {} B, above hmb.preferred, {} B: a controller cannot need more host memory than it would like",
+                bytes(minimum),
+                bytes(preferred)
+            );
+            return Err(Impossible::new("hmb.minimum", why));
+        }
+        if preferred == 0 && self.lend_max > 0 && self.map.sram.is_none() {
+            return Ok(());
+        }
+        if self.lend_max > 0 && self.lend_max < bytes(minimum) {
+            let why = format!(
+                "is {} B, below hmb.minimum, {} B: the driver would lend nothing; expected 0, or at least the minimum",
+                self.lend_max,
+                bytes(minimum)
+            );
+            return Err(Impossible::new("nvme.hmb", why));
+        }
+        Ok(())
+    }
+
+    /// What the controller says of itself.
+    pub fn identify(&self) -> Identify {
+        let pages = (self.request_max / PAGE).max(1);
+        Identify {
+            model: "flashlab".into(),
+            serial: "0".into(),
+            firmware: "1".into(),
+            mdts: pages.ilog2() as u8,
+            version: 0x0001_0300,
+            hmpre: self.hmb.preferred,
+            hmmin: self.hmb.minimum,
+            hmminds: self.hmb.descriptor_minimum,
+            hmmaxd: self.hmb.descriptors_max,
+            namespaces: 1,
+            oncs: ONCS_DATASET_MANAGEMENT,
+            vwc: VWC_PRESENT,
+            ..Identify::default()
+        }
+    }
+}

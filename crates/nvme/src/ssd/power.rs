@@ -1,0 +1,84 @@
+//! Power cuts and what follows: nothing outstanding is ever done, what was only in the write buffer is as it was before,
+//! and the drive reads its pages' spare areas to find its map again.
+
+use super::Ssd;
+use crate::hmb::{Buffer, Driver, Plenty};
+use flashlab_flash::nand::Channels;
+use flashlab_sim::{Fate, Instant, Model, Op, PowerCut};
+
+impl Ssd {
+    pub(super) fn cut(&mut self, now: Instant) -> PowerCut {
+        // What was due has happened, though nobody may have asked for it.
+        if self.slots.taken() == 0 {
+            self.catch_up(now);
+        }
+        while self.advance(now).is_some() {}
+        let torn = self.array.power_cut(now);
+        let mut undecided = self.layer.power_cut(&torn);
+        for slot in self.slots.iter() {
+            let request = &slot.request;
+            if matches!(request.op, Op::Write | Op::Trim) && self.geometry().admits(request) {
+                let units = self.units_touched(request);
+                undecided.extend(units.start.max(slot.next_unit)..units.end);
+            }
+        }
+        undecided.sort_unstable();
+        undecided.dedup();
+        self.forget();
+        let mut cut = PowerCut::default();
+        let (unit, capacity) = (self.unit(), self.parameters.page_map.capacity);
+        for number in undecided {
+            let from = u64::from(number) * unit;
+            cut.push(from..(from + unit).min(capacity), Fate::Old);
+        }
+        cut
+    }
+
+    /// Everything that is under way is not, any more.
+    fn forget(&mut self) {
+        self.slots.clear();
+        self.events.clear();
+        self.in_drive = 0;
+        self.waiting.clear();
+        self.commands.clear();
+        self.map_pages.clear();
+        self.stalled.clear();
+        self.flushes.clear();
+        self.link.reset();
+        self.loaders.reset();
+        self.host_memory = Buffer::new(self.parameters.hmb);
+    }
+
+    pub(super) fn recover(&mut self, now: Instant) -> Instant {
+        let recovery = self.layer.recover();
+        let timing = &self.parameters.timing;
+        let spare_area = timing.t_read + timing.t_command;
+        let changed = self.map.power_cut();
+        let pages: u64 = changed.into();
+        let up = now + spare_area * recovery.die_pages + self.parameters.map.t_load * pages;
+        let mut driver = Driver::new(self.parameters.lend_max);
+        if let Ok((command, grant)) = driver.start(&self.parameters.identify(), &mut Plenty::default()) {
+            let lent = self.host_memory.set(&command, &grant.descriptors);
+            lent.expect("the driver keeps to what the controller says");
+        }
+        self.map.lend(self.host_memory.usable());
+        self.idle_since = up;
+        up
+    }
+
+    /// Ends all background work and starts all clocks from zero, as a state that is kept.
+    pub(super) fn come_to_rest(&mut self) {
+        self.run_array(Instant::MAX);
+        let parameters = &self.parameters;
+        self.array = Channels::new(
+            &parameters.page_map.geometry,
+            &parameters.timing,
+            &parameters.scheduling,
+            self.seed,
+        );
+        self.link.reset();
+        self.loaders.reset();
+        self.programmed.fill(Instant::ZERO);
+        self.idle_since = Instant::ZERO;
+    }
+}

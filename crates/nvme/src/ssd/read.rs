@@ -1,0 +1,165 @@
+//! Reads: the look-up in the map, the pages of the array, and their way to the host.
+
+use super::Ssd;
+use flashlab_flash::ftl::MapPage;
+use flashlab_flash::ftl::map::Found as Held;
+use flashlab_flash::ftl::page_map::Found;
+use flashlab_flash::nand::{Block, Cause, Finished, Kind, Operation, ReadOutcome};
+use flashlab_sim::{Duration, Instant, Op, Request, Status};
+
+/// Units that lie in one page: one operation of the array.
+struct Piece {
+    block: Block,
+    page: u32,
+    slc: bool,
+    bytes: u64,
+}
+
+impl Ssd {
+    /// The firmware's time for a read.
+    #[inline]
+    pub(super) fn command_time(&self, request: &Request) -> Duration {
+        let times = &self.parameters.controller;
+        if times.t_command_unmapped == times.t_command {
+            return times.t_command;
+        }
+        let (first, last) = (self.unit_of(request.offset), self.unit_of(request.end() - 1));
+        let unmapped = (first..=last).all(|unit| self.layer.read(unit) == Found::Unmapped);
+        if unmapped { times.t_command_unmapped } else { times.t_command }
+    }
+
+    /// Finds the map pages of a request; returns the firmware's time for it.
+    pub(super) fn look_up(&mut self, now: Instant, slot: u32, request: &Request) -> Duration {
+        let entries = self.map.entries();
+        let first = u64::from(self.unit_of(request.offset)) / entries;
+        let last = u64::from(self.unit_of(request.end() - 1)) / entries;
+        let mut time = Duration::ZERO;
+        for page in first..=last {
+            let page = MapPage(page as u32);
+            let found = self.map.look_up(page);
+            time += found.time;
+            time += self.load(now, slot, page, found.found == Held::Flash);
+        }
+        time
+    }
+
+    /// Loads a map page, or waits for it where it is being loaded; returns the firmware's time for it.
+    pub(super) fn load(&mut self, now: Instant, slot: u32, page: MapPage, load: bool) -> Duration {
+        if self.parameters.map.blocking {
+            return if load { self.parameters.map.t_load } else { Duration::ZERO };
+        }
+        let ready = if load { Some(self.loaders.load(now, page)) } else { self.loaders.under_way(now, page) };
+        if let Some(ready) = ready {
+            let slot = self.slots.get_mut(slot);
+            slot.ready = slot.ready.max(ready);
+        }
+        Duration::ZERO
+    }
+
+    /// Asks the array for what is mapped; what is not goes to the host at once.
+    #[inline]
+    pub(super) fn read(&mut self, now: Instant, slot: u32, request: &Request) {
+        self.counts.host_read_bytes += request.length;
+        let mut piece: Option<Piece> = None;
+        // Bytes that need no array.
+        let mut at_hand = 0;
+        let mut at = request.offset;
+        while at < request.end() {
+            let unit = self.unit_of(at);
+            let end = ((u64::from(unit) + 1) << self.unit_shift).min(request.end());
+            let bytes = end - at;
+            match self.layer.read(unit) {
+                Found::At { block, page, slc, .. } => match &mut piece {
+                    Some(piece) if piece.block == block && piece.page == page => piece.bytes += bytes,
+                    _ => {
+                        if let Some(full) = piece.replace(Piece { block, page, slc, bytes }) {
+                            self.ask_array(now, slot, &full);
+                        }
+                    }
+                },
+                Found::Unmapped | Found::Buffered => at_hand += bytes,
+                Found::Unreadable => {
+                    self.slots.get_mut(slot).status = Status::Unreadable;
+                    at_hand += bytes;
+                }
+            }
+            at = end;
+        }
+        if let Some(last) = piece {
+            self.ask_array(now, slot, &last);
+        }
+        if at_hand > 0 {
+            self.send(now, slot, at_hand);
+        }
+    }
+
+    #[inline]
+    fn ask_array(&mut self, now: Instant, slot: u32, piece: &Piece) {
+        self.slots.get_mut(slot).pending += 1;
+        let Piece { block, page, slc, bytes } = *piece;
+        let kind = Kind::Read { bytes: bytes as u32 };
+        let operation = Operation { kind, block, page, slc, cause: Cause::Host, tag: slot };
+        match self.decode(block, now) {
+            Some(read) if read.retries > 0 || read.uncorrectable => self.read_again(now, operation, read),
+            _ => self.array.submit(now, operation),
+        }
+    }
+
+    /// What the decoder makes of a page of `block` that is read now.
+    #[inline]
+    pub(super) fn decode(&mut self, block: Block, now: Instant) -> Option<ReadOutcome> {
+        let decoder = self.decoder.as_ref()?;
+        let cycles = self.layer.blocks().erase_count(block);
+        let age = now.saturating_since(self.programmed[block.0 as usize]);
+        Some(decoder.read(cycles, age, &mut self.rng))
+    }
+
+    /// A page that is read several times: the die is taken for all of the attempts, and the last transfer counts as such.
+    #[cold]
+    fn read_again(&mut self, now: Instant, operation: Operation, read: ReadOutcome) {
+        let Kind::Read { bytes } = operation.kind else { unreachable!("only reads are read again") };
+        let timing = &self.parameters.timing;
+        let again = (timing.read(operation.slc) + timing.transfer(bytes)) * u64::from(read.retries);
+        self.counts.retries += u64::from(read.retries);
+        if read.uncorrectable {
+            self.counts.uncorrectable += 1;
+            self.slots.get_mut(operation.tag).status = Status::Unreadable;
+        }
+        self.array.submit_lasting(now, operation, timing.read(operation.slc) + again);
+    }
+
+    /// A piece goes to the host; with the last one, the completion.
+    #[inline]
+    fn send(&mut self, now: Instant, slot: u32, bytes: u64) {
+        let occupy = self.link.occupy(bytes);
+        let end = self.link.send(now, occupy);
+        let post = self.link.post();
+        let slot_state = self.slots.get_mut(slot);
+        if slot_state.pending == 0 {
+            slot_state.bus += occupy + post;
+            self.events.sent.push_back((end + post, slot));
+        }
+    }
+
+    /// A read of the host's data has left the array.
+    #[inline]
+    pub(super) fn read_finished(&mut self, finished: &Finished) {
+        let Finished { operation, at, array, transfer, .. } = *finished;
+        let slot = operation.tag;
+        let state = self.slots.get_mut(slot);
+        state.pending -= 1;
+        if state.request.op == Op::Write {
+            if state.pending == 0 {
+                state.read_modify_write += array + transfer;
+                let request = state.request;
+                self.receive(at, slot, request.length);
+            }
+            return;
+        }
+        if state.pending == 0 {
+            state.read = array + transfer;
+        }
+        let Kind::Read { bytes } = operation.kind else { unreachable!("only reads are the host's") };
+        self.send(at, slot, bytes.into());
+    }
+}

@@ -1,0 +1,208 @@
+//! Writes, trims and flushes: the map's changes, the data's way to the drive, and the write buffer.
+
+use super::Ssd;
+use core::ops::Range;
+use flashlab_flash::ftl::MapPage;
+use flashlab_flash::ftl::page_map::{Accepted, Found};
+use flashlab_flash::nand::{Cause, Kind, Operation};
+use flashlab_sim::{Duration, Instant, Op, Request, Status};
+
+impl Ssd {
+    /// Units that a request covers, those in part included.
+    #[inline]
+    pub(super) fn units_touched(&self, request: &Request) -> Range<u32> {
+        self.unit_of(request.offset)..self.unit_of(request.end() - 1) + 1
+    }
+
+    /// Units that a request covers as a whole.
+    fn units_covered(&self, request: &Request) -> Range<u32> {
+        let first = self.unit_of(request.offset + self.unit() - 1);
+        first..self.unit_of(request.end()).max(first)
+    }
+
+    /// Changes the map pages of a write or a trim; returns the firmware's time for it.
+    pub(super) fn change_map(&mut self, now: Instant, slot: u32, request: &Request) -> Duration {
+        let units = match request.op {
+            Op::Trim => self.units_covered(request),
+            _ => self.units_touched(request),
+        };
+        if units.is_empty() {
+            return Duration::ZERO;
+        }
+        let entries = self.map.entries();
+        let capacity = u64::from(self.layer.units());
+        let pages = units.start / entries as u32..(units.end - 1) / entries as u32 + 1;
+        // Pages of which every entry changes.
+        let first = u64::from(units.start).div_ceil(entries) as u32;
+        let end = if u64::from(units.end) == capacity { pages.end } else { units.end / entries as u32 };
+        let whole = first..end.max(first);
+        if request.op == Op::Trim {
+            self.map.deallocate(whole.clone());
+            let mut time = Duration::ZERO;
+            for page in pages.filter(|page| !whole.contains(page)) {
+                // Where nothing is mapped, nothing changes.
+                let there = self.map.existing(page..page + 1).next().is_some();
+                if there {
+                    time += self.change(now, slot, MapPage(page), false);
+                }
+            }
+            return time;
+        }
+        pages.map(|page| self.change(now, slot, MapPage(page), whole.contains(&page))).sum()
+    }
+
+    fn change(&mut self, now: Instant, slot: u32, page: MapPage, all: bool) -> Duration {
+        let change = self.map.change(page, all);
+        if let Some(page) = change.written_back {
+            self.program_map_page(now, page);
+        }
+        change.time + self.load(now, slot, page, change.load)
+    }
+
+    /// A changed map page is to be programmed.
+    pub(super) fn program_map_page(&mut self, now: Instant, page: MapPage) {
+        self.map_pages.push_back(page);
+        self.drain(now);
+    }
+
+    /// A write leaves the firmware: what it overwrites in part is read first.
+    pub(super) fn write(&mut self, now: Instant, slot: u32, request: &Request) {
+        let units = self.units_touched(request);
+        self.slots.get_mut(slot).next_unit = units.start;
+        if request.offset.is_multiple_of(self.unit()) && request.length.is_multiple_of(self.unit()) {
+            return self.receive(now, slot, request.length);
+        }
+        let covered = self.units_covered(request);
+        let ends = [units.start, units.end - 1];
+        let partly = if units.len() == 1 { &ends[..1] } else { &ends[..] };
+        for unit in partly.iter().filter(|unit| !covered.contains(unit)) {
+            if let Found::At { block, page, slc, .. } = self.layer.read(*unit) {
+                let bytes = self.unit();
+                self.counts.read_modify_write_bytes += bytes;
+                self.slots.get_mut(slot).pending += 1;
+                let kind = Kind::Read { bytes: bytes as u32 };
+                self.array.submit(now, Operation { kind, block, page, slc, cause: Cause::Host, tag: slot });
+            }
+        }
+        if self.slots.get(slot).pending == 0 {
+            self.receive(now, slot, request.length);
+        }
+    }
+
+    /// The data of a write is fetched.
+    #[inline]
+    pub(super) fn receive(&mut self, now: Instant, slot: u32, bytes: u64) {
+        let occupy = self.link.occupy(bytes);
+        let end = self.link.receive(now, occupy);
+        // The read request's way up and the first data's down.
+        let arrives = end + self.link.round_trip();
+        self.slots.get_mut(slot).bus += occupy + self.link.round_trip();
+        self.events.received.push_back((arrives, slot));
+    }
+
+    /// The data of a write is here.
+    #[inline]
+    pub(super) fn received(&mut self, now: Instant, slot: u32) {
+        if !self.stalled.is_empty() {
+            self.slots.get_mut(slot).since = now;
+            self.stalled.push_back(slot);
+            return;
+        }
+        self.slots.get_mut(slot).since = now;
+        if !self.accept(now, slot) {
+            self.stalled.push_back(slot);
+        }
+        self.drain(now);
+    }
+
+    /// Moves the units of a write into the write buffer; says whether that is done.
+    #[inline]
+    fn accept(&mut self, now: Instant, slot: u32) -> bool {
+        let Ssd { slots, layer, .. } = self;
+        let state = slots.get_mut(slot);
+        let end = ((state.request.end() - 1) >> self.unit_shift) as u32 + 1;
+        while state.next_unit < end {
+            match layer.write(state.next_unit) {
+                Accepted::Buffered(_) => state.next_unit += 1,
+                Accepted::Full => return false,
+                Accepted::ReadOnly => {
+                    state.status = Status::ReadOnly;
+                    break;
+                }
+            }
+        }
+        state.program += now.since(state.since);
+        self.post(now, slot);
+        true
+    }
+
+    /// Gives the array what there is to do, and the write buffer what waits for it, until neither takes more.
+    #[inline]
+    pub(super) fn drain(&mut self, now: Instant) {
+        loop {
+            while let Some(operation) = self.layer.poll() {
+                self.array.submit(now, operation);
+            }
+            let mut went_on = false;
+            while let Some(page) = self.map_pages.front() {
+                match self.layer.write_map_page(page.0) {
+                    Accepted::Buffered(_) | Accepted::ReadOnly => {
+                        self.map_pages.pop_front();
+                        went_on = true;
+                    }
+                    Accepted::Full => break,
+                }
+            }
+            while let Some(slot) = self.stalled.front().copied() {
+                let before = self.slots.get(slot).next_unit;
+                let done = self.accept(now, slot);
+                if done {
+                    self.stalled.pop_front();
+                }
+                went_on |= done || self.slots.get(slot).next_unit > before;
+                if !done {
+                    break;
+                }
+            }
+            if !went_on {
+                break;
+            }
+        }
+        self.end_flushes(now);
+    }
+
+    /// Unmaps the units that are covered as a whole, where anything is mapped.
+    pub(super) fn trim(&mut self, now: Instant, slot: u32, request: &Request) {
+        let units = self.units_covered(request);
+        if !units.is_empty() {
+            self.layer.trim(units.start, units.len() as u32);
+            self.drain(now);
+        }
+        self.post(now, slot);
+    }
+
+    /// What was written so far is made durable.
+    pub(super) fn flush(&mut self, now: Instant, slot: u32) {
+        let ticket = self.layer.flush();
+        self.slots.get_mut(slot).since = now;
+        self.flushes.push_back((ticket, slot));
+        self.drain(now);
+    }
+
+    /// Completes the flushes whose writes are durable.
+    #[inline]
+    fn end_flushes(&mut self, now: Instant) {
+        while let Some((ticket, slot)) = self.flushes.front().copied() {
+            if !self.layer.durable(ticket) && !self.layer.is_read_only() {
+                return;
+            }
+            self.flushes.pop_front();
+            let state = self.slots.get_mut(slot);
+            state.program += now.since(state.since);
+            if !self.layer.durable(ticket) {
+                state.status = Status::ReadOnly;
+            }
+            self.post(now, slot);
+        }
+    }
+}

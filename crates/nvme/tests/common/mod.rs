@@ -1,0 +1,170 @@
+//! Drives for the tests: a small one with a demand-loaded map, and one with all of the map in memory.
+#![allow(dead_code, reason = "each test uses some")]
+
+use flashlab_flash::ftl::LevellingPolicy;
+use flashlab_flash::ftl::collection::Victim;
+use flashlab_flash::ftl::map::{MapParameters, Policy};
+use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
+use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
+use flashlab_nvme::hmb::Limits;
+use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
+use flashlab_sim::{Completion, Duration, FileId, Instant, Model, Observer, Op, Request, RequestId, Rng};
+
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+
+pub(crate) fn us(n: u64) -> Duration {
+    Duration::from_us(n)
+}
+
+/// 2 channels x 2 dies, 24 blocks of 32 pages of 2 x 16 KiB each: 96 MiB, of which 64 MiB are exported.
+pub(crate) fn small() -> SsdParameters {
+    let geometry = Geometry { channels: 2, dies: 2, planes: 2, blocks: 24, pages: 32, page: 16 * KIB };
+    SsdParameters {
+        block: 512,
+        request_max: 2 * MIB,
+        controller: Controller {
+            depth: 64,
+            t_command: us(5),
+            t_command_write: us(4),
+            t_command_unmapped: us(3),
+            t_idle: us(1_000),
+        },
+        wires: Wires { generation: Generation::Gen3, lanes: 2, payload: 256, t_way: Duration::from_ns(150) },
+        page_map: PageMapParameters {
+            geometry,
+            cell: Cell::Tlc,
+            unit: 4 * KIB,
+            capacity: 48 * MIB,
+            map_pages: 0,
+            victim: Victim::Greedy,
+            streams: Streams::Two,
+            reserve: 4,
+            idle_free: 6,
+            write_buffer: 256 * KIB,
+            slc: None,
+            levelling: LevellingPolicy::Dynamic,
+            endurance: None,
+        },
+        timing: Timing {
+            cell: Cell::Tlc,
+            t_read: us(60),
+            t_read_spread_ppm: 0,
+            t_read_slc: us(30),
+            t_prog: [us(400), us(700), us(1_000), Duration::ZERO],
+            t_prog_slc: us(200),
+            t_bers: us(4_000),
+            channel_rate: 400_000_000,
+            t_command: Duration::from_ns(300),
+        },
+        scheduling: Scheduling::FIRST_COME,
+        reliability: None,
+        map: MapParameters {
+            sram: None,
+            page: 4 * KIB,
+            entry: 4,
+            dirty: 16 * KIB,
+            t_look: Duration::from_ns(1_700),
+            t_hmb: Duration::from_ns(4_600),
+            t_load: us(91),
+            t_write_back: us(4),
+            loaders: 1,
+            blocking: true,
+            policy: Policy::CleanMap,
+        },
+        hmb: Limits::default(),
+        lend_max: 0,
+    }
+}
+
+/// The same with a map that is loaded on demand: 48 map pages of 256 entries... of which a few fit, and host memory for
+/// `lend` bytes.
+pub(crate) fn loading(sram: u64, lend: u64) -> SsdParameters {
+    let mut parameters = small();
+    parameters.map.sram = Some(sram);
+    // Large entries, so that a small drive has many map pages: 64 entries of 64 B.
+    parameters.map.entry = 64;
+    parameters.hmb = Limits { preferred: 1_024, minimum: 2, ..Limits::default() };
+    parameters.lend_max = lend;
+    parameters
+}
+
+pub(crate) struct Driven {
+    pub(crate) ssd: Ssd,
+    pub(crate) now: Instant,
+    next: u64,
+}
+
+impl Driven {
+    pub(crate) fn new(parameters: SsdParameters) -> Self {
+        Driven { ssd: Ssd::new(parameters, 1), now: Instant::ZERO, next: 0 }
+    }
+
+    pub(crate) fn submit(&mut self, op: Op, offset: u64, length: u64) {
+        self.next += 1;
+        let request = Request { id: RequestId(self.next), op, file: FileId::DEVICE, offset, length };
+        self.ssd.submit(self.now, request);
+    }
+
+    pub(crate) fn complete(&mut self) -> Completion {
+        let done = self.ssd.complete(Instant::MAX).expect("something is outstanding");
+        self.now = done.at;
+        done
+    }
+
+    /// One request alone.
+    pub(crate) fn one(&mut self, op: Op, offset: u64, length: u64) -> Completion {
+        self.submit(op, offset, length);
+        self.complete()
+    }
+
+    pub(crate) fn pause(&mut self, pause: Duration) {
+        self.now += pause;
+    }
+
+    /// Writes `bytes` from the beginning, in sequence.
+    pub(crate) fn fill(&mut self, bytes: u64) {
+        let mut at = 0;
+        while at < bytes {
+            let length = MIB.min(bytes - at);
+            self.one(Op::Write, at, length);
+            at += length;
+        }
+    }
+
+    /// A closed loop of `depth`: `count` requests, made by `make`; returns the mean latency and the time in nanoseconds.
+    pub(crate) fn closed_loop(
+        &mut self,
+        depth: u64,
+        count: u64,
+        mut make: impl FnMut(&mut Rng) -> (Op, u64, u64),
+    ) -> (f64, f64) {
+        let mut rng = Rng::new(5);
+        let begin = self.now;
+        let mut latency = 0;
+        for n in 0..count + depth {
+            if n >= depth {
+                latency += self.complete().spent.total().as_ns();
+            }
+            if n < count {
+                let (op, offset, length) = make(&mut rng);
+                self.submit(op, offset, length);
+            }
+        }
+        (latency as f64 / count as f64, self.now.since(begin).as_ns() as f64)
+    }
+
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        struct Find<'a>(&'a str, u64);
+        impl Observer for Find<'_> {
+            fn count(&mut self, name: &'static str, value: u64) {
+                if name == self.0 {
+                    self.1 += value;
+                }
+            }
+        }
+        let mut find = Find(name, 0);
+        self.ssd.observe(&mut find);
+        find.1
+    }
+}

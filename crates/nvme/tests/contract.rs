@@ -1,0 +1,54 @@
+//! Every kind of drive holds the contract of a model.
+
+mod common;
+
+use common::{KIB, MIB, loading, small, us};
+use flashlab_flash::ftl::map::Policy;
+use flashlab_flash::nand::{Scheduling, Suspend};
+use flashlab_nvme::{Ssd, SsdParameters};
+use flashlab_sim::{Duration, conformance};
+
+fn kinds() -> Vec<(&'static str, SsdParameters)> {
+    let mut overlapping = loading(8 * KIB, 0);
+    overlapping.map.blocking = false;
+    overlapping.map.loaders = 3;
+    let mut suspending = small();
+    suspending.scheduling = Scheduling {
+        reads_first: true,
+        overtaken_max: 16,
+        suspend: Some(Suspend { t_suspend: us(20), t_resume: us(20), programs: true, erases: true }),
+    };
+    suspending.timing.t_read_spread_ppm = 250_000;
+    let mut direct = loading(8 * KIB, MIB);
+    direct.map.policy = Policy::DirectTable;
+    let mut buffering = loading(8 * KIB, MIB);
+    buffering.map.policy = Policy::WriteBuffer;
+    let mut instant = small();
+    instant.controller.t_command = Duration::ZERO;
+    instant.controller.t_command_write = Duration::ZERO;
+    instant.controller.t_command_unmapped = Duration::ZERO;
+    instant.wires.t_way = Duration::ZERO;
+    instant.controller.depth = 3;
+    vec![
+        ("whole map", small()),
+        ("no host memory", loading(8 * KIB, 0)),
+        ("some host memory", loading(8 * KIB, 64 * KIB)),
+        ("host memory for all of the map", loading(8 * KIB, MIB)),
+        ("a table in host memory", direct),
+        ("a write buffer in host memory", buffering),
+        ("loaders beside the firmware", overlapping),
+        ("reads first", suspending),
+        ("no firmware", instant),
+    ]
+}
+
+#[test]
+fn every_kind_of_drive_holds_the_contract_of_a_model() {
+    for (name, parameters) in kinds() {
+        parameters.check().unwrap_or_else(|error| panic!("{name}: {error}"));
+        for seed in 0..4 {
+            let parameters = parameters.clone();
+            conformance::check(&move || Box::new(Ssd::new(parameters.clone(), 1)), seed);
+        }
+    }
+}
