@@ -200,6 +200,10 @@ fn mechanism(mechanism: Mechanism) -> String {
             "The host's own work: building commands, interrupts, copies, the filesystem.",
             "host.command_max, host.t_request, host.t_command, host.t_block, vfat.t_unexplained",
         ),
+        Mechanism::Firmware => (
+            "The controller's processor: taking a command apart, deciding what it needs.",
+            "nvme.t_command, nvme.t_command_write, nvme.t_command_unmapped",
+        ),
         Mechanism::Program => (
             "Programming what the request wrote, as far as it did not overlap with the transfer, and making a partial \
              program unit durable.",

@@ -149,6 +149,11 @@ impl State {
         Ok(State { file: file.to_owned(), device, version, seed, now, numbers, model })
     }
 
+    /// First hexadecimal digits of a hash of what the model kept.
+    pub fn checksum(&self) -> String {
+        crate::experiment::digest::of_bytes(&self.model)
+    }
+
     /// Refuses a device that it is not the state of.
     pub fn fits(&self, device: &Device) -> Result<(), StateError> {
         let here = numbers(device);

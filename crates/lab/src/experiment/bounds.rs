@@ -1,35 +1,260 @@
-//! Whether the bounds of an experiment hold.
+//! Whether the bounds of an experiment hold. The cells are those that match, from row `from` on where that is given.
+//!
+//! | a bound has | and holds if |
+//! |---|---|
+//! | `percent` | each cell is within so many percent of its published mean, or of `expected = { row = figure }` |
+//! | `sd` | each cell is within so many published deviations |
+//! | `against`, `at_least` | so many cells lie on the same side of that table's cells as published |
+//! | `below`, `at_least`, `at_most` | each figure does |
+//! | `ratio_to`, `at_least`, `at_most` | each cell's ratio to the cell of that row does |
+//! | `equal_percent` | a row's cells differ from column to column by at most so many percent of their mean |
+//! | `flat_percent` | a column's cells differ from row to row by at most so many percent of their mean |
+//! | `knee`, `rows_away` | the row after which a column's figures fall most is that one, or so many rows away |
 
 use super::definition::BoundDefinition;
 use super::pattern::cell_name;
 use crate::results::{Bound, Cell, Published};
 
+/// What a bound asks for.
+enum Limit<'a> {
+    Percent(f64),
+    Deviations(f64),
+    SameSide { other: &'a str, at_least: f64 },
+    Figure(Interval),
+    Ratio { row: &'a str, interval: Interval },
+    Equal { percent: f64, along: Along },
+    Knee { row: &'a str, away: usize },
+}
+
+/// What cells that should be equal have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Along {
+    Row,
+    Column,
+}
+
+#[derive(Clone, Copy)]
+struct Interval {
+    least: f64,
+    most: f64,
+    /// Whether the end itself is outside.
+    open: bool,
+}
+
+impl Interval {
+    /// How far `value` is beyond it; at most 0 inside.
+    fn beyond(self, value: f64) -> f64 {
+        (self.least - value).max(value - self.most)
+    }
+    fn holds(self, value: f64) -> bool {
+        value >= self.least && if self.open { value < self.most } else { value <= self.most }
+    }
+}
+
+impl std::fmt::Display for Interval {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.least.is_finite(), self.most.is_finite()) {
+            (true, true) => write!(f, "{} to {}", self.least, self.most),
+            (true, false) => write!(f, "at least {}", self.least),
+            _ if self.open => write!(f, "below {}", self.most),
+            _ => write!(f, "at most {}", self.most),
+        }
+    }
+}
+
+impl BoundDefinition {
+    /// Refuses a bound that is none, or several.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.limit().map(drop)
+    }
+
+    fn limit(&self) -> Result<Limit<'_>, String> {
+        const EXPECTED: &str = "expected one of percent; sd; against with at_least; below; at_least or at_most, also with \
+                                ratio_to; equal_percent; flat_percent; knee";
+        let interval = match (self.at_least, self.at_most, self.below) {
+            (None, None, None) => None,
+            (least, most, None) => Some(Interval {
+                least: least.unwrap_or(f64::NEG_INFINITY),
+                most: most.unwrap_or(f64::INFINITY),
+                open: false,
+            }),
+            (None, None, Some(most)) => Some(Interval { least: f64::NEG_INFINITY, most, open: true }),
+            _ => return Err(format!("below stands alone; {EXPECTED}")),
+        };
+        let mut found = Vec::new();
+        found.extend(self.percent.map(Limit::Percent));
+        found.extend(self.sd.map(Limit::Deviations));
+        found.extend(self.equal_percent.map(|percent| Limit::Equal { percent, along: Along::Row }));
+        found.extend(self.flat_percent.map(|percent| Limit::Equal { percent, along: Along::Column }));
+        found.extend(self.knee.as_deref().map(|row| Limit::Knee { row, away: self.rows_away }));
+        match (&self.against, &self.ratio_to, interval) {
+            (Some(other), None, Some(Interval { least, most, .. }))
+                if least > 0.0 && most == f64::INFINITY =>
+            {
+                found.push(Limit::SameSide { other, at_least: least });
+            }
+            (None, Some(row), Some(interval)) => found.push(Limit::Ratio { row, interval }),
+            (None, None, Some(interval)) => found.push(Limit::Figure(interval)),
+            (None, None, None) => {}
+            _ => return Err(EXPECTED.to_owned()),
+        }
+        if self.expected.is_some() && self.percent.is_none() {
+            return Err("expected stands with percent".into());
+        }
+        let mut figures = self.expected.iter().flat_map(toml::Table::values);
+        if figures.any(|figure| number(figure).is_none_or(|n| n == 0.0)) {
+            return Err("expected has a figure for each row: { \"1 GiB\" = 58.0 }".into());
+        }
+        if found.len() != 1 {
+            return Err(EXPECTED.to_owned());
+        }
+        Ok(found.remove(0))
+    }
+}
+
+fn number(value: &toml::Value) -> Option<f64> {
+    let number = value.as_float().or_else(|| value.as_integer().map(|integer| integer as f64));
+    number.filter(|number| number.is_finite())
+}
+
+/// The worst of some values: the first of those with the greatest badness.
+struct Worst {
+    cell: String,
+    value: f64,
+    badness: f64,
+}
+
+impl Worst {
+    fn of(values: impl Iterator<Item = (String, f64, f64)>) -> Worst {
+        let none = Worst { cell: "no cell".into(), value: f64::INFINITY, badness: f64::NEG_INFINITY };
+        values.fold(
+            none,
+            |worst, (cell, value, badness)| {
+                if worst.badness >= badness { worst } else { Worst { cell, value, badness } }
+            },
+        )
+    }
+}
+
 /// Judges one bound over the cells of a run. A bound without a cell does not hold: it would say nothing.
 pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
     let name = |cell: &Cell| cell_name(&cell.table, &cell.row, &cell.column);
-    let bounded: Vec<&Cell> =
-        cells.iter().filter(|c| bound.cells.iter().any(|p| p.matches(&name(c)))).collect();
-    if let (Some(other), Some(at_least)) = (&bound.against, bound.at_least) {
-        return same_side(bound, &bounded, cells, other, at_least);
+    let mut rows: Vec<&str> = Vec::new();
+    for cell in cells {
+        if !rows.contains(&cell.row.as_str()) {
+            rows.push(&cell.row);
+        }
     }
-    let (limit, unit) = match (bound.percent, bound.sd) {
-        (Some(percent), _) => (percent, "%"),
-        (_, sd) => (sd.expect("one of the three is given"), "sd"),
+    let late_enough = |cell: &&Cell| match &bound.from {
+        Some(from) => {
+            rows.iter().position(|row| row == from) <= rows.iter().position(|row| *row == cell.row)
+                && rows.contains(&from.as_str())
+        }
+        None => true,
     };
-    let errors = bounded.iter().map(|cell| (name(cell), error(cell, unit == "sd")));
-    let worst = errors.fold(None, |worst: Option<(String, f64)>, (cell, error)| match &worst {
-        Some((_, known)) if known.abs() >= error.abs() => worst,
-        _ => Some((cell, error)),
-    });
-    let (worst_cell, worst) = worst.unwrap_or(("no cell".into(), f64::INFINITY));
-    Bound {
+    let bounded: Vec<&Cell> = cells
+        .iter()
+        .filter(|c| bound.cells.iter().any(|p| p.matches(&name(c))))
+        .filter(late_enough)
+        .collect();
+    let judged = |limit: String, worst: Worst, held: bool| Bound {
         name: bound.name.clone(),
-        limit: format!("{limit} {unit}"),
+        limit,
         cells: bounded.iter().map(|cell| name(cell)).collect(),
-        worst_cell,
-        worst,
-        held: worst.abs() <= limit,
+        worst_cell: worst.cell,
+        worst: worst.value,
+        held,
+    };
+    match bound.limit().expect("checked when the experiment was read") {
+        Limit::SameSide { other, at_least } => same_side(bound, &bounded, cells, other, at_least),
+        Limit::Percent(percent) => {
+            let worst = Worst::of(bounded.iter().map(|cell| {
+                let error = match &bound.expected {
+                    Some(expected) => error_of(cell, expected.get(&cell.row).and_then(number)),
+                    None => error(cell, false),
+                };
+                (name(cell), error, error.abs())
+            }));
+            let held = worst.value.abs() <= percent;
+            judged(format!("{percent} %"), worst, held)
+        }
+        Limit::Deviations(most) => {
+            let errors = bounded.iter().map(|cell| (name(cell), error(cell, true)));
+            let worst = Worst::of(errors.map(|(cell, error)| (cell, error, error.abs())));
+            let held = worst.value.abs() <= most;
+            judged(format!("{most} sd"), worst, held)
+        }
+        Limit::Figure(interval) => {
+            let figures = bounded.iter().map(|cell| (name(cell), cell.simulated.mean));
+            let worst = Worst::of(figures.map(|(cell, figure)| (cell, figure, interval.beyond(figure))));
+            let held = !bounded.is_empty() && interval.holds(worst.value);
+            let unit = bounded.first().map_or("", |cell| &cell.unit);
+            judged(format!("{interval} {unit}").trim_end().to_owned(), worst, held)
+        }
+        Limit::Ratio { row, interval } => {
+            let others = bounded.iter().filter(|cell| cell.row != row);
+            let ratio = |cell: &&&Cell| {
+                let base = |c: &&Cell| (&c.table, &c.column) == (&cell.table, &cell.column) && c.row == row;
+                let base = cells.iter().find(base);
+                base.map_or(f64::INFINITY, |base| cell.simulated.mean / base.simulated.mean)
+            };
+            let ratios = others.map(|cell| (name(cell), ratio(&cell)));
+            let worst = Worst::of(ratios.map(|(cell, ratio)| (cell, ratio, interval.beyond(ratio))));
+            let held = interval.holds(worst.value) && worst.badness > f64::NEG_INFINITY;
+            judged(format!("{interval} of {row}"), worst, held)
+        }
+        Limit::Equal { percent, along } => {
+            let worst = Worst::of(groups(&bounded, along).into_iter().map(|group| {
+                let figures = || group.iter().map(|cell| cell.simulated.mean);
+                let mean = figures().sum::<f64>() / group.len() as f64;
+                let (least, most) = figures()
+                    .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), figure| {
+                        (least.min(figure), most.max(figure))
+                    });
+                let difference = if most > least { 100.0 * (most - least) / mean } else { 0.0 };
+                let cell = group[0];
+                let shown = match along {
+                    Along::Row => cell_name(&cell.table, &cell.row, "*"),
+                    Along::Column => cell_name(&cell.table, "*", &cell.column),
+                };
+                (shown, difference, difference)
+            }));
+            let held = worst.value <= percent;
+            judged(format!("{percent} % of each other"), worst, held)
+        }
+        Limit::Knee { row, away } => {
+            let worst = Worst::of(groups(&bounded, Along::Column).into_iter().map(|curve| {
+                let fall = |pair: &[&Cell]| 1.0 - pair[1].simulated.mean / pair[0].simulated.mean;
+                let steepest =
+                    curve.windows(2).enumerate().max_by(|(_, a), (_, b)| fall(a).total_cmp(&fall(b)));
+                let found = steepest.map_or(0, |(at, _)| at);
+                let meant = curve.iter().position(|cell| cell.row == row);
+                let far = meant.map_or(f64::INFINITY, |meant| meant.abs_diff(found) as f64);
+                (name(curve[found]), far, far)
+            }));
+            let held = worst.value <= away as f64;
+            judged(format!("falls after {row}, {away} rows away at most"), worst, held)
+        }
     }
+}
+
+/// The cells that have table and row, or table and column, in common; in their order.
+fn groups<'a>(cells: &[&'a Cell], along: Along) -> Vec<Vec<&'a Cell>> {
+    let mut groups: Vec<Vec<&Cell>> = Vec::new();
+    let same = |a: &Cell, b: &Cell| {
+        a.table == b.table
+            && match along {
+                Along::Row => a.row == b.row,
+                Along::Column => a.column == b.column,
+            }
+    };
+    for cell in cells {
+        match groups.iter_mut().find(|group| same(group[0], cell)) {
+            Some(group) => group.push(cell),
+            None => groups.push(vec![cell]),
+        }
+    }
+    groups
 }
 
 /// The error of a cell in percent, or in published deviations; infinite where nothing is published.
@@ -45,13 +270,18 @@ fn error(cell: &Cell, in_deviations: bool) -> f64 {
     }
 }
 
+/// The error of a cell in percent of what is expected of it.
+fn error_of(cell: &Cell, expected: Option<f64>) -> f64 {
+    expected.map_or(f64::INFINITY, |expected| 100.0 * (cell.simulated.mean - expected) / expected)
+}
+
 /// Counts the columns in which simulated and published figures lie on the same side of the other table's.
 fn same_side(
     bound: &BoundDefinition,
     bounded: &[&Cell],
     cells: &[Cell],
     other: &str,
-    at_least: usize,
+    at_least: f64,
 ) -> Bound {
     let mut wrong = Vec::new();
     for cell in bounded {
@@ -71,7 +301,7 @@ fn same_side(
         cells: bounded.iter().map(|cell| cell_name(&cell.table, &cell.row, &cell.column)).collect(),
         worst_cell: if wrong.is_empty() { "none".into() } else { wrong.join(", ") },
         worst: right as f64,
-        held: right >= at_least,
+        held: right as f64 >= at_least,
     }
 }
 

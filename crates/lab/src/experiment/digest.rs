@@ -1,6 +1,6 @@
 //! Hashes that let two runs be compared at a glance.
 
-use super::matrix::Measured;
+use super::measured::Measured;
 use crate::library::Folder;
 use sha2::{Digest, Sha256};
 
@@ -40,6 +40,11 @@ pub(super) fn of_cells<'a>(cells: impl Iterator<Item = (String, &'a [Measured])>
         }
     }
     short(hash)
+}
+
+/// Hash of bytes.
+pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+    short(Sha256::new_with_prefix(bytes))
 }
 
 fn short(hash: Sha256) -> String {

@@ -3,124 +3,138 @@
 //! A column and row is one device with one history, so it runs in one go; different ones know nothing of each other and
 //! run side by side. The results do not depend on how many do.
 
-use super::Watch;
-use super::definition::{Definition, Metric, Step};
+use super::definition::Step;
 use super::error::ExperimentError;
+use super::measured::{Measured, MeasuredCell, figure_of, measure, run_whole};
 use super::pattern::cell_name;
 use super::side_by_side::side_by_side;
-use crate::bench::{Bench, BenchError, refusal};
+use super::{Experiment, Outcome, Watch};
+use crate::bench::{Bench, BenchError};
 use crate::device::{Device, Filesystem};
-use flashlab_fio::job::{Direction, Job, Mix};
-use flashlab_fio::stats::{JobStats, LoggerBuffer, Settings, Statistics};
-use flashlab_sim::{Histogram, Mechanism};
+use crate::library::Library;
+use crate::results::DeviceStatistics;
+use crate::statistics::statistics;
+use flashlab_fio::job::{Job, Mix};
+use flashlab_fio::stats::{LoggerBuffer, Settings};
 
 /// A step with its job read.
-pub(super) struct ReadyStep<'a> {
-    pub(super) step: &'a Step,
-    pub(super) jobs: Vec<Job>,
-    pub(super) filesystem: Option<Filesystem>,
+struct ReadyStep<'a> {
+    step: &'a Step,
+    jobs: Vec<Job>,
+    filesystem: Option<Filesystem>,
 }
 
 /// One device with its place in the matrix.
-pub(super) struct Place {
-    pub(super) column: String,
-    pub(super) row: String,
-    pub(super) device: Device,
+struct Place {
+    column: String,
+    row: String,
+    device: Device,
 }
 
-/// One run of one cell, as integers.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Measured {
-    pub(super) bytes: u64,
-    pub(super) requests: u64,
-    pub(super) runtime_ms: u64,
-    /// What a metric other than throughput counted.
-    pub(super) counted: u64,
-    /// The sum of all latencies.
-    pub(super) latency_ns: u64,
-    pub(super) mechanisms_ns: [u64; Mechanism::ALL.len()],
-    /// Latencies of the writes.
-    pub(super) writes: Histogram,
-}
-
-/// The runs of one cell.
-pub(super) struct MeasuredCell {
-    pub(super) table: String,
-    pub(super) row: String,
-    pub(super) column: String,
-    pub(super) runs: Vec<Measured>,
-    /// Bytes that a logger at half the rate of the first run must buffer; `None` where nothing is written.
-    pub(super) logger_bytes: Option<u64>,
+/// What all runs of one device share.
+struct Matrix<'a> {
+    runs: u32,
+    preparation: Vec<Vec<Job>>,
+    steps: Vec<ReadyStep<'a>>,
+    seed: u64,
+    watch: &'a dyn Watch,
 }
 
 /// Runs all steps on all places.
 pub(super) fn run(
-    definition: &Definition,
-    preparation: &[Vec<Job>],
-    steps: &[ReadyStep<'_>],
-    places: &[Place],
+    experiment: &Experiment,
+    library: &Library,
     seed: u64,
     watch: &dyn Watch,
-) -> Result<Vec<MeasuredCell>, ExperimentError> {
-    let work = |place: &Place| run_place(definition, preparation, steps, place, seed, watch);
-    let mut cells = Vec::new();
-    for result in side_by_side(places, work) {
-        cells.extend(result?);
+) -> Result<Outcome, ExperimentError> {
+    let definition = &experiment.definition;
+    let preparation = definition.preparation.iter().map(|p| experiment.read_job("preparation", &p.job));
+    let preparation = preparation.collect::<Result<Vec<_>, _>>()?;
+    let mut steps = Vec::new();
+    for step in &definition.steps {
+        let filesystem = experiment.filesystem(step, library)?;
+        steps.push(ReadyStep { step, jobs: experiment.read_job(&step.table, &step.job)?, filesystem });
     }
-    Ok(cells)
+    let places = places(experiment, library)?;
+    let matrix = Matrix { runs: definition.runs, preparation, steps, seed, watch };
+
+    let mut outcome = Outcome::default();
+    for result in side_by_side(&places, |place| matrix.run_place(place)) {
+        let (cells, statistics) = result?;
+        outcome.cells.extend(cells);
+        outcome.statistics.push(statistics);
+    }
+    outcome.devices = places.into_iter().map(|place| place.device).collect();
+    outcome.filesystems = matrix.steps.into_iter().filter_map(|step| step.filesystem).collect();
+    Ok(outcome)
 }
 
-fn run_place(
-    definition: &Definition,
-    preparation: &[Vec<Job>],
-    steps: &[ReadyStep<'_>],
-    place: &Place,
-    seed: u64,
-    watch: &dyn Watch,
-) -> Result<Vec<MeasuredCell>, ExperimentError> {
-    let mut bench = Bench::with(&place.device, seed);
-    let failed = |what: &str| {
-        let cell = cell_name(what, &place.row, &place.column);
-        move |error| ExperimentError::Bench { cell, error }
-    };
-    for jobs in preparation {
-        run_whole(&mut bench, jobs, &Settings::default()).map_err(failed("preparation"))?;
+fn places(experiment: &Experiment, library: &Library) -> Result<Vec<Place>, ExperimentError> {
+    let definition = &experiment.definition;
+    let nameless = [super::definition::Row { name: String::new(), keys: String::new() }];
+    let rows = if definition.rows.is_empty() { &nameless[..] } else { &definition.rows };
+    let mut places = Vec::new();
+    for row in rows {
+        for column in definition.columns.keys() {
+            let device = experiment.device(column, &row.keys, library)?;
+            places.push(Place { column: column.clone(), row: row.name.clone(), device });
+        }
     }
-    let mut cells = Vec::new();
-    for ready in steps {
-        let step = ready.step;
-        let elsewhere =
-            |names: &Option<Vec<String>>, here: &String| names.as_ref().is_some_and(|n| !n.contains(here));
-        if elsewhere(&step.columns, &place.column) || elsewhere(&step.rows, &place.row) {
-            continue;
+    Ok(places)
+}
+
+impl Matrix<'_> {
+    fn run_place(&self, place: &Place) -> Result<(Vec<MeasuredCell>, DeviceStatistics), ExperimentError> {
+        let mut bench = Bench::with(&place.device, self.seed);
+        let failed = |what: &str| {
+            let cell = cell_name(what, &place.row, &place.column);
+            move |error| ExperimentError::Bench { cell, error }
+        };
+        for jobs in &self.preparation {
+            run_whole(&mut bench, jobs, &Settings::default()).map_err(failed("preparation"))?;
         }
-        if let Some(filesystem) = &ready.filesystem {
-            bench.format_once(&filesystem.vfat).map_err(failed(&step.table))?;
-        }
-        let mut runs: Vec<Measured> = Vec::new();
-        let before = writes(&ready.jobs).then(|| bench.clone());
-        for _ in 0..definition.runs {
-            if watch.stopped() {
-                return Err(ExperimentError::Stopped);
+        let begin = bench.counters();
+        let mut cells = Vec::new();
+        for ready in &self.steps {
+            let step = ready.step;
+            let in_row = step.rows.as_ref().is_none_or(|rows| rows.contains(&place.row));
+            if !step.is_on(&place.column) || !in_row {
+                continue;
             }
-            // Every run finds its file laid out anew.
-            bench.remove_files();
-            runs.push(measure(&mut bench, ready).map_err(failed(&step.table))?);
-            watch.ran();
+            if let Some(filesystem) = &ready.filesystem {
+                bench.format_once(&filesystem.vfat).map_err(failed(&step.table))?;
+            }
+            let mut runs: Vec<Measured> = Vec::new();
+            let before = writes(&ready.jobs).then(|| bench.clone());
+            for _ in 0..self.runs {
+                if self.watch.stopped() {
+                    return Err(ExperimentError::Stopped);
+                }
+                // Every run finds its file laid out anew.
+                bench.remove_files();
+                runs.push(measure(&mut bench, step, &ready.jobs).map_err(failed(&step.table))?);
+                self.watch.ran();
+            }
+            let logger_bytes = before
+                .map(|bench| logger_bytes(bench, &ready.jobs, &runs[0]))
+                .transpose()
+                .map_err(failed(&step.table))?;
+            let figures: Vec<f64> = runs.iter().map(|run| run.figure(step.metric, &step.unit)).collect();
+            cells.push(MeasuredCell {
+                table: step.table.clone(),
+                row: place.row.clone(),
+                column: place.column.clone(),
+                unit: step.unit.clone(),
+                role: step.role,
+                simulated: figure_of(&figures),
+                runs,
+                logger_bytes: logger_bytes.flatten(),
+            });
         }
-        let logger_bytes = before
-            .map(|bench| logger_bytes(bench, ready, &runs[0]))
-            .transpose()
-            .map_err(failed(&step.table))?;
-        cells.push(MeasuredCell {
-            table: step.table.clone(),
-            row: place.row.clone(),
-            column: place.column.clone(),
-            runs,
-            logger_bytes: logger_bytes.flatten(),
-        });
+        let found = statistics(&begin, &bench.counters(), bench.wear().as_ref());
+        let (row, column) = (place.row.clone(), place.column.clone());
+        Ok((cells, DeviceStatistics { row, column, ..found }))
     }
-    Ok(cells)
 }
 
 fn writes(jobs: &[Job]) -> bool {
@@ -128,55 +142,13 @@ fn writes(jobs: &[Job]) -> bool {
 }
 
 /// Repeats the first run, of which the rate is known by now, with a logger beside it.
-fn logger_bytes(
-    mut bench: Bench,
-    ready: &ReadyStep<'_>,
-    first: &Measured,
-) -> Result<Option<u64>, BenchError> {
+fn logger_bytes(mut bench: Bench, jobs: &[Job], first: &Measured) -> Result<Option<u64>, BenchError> {
     if first.writes.count() == 0 || first.runtime_ms == 0 {
         return Ok(None);
     }
     bench.remove_files();
     let rate = first.bytes * 1_000 / first.runtime_ms / 2;
-    let statistics = run_whole(&mut bench, &ready.jobs, &Settings { logger_rates: vec![rate] })?;
-    let loggers = (0..ready.jobs.len()).flat_map(|job| &statistics.job(job).loggers);
+    let statistics = run_whole(&mut bench, jobs, &Settings { logger_rates: vec![rate] })?;
+    let loggers = (0..jobs.len()).flat_map(|job| &statistics.job(job).loggers);
     Ok(loggers.map(LoggerBuffer::bytes).max())
-}
-
-/// Runs jobs that must not end early: a figure of half a job would be no figure.
-fn run_whole(bench: &mut Bench, jobs: &[Job], settings: &Settings) -> Result<Statistics, BenchError> {
-    let statistics = bench.run(jobs, settings)?;
-    refusal(&statistics.reports(jobs)).map_or(Ok(statistics), Err)
-}
-
-fn measure(bench: &mut Bench, ready: &ReadyStep<'_>) -> Result<Measured, BenchError> {
-    let counts_commands = ready.step.metric != Metric::Throughput;
-    let command_count =
-        |bench: &Bench| if counts_commands { bench.counters().get("command_count") } else { 0 };
-    let commands_before = command_count(bench);
-    let statistics = run_whole(bench, &ready.jobs, &Settings::default())?;
-    let mut all = JobStats::default();
-    for job in 0..ready.jobs.len() {
-        all.merge(statistics.job(job));
-    }
-    let commands = command_count(bench) - commands_before;
-    let mut measured = Measured {
-        counted: match ready.step.metric {
-            Metric::Throughput => 0,
-            Metric::Commands => commands,
-            Metric::BytesACommand => all.directions.iter().map(|d| d.io_bytes).sum::<u64>() / commands.max(1),
-        },
-        writes: all.direction(Direction::Write).clat.clone(),
-        ..Measured::default()
-    };
-    for direction in &all.directions {
-        measured.bytes += direction.io_bytes;
-        measured.requests += direction.total_ios();
-        measured.runtime_ms = measured.runtime_ms.max(direction.runtime_ms);
-        measured.latency_ns += u64::try_from(direction.clat.sum_ns()).expect("a run of under 584 years");
-        for (sum, (_, ns)) in measured.mechanisms_ns.iter_mut().zip(direction.mechanisms_ns()) {
-            *sum += ns;
-        }
-    }
-    Ok(measured)
 }

@@ -3,26 +3,33 @@
 //! [`Experiment::open`] reads a folder of the library, [`Experiment::run`] gives [`Results`]. Which cells are fitted is
 //! not said by the experiment: a cell is fitted if a number of a profile names it as what it was fitted on.
 
+mod assemble;
 mod bounds;
 mod definition;
-mod digest;
+pub(crate) mod digest;
+mod endurance;
 mod error;
 mod matrix;
+mod measured;
 mod pattern;
+mod published;
 pub(crate) mod side_by_side;
+mod sweep;
+mod wear;
 
 pub use definition::{Definition, Kind};
+pub use endurance::{EnduranceSettings, EnduranceWorkload};
 pub use error::ExperimentError;
 pub use pattern::{CellPattern, cell_name};
 
-use crate::device::{Device, Filesystem, free_parameters};
+use crate::device::{Device, Filesystem};
 use crate::library::{Folder, Library, LibraryError, read_file};
-use crate::results::{Bound, Cell, Figure, Mechanisms, Published, Results, Role, Tail};
-use definition::{Metric, PublishedTables, Step};
+use crate::results::{DeviceStatistics, Results, Series, WearMap};
+use definition::Step;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Job;
-use flashlab_sim::{Histogram, Mechanism};
-use matrix::{Measured, MeasuredCell, Place, ReadyStep};
+use measured::MeasuredCell;
+use published::PublishedTables;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +52,19 @@ pub struct Experiment {
     folder: Folder,
     definition: Definition,
     published: PublishedTables,
+    endurance: EnduranceSettings,
+}
+
+/// What a run of an experiment of any kind gives.
+#[derive(Default)]
+struct Outcome {
+    devices: Vec<Device>,
+    filesystems: Vec<Filesystem>,
+    cells: Vec<MeasuredCell>,
+    wear: Vec<WearMap>,
+    series: Vec<Series>,
+    statistics: Vec<DeviceStatistics>,
+    notes: Vec<String>,
 }
 
 impl Experiment {
@@ -56,7 +76,7 @@ impl Experiment {
             (Err(unknown), None) => return Err(ExperimentError::Unknown(unknown)),
         };
         let (definition, published) = definition::read(&folder)?;
-        Ok(Experiment { folder, definition, published })
+        Ok(Experiment { folder, definition, published, endurance: EnduranceSettings::default() })
     }
 
     /// Its name.
@@ -67,43 +87,49 @@ impl Experiment {
     pub fn title(&self) -> &str {
         &self.definition.title
     }
+    /// How it is run.
+    pub fn kind(&self) -> Kind {
+        self.definition.kind
+    }
+
+    /// Puts a user's workload, devices and number of media in place of the experiment's own, which is of kind
+    /// [`Kind::Endurance`].
+    pub fn set_endurance(&mut self, settings: EnduranceSettings) {
+        assert_eq!(
+            self.kind(),
+            Kind::Endurance,
+            "only such an experiment has a workload that can be replaced"
+        );
+        self.endurance = settings;
+    }
+
     /// How often [`Watch::ran`] will be called.
     pub fn runs(&self) -> u64 {
+        let definition = &self.definition;
+        if let Some(endurance) = &definition.endurance {
+            let devices = self.endurance.devices.as_ref().map_or(definition.columns.len(), Vec::len);
+            return devices as u64 * u64::from(self.endurance.seeds.unwrap_or(endurance.seeds));
+        }
         let places = |step: &Step| {
-            let columns = step.columns.as_ref().map_or(self.definition.columns.len(), Vec::len);
-            let rows = step.rows.as_ref().map_or(self.definition.rows.len().max(1), Vec::len);
+            let columns = step.columns.as_ref().map_or(definition.columns.len(), Vec::len);
+            let rows = match &definition.range {
+                Some(range) => range.values.len(),
+                None => step.rows.as_ref().map_or(definition.rows.len().max(1), Vec::len),
+            };
             (columns * rows) as u64
         };
-        self.definition.steps.iter().map(places).sum::<u64>() * u64::from(self.definition.runs)
+        definition.steps.iter().map(places).sum::<u64>() * u64::from(definition.runs)
     }
 
     /// Runs it on the medium of `seed`.
     pub fn run(&self, library: &Library, seed: u64, watch: &dyn Watch) -> Result<Results, ExperimentError> {
-        let definition = &self.definition;
-        let preparation = definition.preparation.iter().map(|p| self.read_job("preparation", &p.job));
-        let preparation = preparation.collect::<Result<Vec<_>, _>>()?;
-        let mut steps = Vec::new();
-        for step in &definition.steps {
-            let filesystem = step.filesystem.as_ref().map(|name| Filesystem::open(name, library)).transpose();
-            let filesystem = filesystem
-                .map_err(|error| ExperimentError::Device { place: self.step_place(&step.table), error })?;
-            steps.push(ReadyStep { step, jobs: self.read_job(&step.table, &step.job)?, filesystem });
-        }
-        let places = self.places(library)?;
-
-        let measured = matrix::run(definition, &preparation, &steps, &places, seed, watch)?;
-        let devices: Vec<&Device> = places.iter().map(|place| &place.device).collect();
-        let mut filesystems: Vec<&Filesystem> = Vec::new();
-        for filesystem in steps.iter().filter_map(|s| s.filesystem.as_ref()) {
-            if !filesystems.iter().any(|f| f.argument == filesystem.argument) {
-                filesystems.push(filesystem);
-            }
-        }
-        Ok(self.results(&devices, &filesystems, &measured, seed))
-    }
-
-    fn step_place(&self, step: &str) -> String {
-        format!("{}: step \"{step}\"", self.folder.path_of("experiment.toml"))
+        let outcome = match self.definition.kind {
+            Kind::Matrix => matrix::run(self, library, seed, watch),
+            Kind::Sweep => sweep::run(self, library, seed, watch),
+            Kind::Wear => wear::run(self, library, seed, watch),
+            Kind::Endurance => endurance::run(self, library, seed, watch),
+        };
+        Ok(self.results(outcome?, seed))
     }
 
     fn read_job(&self, step: &str, line: &str) -> Result<Vec<Job>, ExperimentError> {
@@ -113,144 +139,45 @@ impl Experiment {
             .map_err(|error| ExperimentError::Job { place: self.step_place(step), error })
     }
 
-    fn places(&self, library: &Library) -> Result<Vec<Place>, ExperimentError> {
-        let nameless = [definition::Row { name: String::new(), keys: String::new() }];
-        let rows = if self.definition.rows.is_empty() { &nameless[..] } else { &self.definition.rows };
-        let mut places = Vec::new();
-        for row in rows {
-            for (column, device) in &self.definition.columns {
-                let device = device.as_str().expect("checked when the experiment was read");
-                let separator = match (row.keys.is_empty(), device.contains(':')) {
-                    (true, _) => "",
-                    (false, true) => ",",
-                    (false, false) => ":",
-                };
-                let device = Device::open(&format!("{device}{separator}{}", row.keys), library);
-                let device = device.map_err(|error| {
-                    let place = format!("{}: column {column}", self.folder.path_of("experiment.toml"));
-                    ExperimentError::Device { place, error }
-                })?;
-                places.push(Place { column: column.clone(), row: row.name.clone(), device });
-            }
-        }
-        Ok(places)
+    fn step_place(&self, step: &str) -> String {
+        format!("{}: step \"{step}\"", self.folder.path_of("experiment.toml"))
     }
 
-    fn results(
-        &self,
-        devices: &[&Device],
-        filesystems: &[&Filesystem],
-        measured: &[MeasuredCell],
-        seed: u64,
-    ) -> Results {
-        let parameters = free_parameters(devices, filesystems);
-        let fitted: Vec<&String> = parameters.iter().flat_map(|p| &p.fitted_on).collect();
-        let ordered = self.in_published_order(measured);
-        let cells: Vec<Cell> = ordered.iter().map(|cell| self.cell(cell, &fitted)).collect();
-        let mut bounds: Vec<Bound> =
-            self.definition.bounds.iter().map(|b| bounds::judge(b, &cells)).collect();
-        if let Some(at_most) = self.definition.parameters.at_most {
-            bounds.push(Bound {
-                name: "free parameters, fitted and chosen".into(),
-                limit: format!("{at_most} in all"),
-                cells: Vec::new(),
-                worst_cell: format!("for {} cells", cells.len()),
-                worst: parameters.len() as f64,
-                held: parameters.len() <= at_most,
-            });
-        }
-        let named = |cell: &&MeasuredCell| cell_name(&cell.table, &cell.row, &cell.column);
-        let mut shown: Vec<crate::results::Device> = Vec::new();
-        for report in devices.iter().map(|d| d.report()).chain(filesystems.iter().map(|f| f.report())) {
-            if !shown.iter().any(|s| s.name == report.name) {
-                shown.push(report);
-            }
-        }
-        let numbers: Vec<String> = shown
-            .iter()
-            .flat_map(|device| {
-                device.numbers.iter().map(|n| format!("{} {} {}", device.name, n.path, n.value))
-            })
-            .collect();
-        Results {
-            experiment: self.folder.name.clone(),
-            title: self.definition.title.clone(),
-            seed,
-            version: env!("CARGO_PKG_VERSION").into(),
-            inputs: digest::of_inputs(&self.folder, &numbers, seed),
-            digest: digest::of_cells(ordered.iter().map(|cell| (named(cell), cell.runs.as_slice()))),
-            parameters,
-            cells,
-            bounds,
-            devices: shown,
-            notes: self.notes(),
-            ..Results::default()
-        }
+    fn filesystem(&self, step: &Step, library: &Library) -> Result<Option<Filesystem>, ExperimentError> {
+        let filesystem = step.filesystem.as_ref().map(|name| Filesystem::open(name, library)).transpose();
+        filesystem.map_err(|error| ExperimentError::Device { place: self.step_place(&step.table), error })
     }
 
-    /// Tables in the order in which they were published, rows as published, columns as the experiment has them.
-    fn in_published_order<'a>(&self, measured: &'a [MeasuredCell]) -> Vec<&'a MeasuredCell> {
-        let mut ordered: Vec<&MeasuredCell> = measured.iter().collect();
-        let place = |cell: &MeasuredCell| {
-            let same = |t: &definition::PublishedTable| t.name == cell.table && t.row == cell.row;
-            let table = self.published.tables.iter().position(same);
-            let column = self.definition.columns.keys().position(|c| *c == cell.column);
-            (table.unwrap_or(usize::MAX), column)
+    /// The device of a column, with more keys.
+    fn device(&self, column: &str, keys: &str, library: &Library) -> Result<Device, ExperimentError> {
+        let device = self.definition.columns[column].as_str().expect("checked when the experiment was read");
+        let separator = match (keys.is_empty(), device.contains(':')) {
+            (true, _) => "",
+            (false, true) => ",",
+            (false, false) => ":",
         };
-        ordered.sort_by_key(|cell| place(cell));
-        ordered
+        Device::open(&format!("{device}{separator}{keys}"), library).map_err(|error| {
+            let place = format!("{}: column {column}", self.folder.path_of("experiment.toml"));
+            ExperimentError::Device { place, error }
+        })
     }
 
-    fn cell(&self, cell: &MeasuredCell, fitted: &[&String]) -> Cell {
-        let step =
-            self.definition.steps.iter().find(|s| s.table == cell.table).expect("it was measured in a step");
-        let published = self.published.cell(&cell.table, &cell.row, &cell.column).map(|(figure, _)| figure);
-        let figures: Vec<f64> = cell.runs.iter().map(|run| figure(run, step)).collect();
-        let simulated = Figure { mean: mean(&figures), sd: deviation(&figures) };
-        let name = cell_name(&cell.table, &cell.row, &cell.column);
-        let role = match step.role {
-            Some(role) => role.into(),
-            None if fitted.iter().any(|f| **f == name) => Role::Fitted,
-            None => Role::Predicted,
-        };
-        let error_percent = match published {
-            Some(Published::Figure { mean, .. }) if mean != 0.0 => {
-                Some(100.0 * (simulated.mean - mean) / mean)
-            }
-            _ => None,
-        };
-        let requests = cell.runs.iter().map(|run| run.requests).sum::<u64>();
-        let totals: Vec<u64> = (0..Mechanism::ALL.len())
-            .map(|i| cell.runs.iter().map(|run| run.mechanisms_ns[i]).sum())
-            .collect();
-        let a_request = |ns: u64| ns as f64 / requests.max(1) as f64;
-        let names = Mechanism::ALL.map(Mechanism::name);
-        Cell {
-            table: cell.table.clone(),
-            row: cell.row.clone(),
-            column: cell.column.clone(),
-            unit: step.unit.clone(),
-            published,
-            simulated,
-            role,
-            error_percent,
-            requests,
-            latency_ns_mean: a_request(cell.runs.iter().map(|run| run.latency_ns).sum()),
-            mechanisms: Mechanisms(names.into_iter().zip(totals.iter().map(|ns| a_request(*ns))).collect()),
-            mechanism_ns_totals: Mechanisms(names.into_iter().zip(totals.iter().copied()).collect()),
-            tail: tail(cell),
+    /// All columns with their devices.
+    fn columns(&self, library: &Library) -> Result<Vec<(String, Device)>, ExperimentError> {
+        let columns = self.definition.columns.keys();
+        columns.map(|column| Ok((column.clone(), self.device(column, "", library)?))).collect()
+    }
+
+    /// What goes into a run beside the experiment's files and the devices' numbers, for the hash of its inputs.
+    fn further_inputs(&self, devices: &[&Device]) -> Vec<String> {
+        let states = devices.iter().filter_map(|device| device.state.as_ref()).map(|state| state.checksum());
+        let mut inputs: Vec<String> = states.collect();
+        if let Some(workload) = &self.endurance.workload {
+            inputs.push(digest::of_bytes(&workload.bytes));
+            inputs.extend(workload.iologs.iter().map(|(name, _)| name.clone()));
         }
-    }
-
-    /// The paragraphs of the README behind its first heading, without their marks.
-    fn notes(&self) -> Vec<String> {
-        let text = self
-            .folder
-            .file("README.md")
-            .and_then(|bytes| std::str::from_utf8(bytes).ok())
-            .unwrap_or_default();
-        let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
-        paragraphs.filter(|p| !p.is_empty() && !p.starts_with("# ") && !p.starts_with('|')).collect()
+        inputs.extend(self.endurance.seeds.map(|seeds| seeds.to_string()));
+        inputs
     }
 }
 
@@ -272,50 +199,4 @@ fn read_folder(path: &Path) -> Result<Folder, LibraryError> {
         }
     }
     Ok(Folder { name, path: path.display().to_string(), files })
-}
-
-/// The figure of one run in the step's unit.
-fn figure(run: &Measured, step: &Step) -> f64 {
-    let seconds = run.runtime_ms.max(1) as f64 / 1e3;
-    match (step.metric, step.unit.as_str()) {
-        (Metric::Throughput, "IOPS") => run.requests as f64 / seconds,
-        (Metric::Throughput, unit) => run.bytes as f64 / seconds / bytes_of(unit),
-        (Metric::Commands, _) => run.counted as f64,
-        (Metric::BytesACommand, unit) => run.counted as f64 / bytes_of(unit),
-    }
-}
-
-/// Bytes of the unit before a `/s`; 1 for `B/s`.
-fn bytes_of(unit: &str) -> f64 {
-    match unit.split('/').next() {
-        Some("KiB") => 1_024.0,
-        Some("MiB") => 1_048_576.0,
-        _ => 1.0,
-    }
-}
-
-fn tail(cell: &MeasuredCell) -> Option<Tail> {
-    let mut writes = Histogram::new();
-    cell.runs.iter().for_each(|run| writes.merge(&run.writes));
-    let tail = flashlab_fio::stats::Tail::of(&writes)?;
-    Some(Tail {
-        p99_ns: tail.p99.as_ns(),
-        p99_9_ns: tail.p99_9.as_ns(),
-        max_ns: tail.max.as_ns(),
-        logger_buffer_bytes: cell.logger_bytes.unwrap_or(0),
-    })
-}
-
-fn mean(figures: &[f64]) -> f64 {
-    figures.iter().sum::<f64>() / figures.len() as f64
-}
-
-/// The sample standard deviation; 0 of a single run.
-fn deviation(figures: &[f64]) -> f64 {
-    if figures.len() < 2 {
-        return 0.0;
-    }
-    let mean = mean(figures);
-    let squares: f64 = figures.iter().map(|x| (x - mean) * (x - mean)).sum();
-    (squares / (figures.len() - 1) as f64).sqrt()
 }

@@ -5,7 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What `work` makes of each of `items`, in their order. How many threads there are shows in nothing but time.
 pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    at_most_side_by_side(usize::MAX, items, work)
+}
+
+/// The same with at most so many at a time.
+pub(crate) fn at_most_side_by_side<T: Sync, R: Send>(
+    at_a_time: usize,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(at_a_time).min(items.len());
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {

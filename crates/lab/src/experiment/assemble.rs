@@ -1,0 +1,161 @@
+//! From what was measured to [`Results`]: roles, errors, bounds, parameters, hashes, notes.
+
+use super::definition::Kind;
+use super::measured::MeasuredCell;
+use super::published::PublishedTable;
+use super::{Experiment, Outcome, bounds, cell_name, digest, sweep};
+use crate::device::{Device, Filesystem, free_parameters};
+use crate::results::{self, Bound, Cell, Mechanisms, Published, Results, Role, Tail};
+use flashlab_sim::{Histogram, Mechanism};
+
+impl Experiment {
+    pub(super) fn results(&self, outcome: Outcome, seed: u64) -> Results {
+        let devices: Vec<&Device> = outcome.devices.iter().collect();
+        let mut filesystems: Vec<&Filesystem> = Vec::new();
+        for filesystem in &outcome.filesystems {
+            if !filesystems.iter().any(|f| f.argument == filesystem.argument) {
+                filesystems.push(filesystem);
+            }
+        }
+        let parameters = free_parameters(&devices, &filesystems);
+        let fitted: Vec<&String> = parameters.iter().flat_map(|p| &p.fitted_on).collect();
+        let ordered = self.in_order(&outcome.cells);
+        let cells: Vec<Cell> = ordered.iter().map(|cell| self.cell(cell, &fitted)).collect();
+        let mut bounds: Vec<Bound> =
+            self.definition.bounds.iter().map(|b| bounds::judge(b, &cells)).collect();
+        if let Some(at_most) = self.definition.parameters.at_most {
+            bounds.push(Bound {
+                name: "free parameters, fitted and chosen".into(),
+                limit: format!("{at_most} in all"),
+                cells: Vec::new(),
+                worst_cell: format!("for {} cells", cells.len()),
+                worst: parameters.len() as f64,
+                held: parameters.len() <= at_most,
+            });
+        }
+        let named = |cell: &&MeasuredCell| cell_name(&cell.table, &cell.row, &cell.column);
+        let mut shown: Vec<results::Device> = Vec::new();
+        for report in devices.iter().map(|d| d.report()).chain(filesystems.iter().map(|f| f.report())) {
+            if !shown.iter().any(|s| s.name == report.name) {
+                shown.push(report);
+            }
+        }
+        let mut inputs: Vec<String> = shown
+            .iter()
+            .flat_map(|device| {
+                device.numbers.iter().map(|n| format!("{} {} {}", device.name, n.path, n.value))
+            })
+            .collect();
+        inputs.extend(self.further_inputs(&devices));
+        let curves = sweep::curves(self, &cells, &outcome.statistics);
+        Results {
+            experiment: self.folder.name.clone(),
+            title: self.definition.title.clone(),
+            seed,
+            version: env!("CARGO_PKG_VERSION").into(),
+            inputs: digest::of_inputs(&self.folder, &inputs, seed),
+            digest: digest::of_cells(ordered.iter().map(|cell| (named(cell), cell.runs.as_slice()))),
+            parameters,
+            cells,
+            bounds,
+            devices: shown,
+            notes: self.notes().into_iter().chain(outcome.notes).collect(),
+            curves,
+            wear: outcome.wear,
+            series: outcome.series,
+            statistics: outcome.statistics,
+        }
+    }
+
+    /// Cells in the order of a reader. Of a matrix: tables in the order in which they were published, rows as published,
+    /// columns as the experiment has them. Of all others: steps, rows, columns as the experiment has them.
+    fn in_order<'a>(&self, measured: &'a [MeasuredCell]) -> Vec<&'a MeasuredCell> {
+        let mut ordered: Vec<&MeasuredCell> = measured.iter().collect();
+        let column = |cell: &MeasuredCell| self.definition.columns.keys().position(|c| *c == cell.column);
+        if self.definition.kind == Kind::Matrix {
+            let table = |cell: &MeasuredCell| {
+                let same = |t: &PublishedTable| t.name == cell.table && t.row == cell.row;
+                self.published.tables.iter().position(same).unwrap_or(usize::MAX)
+            };
+            ordered.sort_by_key(|cell| (table(cell), column(cell)));
+            return ordered;
+        }
+        let mut places: Vec<(&str, &str)> = Vec::new();
+        for cell in measured {
+            if !places.contains(&(&cell.table, &cell.row)) {
+                places.push((&cell.table, &cell.row));
+            }
+        }
+        let step = |cell: &MeasuredCell| {
+            let known = self.definition.steps.iter().position(|step| step.table == cell.table);
+            known.or_else(|| places.iter().position(|(table, _)| *table == cell.table))
+        };
+        let row = |cell: &MeasuredCell| match &self.definition.range {
+            Some(range) => range.values.iter().position(|value| sweep::row(*value, range) == cell.row),
+            None => places.iter().position(|place| *place == (&cell.table, &cell.row)),
+        };
+        ordered.sort_by_key(|cell| (step(cell), row(cell), column(cell)));
+        ordered
+    }
+
+    fn cell(&self, cell: &MeasuredCell, fitted: &[&String]) -> Cell {
+        let published = self.published.cell(&cell.table, &cell.row, &cell.column).map(|(figure, _)| figure);
+        let simulated = cell.simulated;
+        let name = cell_name(&cell.table, &cell.row, &cell.column);
+        let role = match cell.role {
+            Some(role) => role.into(),
+            None if fitted.iter().any(|f| **f == name) => Role::Fitted,
+            None => Role::Predicted,
+        };
+        let error_percent = match published {
+            Some(Published::Figure { mean, .. }) if mean != 0.0 => {
+                Some(100.0 * (simulated.mean - mean) / mean)
+            }
+            _ => None,
+        };
+        let requests = cell.runs.iter().map(|run| run.requests).sum::<u64>();
+        let totals: Vec<u64> = (0..Mechanism::ALL.len())
+            .map(|i| cell.runs.iter().map(|run| run.mechanisms_ns[i]).sum())
+            .collect();
+        let a_request = |ns: u64| ns as f64 / requests.max(1) as f64;
+        let names = Mechanism::ALL.map(Mechanism::name);
+        Cell {
+            table: cell.table.clone(),
+            row: cell.row.clone(),
+            column: cell.column.clone(),
+            unit: cell.unit.clone(),
+            published,
+            simulated,
+            role,
+            error_percent,
+            requests,
+            latency_ns_mean: a_request(cell.runs.iter().map(|run| run.latency_ns).sum()),
+            mechanisms: Mechanisms(names.into_iter().zip(totals.iter().map(|ns| a_request(*ns))).collect()),
+            mechanism_ns_totals: Mechanisms(names.into_iter().zip(totals.iter().copied()).collect()),
+            tail: tail(cell),
+        }
+    }
+
+    /// The paragraphs of the README behind its first heading, without their marks.
+    fn notes(&self) -> Vec<String> {
+        let text = self
+            .folder
+            .file("README.md")
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+            .unwrap_or_default();
+        let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
+        paragraphs.filter(|p| !p.is_empty() && !p.starts_with("# ") && !p.starts_with('|')).collect()
+    }
+}
+
+fn tail(cell: &MeasuredCell) -> Option<Tail> {
+    let mut writes = Histogram::new();
+    cell.runs.iter().for_each(|run| writes.merge(&run.writes));
+    let tail = flashlab_fio::stats::Tail::of(&writes)?;
+    Some(Tail {
+        p99_ns: tail.p99.as_ns(),
+        p99_9_ns: tail.p99_9.as_ns(),
+        max_ns: tail.max.as_ns(),
+        logger_buffer_bytes: cell.logger_bytes.unwrap_or(0),
+    })
+}

@@ -1,0 +1,130 @@
+//! What a run of a cell gives, as integers.
+
+use super::definition::{Metric, RoleDefinition, Step};
+use crate::bench::{Bench, BenchError, refusal};
+use crate::results::Figure;
+use flashlab_fio::job::{Direction, Job};
+use flashlab_fio::stats::{JobStats, Settings, Statistics};
+use flashlab_sim::{Histogram, Mechanism};
+
+/// One run of one cell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    pub(super) bytes: u64,
+    pub(super) requests: u64,
+    pub(super) runtime_ms: u64,
+    /// What a metric other than throughput counted.
+    pub(super) counted: u64,
+    /// The sum of all latencies.
+    pub(super) latency_ns: u64,
+    pub(super) mechanisms_ns: [u64; Mechanism::ALL.len()],
+    /// Latencies of the writes.
+    pub(super) writes: Histogram,
+}
+
+/// The runs of one cell, and its figure.
+pub(super) struct MeasuredCell {
+    pub(super) table: String,
+    pub(super) row: String,
+    pub(super) column: String,
+    pub(super) unit: String,
+    pub(super) role: Option<RoleDefinition>,
+    pub(super) simulated: Figure,
+    pub(super) runs: Vec<Measured>,
+    /// Bytes that a logger at half the rate of the first run must buffer; `None` where nothing is written.
+    pub(super) logger_bytes: Option<u64>,
+}
+
+/// Runs jobs that must not end early: a figure of half a job would be no figure.
+pub(super) fn run_whole(
+    bench: &mut Bench,
+    jobs: &[Job],
+    settings: &Settings,
+) -> Result<Statistics, BenchError> {
+    let statistics = bench.run(jobs, settings)?;
+    refusal(&statistics.reports(jobs)).map_or(Ok(statistics), Err)
+}
+
+/// Runs a step's jobs once.
+pub(super) fn measure(bench: &mut Bench, step: &Step, jobs: &[Job]) -> Result<Measured, BenchError> {
+    let command_count = |bench: &Bench| {
+        if step.metric == Metric::Throughput { 0 } else { bench.counters().get("command_count") }
+    };
+    let commands_before = command_count(bench);
+    let statistics = run_whole(bench, jobs, &Settings::default())?;
+    let mut measured = Measured::of(&statistics, jobs.len());
+    let commands = command_count(bench) - commands_before;
+    measured.counted = match step.metric {
+        Metric::Throughput => 0,
+        Metric::Commands => commands,
+        Metric::BytesACommand => measured.bytes / commands.max(1),
+    };
+    Ok(measured)
+}
+
+impl Measured {
+    /// What `jobs` jobs did together.
+    pub(super) fn of(statistics: &Statistics, jobs: usize) -> Self {
+        let mut all = JobStats::default();
+        for job in 0..jobs {
+            all.merge(statistics.job(job));
+        }
+        let mut measured =
+            Measured { writes: all.direction(Direction::Write).clat.clone(), ..Measured::default() };
+        for direction in &all.directions {
+            measured.bytes += direction.io_bytes;
+            measured.requests += direction.total_ios();
+            measured.runtime_ms = measured.runtime_ms.max(direction.runtime_ms);
+            measured.latency_ns += u64::try_from(direction.clat.sum_ns()).expect("a run of under 584 years");
+            for (sum, (_, ns)) in measured.mechanisms_ns.iter_mut().zip(direction.mechanisms_ns()) {
+                *sum += ns;
+            }
+        }
+        measured
+    }
+
+    /// Adds another run.
+    pub(super) fn add(&mut self, other: &Measured) {
+        self.bytes += other.bytes;
+        self.requests += other.requests;
+        self.runtime_ms += other.runtime_ms;
+        self.latency_ns += other.latency_ns;
+        for (sum, ns) in self.mechanisms_ns.iter_mut().zip(other.mechanisms_ns) {
+            *sum += ns;
+        }
+        self.writes.merge(&other.writes);
+    }
+
+    /// The figure in the unit of a step of this metric.
+    pub(super) fn figure(&self, metric: Metric, unit: &str) -> f64 {
+        let seconds = self.runtime_ms.max(1) as f64 / 1e3;
+        match (metric, unit) {
+            (Metric::Throughput, "IOPS") => self.requests as f64 / seconds,
+            (Metric::Throughput, "kIOPS") => self.requests as f64 / seconds / 1e3,
+            (Metric::Throughput, unit) => self.bytes as f64 / seconds / bytes_of(unit),
+            (Metric::Commands, _) => self.counted as f64,
+            (Metric::BytesACommand, unit) => self.counted as f64 / bytes_of(unit),
+        }
+    }
+}
+
+/// Bytes of the unit before a `/s`; 1 for `B/s`.
+pub(super) fn bytes_of(unit: &str) -> f64 {
+    match unit.split('/').next() {
+        Some("KiB") => 1_024.0,
+        Some("MiB") => 1_048_576.0,
+        Some("GiB") => 1_073_741_824.0,
+        Some("TB") => 1e12,
+        _ => 1.0,
+    }
+}
+
+/// Mean and sample standard deviation; a single figure has none.
+pub(super) fn figure_of(figures: &[f64]) -> Figure {
+    let mean = figures.iter().sum::<f64>() / figures.len() as f64;
+    if figures.len() < 2 {
+        return Figure { mean, sd: 0.0 };
+    }
+    let squares: f64 = figures.iter().map(|x| (x - mean) * (x - mean)).sum();
+    Figure { mean, sd: (squares / (figures.len() - 1) as f64).sqrt() }
+}

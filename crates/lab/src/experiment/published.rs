@@ -1,0 +1,109 @@
+//! The published figures beside an experiment: `published.toml`.
+
+use super::definition::Definition;
+use super::error::ExperimentError;
+use crate::library::Folder;
+use crate::results::Published;
+use serde::Deserialize;
+
+/// `published.toml`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PublishedTables {
+    /// One a table and row.
+    #[serde(default, rename = "table")]
+    pub(super) tables: Vec<PublishedTable>,
+    /// What is said of the shape of a table's figures, where there are no figures.
+    #[serde(default, rename = "shape")]
+    pub(super) shapes: Vec<Shape>,
+}
+
+/// What is said of the shape of a table's figures.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Shape {
+    /// The table.
+    pub(super) table: String,
+    /// The words.
+    pub(super) text: String,
+}
+
+/// A row of a published table: a figure a column.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct PublishedTable {
+    /// The table.
+    pub(super) name: String,
+    /// The row; empty where there is one.
+    #[serde(default)]
+    pub(super) row: String,
+    /// The unit of its figures.
+    pub(super) unit: String,
+    /// The figures by column.
+    #[serde(flatten)]
+    pub(super) columns: toml::Table,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublishedFigure {
+    mean: Option<f64>,
+    sd: Option<f64>,
+    below: Option<f64>,
+    text: Option<String>,
+}
+
+impl PublishedTables {
+    /// The figure of a cell and the unit it is in.
+    pub(super) fn cell(&self, table: &str, row: &str, column: &str) -> Option<(Published, &str)> {
+        let table = self.tables.iter().find(|t| t.name == table && t.row == row)?;
+        Some((figure(table.columns.get(column)?)?, &table.unit))
+    }
+}
+
+fn figure(value: &toml::Value) -> Option<Published> {
+    let PublishedFigure { mean, sd, below, text } = value.clone().try_into().ok()?;
+    if [mean, sd, below].into_iter().flatten().any(|number| !number.is_finite()) {
+        return None;
+    }
+    match (mean, sd, below, text) {
+        (Some(mean), sd, None, None) => Some(Published::Figure { mean, sd }),
+        (None, None, Some(below), None) => Some(Published::Below { below }),
+        (None, None, None, Some(text)) => Some(Published::Text { text }),
+        _ => None,
+    }
+}
+
+impl PublishedTables {
+    /// Refuses figures that are none, and columns that the experiment does not have.
+    pub(super) fn check(&self, folder: &Folder, definition: &Definition) -> Result<(), ExperimentError> {
+        let wrong = |what: String| ExperimentError::Wrong { path: folder.path_of("published.toml"), what };
+        for table in &self.tables {
+            for (column, value) in &table.columns {
+                if !definition.has_column(column) {
+                    let what = format!("table \"{}\": the experiment has no column {column}", table.name);
+                    return Err(wrong(what));
+                }
+                if figure(value).is_none() {
+                    let what = format!(
+                        "table \"{}\", {column}: expected {{ mean, sd }}, {{ mean }}, {{ below }} or {{ text }}",
+                        table.name
+                    );
+                    return Err(wrong(what));
+                }
+            }
+            if !definition.steps.is_empty() && !definition.steps.iter().any(|step| step.table == table.name) {
+                return Err(wrong(format!(
+                    "table \"{}\": the experiment has no step of that name",
+                    table.name
+                )));
+            }
+        }
+        match self.shapes.iter().find(|shape| !definition.steps.iter().any(|step| step.table == shape.table))
+        {
+            Some(shape) => {
+                Err(wrong(format!("shape of \"{}\": the experiment has no step of that name", shape.table)))
+            }
+            None => Ok(()),
+        }
+    }
+}

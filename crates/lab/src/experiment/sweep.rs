@@ -1,0 +1,244 @@
+//! Experiments of kind `sweep`: steps over a range, a curve a column.
+//!
+//! ```toml
+//! kind = "sweep"
+//! [range]                       # what stands for {range} in the jobs, and its unit for people
+//! unit = "GiB"
+//! values = [1, 2, 4]
+//! [columns]                     # a device each
+//! "HMB 64 MiB" = "nvme/p32a80:hmb=64M"
+//! variants = ["..."]            # at the top of the file: columns that nothing published belongs to
+//! [[preparation]]               # jobs that are run once for each column, not measured
+//! job = "--rw=write --bs=1M ..."
+//! [[step]]                      # one chart each
+//! table = "randread"
+//! unit = "kIOPS"
+//! job = "--rw=randread --size={range}g ..."
+//! before = ["--rw=trim ..."]    # jobs before each point, not measured
+//! pause = "10s"                 # and a rest behind them
+//! columns = ["..."]             # where not all
+//! ```
+//! Cells are `table value unit/column`: `randread 1 GiB/HMB 64 MiB`. A column's device is prepared once; each step begins with
+//! a copy of it and goes through the range in its order, each point on the state that the one before left. Columns run side
+//! by side, as many as fit in memory. A published figure stands in `published.toml` under the same table and row, what is
+//! said of a shape in a `[[shape]]` with `table` and `text`.
+
+use super::definition::{Range, Step};
+use super::error::ExperimentError;
+use super::measured::{MeasuredCell, figure_of, measure, run_whole};
+use super::pattern::cell_name;
+use super::side_by_side::at_most_side_by_side;
+use super::{Experiment, Outcome, Watch};
+use crate::bench::Bench;
+use crate::device::Device;
+use crate::library::Library;
+use crate::results::{Cell, Curve, CurvePoint, CurveSeries, DeviceStatistics, MapHits, PublishedPoint};
+use crate::statistics::statistics;
+use crate::units::Dimension;
+use flashlab_fio::job::Job;
+use flashlab_fio::stats::Settings;
+use flashlab_sim::Duration;
+
+/// Memory that the devices of all columns may take together.
+const MEMORY_BYTES: u64 = 4 << 30;
+/// What a simulated device takes for each 4 KiB of its capacity.
+const BYTES_A_UNIT: u64 = 10;
+
+/// A step with its jobs read: one for each value of the range.
+struct ReadyStep<'a> {
+    step: &'a Step,
+    points: Vec<Point>,
+    pause: Duration,
+}
+
+struct Point {
+    row: String,
+    before: Vec<Vec<Job>>,
+    jobs: Vec<Job>,
+}
+
+struct Sweep<'a> {
+    preparation: Vec<Vec<Job>>,
+    steps: Vec<ReadyStep<'a>>,
+    seed: u64,
+    watch: &'a dyn Watch,
+}
+
+/// The row of a value of the range: `1 GiB`.
+pub(super) fn row(value: u64, range: &Range) -> String {
+    format!("{value} {}", range.unit).trim_end().to_owned()
+}
+
+/// Runs all steps over the range on every column.
+pub(super) fn run(
+    experiment: &Experiment,
+    library: &Library,
+    seed: u64,
+    watch: &dyn Watch,
+) -> Result<Outcome, ExperimentError> {
+    let definition = &experiment.definition;
+    let range = definition.range.as_ref().expect("checked when the experiment was read");
+    let preparation = definition.preparation.iter().map(|p| experiment.read_job("preparation", &p.job));
+    let preparation = preparation.collect::<Result<Vec<_>, _>>()?;
+    let steps = definition.steps.iter().map(|step| ready(experiment, step, range));
+    let steps = steps.collect::<Result<Vec<_>, _>>()?;
+    let columns = experiment.columns(library)?;
+    let sweep = Sweep { preparation, steps, seed, watch };
+
+    let mut outcome = Outcome::default();
+    let most = columns.iter().map(|(_, device)| device.capacity() / 4096 * BYTES_A_UNIT).max().unwrap_or(1);
+    // A column holds its prepared device and the copy that a step runs on.
+    let at_a_time = usize::try_from(MEMORY_BYTES / (2 * most).max(1)).unwrap_or(usize::MAX).max(1);
+    for result in at_most_side_by_side(at_a_time, &columns, |(name, device)| sweep.run_column(name, device)) {
+        let (cells, statistics) = result?;
+        outcome.cells.extend(cells);
+        outcome.statistics.extend(statistics);
+    }
+    outcome.devices = columns.into_iter().map(|(_, device)| device).collect();
+    Ok(outcome)
+}
+
+fn ready<'a>(
+    experiment: &Experiment,
+    step: &'a Step,
+    range: &Range,
+) -> Result<ReadyStep<'a>, ExperimentError> {
+    let read = |line: &str, value: u64| {
+        experiment.read_job(&step.table, &line.replace("{range}", &value.to_string()))
+    };
+    let point = |value: &u64| {
+        Ok(Point {
+            row: row(*value, range),
+            before: step.before.iter().map(|line| read(line, *value)).collect::<Result<_, _>>()?,
+            jobs: read(&step.job, *value)?,
+        })
+    };
+    let points = range.values.iter().map(point).collect::<Result<_, _>>()?;
+    Ok(ReadyStep { step, points, pause: experiment.pause(step)? })
+}
+
+impl Sweep<'_> {
+    fn run_column(
+        &self,
+        column: &str,
+        device: &Device,
+    ) -> Result<(Vec<MeasuredCell>, Vec<DeviceStatistics>), ExperimentError> {
+        let failed = |table: &str, row: &str| {
+            let cell = cell_name(table, row, column);
+            move |error| ExperimentError::Bench { cell, error }
+        };
+        let mut prepared = Bench::with(device, self.seed);
+        for jobs in &self.preparation {
+            run_whole(&mut prepared, jobs, &Settings::default()).map_err(failed("preparation", ""))?;
+        }
+        let steps: Vec<&ReadyStep<'_>> = self.steps.iter().filter(|ready| ready.step.is_on(column)).collect();
+        let mut prepared = Some(prepared);
+        let (mut cells, mut counted) = (Vec::new(), Vec::new());
+        for (at, ready) in steps.iter().enumerate() {
+            let last = at + 1 == steps.len();
+            let bench = if last { prepared.take() } else { prepared.clone() };
+            let mut bench = bench.expect("only the last step takes it");
+            for point in &ready.points {
+                if self.watch.stopped() {
+                    return Err(ExperimentError::Stopped);
+                }
+                let (cell, found) = self
+                    .run_point(&mut bench, ready, point, column)
+                    .map_err(failed(&ready.step.table, &point.row))?;
+                cells.push(cell);
+                counted.push(found);
+                self.watch.ran();
+            }
+        }
+        Ok((cells, counted))
+    }
+
+    fn run_point(
+        &self,
+        bench: &mut Bench,
+        ready: &ReadyStep<'_>,
+        point: &Point,
+        column: &str,
+    ) -> Result<(MeasuredCell, DeviceStatistics), crate::bench::BenchError> {
+        let step = ready.step;
+        for jobs in &point.before {
+            run_whole(bench, jobs, &Settings::default())?;
+        }
+        bench.pause(ready.pause);
+        let before = bench.counters();
+        let run = measure(bench, step, &point.jobs)?;
+        let found = statistics(&before, &bench.counters(), bench.wear().as_ref());
+        let cell = MeasuredCell {
+            table: step.table.clone(),
+            row: point.row.clone(),
+            column: column.to_owned(),
+            unit: step.unit.clone(),
+            role: step.role,
+            simulated: figure_of(&[run.figure(step.metric, &step.unit)]),
+            runs: vec![run],
+            logger_bytes: None,
+        };
+        let (table, row) = (step.table.clone(), point.row.clone());
+        Ok((cell, DeviceStatistics { table, row, column: column.to_owned(), ..found }))
+    }
+}
+
+/// The charts of a sweep, from its cells and what its devices counted.
+pub(super) fn curves(experiment: &Experiment, cells: &[Cell], counted: &[DeviceStatistics]) -> Vec<Curve> {
+    let definition = &experiment.definition;
+    let Some(range) = &definition.range else { return Vec::new() };
+    let curve = |step: &Step| {
+        let series = definition.columns.keys().filter(|column| step.is_on(column)).map(|column| {
+            let mut series = CurveSeries {
+                name: column.clone(),
+                variant: definition.variants.contains(column),
+                points: Vec::new(),
+                published: Vec::new(),
+                map_hits: Vec::new(),
+            };
+            for value in &range.values {
+                let (x, row) = (*value as f64, row(*value, range));
+                let here = |table: &str, of: &str, c: &str| table == step.table && of == row && c == column;
+                if let Some(cell) = cells.iter().find(|c| here(&c.table, &c.row, &c.column)) {
+                    series.points.push(CurvePoint { x, y: cell.simulated.mean, role: cell.role });
+                    let figure = cell.published.clone();
+                    series.published.extend(figure.map(|figure| PublishedPoint { x, figure }));
+                }
+                let found = counted.iter().find(|s| here(&s.table, &s.row, &s.column));
+                series.map_hits.extend(found.and_then(|found| hits(x, &found.map_look_ups)));
+            }
+            series
+        });
+        let shapes = experiment.published.shapes.iter().filter(|shape| shape.table == step.table);
+        Curve {
+            chart: step.table.clone(),
+            title: step.title.clone().unwrap_or_else(|| step.table.clone()),
+            x_unit: range.unit.clone(),
+            y_unit: step.unit.clone(),
+            series: series.collect(),
+            notes: shapes.map(|shape| shape.text.clone()).collect(),
+        }
+    };
+    definition.steps.iter().map(curve).collect()
+}
+
+fn hits(x: f64, look_ups: &[(&'static str, u64)]) -> Option<MapHits> {
+    let all: u64 = look_ups.iter().map(|(_, count)| count).sum();
+    let share = |place: &str| {
+        let count = look_ups.iter().find(|(known, _)| *known == place).map_or(0, |(_, count)| *count);
+        count as f64 / all as f64
+    };
+    (all > 0).then(|| MapHits { x, sram: share("sram"), hmb: share("hmb"), miss: share("miss") })
+}
+
+impl Experiment {
+    /// The pause of a step.
+    pub(super) fn pause(&self, step: &Step) -> Result<Duration, ExperimentError> {
+        let Some(text) = &step.pause else { return Ok(Duration::ZERO) };
+        let ns = Dimension::Time.parse(text);
+        ns.map(Duration::from_ns).map_err(|error| ExperimentError::Wrong {
+            path: self.folder.path_of("experiment.toml"),
+            what: format!("step \"{}\": pause: {error}", step.table),
+        })
+    }
+}

@@ -1,0 +1,453 @@
+//! Experiments of kind `wear`: steps of many iterations on new devices, and what they leave of the erase blocks.
+//!
+//! ```toml
+//! kind = "wear"
+//! [columns]                        # a device each: the levelling variants
+//! static = "sd/kthn-16gb:levelling=static"
+//! [[step]]
+//! table = "sequential"             # its cells are "sequential row/column"
+//! iterations = 10000
+//! job = "--rw=write --bs=1M --time_based --runtime=60 ..."
+//! preparation = [{ job = "..." }]  # run once, first; not measured
+//! before = ["--rw=trim ..."]       # run in each iteration before the job; not measured
+//! pause = "10s"                    # and a rest behind them
+//! points = 400                     # the most points of a series; this many unless given
+//! columns = ["..."]                # where not all
+//! [[step.measure]]                 # a row each
+//! row = "bandwidth"
+//! unit = "MiB/s"
+//! metric = "throughput"
+//! ```
+//! | metric | is, after the last iteration | unit | needs |
+//! |---|---|---|---|
+//! | `throughput` | bytes a second of the jobs; the deviation is that of the iterations | `B/s`, `KiB/s`, `MiB/s` | |
+//! | `iterations-near` | the share of the iterations whose throughput in MiB/s is near one of some figures | `%` | `figures`, `within_percent` |
+//! | `written` | bytes that the host wrote in the iterations | `TB`, `GiB`, `MiB`, `KiB` | |
+//! | `write-amplification` | bytes programmed over bytes written, in the iterations | `ratio` | |
+//! | `erases-mean`, `-min`, `-max`, `-sd`, `-range` | erases of the blocks in use; `-range` is the most less the fewest | `erases` | |
+//! | `erases-cv` | their deviation over their mean | `%` | |
+//! | `blocks-erased-at-least` | blocks with so many erases or more | `blocks` | `erases` |
+//! | `most-erases-of-others` | the most erases of a block with fewer than that | `erases` | `erases` |
+//! | `identity-error` | how far the erases in the iterations are from what was programmed over the size of a block | `%` | |
+//! | `failures` | blocks that went out of use in the iterations | `blocks` | |
+//! | `first-failure` | when the first of them did, to an iteration; no cell where none did | `min`, `h`, `days`, `iterations` | |
+//!
+//! Each step and column is a new device with one history; they run side by side. A device that takes no more writes ends its
+//! iterations. Beside the cells there are, for each step and column, the erase counts of all blocks, and over time the
+//! throughput, the write amplification and the free blocks.
+
+use super::definition::{RoleDefinition, Step};
+use super::error::ExperimentError;
+use super::measured::{Measured, MeasuredCell, bytes_of, figure_of, run_whole};
+use super::pattern::cell_name;
+use super::published::PublishedTables;
+use super::side_by_side::side_by_side;
+use super::{Experiment, Outcome, Watch};
+use crate::bench::{Bench, BenchError};
+use crate::device::Device;
+use crate::library::Library;
+use crate::results::{DeviceStatistics, Figure, Series, WearMap};
+use crate::statistics::{Counters, Wear, statistics};
+use flashlab_fio::job::Job;
+use flashlab_fio::stats::Settings;
+use flashlab_sim::{Duration, Instant};
+use serde::Deserialize;
+
+/// Points of a series unless a step says otherwise.
+const POINTS: u32 = 400;
+
+/// A row of a wear step's table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    /// The row.
+    pub row: String,
+    /// The unit of its figures.
+    pub unit: String,
+    /// What is measured.
+    pub metric: Metric,
+    /// `assumed` where it rests on something that the source does not say.
+    pub role: Option<RoleDefinition>,
+    /// For `iterations-near`: the figures in MiB/s.
+    #[serde(default)]
+    pub figures: Vec<f64>,
+    /// For `iterations-near`: how near.
+    pub within_percent: Option<f64>,
+    /// For the metrics that ask for a number of erases.
+    pub erases: Option<u32>,
+}
+
+/// What a wear step measures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    Throughput,
+    IterationsNear,
+    Written,
+    WriteAmplification,
+    ErasesMean,
+    ErasesMin,
+    ErasesMax,
+    ErasesSd,
+    ErasesRange,
+    ErasesCv,
+    BlocksErasedAtLeast,
+    MostErasesOfOthers,
+    IdentityError,
+    Failures,
+    FirstFailure,
+}
+
+impl Metric {
+    const fn units(self) -> &'static [&'static str] {
+        match self {
+            Metric::Throughput => &["B/s", "KiB/s", "MiB/s"],
+            Metric::Written => &["TB", "GiB", "MiB", "KiB"],
+            Metric::WriteAmplification => &["ratio"],
+            Metric::IterationsNear | Metric::ErasesCv | Metric::IdentityError => &["%"],
+            Metric::BlocksErasedAtLeast | Metric::Failures => &["blocks"],
+            Metric::FirstFailure => &["min", "h", "days", "iterations"],
+            _ => &["erases"],
+        }
+    }
+}
+
+impl Step {
+    /// What is wrong with the measures of a wear step, to be said behind its name.
+    pub(super) fn check_measures(&self, published: &PublishedTables) -> Result<(), String> {
+        if self.iterations.is_none_or(|iterations| iterations == 0) || self.measures.is_empty() {
+            return Err(": expected iterations and at least one [[step.measure]]".into());
+        }
+        if !self.unit.is_empty() || self.filesystem.is_some() || self.role.is_some() || self.points == Some(0)
+        {
+            return Err(": a step of kind \"wear\" has no unit, role or filesystem (each measure has a unit and may have a \
+                        role), and series of at least one point"
+                .into());
+        }
+        for measure in &self.measures {
+            let units = measure.metric.units();
+            let wrong = |what: &str| Err(format!(", {}: {what}", measure.row));
+            if !units.contains(&measure.unit.as_str()) {
+                return wrong(&format!(
+                    "the unit is {}; expected {}",
+                    measure.unit,
+                    crate::units::or_list(units)
+                ));
+            }
+            let near = measure.metric == Metric::IterationsNear;
+            if near == measure.figures.is_empty() || near != measure.within_percent.is_some() {
+                return wrong("figures and within_percent belong to iterations-near, which needs both");
+            }
+            let counts = matches!(measure.metric, Metric::BlocksErasedAtLeast | Metric::MostErasesOfOthers);
+            if counts != measure.erases.is_some() {
+                return wrong(
+                    "erases belongs to blocks-erased-at-least and most-erases-of-others, which need it",
+                );
+            }
+            let table = published.tables.iter().find(|t| t.name == self.table && t.row == measure.row);
+            if let Some(table) = table.filter(|table| table.unit != measure.unit) {
+                return wrong(&format!("is in {}, the published table in {}", measure.unit, table.unit));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A step with its jobs read.
+struct ReadyStep<'a> {
+    step: &'a Step,
+    preparation: Vec<Vec<Job>>,
+    before: Vec<Vec<Job>>,
+    jobs: Vec<Job>,
+    pause: Duration,
+}
+
+/// A step on a column.
+struct Place<'a> {
+    ready: &'a ReadyStep<'a>,
+    column: &'a str,
+    device: &'a Device,
+}
+
+/// Runs all steps on all columns.
+pub(super) fn run(
+    experiment: &Experiment,
+    library: &Library,
+    seed: u64,
+    watch: &dyn Watch,
+) -> Result<Outcome, ExperimentError> {
+    let definition = &experiment.definition;
+    let columns = experiment.columns(library)?;
+    let ready = |step| ready(experiment, step);
+    let steps = definition.steps.iter().map(ready).collect::<Result<Vec<_>, _>>()?;
+    let on = |ready| {
+        let there = columns.iter().filter(move |(column, _)| ReadyStep::step(ready).is_on(column));
+        there.map(move |(column, device)| Place { ready, column, device })
+    };
+    let places: Vec<Place<'_>> = steps.iter().flat_map(on).collect();
+    let mut outcome = Outcome::default();
+    for result in side_by_side(&places, |place| place.run(seed, watch)) {
+        let (cells, map, series, statistics) = result?;
+        outcome.cells.extend(cells);
+        outcome.wear.extend(map);
+        outcome.series.extend(series);
+        outcome.statistics.push(statistics);
+    }
+    outcome.devices = columns.into_iter().map(|(_, device)| device).collect();
+    Ok(outcome)
+}
+
+fn ready<'a>(experiment: &Experiment, step: &'a Step) -> Result<ReadyStep<'a>, ExperimentError> {
+    let read = |line: &String| experiment.read_job(&step.table, line);
+    Ok(ReadyStep {
+        step,
+        // What is prepared for the whole experiment is prepared for each of its devices.
+        preparation: experiment
+            .definition
+            .preparation
+            .iter()
+            .chain(&step.preparation)
+            .map(|preparation| read(&preparation.job))
+            .collect::<Result<_, _>>()?,
+        before: step.before.iter().map(read).collect::<Result<_, _>>()?,
+        jobs: read(&step.job)?,
+        pause: experiment.pause(step)?,
+    })
+}
+
+impl<'a> ReadyStep<'a> {
+    fn step(&self) -> &'a Step {
+        self.step
+    }
+}
+
+/// What came out of one place.
+type Found = (Vec<MeasuredCell>, Option<WearMap>, Vec<Series>, DeviceStatistics);
+
+impl Place<'_> {
+    fn run(&self, seed: u64, watch: &dyn Watch) -> Result<Found, ExperimentError> {
+        let step = self.ready.step;
+        let failed = |what: &str| {
+            let cell = cell_name(&step.table, what, self.column);
+            move |error| ExperimentError::Bench { cell, error }
+        };
+        let mut bench = Bench::with(self.device, seed);
+        for jobs in &self.ready.preparation {
+            run_whole(&mut bench, jobs, &Settings::default()).map_err(failed("preparation"))?;
+        }
+        let mut history = History::begin(&bench, step);
+        for _ in 0..step.iterations.unwrap_or(0) {
+            if watch.stopped() {
+                return Err(ExperimentError::Stopped);
+            }
+            match self.iterate(&mut bench) {
+                Ok(run) => history.add(&bench, &run),
+                Err(BenchError::Refused { .. }) if bench.counters().get("read_only") > 0 => {
+                    history.note_failure(&bench);
+                    break;
+                }
+                Err(error) => return Err(failed("")(error)),
+            }
+        }
+        watch.ran();
+        Ok(history.end(self, &bench))
+    }
+
+    fn iterate(&self, bench: &mut Bench) -> Result<Measured, BenchError> {
+        for jobs in &self.ready.before {
+            run_whole(bench, jobs, &Settings::default())?;
+        }
+        bench.pause(self.ready.pause);
+        let statistics = run_whole(bench, &self.ready.jobs, &Settings::default())?;
+        Ok(Measured::of(&statistics, self.ready.jobs.len()))
+    }
+}
+
+/// What the iterations of a step have come to.
+struct History {
+    begin: Instant,
+    at_begin: Counters,
+    erases_at_begin: Option<Wear>,
+    /// MiB/s of each iteration.
+    throughputs: Vec<f64>,
+    whole: Measured,
+    first_failure: Option<(u64, Duration)>,
+    /// Iterations that make a point of the series.
+    stride: u32,
+    /// Since the last point of the series.
+    lately: Measured,
+    at_last_point: Counters,
+    throughput: Vec<(f64, f64)>,
+    amplification: Vec<(f64, f64)>,
+    free: Vec<(f64, f64)>,
+}
+
+impl History {
+    fn begin(bench: &Bench, step: &Step) -> Self {
+        let at_begin = bench.counters();
+        let iterations = step.iterations.unwrap_or(1);
+        History {
+            begin: bench.now(),
+            at_last_point: at_begin.clone(),
+            at_begin,
+            erases_at_begin: bench.wear(),
+            throughputs: Vec::new(),
+            whole: Measured::default(),
+            first_failure: None,
+            stride: iterations.div_ceil(step.points.unwrap_or(POINTS)).max(1),
+            lately: Measured::default(),
+            throughput: Vec::new(),
+            amplification: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, bench: &Bench, run: &Measured) {
+        self.throughputs.push(mib_per_second(run));
+        self.whole.add(run);
+        self.lately.add(run);
+        self.note_failure(bench);
+        if (self.throughputs.len() as u64).is_multiple_of(u64::from(self.stride)) {
+            self.point(bench);
+        }
+    }
+
+    fn note_failure(&mut self, bench: &Bench) {
+        let fresh = bench.counters().since(&self.at_begin, "bad_block_count");
+        if fresh > 0 && self.first_failure.is_none() {
+            let iteration = self.throughputs.len() as u64;
+            self.first_failure = Some((iteration, bench.now().saturating_since(self.begin)));
+        }
+    }
+
+    /// Adds a point to each series, of the iterations since the one before.
+    fn point(&mut self, bench: &Bench) {
+        let now = bench.counters();
+        let iteration = self.throughputs.len() as f64;
+        let hours = bench.now().saturating_since(self.begin).as_ns() as f64 / 3.6e12;
+        self.throughput.push((iteration, mib_per_second(&self.lately)));
+        let written = now.since(&self.at_last_point, "host_written_bytes");
+        if written > 0 {
+            let programmed = now.since(&self.at_last_point, "programmed_bytes");
+            self.amplification.push((hours, programmed as f64 / written as f64));
+        }
+        self.free.extend(now.find("free_block_count").map(|free| (hours, free as f64)));
+        self.lately = Measured::default();
+        self.at_last_point = now;
+    }
+
+    fn end(mut self, place: &Place<'_>, bench: &Bench) -> Found {
+        if self.lately.requests > 0 {
+            self.point(bench);
+        }
+        let (step, column) = (place.ready.step, place.column);
+        let now = bench.counters();
+        let wear = bench.wear();
+        let cells = step.measures.iter().filter_map(|measure| self.cell(place, measure, &now, wear.as_ref()));
+        let cells = cells.collect();
+        let series = |name: &str, unit: &str, x_unit: &str, points: &[(f64, f64)]| Series {
+            name: name.to_owned(),
+            step: step.table.clone(),
+            column: column.to_owned(),
+            unit: unit.to_owned(),
+            x_unit: x_unit.to_owned(),
+            points: points.to_vec(),
+        };
+        let series = [
+            series("throughput", "MiB/s", "iteration", &self.throughput),
+            series("write amplification", "", "h", &self.amplification),
+            series("free blocks", "blocks", "h", &self.free),
+        ];
+        let mut found = statistics(&self.at_begin, &now, wear.as_ref());
+        found.table.clone_from(&step.table);
+        column.clone_into(&mut found.column);
+        found.first_failure_seconds = self.first_failure.map(|(_, after)| after.as_ns() as f64 / 1e9);
+        let map = wear.map(|wear| wear.map(format!("{}, {column}", step.table)));
+        (cells, map, series.into_iter().filter(|series| !series.points.is_empty()).collect(), found)
+    }
+
+    fn cell(
+        &self,
+        place: &Place<'_>,
+        measure: &Measure,
+        now: &Counters,
+        wear: Option<&Wear>,
+    ) -> Option<MeasuredCell> {
+        let figure = self.figure(measure, now, wear)?;
+        let is_throughput = measure.metric == Metric::Throughput;
+        let simulated = match is_throughput {
+            true => {
+                let scale = 1_048_576.0 / bytes_of(&measure.unit);
+                Figure { mean: figure, sd: scale * figure_of(&self.throughputs).sd }
+            }
+            false => Figure { mean: figure, sd: 0.0 },
+        };
+        let run = match is_throughput {
+            true => self.whole.clone(),
+            // In millionths, since a digest is of integers.
+            false => Measured { counted: (figure.abs() * 1e6).round() as u64, ..Measured::default() },
+        };
+        Some(MeasuredCell {
+            table: place.ready.step.table.clone(),
+            row: measure.row.clone(),
+            column: place.column.to_owned(),
+            unit: measure.unit.clone(),
+            role: measure.role,
+            simulated,
+            runs: vec![run],
+            logger_bytes: None,
+        })
+    }
+
+    /// The figure of a measure; `None` where the device does not count what it needs, or nothing failed.
+    fn figure(&self, measure: &Measure, now: &Counters, wear: Option<&Wear>) -> Option<f64> {
+        let since = |name| now.since(&self.at_begin, name) as f64;
+        let erases = wear.map(Wear::erases);
+        Some(match measure.metric {
+            Metric::Throughput => mib_per_second(&self.whole) * 1_048_576.0 / bytes_of(&measure.unit),
+            Metric::IterationsNear => {
+                let within = measure.within_percent? / 100.0;
+                let near =
+                    |x: &&f64| measure.figures.iter().any(|figure| (**x - figure).abs() <= within * figure);
+                let count = self.throughputs.iter().filter(near).count();
+                100.0 * count as f64 / self.throughputs.len().max(1) as f64
+            }
+            Metric::Written => since("host_written_bytes") / bytes_of(&measure.unit),
+            Metric::WriteAmplification => since("programmed_bytes") / since("host_written_bytes").max(1.0),
+            Metric::ErasesMean => erases?.mean,
+            Metric::ErasesMin => f64::from(erases?.min),
+            Metric::ErasesMax => f64::from(erases?.max),
+            Metric::ErasesSd => erases?.sd,
+            Metric::ErasesRange => f64::from(erases?.max - erases?.min),
+            Metric::ErasesCv => 100.0 * erases?.sd / erases?.mean.max(f64::MIN_POSITIVE),
+            Metric::BlocksErasedAtLeast => {
+                let most = measure.erases?;
+                wear?.in_use().filter(|count| *count >= most).count() as f64
+            }
+            Metric::MostErasesOfOthers => {
+                let most = measure.erases?;
+                f64::from(wear?.in_use().filter(|count| *count < most).max().unwrap_or(0))
+            }
+            Metric::IdentityError => {
+                let sum = |wear: &Wear| wear.erase_counts.iter().map(|c| u64::from(*c)).sum::<u64>();
+                let erased = (sum(wear?) - sum(self.erases_at_begin.as_ref()?)) * wear?.bytes;
+                (100.0 * (erased as f64 / since("programmed_bytes").max(1.0) - 1.0)).abs()
+            }
+            Metric::Failures => since("bad_block_count"),
+            Metric::FirstFailure => {
+                let (iteration, after) = self.first_failure?;
+                let seconds = after.as_ns() as f64 / 1e9;
+                match measure.unit.as_str() {
+                    "min" => seconds / 60.0,
+                    "h" => seconds / 3_600.0,
+                    "days" => seconds / 86_400.0,
+                    _ => iteration as f64,
+                }
+            }
+        })
+    }
+}
+
+fn mib_per_second(run: &Measured) -> f64 {
+    run.bytes as f64 / 1_048_576.0 / (run.runtime_ms.max(1) as f64 / 1e3)
+}
