@@ -47,7 +47,11 @@ impl IologWriter {
         self.begin(at);
         writeln!(self.text, "{file} {} {offset} {length}", action.name()).expect("a string takes all");
     }
-    /// The log.
+    /// What was written since the last call, for a log that grows in a file.
+    pub fn take(&mut self) -> String {
+        std::mem::take(&mut self.text)
+    }
+    /// The log, or what was not taken of it.
     pub fn finish(self) -> String {
         self.text
     }
