@@ -246,7 +246,7 @@ enum Action {
     },
     /// Asks once for what ends within so many nanoseconds.
     Take(u64),
-    /// Takes a clone, with which the run continues; the original continues beside it.
+    /// Takes a clone, and continues beside it with what was written and read back.
     Clone,
     /// Cuts the power after so many nanoseconds.
     Cut(u64),
@@ -284,12 +284,12 @@ fn scheduling() -> impl Strategy<Value = Scheduling> {
     ]
 }
 
-/// A run of the scheduler, its reference, and an earlier clone's original.
+/// A run of the scheduler, a clone, and its reference.
 struct Run {
     timing: Timing,
     now: Instant,
     channels: Channels,
-    original: Option<Channels>,
+    clone: Option<Channels>,
     reference: Reference,
     submitted: u32,
 }
@@ -324,7 +324,11 @@ impl Run {
                 let limit = self.now.saturating_add(Duration::from_ns(within));
                 self.now = self.take(limit).unwrap_or(limit);
             }
-            Action::Clone => self.original = Some(self.channels.clone()),
+            Action::Clone => {
+                self.clone = Some(self.channels.clone());
+                let state = postcard::to_allocvec(&self.channels).expect("a state can be written");
+                self.channels = postcard::from_bytes(&state).expect("and read back");
+            }
             Action::Cut(after) => {
                 let when = self.now.saturating_add(Duration::from_ns(after));
                 while self.take(when).is_some() {}
@@ -337,7 +341,7 @@ impl Run {
 
     fn all(&mut self, mut each: impl FnMut(&mut Channels)) {
         each(&mut self.channels);
-        self.original.iter_mut().for_each(each);
+        self.clone.iter_mut().for_each(each);
     }
 
     /// The next end, which all agree on.
@@ -380,7 +384,7 @@ proptest! {
             timing: BRIEF,
             now: Instant::ZERO,
             channels: Channels::new(&geometry, &BRIEF, &scheduling, 1),
-            original: None,
+            clone: None,
             reference: Reference::new(&geometry, &BRIEF, &scheduling),
             submitted: 0,
         };
