@@ -1,39 +1,59 @@
-//! Writes the page of made-up results: `cargo run -p flashlab-report --example page -- sd-cards page.html`.
+//! Writes the page of made-up results, so that every figure can be seen without a run:
+//! `cargo run -p flashlab-report --example page -- sweep page.html`.
 //!
-//! A second file name ending in `.svg` gets the first figure.
+//! Made-up results are `sd-cards`, `at91`, `sweep` (curves), `worn` (wear, series, statistics), `hostile` and `empty`. A
+//! name ending in `.svg` gets the first figure; one that ends in `/` is a folder that gets every figure as a file. Without
+//! a name the terminal's form is printed; `--colour` prints it as a terminal shows it.
 
 #[allow(dead_code)] // the tests need more of it
 #[path = "../tests/report/fixture/mod.rs"]
 mod fixture;
 
-use std::{env, fs, process::ExitCode};
+use flashlab_lab::results::Results;
+use flashlab_report::figure;
+use std::{env, fs, io, process::ExitCode};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let results = match arguments.first().map(String::as_str) {
         None | Some("sd-cards") => fixture::sd_cards_fixture(),
         Some("at91") => fixture::at91_fixture(),
+        Some("sweep") => fixture::sweep_fixture(),
+        Some("worn") => fixture::worn_fixture(),
         Some("hostile") => fixture::hostile_fixture(),
         Some("empty") => fixture::empty_fixture(),
         Some(other) => {
-            eprintln!("there is no fixture {other}; there are sd-cards, at91, hostile and empty");
+            eprintln!(
+                "there is no fixture {other}; there are sd-cards, at91, sweep, worn, hostile and empty"
+            );
             return ExitCode::from(2);
         }
     };
-    let Some(path) = arguments.get(1) else {
-        print!("{}", flashlab_report::terminal::table(&results, false));
+    let Some(path) = arguments.get(1).filter(|argument| *argument != "--colour") else {
+        print!("{}", flashlab_report::terminal::table(&results, arguments.len() > 1));
         return ExitCode::SUCCESS;
     };
-    let text = if path.ends_with(".svg") {
-        flashlab_report::figure::bars::figures(&results)[0].to_svg()
-    } else {
-        flashlab_report::html::page(&results)
-    };
-    match fs::write(path, text) {
+    match write(path, &results) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{path}: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn write(path: &str, results: &Results) -> io::Result<()> {
+    let figures = figure::all(results);
+    if let Some(folder) = path.strip_suffix('/') {
+        fs::create_dir_all(folder)?;
+        for (i, (kind, figure)) in figures.iter().enumerate() {
+            fs::write(format!("{folder}/{i:03}-{kind}.svg"), figure.to_svg())?;
+        }
+        return Ok(());
+    }
+    let text = match figures.first().filter(|_| path.ends_with(".svg")) {
+        Some((_, figure)) => figure.to_svg(),
+        None => flashlab_report::html::page(results),
+    };
+    fs::write(path, text)
 }

@@ -2,8 +2,11 @@
 //!
 //! Mechanisms become two columns each, nanoseconds a request (`bus_ns`) and in all (`bus_ns_total`), in the order in
 //! which the cells name them. A field that a cell lacks is empty. Numbers carry all their digits.
+//!
+//! Curves, series and erase blocks have files of their own, a record a point or a block.
 
 use flashlab_lab::results::{Cell, Mechanisms, Published, Results};
+use std::fmt::Display;
 
 /// The columns before the mechanisms.
 const LEADING: [&str; 15] = [
@@ -30,17 +33,128 @@ const TRAILING: [&str; 4] = ["tail_p99_ns", "tail_p99_9_ns", "tail_max_ns", "tai
 /// All cells of `results`.
 pub fn cells(results: &Results) -> String {
     let mechanisms = mechanism_names(results);
-    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     let mut header: Vec<String> = LEADING.iter().map(ToString::to_string).collect();
     header.extend(mechanisms.iter().map(|name| format!("{name}_ns")));
     header.extend(mechanisms.iter().map(|name| format!("{name}_ns_total")));
     header.extend(TRAILING.iter().map(ToString::to_string));
-    writer.write_record(&header).expect("a record of strings fits into memory");
-    for cell in &results.cells {
-        writer.write_record(record(results, cell, &mechanisms)).expect("each record has the header's length");
+    file(&header, results.cells.iter().map(|cell| record(results, cell, &mechanisms)))
+}
+
+/// The points of all curves, simulated and published at the same place in one record; with the shares of the map's
+/// look-ups where they are known.
+pub fn curves(results: &Results) -> String {
+    let header = [
+        "experiment",
+        "chart",
+        "series",
+        "is_variant",
+        "x",
+        "x_unit",
+        "y_unit",
+        "published_mean",
+        "published_sd",
+        "published_below",
+        "published_text",
+        "simulated",
+        "role",
+        "map_hit_sram",
+        "map_hit_hmb",
+        "map_miss",
+    ];
+    let mut records = vec![];
+    for curve in &results.curves {
+        for series in &curve.series {
+            let published_only =
+                series.published.iter().map(|p| p.x).filter(|x| !series.points.iter().any(|p| p.x == *x));
+            let mut places: Vec<f64> = series.points.iter().map(|p| p.x).chain(published_only).collect();
+            places.sort_by(f64::total_cmp);
+            places.dedup();
+            records.extend(places.into_iter().map(|x| {
+                let point = series.points.iter().find(|point| point.x == x);
+                let there = series.published.iter().find(|point| point.x == x);
+                let hits = series.map_hits.iter().find(|hits| hits.x == x);
+                let mut record = vec![
+                    results.experiment.clone(),
+                    curve.chart.clone(),
+                    series.name.clone(),
+                    series.variant.to_string(),
+                    x.to_string(),
+                    curve.x_unit.clone(),
+                    curve.y_unit.clone(),
+                ];
+                record.extend(published(there.map(|point| &point.figure)));
+                record.push(optional(point.map(|point| point.y)));
+                record.push(optional(point.map(|point| point.role.name())));
+                record
+                    .extend([hits.map(|h| h.sram), hits.map(|h| h.hmb), hits.map(|h| h.miss)].map(optional));
+                record
+            }));
+        }
+    }
+    file(&header, records)
+}
+
+/// The points of all series.
+pub fn series(results: &Results) -> String {
+    let header = ["experiment", "name", "step", "column", "x", "x_unit", "y", "unit"];
+    let records = results.series.iter().flat_map(|series| {
+        series.points.iter().map(|(x, y)| {
+            [&results.experiment, &series.name, &series.step, &series.column, &x.to_string(), &series.x_unit]
+                .map(String::clone)
+                .into_iter()
+                .chain([y.to_string(), series.unit.clone()])
+                .collect()
+        })
+    });
+    file(&header, records)
+}
+
+/// The erase count of every block of every map.
+pub fn wear(results: &Results) -> String {
+    let header = ["experiment", "name", "block", "erase_count", "is_bad"];
+    let records = results.wear.iter().flat_map(|map| {
+        let mut bad = vec![false; map.erase_counts.len()];
+        for block in &map.bad {
+            if let Some(bad) = usize::try_from(*block).ok().and_then(|block| bad.get_mut(block)) {
+                *bad = true;
+            }
+        }
+        map.erase_counts.iter().zip(bad).enumerate().map(|(block, (count, is_bad))| {
+            vec![
+                results.experiment.clone(),
+                map.name.clone(),
+                block.to_string(),
+                count.to_string(),
+                is_bad.to_string(),
+            ]
+        })
+    });
+    file(&header, records)
+}
+
+fn file(header: &[impl AsRef<[u8]>], records: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    writer.write_record(header).expect("a record of strings fits into memory");
+    for record in records {
+        writer.write_record(record).expect("each record has the header's length");
     }
     let bytes = writer.into_inner().expect("memory is written without errors");
     String::from_utf8(bytes).expect("every field was a string")
+}
+
+/// Mean, deviation, bound and words.
+fn published(figure: Option<&Published>) -> [String; 4] {
+    let mut fields: [String; 4] = Default::default();
+    match figure {
+        Some(Published::Figure { mean, sd }) => {
+            fields[0] = mean.to_string();
+            fields[1] = optional(*sd);
+        }
+        Some(Published::Below { below }) => fields[2] = below.to_string(),
+        Some(Published::Text { text }) => fields[3].clone_from(text),
+        None => {}
+    }
+    fields
 }
 
 /// The mechanisms of any cell, in order of first appearance.
@@ -58,16 +172,6 @@ fn mechanism_names(results: &Results) -> Vec<&'static str> {
 }
 
 fn record(results: &Results, cell: &Cell, mechanisms: &[&str]) -> Vec<String> {
-    let mut published: [String; 4] = Default::default();
-    match &cell.published {
-        Some(Published::Figure { mean, sd }) => {
-            published[0] = mean.to_string();
-            published[1] = optional(*sd);
-        }
-        Some(Published::Below { below }) => published[2] = below.to_string(),
-        Some(Published::Text { text }) => published[3].clone_from(text),
-        None => {}
-    }
     let mut fields = vec![
         results.experiment.clone(),
         cell.table.clone(),
@@ -75,7 +179,7 @@ fn record(results: &Results, cell: &Cell, mechanisms: &[&str]) -> Vec<String> {
         cell.column.clone(),
         cell.unit.clone(),
     ];
-    fields.extend(published);
+    fields.extend(published(cell.published.as_ref()));
     fields.extend([
         cell.simulated.mean.to_string(),
         cell.simulated.sd.to_string(),
@@ -91,10 +195,10 @@ fn record(results: &Results, cell: &Cell, mechanisms: &[&str]) -> Vec<String> {
     fields
 }
 
-fn of<T: ToString>(mechanisms: &Mechanisms<T>, name: &str) -> String {
+fn of<T: Display>(mechanisms: &Mechanisms<T>, name: &str) -> String {
     optional(mechanisms.0.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string()))
 }
 
-fn optional(value: Option<impl ToString>) -> String {
+fn optional(value: Option<impl Display>) -> String {
     value.map(|v| v.to_string()).unwrap_or_default()
 }

@@ -36,7 +36,7 @@ pub(crate) fn phrase(mechanism: &str) -> &str {
         "read" => "reading flash",
         "read-modify-write" => "read-modify-write",
         "merge" => "merging allocation units",
-        "map" => "the card's map",
+        "map" => "the device's map",
         "queue" => "waiting behind other work",
         other => other,
     }
@@ -45,9 +45,9 @@ pub(crate) fn phrase(mechanism: &str) -> &str {
 /// What it means when this mechanism takes most of the time of reads, or of writes.
 pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
     Some(match mechanism {
-        "bus" => "The wires set the pace: a faster card in this host would measure much the same.",
+        "bus" => "The wires set the pace: a faster device in this host would measure much the same.",
         "host" => {
-            "Commands, interrupts, copies and the filesystem cost more than the card does: another machine would \
+            "Commands, interrupts, copies and the filesystem cost more than the device does: another machine would \
              measure another figure with it."
         }
         "firmware" => {
@@ -57,19 +57,19 @@ pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
         "program" => "The flash sets the pace: bus and host wait until what was written is programmed.",
         "read" => "The flash array sets the pace: each request waits for its pages to be read.",
         "read-modify-write" => {
-            "Each write changes a small part of a larger mapped unit, which the card must read and program again \
+            "Each write changes a small part of a larger mapped unit, which the device must read and program again \
              as a whole."
         }
         "merge" => {
-            "The writes touch more allocation units than the card keeps open: it must complete one, copying what \
+            "The writes touch more allocation units than the device keeps open: it must complete one, copying what \
              was not written, before it can open the next."
         }
         "map" if writes => {
-            "Each write ends inside a program unit: its log record and map pages are written before the card is free \
+            "Each write ends inside a program unit: its log record and map pages are written before the device is free \
              again."
         }
         "map" => {
-            "The addresses span more than the card's map cache holds: it reads map pages from flash before it can \
+            "The addresses span more than the device's map cache holds: it reads map pages from flash before it can \
              find the data."
         }
         "queue" => "Requests wait for earlier ones: more depth would add latency rather than throughput.",
@@ -80,14 +80,14 @@ pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
 /// What the mechanism's time is, for a legend.
 pub(crate) fn definition(mechanism: &str) -> &'static str {
     match mechanism {
-        "bus" => "clocks on the wires between host and card, where nothing else was slower",
+        "bus" => "clocks on the wires between host and device, where nothing else was slower",
         "host" => "the host's own work: interrupts, copies, the filesystem",
         "firmware" => "the controller's processor, which takes one command after the other",
         "program" => "programming what the request wrote",
         "read" => "reading what the request asked for from the array",
         "read-modify-write" => "reading and programming again a mapped unit of which a part was overwritten",
         "merge" => "completing an open allocation unit that had to be closed",
-        "map" => "loading or writing the card's map of where data is",
+        "map" => "loading or writing the device's map of where data is",
         "queue" => "waiting behind other requests",
         _ => "",
     }
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(
             said(&[("bus", 30.0), ("read", 40.0), ("map", 30.0)]),
             "No mechanism takes half of a request's 100 ns: reading flash is 40 %, transfer over the bus 30 %, the \
-             card's map 30 %. Together they set the pace."
+             device's map 30 %. Together they set the pace."
         );
     }
 

@@ -58,6 +58,16 @@ pub(crate) fn tables(results: &Results) -> Vec<Table<'_>> {
     tables
 }
 
+/// Whether the cells of `table` are points of a curve.
+pub(crate) fn is_curve(results: &Results, table: &str) -> bool {
+    results.curves.iter().any(|curve| curve.chart == table)
+}
+
+/// Whether a cell is compared, listed and explained on its own: a point of a curve only where it was published.
+pub(crate) fn stands_alone(results: &Results, cell: &Cell) -> bool {
+    cell.published.is_some() || !is_curve(results, &cell.table)
+}
+
 /// The decimals with which one cell is printed on its own.
 pub(crate) fn decimals_of(cell: &Cell) -> usize {
     decimals(&[cell])

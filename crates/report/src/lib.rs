@@ -8,9 +8,10 @@
 //! |---|---|
 //! | [`terminal::table`] | published beside simulated, bounds and parameters, at most 100 columns wide |
 //! | [`csv::cells`] | every field of every cell, RFC 4180 |
+//! | [`csv::curves`], [`csv::series`], [`csv::wear`] | the points of curves, of series, the count of every erase block |
 //! | [`json::results`] | the whole of the results |
 //! | [`html::page`] | one page without network: charts, explanations, parameters |
-//! | [`figure::bars::figures`] and its kin | single charts, also as files of their own |
+//! | [`figure::bars::figures`] and its kin | single charts, also as files of their own: [`figure::all`] |
 //!
 //! ```
 //! # use flashlab_lab::results::*;
@@ -56,5 +57,7 @@ pub mod html;
 pub mod json;
 mod markup;
 mod number;
+mod shape;
+mod statistics;
 mod svg;
 pub mod terminal;

@@ -44,6 +44,33 @@ pub(crate) fn significant(value: f64, digits: usize) -> String {
     fixed(value, decimals_for(value, digits))
 }
 
+/// Three significant digits of any size: `50.3`, `1.20 M`, `3.00e15`.
+pub(crate) fn compact(value: f64) -> String {
+    of_any_size(value, 3)
+}
+
+/// As [`compact`] with four digits, where somebody asks for one value.
+pub(crate) fn exact(value: f64) -> String {
+    of_any_size(value, 4)
+}
+
+fn of_any_size(value: f64, digits: usize) -> String {
+    typeset(match value.abs() {
+        x if x >= 1e12 && x.is_finite() => format!("{value:.*e}", digits - 1),
+        x if x >= 1e6 => format!("{} M", significant(value / 1e6, digits)),
+        x if x > 0.0 && x < 1e-6 => format!("{value:.*e}", digits - 1),
+        _ => significant(value, digits),
+    })
+}
+
+/// A position on an axis as it was written: `128`, `0.5`.
+pub(crate) fn written(value: f64) -> String {
+    match value.abs() {
+        x if x >= 1e12 && x.is_finite() => typeset(format!("{value:.2e}")),
+        _ => typeset(fixed(value, decimals_written(value))),
+    }
+}
+
 /// The decimals that leave `digits` significant digits of `value`, at most nine.
 pub(crate) fn decimals_for(value: f64, digits: usize) -> usize {
     if value == 0.0 || !value.is_finite() {
@@ -85,9 +112,22 @@ pub(crate) fn bytes(bytes: u64) -> String {
         _ if bytes < 1024 => return format!("{bytes}{NO_BREAK}B"),
         b if b < 999.5 * KIB => (b / KIB, "KiB"),
         b if b < 999.5 * KIB * KIB => (b / KIB / KIB, "MiB"),
-        b => (b / KIB / KIB / KIB, "GiB"),
+        b if b < 999.5 * KIB * KIB * KIB => (b / KIB / KIB / KIB, "GiB"),
+        b => (b / KIB / KIB / KIB / KIB, "TiB"),
     };
     format!("{}{NO_BREAK}{unit}", significant(scaled, 3))
+}
+
+/// `2.08 days`, `31.0 h`, `12.0 min`, `4.50 s`: three significant digits.
+pub(crate) fn span_s(seconds: f64) -> String {
+    const HOUR: f64 = 3600.0;
+    let (scaled, unit) = match seconds.abs() {
+        s if s < 120.0 => (seconds, "s"),
+        s if s < 2.0 * HOUR => (seconds / 60.0, "min"),
+        s if s < 48.0 * HOUR => (seconds / HOUR, "h"),
+        _ => (seconds / HOUR / 24.0, "days"),
+    };
+    format!("{}{NO_BREAK}{unit}", compact(scaled))
 }
 
 /// With the minus sign of typesetting in place of the hyphen.
@@ -133,6 +173,20 @@ mod tests {
         assert_eq!(bytes(1023).replace(NO_BREAK, " "), "1023 B");
         assert_eq!(bytes(1024).replace(NO_BREAK, " "), "1.00 KiB");
         assert_eq!(bytes(1024 * 1024).replace(NO_BREAK, " "), "1.00 MiB");
+    }
+
+    #[test]
+    fn values_of_any_size_are_short() {
+        assert_eq!(compact(50.26), "50.3");
+        assert_eq!(exact(1_234_567.0), "1.235 M");
+        assert_eq!(compact(1e300), "1.00e300");
+        assert_eq!(compact(-3e-9), "\u{2212}3.00e-9");
+        assert_eq!((compact(0.0), compact(f64::NAN)), ("0".into(), NONE.into()));
+        assert_eq!(
+            (written(128.0), written(0.5), written(1e15)),
+            ("128".into(), "0.5".into(), "1.00e15".into())
+        );
+        assert_eq!(span_s(180_000.0).replace(NO_BREAK, " "), "2.08 days");
     }
 
     #[test]

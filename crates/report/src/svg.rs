@@ -3,7 +3,7 @@
 //! Colours come from CSS classes and variables, so that one drawing serves a light and a dark page.
 
 use crate::markup::{Element, element};
-use std::fmt::{Display, Formatter, Result};
+use std::fmt::{Display, Formatter, Result, Write};
 
 /// A position or length across, in per cent of the drawing's width.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
@@ -16,7 +16,7 @@ impl Display for Percent {
 }
 
 /// At most two decimals, none that are zero.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text.is_empty() || text == "-0" { "0".into() } else { text.into() }
@@ -76,6 +76,68 @@ pub(crate) fn text(x: Percent, dx: f64, y: f64, anchor: Anchor, content: impl Di
 /// A group that says what it is when pointed at.
 pub(crate) fn named(name: impl Display) -> Element {
     element("g").child(element("title").text(name))
+}
+
+/// Units of a [`canvas`] across one per cent of its width.
+const UNITS: f64 = 100.0;
+
+/// A layer as large as the drawing, for paths: across in hundredths of a per cent, down in pixels, so that a path bends
+/// with the width while its stroke does not (the style says `non-scaling-stroke`).
+pub(crate) fn canvas(height: f64) -> Element {
+    element("svg")
+        .attr("aria-hidden", "true")
+        .attr("width", "100%")
+        .attr("height", short(height))
+        .attr("viewBox", format!("0 0 {} {}", 100.0 * UNITS, short(height)))
+        .attr("preserveAspectRatio", "none")
+}
+
+/// The outline of what is drawn on a [`canvas`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Path {
+    d: String,
+}
+
+impl Path {
+    fn at(&mut self, command: char, x: Percent, y: f64) {
+        let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
+        let (x, y) = ((finite(x.0) * UNITS).round(), (finite(y) * 10.0).round() / 10.0);
+        let _ = write!(self.d, "{command}{} {}", short(x), short(y)); // a String takes everything
+    }
+    /// Begins anew at a place.
+    pub(crate) fn move_to(&mut self, x: Percent, y: f64) {
+        self.at('M', x, y);
+    }
+    /// A straight line to a place; where nothing has begun, the path begins there.
+    pub(crate) fn line_to(&mut self, x: Percent, y: f64) {
+        self.at(if self.d.is_empty() { 'M' } else { 'L' }, x, y);
+    }
+    /// A point, as a round cap of the stroke.
+    pub(crate) fn dot(&mut self, x: Percent, y: f64) {
+        self.move_to(x, y);
+        self.d.push_str("h0");
+    }
+    /// Closes the outline.
+    pub(crate) fn close(&mut self) {
+        self.d.push('Z');
+    }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.d.is_empty()
+    }
+    /// The path as an element.
+    pub(crate) fn element(self) -> Element {
+        element("path").attr("d", self.d)
+    }
+}
+
+/// What marks a place with a shape that does not bend: its path is in pixels around (0, 0).
+pub(crate) fn symbol(x: Percent, y: f64, name: impl Display) -> Element {
+    element("svg")
+        .attr("aria-hidden", "true")
+        .attr("overflow", "visible")
+        .attr("x", x)
+        .attr("y", short(y))
+        .child(element("title").text(name))
 }
 
 #[cfg(test)]

@@ -143,13 +143,13 @@ impl Plot {
             Some(Published::Figure { mean, sd }) if mean.is_finite() => {
                 let (mean, sd) = (mean * bar.factor, sd.unwrap_or(0.0) * bar.factor);
                 group.push(self.bar(mean, y).class(format!("solid s{}", bar.series % super::SERIES)));
-                (self.whisker(&mut group, mean, sd, y), figure_label(mean))
+                (self.whisker(&mut group, mean, sd, y), number::compact(mean))
             }
             Some(Published::Below { below }) => {
                 let below = below * bar.factor;
                 let class = format!("outline hollow dashed s{}", bar.series % super::SERIES);
                 group.push(self.bar(below, y).class(class));
-                (self.x(below), format!("< {}", figure_label(below)))
+                (self.x(below), format!("< {}", number::compact(below)))
             }
             Some(Published::Text { text }) => (self.at(self.scale.origin()), shortened(text)),
             Some(Published::Figure { .. }) | None => (self.at(self.scale.origin()), number::NONE.into()),
@@ -169,7 +169,7 @@ impl Plot {
             None => rect,
         });
         let end = self.whisker(&mut group, mean, sd, y);
-        let text = svg::text(end, 5.0, y + BAR - 1.5, Anchor::Start, figure_label(mean)).class("value");
+        let text = svg::text(end, 5.0, y + BAR - 1.5, Anchor::Start, number::compact(mean)).class("value");
         group.push(match error_label(bar.cell) {
             Some(error) => {
                 text.child(crate::markup::element("tspan").class("error").attr("dx", 5).text(error))
@@ -194,14 +194,6 @@ impl Plot {
     }
 }
 
-fn figure_label(value: f64) -> String {
-    number::typeset(match value.abs() {
-        x if x >= 1e12 => format!("{value:.2e}"),
-        x if x >= 1e6 => format!("{} M", number::significant(value / 1e6, 3)),
-        _ => number::significant(value, 3),
-    })
-}
-
 /// `−0.4 %`
 pub(crate) fn error_label(cell: &Cell) -> Option<String> {
     let error = cell.error_percent.filter(|error| error.is_finite())?;
@@ -216,12 +208,12 @@ fn legend(chart: &Chart<'_>) -> Vec<Key> {
         let class = i % super::SERIES;
         let label =
             |what: &str| if series.is_empty() { what.to_string() } else { format!("{series}, {what}") };
-        keys.push(Key { class: format!("solid s{class}"), fill: None, label: label("published") });
+        keys.push(Key::swatch(format!("solid s{class}"), None, label("published")));
         for role in [Role::Predicted, Role::Fitted, Role::Assumed] {
             let mut bars = chart.groups.iter().flat_map(|group| &group.bars);
             if bars.any(|bar| bar.series == i && bar.cell.role == role) {
                 let (class, fill) = simulated_style(i, role);
-                keys.push(Key { class, fill, label: label(role.name()) });
+                keys.push(Key::swatch(class, fill, label(role.name())));
             }
         }
     }

@@ -33,9 +33,10 @@ pub(crate) struct Bar<'a> {
     pub(crate) factor: f64,
 }
 
-/// All cells of `results`, each in one chart.
+/// All cells of `results`, each in one chart, but for those that are points of curves.
 pub(crate) fn charts(results: &Results) -> Vec<Chart<'_>> {
-    let tables = grid::tables(results);
+    let mut tables = grid::tables(results);
+    tables.retain(|table| !grid::is_curve(results, table.name));
     let mut taken = vec![false; tables.len()];
     let mut charts = vec![];
     for first in 0..tables.len() {

@@ -2,7 +2,7 @@
 //!
 //! The band behind a row is the published standard deviation; marks at both sides of zero are the bound on the
 //! cell. Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables
-//! stand in the order of the charts, so that raw is beside vfat.
+//! stand in the order of the charts, so that raw is beside vfat. Of a curve's cells those with an error are shown.
 
 use super::{Figure, bars::error_label, chart::charts, gutter, scale::step, shortened};
 use crate::{
@@ -24,6 +24,12 @@ const LIMIT_MAX_PERCENT: f64 = 50.0;
 /// One figure for each table of `results` that has an error.
 pub fn figures(results: &Results) -> Vec<Figure> {
     let mut tables = grid::tables(results);
+    for table in &mut tables {
+        if grid::is_curve(results, table.name) {
+            table.cells.retain(|cell| error(cell).is_some());
+            table.rows.retain(|row| table.cells.iter().any(|cell| cell.row == *row));
+        }
+    }
     tables.retain(|table| table.cells.iter().any(|cell| error(cell).is_some()));
     let charts = charts(results);
     tables.sort_by_key(|table| charts.iter().position(|chart| chart.tables.contains(&table.name)));

@@ -12,9 +12,11 @@ use flashlab_lab::results::{Cell, Results};
 
 const HEIGHT: f64 = 14.0;
 
-/// One figure for each cell of `results` that timed requests, in their order.
+/// One figure for each cell of `results` that timed requests and stands alone, in their order; [`super::latency`] has the
+/// points of curves.
 pub fn figures(results: &Results) -> Vec<Figure> {
-    let timed = results.cells.iter().filter(|cell| !explain::parts(cell).is_empty());
+    let timed = results.cells.iter().filter(|cell| grid::stands_alone(results, cell));
+    let timed = timed.filter(|cell| !explain::parts(cell).is_empty());
     timed
         .map(|cell| {
             let keys = explain::parts(cell).iter().map(|part| key(part.mechanism)).collect();
@@ -52,6 +54,7 @@ pub(crate) fn class(mechanism: &str) -> &'static str {
     match mechanism {
         "bus" => "part m-bus",
         "host" => "part m-host",
+        "firmware" => "part m-firmware",
         "program" => "part m-program",
         "read" => "part m-read",
         "read-modify-write" => "part m-rmw",
@@ -64,5 +67,5 @@ pub(crate) fn class(mechanism: &str) -> &'static str {
 
 /// The legend's entry.
 pub(crate) fn key(mechanism: &str) -> Key {
-    Key { class: class(mechanism).into(), fill: None, label: mechanism.into() }
+    Key::swatch(class(mechanism), None, mechanism)
 }

@@ -5,16 +5,25 @@
 
 pub mod bars;
 pub(crate) mod chart;
+pub mod curves;
 pub mod errors;
+pub mod latency;
+mod map_hits;
 pub mod mechanisms;
+pub(crate) mod plot;
 pub(crate) mod scale;
+pub mod series;
+mod symbol;
+pub mod wear_histogram;
+pub mod wear_map;
 
 use crate::{
     html::style,
     markup::{Element, element},
     svg::{self, Anchor, Percent},
 };
-use flashlab_lab::results::Role;
+use flashlab_lab::results::{Results, Role};
+use std::fmt::Display;
 
 /// A chart with what a caption needs.
 #[derive(Clone, Debug)]
@@ -28,12 +37,32 @@ pub struct Figure {
     pub(crate) legend: Vec<Key>,
 }
 
-/// An entry of a legend: the classes of its swatch and what it stands for.
+/// An entry of a legend: a swatch and what it stands for.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
-    pub(crate) class: String,
-    pub(crate) fill: Option<String>,
+    swatch: Element,
     pub(crate) label: String,
+}
+
+/// The swatch's size in pixels.
+const SWATCH: (f64, f64) = (16.0, 9.0);
+
+/// All figures of `results`, each with the kind that it is of.
+pub fn all(results: &Results) -> Vec<(&'static str, Figure)> {
+    let kinds: [(&'static str, Vec<Figure>); 8] = [
+        ("bars", bars::figures(results)),
+        ("errors", errors::figures(results)),
+        ("curves", curves::figures(results)),
+        ("latency", latency::figures(results)),
+        ("wear-map", wear_map::figures(results)),
+        ("wear-histogram", wear_histogram::figures(results)),
+        ("series", series::figures(results)),
+        ("mechanisms", mechanisms::figures(results)),
+    ];
+    kinds
+        .into_iter()
+        .flat_map(|(kind, figures)| figures.into_iter().map(move |figure| (kind, figure)))
+        .collect()
 }
 
 /// Pixels across in a file.
@@ -56,7 +85,7 @@ impl Figure {
         let mut x = 2.0;
         for key in &self.legend {
             let at = Percent(x);
-            file.push(key.rect(at, 54.0));
+            file.push(key.at(at, 54.0));
             file.push(svg::text(at, 22.0, 63.0, Anchor::Start, &key.label).class("label"));
             x += 100.0 * (22.0 + 7.0 * key.label.chars().count() as f64 + 14.0) / FILE_WIDTH;
         }
@@ -66,23 +95,36 @@ impl Figure {
 }
 
 impl Key {
-    fn rect(&self, x: Percent, y: f64) -> Element {
-        let rect =
-            element("rect").class(&self.class).attr("x", x).attr("y", y).attr("width", 16).attr("height", 9);
-        match &self.fill {
+    /// A filled rectangle of these classes.
+    pub(crate) fn swatch(class: impl Display, fill: Option<String>, label: impl Display) -> Key {
+        let rect = element("rect").class(class).attr("width", SWATCH.0).attr("height", SWATCH.1);
+        let swatch = match fill {
             Some(fill) => rect.attr("fill", fill),
             None => rect,
-        }
+        };
+        Key { swatch, label: label.to_string() }
+    }
+
+    /// Paths one over the other, each with its classes, around the swatch's middle.
+    pub(crate) fn paths<'a>(paths: impl IntoIterator<Item = (String, &'a str)>, label: impl Display) -> Key {
+        let middle = format!("translate({} {})", SWATCH.0 / 2.0, SWATCH.1 / 2.0);
+        let paths = paths.into_iter().map(|(class, d)| element("path").class(class).attr("d", d));
+        Key { swatch: element("g").attr("transform", middle).children(paths), label: label.to_string() }
+    }
+
+    /// The swatch with its upper left corner there.
+    fn at(&self, x: Percent, y: f64) -> Element {
+        element("svg").attr("x", x).attr("y", y).attr("overflow", "visible").child(self.swatch.clone())
     }
 
     /// The entry as HTML.
     pub(crate) fn html(&self) -> Element {
         let swatch = element("svg")
             .class("swatch")
-            .attr("width", 18)
-            .attr("height", 11)
+            .attr("width", SWATCH.0 + 2.0)
+            .attr("height", SWATCH.1 + 2.0)
             .attr("aria-hidden", "true")
-            .child(self.rect(Percent(0.0), 1.0).attr("transform", "translate(1 0)"));
+            .child(element("g").attr("transform", "translate(1 1)").child(self.swatch.clone()));
         element("li").child(swatch).text(&self.label)
     }
 }

@@ -29,6 +29,13 @@ impl Scale {
         Scale::Linear { least, greatest }
     }
 
+    /// A linear scale for `values` that has zero in it, with a little room above the greatest.
+    pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> Scale {
+        let (least, greatest) = ends(values.chain([0.0])).unwrap_or((0.0, 0.0));
+        let greatest = greatest + (greatest - least) * 0.04;
+        Scale::Linear { least, greatest: if greatest > least { greatest } else { least + 1.0 } }
+    }
+
     pub(crate) fn is_logarithmic(self) -> bool {
         matches!(self, Scale::Logarithmic { .. })
     }
@@ -72,9 +79,17 @@ impl Scale {
     }
 }
 
-fn label(value: f64, decimals: usize) -> String {
+/// The least and the greatest of the finite values.
+pub(crate) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.filter(|v| v.is_finite()).fold(None, |ends, v| match ends {
+        None => Some((v, v)),
+        Some((least, greatest)) => Some((f64::min(least, v), f64::max(greatest, v))),
+    })
+}
+
+pub(crate) fn label(value: f64, decimals: usize) -> String {
     match value.abs() {
-        x if x >= 1e12 => format!("{value:e}"),
+        x if x >= 1e12 => number::typeset(format!("{value:.1e}")),
         x if x >= 1e6 => number::typeset(format!("{} M", short(value / 1e6))),
         x if x >= 1e4 => number::typeset(format!("{} k", short(value / 1e3))),
         _ => number::typeset(number::fixed(value, decimals)),

@@ -51,7 +51,7 @@ pub(super) fn errors(results: &Results) -> Option<Section> {
 }
 
 /// The figure with its caption and legend.
-fn framed(figure: &Figure) -> Element {
+pub(super) fn framed(figure: &Figure) -> Element {
     let caption = element("figcaption")
         .child(element("h3").text(&figure.title))
         .child(element("span").class("unit").text(&figure.subtitle));

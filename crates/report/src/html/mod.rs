@@ -4,12 +4,16 @@
 //! chart's figures as a table too. Its source is HTML that is also well-formed XML.
 
 mod comparison;
+pub(crate) mod curves;
 mod devices;
 mod notes;
+mod series;
+mod statistics;
 pub(crate) mod style;
 mod summary;
 mod tables;
 mod tail;
+mod wear;
 mod why;
 
 use crate::{
@@ -23,8 +27,12 @@ use flashlab_lab::results::Results;
 pub fn page(results: &Results) -> String {
     let sections: Vec<Section> = [
         summary::section(results),
+        curves::section(results),
         comparison::figures(results),
         comparison::errors(results),
+        wear::section(results),
+        series::section(results),
+        statistics::section(results),
         why::section(results),
         devices::parameters(results),
         devices::devices(results),

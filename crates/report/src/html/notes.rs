@@ -10,7 +10,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     (!body.is_empty()).then_some(Section { id: "notes", title: "Notes", short: "Notes", intro: None, body })
 }
 
-fn paragraph(text: &str) -> Element {
+pub(super) fn paragraph(text: &str) -> Element {
     if let Some(heading) = text.strip_prefix('#') {
         return quoted(element("h3").class("note"), heading.trim_start_matches('#').trim_start());
     }

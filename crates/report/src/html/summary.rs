@@ -21,11 +21,26 @@ pub(super) fn section(results: &Results) -> Option<Section> {
 /// What the whole amounts to, in a few sentences.
 fn verdict(results: &Results) -> String {
     let count = |role| results.cells.iter().filter(|cell| cell.role == role).count();
-    let noun =
-        if results.cells.iter().all(|cell| cell.published.is_some()) { "published figure" } else { "figure" };
-    let mut text = format!(
-        "{} beside the same tests on virtual devices in simulated time. Parameters were adjusted on {} of them; {}",
-        plural(results.cells.len(), noun),
+    let cells = results.cells.len();
+    if cells == 0 {
+        return "Nothing was published that could stand beside what is shown here.".into();
+    }
+    let published = results.cells.iter().filter(|cell| cell.published.is_some()).count();
+    let mut text = if published == cells {
+        format!(
+            "{} beside the same tests on virtual devices in simulated time.",
+            plural(cells, "published figure")
+        )
+    } else {
+        let are =
+            if published == 1 { "has a published one beside it" } else { "have a published one beside them" };
+        format!(
+            "{} from virtual devices in simulated time; {published} of them {are}.",
+            plural(cells, "figure")
+        )
+    };
+    text += &format!(
+        " Parameters were adjusted on {} of them; {}",
         count(Role::Fitted),
         match count(Role::Predicted) {
             1 => "1 is a prediction".to_string(),

@@ -27,8 +27,8 @@ pub(super) fn text(text: &str) -> Element {
 }
 
 /// A number.
-pub(super) fn number(text: impl Into<String>) -> Element {
-    element("td").class("n").text(number::typeset(text.into()))
+pub(super) fn number(text: impl AsRef<str>) -> Element {
+    element("td").class("n").text(number::typeset(text.as_ref().to_string()))
 }
 
 /// The table in a region that scrolls across where it must.

@@ -1,8 +1,9 @@
 //! Why the number is what it is: for every cell the mechanisms that took its time, and the one that decides, in words.
 //!
-//! Cells stand by device, in the order of the charts, so that raw stands beside vfat.
+//! Cells stand by device, in the order of the charts, so that raw stands beside vfat. Of a curve's cells those that were
+//! published stand here; the others are in its figure.
 
-use super::{Section, devices, tables};
+use super::{Section, curves, devices, tables};
 use crate::{
     explain,
     figure::{bars, chart, mechanisms},
@@ -18,8 +19,10 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     for chart in &charts {
         ordered.extend(chart.groups.iter().flat_map(|group| &group.bars).map(|bar| bar.cell));
     }
+    let on_curves = results.cells.iter().filter(|cell| grid::is_curve(results, &cell.table));
+    ordered.extend(on_curves.filter(|cell| grid::stands_alone(results, cell)));
     let mut columns: Vec<&str> = vec![];
-    for cell in &results.cells {
+    for &cell in &ordered {
         if !columns.contains(&cell.column.as_str()) {
             columns.push(&cell.column);
         }
@@ -29,7 +32,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         let cells: Vec<&Cell> = ordered.iter().copied().filter(|cell| cell.column == column).collect();
         body.push(device(results, column, &cells));
     }
-    (!results.cells.is_empty()).then(|| Section {
+    (!ordered.is_empty()).then(|| Section {
         id: "why",
         title: "Why the number is what it is",
         short: "Why",
@@ -87,10 +90,10 @@ fn device(results: &Results, column: &str, cells: &[&Cell]) -> Element {
                 .child(element("a").attr("href", format!("#device-{i}")).text("its parameters")),
         );
     }
-    html.child(element("div").class("cells").children(cells.iter().map(|cell| explained(cell))))
+    html.child(element("div").class("cells").children(cells.iter().map(|cell| explained(results, cell))))
 }
 
-fn explained(cell: &Cell) -> Element {
+fn explained(results: &Results, cell: &Cell) -> Element {
     let parts = explain::parts(cell);
     let name = [cell.table.as_str(), &cell.row]
         .into_iter()
@@ -112,6 +115,11 @@ fn explained(cell: &Cell) -> Element {
                 .child(element("b").text(number::duration_ns(part.ns)))
                 .text(explain::percent(part.share))
         })));
+    }
+    if let Some(link) = curves::link(results, &cell.table) {
+        html.push(
+            element("p").class("on-curve").child(element("a").attr("href", link).text("the curve it is on")),
+        );
     }
     html.child(element("p").class("why").text(explain::sentence(cell)))
 }

@@ -94,7 +94,7 @@ fn framed(page: &str, widths: &[u32]) -> String {
 }
 
 fn measure(test: &str, results: &Results) {
-    let widths = [400, 720, 1200];
+    let widths = [360, 720, 1200];
     let page = page(results);
     let Some((_folder, dom)) = run(test, &framed(&page, &widths), &["--window-size=1400,1000", "--dump-dom"])
     else {
@@ -123,6 +123,16 @@ fn the_page_of_sd_cards_fits_every_width_without_overflow() {
 #[test]
 fn the_page_of_at91_fits_every_width_without_overflow() {
     measure("at91-fits", &at91_fixture());
+}
+
+#[test]
+fn the_page_of_a_sweep_fits_every_width_without_overflow() {
+    measure("sweep-fits", &sweep_fixture());
+}
+
+#[test]
+fn the_page_of_wear_fits_every_width_without_overflow() {
+    measure("worn-fits", &worn_fixture());
 }
 
 #[test]

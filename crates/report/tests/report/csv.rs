@@ -1,7 +1,7 @@
 //! CSV: the header and whole records.
 
 use crate::fixture::*;
-use flashlab_report::csv::cells;
+use flashlab_report::csv::{cells, curves, series, wear};
 
 #[test]
 fn header_and_records_have_every_field() {
@@ -32,4 +32,20 @@ fn any_text_comes_back_as_it_was() {
 #[test]
 fn no_cells_are_a_header() {
     assert_eq!(cells(&empty_fixture()).lines().count(), 1);
+}
+
+#[test]
+fn curves_series_and_blocks_are_a_record_each() {
+    let sweep = curves(&sweep_fixture());
+    let lines: Vec<&str> = sweep.split("\r\n").collect();
+    assert_eq!(lines.len(), 1 + 19 * (5 + 3 + 3) + 1);
+    insta::assert_snapshot!([lines[0], lines[1], lines[5], lines[20]].join("\n"));
+    let results = worn_fixture();
+    let points: usize = results.series.iter().map(|series| series.points.len()).sum();
+    assert_eq!(series(&results).lines().count(), 1 + points);
+    let blocks = wear(&results);
+    assert_eq!(blocks.lines().count(), 1 + 5 * 3700 + 16_384);
+    let bad: usize = results.wear.iter().map(|map| map.bad.len()).sum();
+    assert_eq!(blocks.matches(",true\r\n").count(), bad);
+    assert!(blocks.contains("worn,\"sequential, none, unlimited\",273,10000,false\r\n"));
 }

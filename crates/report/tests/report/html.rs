@@ -20,8 +20,10 @@ fn text_of(node: Node<'_, '_>) -> String {
     node.descendants().filter(Node::is_text).filter_map(|n| n.text()).collect()
 }
 
-fn all() -> [(&'static str, Results); 4] {
+fn all() -> [(&'static str, Results); 6] {
     [
+        ("sweep", sweep_fixture()),
+        ("worn", worn_fixture()),
         ("sd-cards", sd_cards_fixture()),
         ("at91", at91_fixture()),
         ("hostile", hostile_fixture()),
@@ -79,7 +81,7 @@ fn both_themes_are_in_the_page_with_the_same_colours() {
     assert_eq!(light, names(include_str!("../../src/style/dark.css")));
     for variable in page.split("var(").skip(1).filter_map(|rest| rest.split_once(')')).map(|(name, _)| name) {
         assert!(
-            variable == "--series" || light.iter().any(|name| name == variable),
+            ["--series", "--heat"].contains(&variable) || light.iter().any(|name| name == variable),
             "{variable} is not defined"
         );
     }
@@ -87,7 +89,7 @@ fn both_themes_are_in_the_page_with_the_same_colours() {
 
 #[test]
 fn every_cell_is_charted_tabled_and_explained() {
-    for (name, results) in all() {
+    for (name, results) in all().into_iter().filter(|(_, results)| results.curves.is_empty()) {
         let page = page(&results);
         let document = parse(&page);
         let cells = results.cells.len();
@@ -194,4 +196,73 @@ fn a_missed_bound_is_named_in_the_summary() {
         document.descendants().find(|n| n.attribute("id") == Some("summary")).map(text_of).expect("one");
     assert!(summary.contains("8 of 9") && summary.contains("missed: random reads over vfat"), "{summary}");
     assert!(summary.contains("c3d81e90aa5574f2") && summary.contains("5b0c1a7be42d9f06"));
+}
+
+#[test]
+fn the_points_of_a_curve_are_drawn_and_tabled_and_those_published_explained() {
+    let results = sweep_fixture();
+    let page = page(&results);
+    let document = parse(&page);
+    assert!(
+        !document.descendants().any(|node| node.attribute("id") == Some("figures")),
+        "no bars for points"
+    );
+    for (i, curve) in results.curves.iter().enumerate() {
+        let id = format!("curve-{i}");
+        let figure = document.descendants().find(|n| n.attribute("id") == Some(&id)).expect("one a curve");
+        let chart = figure.descendants().find(|n| n.attribute("class") == Some("chart")).expect("a chart");
+        let titles: Vec<String> =
+            chart.descendants().filter(|n| n.has_tag_name("title")).map(text_of).collect();
+        for series in &curve.series {
+            let of = format!("{}, ", series.name);
+            let place = |title: &String| {
+                title.strip_prefix(&of).and_then(|rest| rest.split_once(" GiB: ")?.0.parse::<f64>().ok())
+            };
+            let points = titles.iter().filter_map(place);
+            assert_eq!(points.count(), series.points.len() + series.published.len(), "{}", series.name);
+        }
+        let rows = figure.descendants().find(|n| n.has_tag_name("tbody")).expect("a table");
+        assert_eq!(rows.children().filter(|n| n.has_tag_name("tr")).count(), RANGES.len());
+        let text = text_of(figure);
+        assert!(
+            curve.notes.iter().all(|note| text.contains(&note.replace('`', ""))),
+            "the notes are under it"
+        );
+    }
+    let published = results.cells.iter().filter(|cell| cell.published.is_some()).count();
+    assert_eq!(with_class(&document, "cell").count(), published);
+}
+
+#[test]
+fn what_was_fitted_what_is_predicted_and_why_the_curve_breaks_stand_under_it() {
+    let page = page(&sweep_fixture());
+    let document = parse(&page);
+    let figure = document.descendants().find(|n| n.attribute("id") == Some("curve-0")).expect("the first");
+    let text = text_of(figure).replace('\u{a0}', " ");
+    assert!(text.contains("Fitted: HMB off at 1 GiB; HMB 128 MiB at 1, 128 GiB"), "{text}");
+    assert!(text.contains("All other 90 points are predictions."));
+    assert!(text.contains(
+        "HMB 128 MiB: Breaks after 128 GiB: 50.1 kIOPS there, 33.8 kIOPS at 144 GiB, while the map"
+    ));
+    let words = with_class(&document, "words-of-curve").nth(1).map(text_of).unwrap_or_default();
+    assert!(words.contains("HMB 240 MiB: Like HMB off within 0"), "{words}");
+}
+
+#[test]
+fn every_map_has_its_histogram_and_its_numbers_in_words() {
+    let results = worn_fixture();
+    let page = page(&results);
+    let document = parse(&page);
+    assert_eq!(with_class(&document, "worn").count(), results.wear.len());
+    for part in with_class(&document, "worn") {
+        assert_eq!(with_figure(part), 2);
+    }
+    let whole = text_of(document.root_element());
+    assert!(
+        whole.contains("Mean 753.0 erases, 742 to 764, deviation 4.91. A block is rated for 3,000 erases.")
+    );
+}
+
+fn with_figure(part: Node<'_, '_>) -> usize {
+    part.descendants().filter(|node| node.has_tag_name("figure")).count()
 }

@@ -4,6 +4,7 @@ mod browser;
 mod csv;
 mod figure;
 mod fixture;
+mod hostile;
 mod html;
 mod json;
 mod terminal;

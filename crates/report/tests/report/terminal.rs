@@ -1,7 +1,12 @@
 //! The terminal table: snapshots that a person can judge, and its width.
 
 use crate::fixture::*;
+use flashlab_lab::results::Results;
 use flashlab_report::terminal::{WIDTH, table};
+
+fn all() -> [Results; 6] {
+    [sd_cards_fixture(), at91_fixture(), sweep_fixture(), worn_fixture(), empty_fixture(), hostile_fixture()]
+}
 
 #[test]
 fn sd_cards_table_reads_well() {
@@ -14,8 +19,31 @@ fn at91_table_reads_well() {
 }
 
 #[test]
+fn a_sweep_reads_well() {
+    insta::assert_snapshot!(table(&sweep_fixture(), false));
+}
+
+#[test]
+fn wear_series_and_statistics_read_well() {
+    let mut results = worn_fixture();
+    results.wear.truncate(4);
+    insta::assert_snapshot!(table(&results, false));
+}
+
+#[test]
+fn a_map_in_colour_is_half_as_high_and_ends_each_row_without_colour() {
+    let mut results = worn_fixture();
+    results.wear.drain(..5);
+    let coloured = table(&results, true);
+    let rows: Vec<&str> = coloured.lines().filter(|line| line.contains('▀')).collect();
+    assert!((10..=16).contains(&rows.len()), "{}", rows.len());
+    assert!(rows.iter().all(|row| row.ends_with("\u{1b}[0m") && row.matches('▀').count() <= 96));
+    assert!(!table(&results, false).contains('▀'));
+}
+
+#[test]
 fn no_line_is_wider_than_promised_or_ends_in_a_space() {
-    for results in [sd_cards_fixture(), at91_fixture(), empty_fixture(), hostile_fixture()] {
+    for results in all() {
         for line in table(&results, false).lines() {
             assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
             assert_eq!(line, line.trim_end());
@@ -25,7 +53,7 @@ fn no_line_is_wider_than_promised_or_ends_in_a_space() {
 
 #[test]
 fn colour_changes_nothing_but_colour() {
-    for results in [sd_cards_fixture(), at91_fixture()] {
+    for results in [sd_cards_fixture(), at91_fixture(), sweep_fixture()] {
         let coloured = table(&results, true);
         let is_missed = results.bounds.iter().any(|bound| !bound.held);
         assert_eq!(coloured.contains("\u{1b}[1;31m"), is_missed, "a missed bound is red");

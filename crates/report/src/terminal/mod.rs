@@ -1,14 +1,19 @@
 //! The results on a terminal: published beside simulated, then bounds and free parameters, at most [`WIDTH`] wide.
 //!
 //! One block a table, one line a cell, so that what is compared stands side by side; the decimals of a block are those
-//! of the source. Colour marks only what a reader looks for: missed bounds, large errors, and names.
+//! of the source. Colour marks only what a reader looks for: missed bounds, large errors, and names. A sweep is a plot and
+//! a table; wear is a map and a histogram, in 256 colours on a terminal and in characters that darken elsewhere; what
+//! went on over time is one line each.
+
+mod curves;
+mod lines;
+mod series;
+mod statistics;
+mod wear;
 
 use crate::{grid, number};
 use flashlab_lab::results::{Cell, ParameterKind, Published, Results, Role};
-use tabled::{
-    builder::Builder,
-    settings::{Alignment, Modify, Padding, Style as Lines, Width, object::Columns, peaker::Priority},
-};
+use lines::{Lined, Style, broken, clean, layout, wrap};
 
 /// The greatest width of a line in characters.
 pub const WIDTH: usize = 100;
@@ -16,43 +21,19 @@ pub const WIDTH: usize = 100;
 /// An error at least this large is coloured, in per cent.
 const LARGE_ERROR_PERCENT: f64 = 10.0;
 
-/// How the table is dressed.
-#[derive(Clone, Copy)]
-struct Style {
-    colour: bool,
-}
-
-impl Style {
-    fn paint(self, code: &str, text: impl Into<String>) -> String {
-        let text = text.into();
-        if self.colour && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text }
-    }
-    fn bold(self, text: impl Into<String>) -> String {
-        self.paint("1", text)
-    }
-    fn dim(self, text: impl Into<String>) -> String {
-        self.paint("2", text)
-    }
-    fn good(self, text: impl Into<String>) -> String {
-        self.paint("32", text)
-    }
-    fn warn(self, text: impl Into<String>) -> String {
-        self.paint("33", text)
-    }
-    fn bad(self, text: impl Into<String>) -> String {
-        self.paint("1;31", text)
-    }
-}
-
 /// Everything a person at a terminal wants to see of `results`, ending in a line feed; with `colour`, ANSI escape
 /// sequences dress it.
 pub fn table(results: &Results, colour: bool) -> String {
     let style = Style { colour };
     let mut text = heading(results, style);
+    text += &curves::text(results, style);
     text += &comparison(results, style);
+    text += &wear::text(results, style);
+    text += &series::text(results, style);
+    text += &statistics::text(results, style);
     text += &bounds(results, style);
     text += &parameters(results, style);
-    text
+    text.lines().map(|line| lines::trim_end(line) + "\n").collect()
 }
 
 fn heading(results: &Results, style: Style) -> String {
@@ -69,17 +50,19 @@ fn heading(results: &Results, style: Style) -> String {
     format!("{what}\n{}\n\n", style.dim(wrap(&origin, WIDTH)))
 }
 
-/// The lines of a block: its header first.
-type Lined = Vec<Vec<String>>;
-
 /// Column of a block: row name, cell name, published, ±, simulated, ±, error, role.
 const NUMBERS: std::ops::Range<usize> = 2..7;
 
-/// All tables. They share their widths, so that the columns of all blocks stand in line.
+/// All tables. They share their widths, so that the columns of all blocks stand in line. Of a curve's cells those that
+/// were published are listed.
 fn comparison(results: &Results, style: Style) -> String {
-    let tables = grid::tables(results);
+    let mut tables = grid::tables(results);
+    for table in &mut tables {
+        table.cells.retain(|cell| grid::stands_alone(results, cell));
+    }
+    tables.retain(|table| !table.cells.is_empty());
     let has_rows = tables.iter().any(grid::Table::has_rows);
-    let has_sd = results.cells.iter().any(|cell| {
+    let has_sd = tables.iter().flat_map(|table| &table.cells).any(|cell| {
         cell.simulated.sd != 0.0 || matches!(cell.published, Some(Published::Figure { sd: Some(_), .. }))
     });
     let mut lines: Lined = vec![];
@@ -106,6 +89,9 @@ fn comparison(results: &Results, style: Style) -> String {
             lines.push(line);
         }
         lines.push(vec![String::new(); 8]);
+    }
+    if lines.is_empty() {
+        return String::new();
     }
     let mut kept = vec![true; 8];
     kept[1] = has_rows;
@@ -243,96 +229,5 @@ pub(crate) fn count(results: &Results) -> String {
 }
 
 pub(crate) fn plural(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
-}
-
-/// The least width to which the last column is wrapped on its own, in characters.
-const LAST_COLUMN_MIN: usize = 20;
-
-/// The lines as columns two spaces apart, without those not `kept`; `right` are aligned right; nothing is wider than
-/// [`WIDTH`], and no line ends in a space. The last column gives way first, then the widest.
-fn layout(mut lines: Lined, kept: &[bool], right: &[usize]) -> String {
-    let places: Vec<usize> = (0..kept.len()).filter(|i| kept[*i]).collect();
-    let (last, others) = places.split_last().expect("a layout has columns");
-    let longest = |text: &str| text.lines().map(visible_width).max().unwrap_or(0);
-    let width = |place: usize| lines.iter().map(|line| longest(&line[place])).max().unwrap_or(0);
-    let room = WIDTH.saturating_sub(others.iter().map(|place| width(*place) + 2).sum());
-    if room >= LAST_COLUMN_MIN {
-        for line in &mut lines {
-            line[*last] = wrap(&line[*last], room);
-        }
-    }
-    let mut builder = Builder::default();
-    for line in lines {
-        builder.push_record(places.iter().map(|i| line[*i].clone()));
-    }
-    let mut table = builder.build();
-    table.with(Lines::empty()).with(Padding::new(0, 2, 0, 0));
-    for (column, place) in places.iter().enumerate() {
-        if right.contains(place) {
-            table.with(Modify::new(Columns::one(column)).with(Alignment::right()));
-        }
-    }
-    table.with(Width::wrap(WIDTH).priority(Priority::max(false)).keep_words(true));
-    table.to_string().lines().map(|line| format!("{}\n", trim_end(line))).collect()
-}
-
-/// Without the spaces at the end, also those before or between the sequences that end a colour.
-fn trim_end(line: &str) -> String {
-    let mut ends = String::new();
-    let mut line = line.trim_end();
-    while let Some(start) =
-        line.rfind('\u{1b}').filter(|start| line[*start..].find('m') == Some(line.len() - start - 1))
-    {
-        ends.insert_str(0, &line[start..]);
-        line = line[..start].trim_end();
-    }
-    line.to_string() + &ends
-}
-
-/// Text from outside without control characters: it could move the cursor or break a line.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
-}
-
-/// Characters without the sequences that colour them.
-fn visible_width(text: &str) -> usize {
-    let mut sequences = text.split('\u{1b}');
-    let before = sequences.next().map_or(0, |text| text.chars().count());
-    before + sequences.map(|s| s.split_once('m').map_or(0, |(_, text)| text.chars().count())).sum::<usize>()
-}
-
-/// Where the path of a parameter is broken, in characters.
-const PATH_WIDTH: usize = 46;
-
-/// A path, indented, broken after its commas and colon where it is long, so that one path of many devices does not take
-/// the room of all others.
-fn broken(path: &str) -> String {
-    let mut lines: Vec<String> = vec!["  ".into()];
-    for piece in path.split_inclusive([',', ':']) {
-        let line = lines.last_mut().expect("there is always a line");
-        if line.len() > 2 && visible_width(line) + visible_width(piece) > PATH_WIDTH {
-            lines.push(format!("    {piece}"));
-        } else {
-            line.push_str(piece);
-        }
-    }
-    lines.join("\n")
-}
-
-/// Words on lines of at most `width` characters.
-fn wrap(text: &str, width: usize) -> String {
-    let mut lines: Vec<String> = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is always a line");
-        if !line.is_empty() && visible_width(line) + 1 + visible_width(word) > width {
-            lines.push(word.to_string());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines.join("\n")
+    if n == 1 { format!("1 {noun}") } else { format!("{} {noun}s", number::fixed(n as f64, 0)) }
 }

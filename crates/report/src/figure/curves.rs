@@ -1,0 +1,248 @@
+//! Figures over a range: what was simulated as lines, what was published as marks, and below them where the look-ups of
+//! the map were answered.
+//!
+//! A filled point is a prediction, an open one a fit. A published figure is a diamond around the place where the
+//! simulation stands if it agrees; one that says "below" is a bar with an arrow down. Variants of the model are dashed, in
+//! the colour of what they vary. A dotted line marks the knee of each curve that has one.
+
+use super::{
+    Figure, Key, SERIES, map_hits,
+    plot::{self, Across, Plot},
+    scale::Scale,
+    symbol,
+};
+use crate::{
+    markup::{Element, element},
+    number, shape,
+    svg::{self, Anchor},
+};
+use flashlab_lab::results::{Curve, CurveSeries, Published, Results, Role};
+
+/// Pixels down: above the plot, the plot, the axis below it.
+const TOP: f64 = 30.0;
+const PLOT: f64 = 250.0;
+const AXIS: f64 = 38.0;
+const PLOT_SMALL: f64 = 110.0;
+
+/// One figure for each curve of `results`.
+pub fn figures(results: &Results) -> Vec<Figure> {
+    results.curves.iter().map(figure).collect()
+}
+
+/// The curves as small figures without points, on one scale for each unit, to be compared side by side; none where
+/// there is but one curve.
+pub fn multiples(results: &Results) -> Vec<Figure> {
+    if results.curves.len() < 2 {
+        return vec![];
+    }
+    results.curves.iter().map(|curve| multiple(results, curve)).collect()
+}
+
+pub(crate) fn figure(curve: &Curve) -> Figure {
+    let strips = map_hits::height(curve);
+    let plot = plot_of(curve, Scale::from_zero(ys(curve)), TOP, PLOT);
+    let height = plot.bottom() + AXIS + strips;
+    let mut svg = drawing(curve, height);
+    plot.frame(&mut svg);
+    let knees = knees(&mut svg, curve, &plot);
+    let ticks = plot.across.point_ticks(&xs(curve), &knees);
+    plot.label(&mut svg, &ticks, plot.bottom() + 16.0);
+    let right = plot.right();
+    svg.push(svg::text(right, 0.0, plot.bottom() + 30.0, Anchor::End, &curve.x_unit).class("tick"));
+
+    let mut canvas = svg::canvas(height);
+    lines(&mut canvas, curve, &plot);
+    map_hits::draw(&mut svg, &mut canvas, curve, &plot.across, plot.bottom() + AXIS);
+    svg.push(canvas);
+    for (i, series) in curve.series.iter().enumerate() {
+        published(&mut svg, curve, series, colour(curve, i), &plot);
+    }
+    for (i, series) in curve.series.iter().enumerate() {
+        simulated(&mut svg, curve, series, colour(curve, i), &plot);
+    }
+    let mut subtitle = format!("{} over {}", curve.y_unit, curve.x_unit);
+    if let Some(said) = plot.across.said(&curve.x_unit) {
+        subtitle += &format!("; {said}");
+    }
+    let mut legend = legend(curve);
+    legend.extend(map_hits::legend(curve));
+    Figure { title: title(curve), subtitle, height, svg, legend }
+}
+
+fn multiple(results: &Results, curve: &Curve) -> Figure {
+    let same = results.curves.iter().filter(|other| other.y_unit == curve.y_unit);
+    let plot = plot_of(curve, Scale::from_zero(same.flat_map(ys)), 8.0, PLOT_SMALL);
+    let height = plot.bottom() + 22.0;
+    let mut svg = drawing(curve, height);
+    plot.frame(&mut svg);
+    let ends: Vec<f64> = xs(curve);
+    let ticks: Vec<_> = plot.across.point_ticks(&ends, &[]).into_iter().take(4).collect();
+    plot.label(&mut svg, &ticks, plot.bottom() + 16.0);
+    let mut canvas = svg::canvas(height);
+    lines(&mut canvas, curve, &plot);
+    svg.push(canvas);
+    let subtitle = format!("{} over {}", curve.y_unit, curve.x_unit);
+    Figure { title: title(curve), subtitle, height, svg, legend: vec![] }
+}
+
+fn title(curve: &Curve) -> String {
+    if curve.title.is_empty() { super::chart::pattern_title(&curve.chart) } else { curve.title.clone() }
+}
+
+fn drawing(curve: &Curve, height: f64) -> Element {
+    let said: Vec<String> = curve
+        .series
+        .iter()
+        .filter_map(|series| Some(format!("{}: {}", series.name, shape::sentence(curve, series)?)))
+        .collect();
+    svg::drawing(height, &title(curve), &said.join(" "))
+}
+
+fn plot_of(curve: &Curve, scale: Scale, top: f64, height: f64) -> Plot {
+    Plot { across: Across::for_points(plot::gutter(scale), &xs(curve)), scale, top, height }
+}
+
+fn xs(curve: &Curve) -> Vec<f64> {
+    let series = curve.series.iter();
+    let of = |s: &CurveSeries| -> Vec<f64> {
+        s.points.iter().map(|p| p.x).chain(s.published.iter().map(|p| p.x)).collect()
+    };
+    series.flat_map(of).collect()
+}
+
+fn ys(curve: &Curve) -> impl Iterator<Item = f64> {
+    let simulated = curve.series.iter().flat_map(|series| series.points.iter().map(|point| point.y));
+    let published = curve.series.iter().flat_map(|series| &series.published);
+    simulated.chain(published.filter_map(|point| match point.figure {
+        Published::Figure { mean, .. } => Some(mean),
+        Published::Below { below } => Some(below),
+        Published::Text { .. } => None,
+    }))
+}
+
+/// Which colour a series has: a variant that of the series whose name its own begins with, the others by turns.
+fn colour(curve: &Curve, i: usize) -> usize {
+    let own = |i: usize| curve.series[..i].iter().filter(|series| !series.variant).count();
+    let series = &curve.series[i];
+    let base = (0..curve.series.len()).filter(|_| series.variant).find(|&j| {
+        let other = &curve.series[j];
+        !other.variant && !other.name.is_empty() && series.name.starts_with(&other.name)
+    });
+    match base {
+        Some(j) => own(j) % SERIES,
+        None if series.variant => {
+            let before = curve.series[..i].iter().filter(|series| series.variant).count();
+            (own(curve.series.len()) + before) % SERIES
+        }
+        None => own(i) % SERIES,
+    }
+}
+
+/// A dotted line at each knee with its place above; gives the places.
+fn knees(svg: &mut Element, curve: &Curve, plot: &Plot) -> Vec<f64> {
+    let mut places: Vec<f64> = vec![];
+    for series in curve.series.iter().filter(|series| !series.variant) {
+        let Some(knee) = shape::knee(series) else { continue };
+        if places.contains(&knee.before.x) {
+            continue;
+        }
+        let x = plot.across.x(knee.before.x);
+        let y = plot.top - 4.0 - 12.0 * (places.len() % 2) as f64;
+        let label = format!("breaks after {} {}", number::written(knee.before.x), curve.x_unit);
+        let anchor = if x.0 > 70.0 { Anchor::End } else { Anchor::Start };
+        svg.push(svg::line((x, y - 8.0), (x, plot.bottom())).class("knee"));
+        let dx = if anchor == Anchor::End { -5.0 } else { 5.0 };
+        svg.push(svg::text(x, dx, y, anchor, label).class("remark"));
+        places.push(knee.before.x);
+    }
+    places
+}
+
+fn lines(canvas: &mut Element, curve: &Curve, plot: &Plot) {
+    for (i, series) in curve.series.iter().enumerate() {
+        let points: Vec<(f64, f64)> = series.points.iter().map(|point| (point.x, point.y)).collect();
+        let class = line_class(series, colour(curve, i));
+        canvas.push(svg::named(&series.name).child(plot.line(&points).element().class(class)));
+    }
+}
+
+fn line_class(series: &CurveSeries, colour: usize) -> String {
+    let variant = if series.variant { " variant" } else { "" };
+    format!("line{variant} s{colour}")
+}
+
+fn simulated(svg: &mut Element, curve: &Curve, series: &CurveSeries, colour: usize, plot: &Plot) {
+    for point in shape::points(series) {
+        let there = series.published.iter().find(|published| published.x == point.x);
+        let beside = there.map(|published| match &published.figure {
+            Published::Figure { mean, .. } => format!("; published {}", number::exact(*mean)),
+            Published::Below { below } => format!("; published: below {}", number::exact(*below)),
+            Published::Text { text } => format!("; published: {text}"),
+        });
+        let name = format!(
+            "{}, {} {}: {} {}, {}{}",
+            series.name,
+            number::written(point.x),
+            curve.x_unit,
+            number::exact(point.y),
+            curve.y_unit,
+            point.role.name(),
+            beside.unwrap_or_default()
+        );
+        let mark = element("path")
+            .class(format!("{} s{colour}", symbol::class(point.role)))
+            .attr("d", symbol::simulated(colour));
+        let hit = element("circle").class("hit").attr("r", 8);
+        svg.push(svg::symbol(plot.across.x(point.x), plot.y(point.y), name).child(hit).child(mark));
+    }
+}
+
+fn published(svg: &mut Element, curve: &Curve, series: &CurveSeries, colour: usize, plot: &Plot) {
+    for point in series.published.iter().filter(|point| point.x.is_finite()) {
+        let (class, d, y, word) = match point.figure {
+            Published::Figure { mean, .. } => ("mark published", symbol::PUBLISHED, mean, "published"),
+            Published::Below { below } => ("mark below", symbol::BELOW, below, "published: below"),
+            Published::Text { .. } => continue,
+        };
+        if !y.is_finite() {
+            continue;
+        }
+        let name = format!(
+            "{}, {} {}: {word} {} {}",
+            series.name,
+            number::written(point.x),
+            curve.x_unit,
+            number::exact(y),
+            curve.y_unit
+        );
+        let mark = element("path").class(format!("{class} s{colour}")).attr("d", d);
+        svg.push(svg::symbol(plot.across.x(point.x), plot.y(y), name).child(mark));
+    }
+}
+
+/// The series, then what the marks mean.
+fn legend(curve: &Curve) -> Vec<Key> {
+    let mut keys: Vec<Key> = vec![];
+    for (i, series) in curve.series.iter().enumerate() {
+        let colour = colour(curve, i);
+        let label = if series.variant { format!("{} (variant)", series.name) } else { series.name.clone() };
+        let line = (line_class(series, colour), symbol::LINE);
+        keys.push(Key::paths([line, (format!("mark s{colour}"), symbol::simulated(colour))], label));
+    }
+    for role in [Role::Predicted, Role::Fitted, Role::Assumed] {
+        if curve.series.iter().flat_map(|series| &series.points).any(|point| point.role == role) {
+            let class = format!("{} any", symbol::class(role));
+            keys.push(Key::paths([(class, symbol::simulated(0))], role.name()));
+        }
+    }
+    let has = |is: fn(&Published) -> bool| {
+        curve.series.iter().flat_map(|series| &series.published).any(|point| is(&point.figure))
+    };
+    if has(|figure| matches!(figure, Published::Figure { .. })) {
+        keys.push(Key::paths([("mark published any".into(), symbol::PUBLISHED)], "published"));
+    }
+    if has(|figure| matches!(figure, Published::Below { .. })) {
+        keys.push(Key::paths([("mark below any".into(), symbol::BELOW)], "published: below"));
+    }
+    keys
+}

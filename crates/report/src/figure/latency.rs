@@ -1,0 +1,88 @@
+//! Where a request's time went at each point of a sweep: bars as long as the mean latency, stacked by mechanism.
+//!
+//! One figure a curve of a chart. The bars of all its curves are on one scale, so that they can be compared.
+
+use super::{Figure, mechanisms, scale::Scale, shortened};
+use crate::{
+    explain, grid, number,
+    svg::{self, Anchor, Percent},
+};
+use flashlab_lab::results::{Cell, Results};
+
+const BAR: f64 = 12.0;
+const GAP: f64 = 4.0;
+const TOP: f64 = 2.0;
+/// Where the longest bar ends; right of it stand the numbers.
+const RIGHT: f64 = 84.0;
+
+/// One figure for each series of each curve of `results` whose cells timed requests.
+pub fn figures(results: &Results) -> Vec<Figure> {
+    results
+        .curves
+        .iter()
+        .flat_map(|curve| of_chart(results, &curve.chart))
+        .map(|(_, figure)| figure)
+        .collect()
+}
+
+/// The figures of one chart with the columns that they are of.
+pub(crate) fn of_chart<'a>(results: &'a Results, chart: &str) -> Vec<(&'a str, Figure)> {
+    let timed = |cell: &&Cell| cell.table == chart && !explain::parts(cell).is_empty();
+    let cells: Vec<&Cell> = results.cells.iter().filter(timed).collect();
+    let scale = Scale::from_zero(cells.iter().map(|cell| sum(cell)));
+    let mut columns: Vec<&str> = vec![];
+    for cell in &cells {
+        if !columns.contains(&cell.column.as_str()) {
+            columns.push(&cell.column);
+        }
+    }
+    let left = super::gutter(cells.iter().map(|cell| cell.row.as_str()));
+    let of = |column: &'a str| -> (&'a str, Figure) {
+        let cells: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.column == column).collect();
+        (column, figure(column, &cells, scale, left))
+    };
+    columns.into_iter().map(of).collect()
+}
+
+fn sum(cell: &Cell) -> f64 {
+    explain::parts(cell).iter().map(|part| part.ns).sum()
+}
+
+fn figure(column: &str, cells: &[&Cell], scale: Scale, left: Percent) -> Figure {
+    let height = TOP + cells.len() as f64 * (BAR + GAP);
+    let width = RIGHT - left.0;
+    let description = "Mean latency of a request at each point, split by what it was spent on";
+    let mut svg = svg::drawing(height, column, description);
+    let mut names: Vec<&str> = vec![];
+    for (i, cell) in cells.iter().enumerate() {
+        let y = TOP + i as f64 * (BAR + GAP);
+        svg.push(svg::text(left, -8.0, y + BAR - 2.0, Anchor::End, shortened(&cell.row)).class("name"));
+        let mut from = 0.0;
+        for part in explain::parts(cell) {
+            if !names.contains(&part.mechanism) {
+                names.push(part.mechanism);
+            }
+            let (a, b) = (scale.fraction(from), scale.fraction(from + part.ns));
+            from += part.ns;
+            let name = format!(
+                "{}, {}: {}, {}",
+                grid::place(cell),
+                part.mechanism,
+                number::duration_ns(part.ns),
+                explain::percent(part.share)
+            );
+            let rect = svg::rect(Percent(left.0 + a * width), y, Percent((b - a) * width), BAR);
+            svg.push(svg::named(name).child(rect.class(mechanisms::class(part.mechanism))));
+        }
+        let end = Percent(left.0 + scale.fraction(from) * width);
+        let label = number::duration_ns(from);
+        svg.push(svg::text(end, 5.0, y + BAR - 2.0, Anchor::Start, label).class("value"));
+    }
+    Figure {
+        title: column.into(),
+        subtitle: "a request's mean latency".into(),
+        height,
+        svg,
+        legend: names.into_iter().map(mechanisms::key).collect(),
+    }
+}

@@ -1,0 +1,111 @@
+//! Where the look-ups of the map were answered, over the range of a sweep: one strip a series, shares stacked to 100 %.
+//!
+//! From below: the controller's SRAM, the host memory buffer, and the array, which is what costs.
+
+use super::{
+    Key,
+    plot::{Across, Plot},
+    scale::Scale,
+};
+use crate::{
+    explain,
+    markup::Element,
+    number,
+    svg::{self, Anchor},
+};
+use flashlab_lab::results::{Curve, CurveSeries, MapHits};
+
+/// The levels from below: class, name.
+const LEVELS: [(&str, &str); 3] =
+    [("l-sram", "SRAM"), ("l-hmb", "HMB"), ("l-miss", "miss: read from the array")];
+
+/// Pixels down: a strip, and its name above it.
+const STRIP: f64 = 40.0;
+const NAME: f64 = 18.0;
+
+/// The series with map hits at two or more points, those with the same hits together: their names, the first of them.
+fn strips(curve: &Curve) -> Vec<(String, &CurveSeries)> {
+    let mut strips: Vec<(String, &CurveSeries)> = vec![];
+    for series in curve.series.iter().filter(|series| hits(series).count() > 1) {
+        match strips.iter_mut().find(|(_, other)| other.map_hits == series.map_hits) {
+            Some((names, _)) => *names += &format!("; {}", series.name),
+            None => strips.push((series.name.clone(), series)),
+        }
+    }
+    strips
+}
+
+fn hits(series: &CurveSeries) -> impl Iterator<Item = &MapHits> {
+    series.map_hits.iter().filter(|hits| hits.x.is_finite())
+}
+
+/// The pixels that the strips of this curve take.
+pub(super) fn height(curve: &Curve) -> f64 {
+    strips(curve).len() as f64 * (STRIP + NAME)
+}
+
+/// Draws the strips from `top` on, along the axis of the curve above.
+pub(super) fn draw(svg: &mut Element, canvas: &mut Element, curve: &Curve, across: &Across, top: f64) {
+    let mut y = top;
+    for (names, series) in strips(curve) {
+        let plot = Plot {
+            across: across.clone(),
+            scale: Scale::Linear { least: 0.0, greatest: 1.0 },
+            top: y + NAME,
+            height: STRIP,
+        };
+        let heading = format!("map look-ups, {}", cut(&names));
+        svg.push(svg::text(plot.left(), 0.0, y + NAME - 5.0, Anchor::Start, heading).class("group"));
+        for (share, label) in [(0.0, "0 %"), (1.0, "100 %")] {
+            let base = plot.y(share) + if share == 0.0 { 0.0 } else { 8.0 };
+            svg.push(svg::text(plot.left(), -6.0, base, Anchor::End, label).class("tick"));
+        }
+        let stacked: Vec<(f64, [f64; 4])> = hits(series).map(|hits| (hits.x, stack(hits))).collect();
+        for (level, (class, name)) in LEVELS.iter().enumerate() {
+            let area: Vec<(f64, f64, f64)> =
+                stacked.iter().map(|(x, sums)| (*x, sums[level], sums[level + 1])).collect();
+            if area.iter().all(|(_, low, high)| low == high) {
+                continue;
+            }
+            let path = plot.area(&area).element().class(format!("area {class}"));
+            canvas.push(svg::named(format!("{names}: {name}, {}", shares(curve, series, level))).child(path));
+        }
+        y += STRIP + NAME;
+    }
+}
+
+/// As many characters as a narrow strip has room for; the areas say the whole names when pointed at.
+fn cut(names: &str) -> String {
+    const ROOM: usize = 30;
+    match names.char_indices().nth(ROOM) {
+        Some((end, _)) => format!("{}…", names[..end].trim_end()),
+        None => names.into(),
+    }
+}
+
+/// The sums of the shares from below, each between the one before it and 1.
+fn stack(hits: &MapHits) -> [f64; 4] {
+    let mut sums = [0.0; 4];
+    for (level, share) in [hits.sram, hits.hmb, hits.miss].into_iter().enumerate() {
+        let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
+        sums[level + 1] = (sums[level] + share).min(1.0);
+    }
+    sums
+}
+
+/// One level's shares at the ends: `60 % at 1 GiB, < 1 % at 238 GiB`.
+fn shares(curve: &Curve, series: &CurveSeries, level: usize) -> String {
+    let ends = [hits(series).next(), hits(series).last()];
+    let said = ends.into_iter().flatten().map(|hits| {
+        let sums = stack(hits);
+        let share = explain::percent(sums[level + 1] - sums[level]);
+        format!("{share} at {} {}", number::written(hits.x), curve.x_unit)
+    });
+    said.collect::<Vec<_>>().join(", ")
+}
+
+/// The legend's entries, where there is any strip.
+pub(super) fn legend(curve: &Curve) -> Vec<Key> {
+    let has_any = !strips(curve).is_empty();
+    LEVELS.iter().filter(|_| has_any).map(|(class, name)| Key::swatch(class, None, name)).collect()
+}

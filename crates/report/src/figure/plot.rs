@@ -1,0 +1,293 @@
+//! The frame of a chart with two axes: where a value stands, grid lines, labels.
+//!
+//! An axis across is linear. Where a few points crowd at its beginning (ranges of 1, 2, 4 and 8 GiB before 238), the
+//! beginning gets a panel of its own: linear too, enlarged, shaded, and the caption says by how much. Points that span
+//! more than [`LOGARITHMIC_RATIO_MIN`] stand on a logarithmic axis.
+
+use super::scale::{self, Scale};
+use crate::{
+    markup::Element,
+    number,
+    svg::{self, Anchor, Path, Percent},
+};
+
+/// Where every plot ends, in per cent of the width.
+const RIGHT: f64 = 98.5;
+/// What of the plot's width an enlarged panel takes, and the gap after it.
+const ENLARGED: f64 = 0.29;
+const GAP: f64 = 0.025;
+/// A panel is enlarged up to the first point beyond this part of the whole...
+const ENLARGED_TO: f64 = 0.05;
+/// ...if at least so many points lie before it.
+const CROWDED_MIN: usize = 3;
+/// From this ratio of greatest to least, an axis of positive points is logarithmic.
+const LOGARITHMIC_RATIO_MIN: f64 = 1000.0;
+/// The least distance of two labels, in per cent of the width.
+const TICK_DISTANCE_MIN: f64 = 6.5;
+
+/// A part of the axis across.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Panel {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    left: f64,
+    right: f64,
+    is_logarithmic: bool,
+}
+
+impl Panel {
+    fn x(&self, value: f64) -> Percent {
+        let of = |v: f64| if self.is_logarithmic { v.ln() } else { v };
+        let fraction = (of(value) - of(self.from)) / (of(self.to) - of(self.from));
+        let fraction = if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) };
+        Percent(self.left + fraction * (self.right - self.left))
+    }
+    fn contains(&self, value: f64) -> bool {
+        self.from <= value && value <= self.to
+    }
+    /// Per cent of the width a unit of the axis.
+    fn magnification(&self) -> f64 {
+        (self.right - self.left) / (self.to - self.from)
+    }
+}
+
+/// An axis across: one panel, or two of which the first is enlarged.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Across {
+    panels: Vec<Panel>,
+}
+
+impl Across {
+    /// The axis for points at `xs`, in any order, from `left` per cent on.
+    pub(crate) fn for_points(left: Percent, xs: &[f64]) -> Across {
+        let mut xs: Vec<f64> = xs.iter().copied().filter(|x| x.is_finite()).collect();
+        xs.sort_by(f64::total_cmp);
+        xs.dedup();
+        let (least, greatest) = scale::ends(xs.iter().copied()).unwrap_or((0.0, 1.0));
+        let left = left.0;
+        let whole = |from: f64, to: f64, is_logarithmic| Across {
+            panels: vec![Panel { from, to, left, right: RIGHT, is_logarithmic }],
+        };
+        if least > 0.0 && greatest / least >= LOGARITHMIC_RATIO_MIN {
+            return whole(least, greatest, true);
+        }
+        if least >= 0.0 {
+            let crowded = xs.iter().take_while(|x| **x < greatest * ENLARGED_TO).count();
+            if crowded >= CROWDED_MIN && crowded + 1 < xs.len() {
+                let seam = xs[crowded];
+                let middle = left + ENLARGED * (RIGHT - left);
+                let panel = |from, to, left, right| Panel { from, to, left, right, is_logarithmic: false };
+                let after = middle + GAP * (RIGHT - left);
+                return Across {
+                    panels: vec![panel(0.0, seam, left, middle), panel(seam, greatest, after, RIGHT)],
+                };
+            }
+        }
+        let from = if least >= 0.0 && least < 0.5 * greatest { 0.0 } else { least };
+        whole(from, if greatest > from { greatest } else { from + 1.0 }, false)
+    }
+
+    /// The linear axis from `from` to `to`.
+    pub(crate) fn linear(left: Percent, from: f64, to: f64) -> Across {
+        let panel = Panel { from, to, left: left.0, right: RIGHT, is_logarithmic: false };
+        Across { panels: vec![panel] }
+    }
+
+    /// Where `value` stands; at the seam of two panels, in the first.
+    pub(crate) fn x(&self, value: f64) -> Percent {
+        let panel = self.panels.iter().find(|panel| value <= panel.to).or(self.panels.last());
+        panel.map_or(Percent(0.0), |panel| panel.x(value))
+    }
+
+    /// What else must be said of it: `up to 16 GiB enlarged 5.7 times`.
+    pub(crate) fn said(&self, unit: &str) -> Option<String> {
+        match self.panels.as_slice() {
+            [first, second] => {
+                let times = first.magnification() / second.magnification();
+                Some(format!(
+                    "up to {} {unit} enlarged {} times",
+                    number::written(first.to),
+                    number::significant(times, 2)
+                ))
+            }
+            [only] if only.is_logarithmic => Some(format!("{unit} logarithmic")),
+            _ => None,
+        }
+    }
+
+    /// The points with a label: first those `wanted`, then all others that have room.
+    pub(crate) fn point_ticks(&self, xs: &[f64], wanted: &[f64]) -> Vec<(Percent, String)> {
+        let mut ticks: Vec<(Percent, String)> = vec![];
+        let mut sorted: Vec<f64> = xs.iter().copied().filter(|x| x.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let ends = [sorted.first(), sorted.last()].into_iter().flatten().copied();
+        let seams = self.panels.iter().skip(1).map(|panel| panel.from);
+        for value in wanted.iter().copied().chain(seams).chain(ends.collect::<Vec<_>>()).chain(sorted) {
+            let x = self.x(value);
+            if ticks.iter().all(|(other, _)| (other.0 - x.0).abs() >= TICK_DISTANCE_MIN) {
+                ticks.push((x, number::written(value)));
+            }
+        }
+        ticks
+    }
+
+    /// Round values with labels, of a linear axis.
+    pub(crate) fn round_ticks(&self) -> Vec<(Percent, String)> {
+        let Some(panel) = self.panels.first() else { return vec![] };
+        let scale = Scale::Linear { least: panel.from, greatest: panel.to };
+        scale.ticks().into_iter().map(|(value, label)| (panel.x(value), label)).collect()
+    }
+}
+
+/// A plot: both axes and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Plot {
+    pub(crate) across: Across,
+    pub(crate) scale: Scale,
+    /// Pixels from the drawing's upper edge.
+    pub(crate) top: f64,
+    pub(crate) height: f64,
+}
+
+impl Plot {
+    pub(crate) fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+    pub(crate) fn y(&self, value: f64) -> f64 {
+        self.bottom() - self.scale.fraction(value) * self.height
+    }
+
+    /// Shades what is enlarged, and draws grid lines with their labels.
+    pub(crate) fn frame(&self, svg: &mut Element) {
+        let (left, right) = (self.left(), self.right());
+        if let [first, _] = self.across.panels.as_slice() {
+            let width = Percent(first.right - first.left);
+            svg.push(svg::rect(Percent(first.left), self.top, width, self.height).class("enlarged"));
+        }
+        for (value, label) in self.scale.ticks() {
+            let y = self.y(value);
+            if value != 0.0 {
+                svg.push(svg::line((left, y), (right, y)).class("grid"));
+            }
+            svg.push(svg::text(left, -6.0, y + 3.5, Anchor::End, label).class("tick"));
+        }
+        let y = self.y(0.0);
+        svg.push(svg::line((left, y), (right, y)).class("axis"));
+    }
+
+    /// Labels below the plot, with a tick each; `y` is the base line of the text.
+    pub(crate) fn label(&self, svg: &mut Element, ticks: &[(Percent, String)], y: f64) {
+        for (x, label) in ticks {
+            svg.push(svg::line((*x, self.bottom()), (*x, self.bottom() + 4.0)).class("axis"));
+            svg.push(svg::text(*x, 0.0, y, Anchor::Middle, label).class("tick"));
+        }
+    }
+
+    pub(crate) fn left(&self) -> Percent {
+        Percent(self.across.panels.first().map_or(0.0, |panel| panel.left))
+    }
+    pub(crate) fn right(&self) -> Percent {
+        Percent(self.across.panels.last().map_or(100.0, |panel| panel.right))
+    }
+
+    /// The line through `points`, in each panel its own; it breaks where a value is not finite.
+    pub(crate) fn line(&self, points: &[(f64, f64)]) -> Path {
+        let mut path = Path::default();
+        for panel in &self.across.panels {
+            let mut is_begun = false;
+            for (x, y) in points.iter().filter(|(x, _)| panel.contains(*x)) {
+                if !y.is_finite() {
+                    is_begun = false;
+                } else if is_begun {
+                    path.line_to(panel.x(*x), self.y(*y));
+                } else {
+                    path.move_to(panel.x(*x), self.y(*y));
+                    is_begun = true;
+                }
+            }
+        }
+        path
+    }
+
+    /// The area between two lines over the same places, in each panel its own.
+    pub(crate) fn area(&self, points: &[(f64, f64, f64)]) -> Path {
+        let mut path = Path::default();
+        for panel in &self.across.panels {
+            let inside: Vec<_> = points.iter().filter(|(x, ..)| panel.contains(*x)).collect();
+            if inside.len() < 2 {
+                continue;
+            }
+            let mut is_begun = false;
+            let lower = inside.iter().map(|(x, low, _)| (*x, *low));
+            for (x, y) in lower.chain(inside.iter().rev().map(|(x, _, high)| (*x, *high))) {
+                if is_begun {
+                    path.line_to(panel.x(x), self.y(y));
+                } else {
+                    path.move_to(panel.x(x), self.y(y));
+                    is_begun = true;
+                }
+            }
+            path.close();
+        }
+        path
+    }
+}
+
+/// The room that the labels of this scale take at the left, in per cent of a narrow drawing.
+pub(crate) fn gutter(scale: Scale) -> Percent {
+    let longest = scale.ticks().iter().map(|(_, label)| label.chars().count()).max().unwrap_or(1);
+    Percent((2.6 + 2.1 * longest as f64).clamp(5.0, 20.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANGES: [f64; 19] = [
+        1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 80.0, 96.0, 112.0, 128.0, 144.0, 160.0, 176.0, 192.0,
+        208.0, 224.0, 238.0,
+    ];
+
+    #[test]
+    fn crowded_beginnings_are_enlarged_and_the_caption_says_so() {
+        let across = Across::for_points(Percent(8.0), &RANGES);
+        assert_eq!(across.panels.len(), 2);
+        assert_eq!((across.panels[0].from, across.panels[0].to), (0.0, 16.0));
+        assert_eq!(across.said("GiB").as_deref(), Some("up to 16 GiB enlarged 5.9 times"));
+        let apart = RANGES.windows(2).map(|pair| across.x(pair[1]).0 - across.x(pair[0]).0);
+        assert!(apart.fold(f64::INFINITY, f64::min) > 1.5, "each range stands apart from the next");
+        let labels: Vec<String> =
+            across.point_ticks(&RANGES, &[128.0]).into_iter().map(|(_, label)| label).collect();
+        assert!(
+            labels.contains(&"128".into()) && labels.contains(&"238".into()) && labels.contains(&"1".into())
+        );
+    }
+
+    #[test]
+    fn even_points_have_one_linear_panel_and_wide_ones_a_logarithmic() {
+        let even = Across::for_points(Percent(8.0), &[0.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!((even.panels.len(), even.said("h")), (1, None));
+        assert_eq!(even.x(2.0).0, (8.0 + RIGHT) / 2.0);
+        let wide = Across::for_points(Percent(8.0), &[4.0, 64.0, 65536.0]);
+        assert_eq!(wide.said("KiB").as_deref(), Some("KiB logarithmic"));
+    }
+
+    #[test]
+    fn any_points_have_an_axis() {
+        for xs in [
+            &[][..],
+            &[5.0],
+            &[0.0],
+            &[-1.0, 1e308],
+            &[f64::NAN, f64::INFINITY],
+            &[1e-300, 1e300],
+            &[-1e308, 1e308],
+        ] {
+            let across = Across::for_points(Percent(8.0), xs);
+            for x in [0.0, 1.0, -5.0, 1e308, f64::NAN] {
+                assert!(across.x(x).0.is_finite(), "{xs:?} {x}");
+            }
+            across.round_ticks();
+        }
+    }
+}

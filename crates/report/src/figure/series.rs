@@ -1,0 +1,247 @@
+//! Figures over time or over iterations: write amplification, free blocks, bandwidth; one small chart for each name,
+//! step and unit, a line a device.
+//!
+//! Thousands of points are drawn honestly. What flows is a line; beyond [`LINE_MAX`] points it is the mean of each of
+//! [`BUCKETS`] parts of the axis inside a band from the least to the greatest value there, so that no peak is lost. What
+//! jumps from point to point is drawn as dots; beyond [`DOTS_MAX`] as such a band too. The caption says which.
+
+use super::{
+    Figure, Key, SERIES,
+    plot::{self, Across, Plot},
+    scale::{self, Scale},
+    symbol,
+};
+use crate::{
+    markup::Element,
+    number,
+    svg::{self, Anchor, Path},
+};
+use flashlab_lab::results::{Results, Series};
+
+/// The most points of a line.
+const LINE_MAX: usize = 1000;
+/// The most dots.
+const DOTS_MAX: usize = 4000;
+/// Parts of the axis where there are more.
+const BUCKETS: usize = 400;
+/// A series whose steps sum to this many times its span jumps.
+const JUMPS_MIN: f64 = 12.0;
+
+const TOP: f64 = 8.0;
+const PLOT: f64 = 120.0;
+const AXIS: f64 = 36.0;
+
+/// One figure for each name, step and unit of the series of `results`.
+pub fn figures(results: &Results) -> Vec<Figure> {
+    groups(results).iter().map(|group| figure(group)).collect()
+}
+
+/// The series that share a chart, in order of first appearance.
+pub(crate) fn groups(results: &Results) -> Vec<Vec<&Series>> {
+    let mut groups: Vec<Vec<&Series>> = vec![];
+    let key = |s: &Series| (s.name.clone(), s.step.clone(), s.unit.clone(), s.x_unit.clone());
+    for series in &results.series {
+        match groups.iter_mut().find(|group| key(group[0]) == key(series)) {
+            Some(group) => group.push(series),
+            None => groups.push(vec![series]),
+        }
+    }
+    groups
+}
+
+/// The finite points of a series.
+pub(crate) fn points(series: &Series) -> Vec<(f64, f64)> {
+    series.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).copied().collect()
+}
+
+/// What a part of the axis has: where it is, and the least, mean and greatest value.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Bucket {
+    pub(crate) x: f64,
+    pub(crate) least: f64,
+    pub(crate) mean: f64,
+    pub(crate) greatest: f64,
+}
+
+/// The points in at most `count` parts of the axis; parts without points are left out.
+pub(crate) fn buckets(points: &[(f64, f64)], count: usize) -> Vec<Bucket> {
+    let Some((from, to)) = scale::ends(points.iter().map(|(x, _)| *x)) else { return vec![] };
+    let part = |x: f64| {
+        let fraction = (x - from) / (to - from);
+        if fraction.is_nan() { 0 } else { ((fraction * count as f64) as usize).min(count.saturating_sub(1)) }
+    };
+    let mut parts: Vec<Vec<(f64, f64)>> = vec![vec![]; count.max(1)];
+    for point in points {
+        parts[part(point.0)].push(*point);
+    }
+    let of = |part: &Vec<(f64, f64)>| {
+        let (least, greatest) = scale::ends(part.iter().map(|(_, y)| *y))?;
+        let n = part.len() as f64;
+        let mean = |of: fn(&(f64, f64)) -> f64| part.iter().map(|point| of(point) / n).sum::<f64>();
+        Some(Bucket { x: mean(|p| p.0), least, mean: mean(|p| p.1).clamp(least, greatest), greatest })
+    };
+    parts.iter().filter_map(of).collect()
+}
+
+/// Whether neighbours differ so much that a line between them would fill the plot.
+fn jumps(points: &[(f64, f64)]) -> bool {
+    let Some((least, greatest)) = scale::ends(points.iter().map(|(_, y)| *y)) else { return false };
+    let steps: f64 = points.windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()).sum();
+    steps > JUMPS_MIN * (greatest - least)
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Drawn {
+    Line,
+    Dots,
+    Band,
+}
+
+fn drawn(points: &[(f64, f64)]) -> Drawn {
+    match points.len() {
+        0..=2 => Drawn::Dots,
+        n if n <= DOTS_MAX && jumps(points) => Drawn::Dots,
+        n if n <= LINE_MAX => Drawn::Line,
+        _ => Drawn::Band,
+    }
+}
+
+fn figure(group: &[&Series]) -> Figure {
+    let all: Vec<Vec<(f64, f64)>> = group.iter().map(|series| points(series)).collect();
+    let scale = scale_for(&all);
+    let (from, to) = scale::ends(all.iter().flatten().map(|(x, _)| *x)).unwrap_or((0.0, 1.0));
+    let from = if from > 0.0 && from < 0.2 * to { 0.0 } else { from };
+    let to = if to > from { to } else { from + 1.0 };
+    let plot = Plot { across: Across::linear(plot::gutter(scale), from, to), scale, top: TOP, height: PLOT };
+    let height = plot.bottom() + AXIS;
+    let first = group[0];
+    let title =
+        if first.step.is_empty() { first.name.clone() } else { format!("{}, {}", first.name, first.step) };
+
+    let mut svg = svg::drawing(height, &title, &description(group, &all));
+    plot.frame(&mut svg);
+    let mut canvas = svg::canvas(height);
+    let mut styles: Vec<Drawn> = vec![];
+    for (i, (series, points)) in group.iter().zip(&all).enumerate() {
+        if points.is_empty() {
+            continue;
+        }
+        let style = drawn(points);
+        if !styles.contains(&style) {
+            styles.push(style);
+        }
+        draw(&mut canvas, &plot, &said(series, points), points, style, i % SERIES);
+    }
+    svg.push(canvas);
+    plot.label(&mut svg, &plot.across.round_ticks(), plot.bottom() + 16.0);
+    svg.push(svg::text(plot.right(), 0.0, plot.bottom() + 30.0, Anchor::End, &first.x_unit).class("tick"));
+
+    let legend =
+        group.iter().enumerate().filter(|(_, series)| !series.column.is_empty()).map(|(i, series)| {
+            let (class, path) = match all.get(i).map(|points| drawn(points)) {
+                Some(Drawn::Dots) => ("mark", symbol::simulated(0)),
+                _ => ("line", symbol::LINE),
+            };
+            Key::paths([(format!("{class} s{}", i % SERIES), path)], &series.column)
+        });
+    let legend = legend.collect();
+    Figure { title, subtitle: subtitle(first, scale, &styles), height, svg, legend }
+}
+
+/// From zero; where that would leave more than half of the plot empty, from a round number below the least value.
+fn scale_for(all: &[Vec<(f64, f64)>]) -> Scale {
+    let ys = || all.iter().flatten().map(|(_, y)| *y);
+    match scale::ends(ys()) {
+        Some((least, greatest)) if least > 0.5 * greatest && greatest > least => {
+            let step = scale::step((greatest - least) / 4.0);
+            let least = ((least - 0.1 * (greatest - least)) / step).floor() * step;
+            Scale::Linear { least: least.max(0.0), greatest: greatest + (greatest - least) * 0.04 }
+        }
+        _ => Scale::from_zero(ys()),
+    }
+}
+
+fn subtitle(series: &Series, scale: Scale, styles: &[Drawn]) -> String {
+    let mut text = if series.unit.is_empty() { "ratio".into() } else { series.unit.clone() };
+    if !series.x_unit.is_empty() {
+        text += &format!(" over {}", series.x_unit);
+    }
+    if let Scale::Linear { least, .. } = scale
+        && least > 0.0
+    {
+        text += &format!("; the axis begins at {}", number::exact(least));
+    }
+    if styles.contains(&Drawn::Band) {
+        text += "; the line is the mean, the band from least to greatest";
+    }
+    if styles.contains(&Drawn::Dots) {
+        text += "; a dot each";
+    }
+    text
+}
+
+fn draw(canvas: &mut Element, plot: &Plot, name: &str, points: &[(f64, f64)], style: Drawn, colour: usize) {
+    let mut group = svg::named(name);
+    match style {
+        Drawn::Line => group.push(plot.line(points).element().class(format!("line s{colour}"))),
+        Drawn::Dots => group.push(dots(plot, points).element().class(format!("dots s{colour}"))),
+        Drawn::Band => {
+            let buckets = buckets(points, BUCKETS);
+            let band: Vec<(f64, f64, f64)> = buckets.iter().map(|b| (b.x, b.least, b.greatest)).collect();
+            let mean: Vec<(f64, f64)> = buckets.iter().map(|b| (b.x, b.mean)).collect();
+            group.push(plot.area(&band).element().class(format!("envelope s{colour}")));
+            group.push(plot.line(&mean).element().class(format!("line s{colour}")));
+        }
+    }
+    canvas.push(group);
+}
+
+fn dots(plot: &Plot, points: &[(f64, f64)]) -> Path {
+    let mut path = Path::default();
+    for (x, y) in points {
+        path.dot(plot.across.x(*x), plot.y(*y));
+    }
+    path
+}
+
+/// `static: 1.02 to 1.31, mean 1.04, last 1.03`
+pub(crate) fn said(series: &Series, points: &[(f64, f64)]) -> String {
+    let name = if series.column.is_empty() { &series.name } else { &series.column };
+    let Some(whole) = buckets(points, 1).first().copied() else { return format!("{name}: no values") };
+    let last = points.last().map_or(f64::NAN, |(_, y)| *y);
+    format!(
+        "{name}: {} to {}, mean {}, last {}",
+        number::exact(whole.least),
+        number::exact(whole.greatest),
+        number::exact(whole.mean),
+        number::exact(last)
+    )
+}
+
+fn description(group: &[&Series], all: &[Vec<(f64, f64)>]) -> String {
+    group.iter().zip(all).map(|(series, points)| said(series, points)).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_keep_every_extreme_and_the_mean() {
+        let points: Vec<(f64, f64)> =
+            (0..10_000).map(|i| (f64::from(i), if i == 7777 { 50.0 } else { f64::from(i % 2) })).collect();
+        let buckets = buckets(&points, 100);
+        assert_eq!(buckets.len(), 100);
+        assert_eq!(buckets.iter().map(|b| b.greatest).fold(0.0, f64::max), 50.0);
+        assert!((buckets[3].mean - 0.5).abs() < 1e-9 && buckets[3].least == 0.0);
+    }
+
+    #[test]
+    fn what_jumps_is_dots_and_what_flows_is_a_line_until_there_are_too_many() {
+        let jumping = |n: u32| (0..n).map(|i| (f64::from(i), f64::from(i % 3))).collect::<Vec<_>>();
+        let flowing = |n: u32| (0..n).map(|i| (f64::from(i), f64::from(i) * 2.0)).collect::<Vec<_>>();
+        assert_eq!((drawn(&jumping(1000)), drawn(&flowing(1000))), (Drawn::Dots, Drawn::Line));
+        assert_eq!((drawn(&jumping(100_000)), drawn(&flowing(100_000))), (Drawn::Band, Drawn::Band));
+    }
+}

@@ -1,0 +1,225 @@
+//! How many erase blocks were erased how often, with the erases that a block is rated for.
+//!
+//! The axis has what the counts span, not zero: how even wear is shows in its width. Where the rated erases lie beyond
+//! it, an arrow at the edge says how far they are.
+
+use super::{
+    Figure, Key,
+    plot::{self, Across, Plot},
+    scale::{self, Scale},
+};
+use crate::{
+    number,
+    svg::{self, Anchor, Path},
+    terminal::plural,
+};
+use flashlab_lab::results::{Results, WearMap};
+
+/// The most bins.
+const BINS: u64 = 40;
+const TOP: f64 = 20.0;
+const PLOT: f64 = 200.0;
+const AXIS: f64 = 34.0;
+/// The rated erases are on the axis where they are no farther away than this many times what the counts span.
+const RATED_REACH: u64 = 3;
+/// The least height of what is there at all, in pixels.
+const BAR_MIN: f64 = 1.5;
+
+/// One figure for each map of `results` that has blocks.
+pub fn figures(results: &Results) -> Vec<Figure> {
+    results.wear.iter().filter(|map| !map.erase_counts.is_empty()).map(figure).collect()
+}
+
+/// Blocks that were erased about as often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bin {
+    /// The fewest erases.
+    pub(crate) from: u64,
+    /// The most.
+    pub(crate) to: u64,
+    /// Blocks in use.
+    pub(crate) used: usize,
+    /// Blocks out of use.
+    pub(crate) bad: usize,
+}
+
+impl Bin {
+    /// `700 to 704`
+    pub(crate) fn range(&self) -> String {
+        let count = |n: u64| number::fixed(n as f64, 0);
+        if self.from == self.to {
+            count(self.from)
+        } else {
+            format!("{} to {}", count(self.from), count(self.to))
+        }
+    }
+}
+
+/// The blocks of `map` in at most `bins_max` bins of one width, 1, 2 or 5 times a power of ten.
+pub(crate) fn bins(map: &WearMap, bins_max: u64) -> Vec<Bin> {
+    let counts = || map.erase_counts.iter().map(|count| u64::from(*count));
+    let (Some(least), Some(greatest)) = (counts().min(), counts().max()) else { return vec![] };
+    let mut width = scale::step((greatest - least + 1) as f64 / bins_max.max(2) as f64).max(1.0) as u64;
+    if greatest / width - least / width >= bins_max.max(2) {
+        width = scale::step(width as f64 * 1.5) as u64;
+    }
+    let first = least / width;
+    let mut bins: Vec<Bin> = (first..=greatest / width)
+        .map(|i| Bin { from: i * width, to: (i + 1) * width - 1, used: 0, bad: 0 })
+        .collect();
+    let bad = bad(map);
+    for (count, is_bad) in counts().zip(bad) {
+        let bin = &mut bins[(count / width - first) as usize];
+        if is_bad { bin.bad += 1 } else { bin.used += 1 }
+    }
+    bins
+}
+
+/// Whether each block is out of use.
+fn bad(map: &WearMap) -> Vec<bool> {
+    let mut bad = vec![false; map.erase_counts.len()];
+    for block in &map.bad {
+        if let Some(bad) = usize::try_from(*block).ok().and_then(|block| bad.get_mut(block)) {
+            *bad = true;
+        }
+    }
+    bad
+}
+
+pub(crate) fn figure(map: &WearMap) -> Figure {
+    let bins = bins(map, BINS);
+    let most = bins.iter().map(|bin| bin.used + bin.bad).max().unwrap_or(0);
+    let scale = Scale::from_zero([most as f64].into_iter());
+    let (from, to) = match (bins.first(), bins.last()) {
+        (Some(first), Some(last)) => (first.from, last.to + 1),
+        _ => (0, 1),
+    };
+    let rated = map.rated_cycles.map(u64::from);
+    let reach = |rated: u64| {
+        let distance = if rated < from { from - rated } else { rated.saturating_sub(to) };
+        distance <= RATED_REACH * (to - from)
+    };
+    let near = rated.filter(|rated| reach(*rated));
+    let ends = (
+        near.map_or(from, |rated| rated.min(from)),
+        near.map_or(to, |rated| (rated + rated / 50 + 1).max(to)),
+    );
+    let across = Across::linear(plot::gutter(scale), ends.0 as f64, ends.1 as f64);
+    let plot = Plot { across, scale, top: TOP, height: PLOT };
+    let height = plot.bottom() + AXIS;
+
+    let mut svg = svg::drawing(height, &map.name, &description(map, &bins));
+    plot.frame(&mut svg);
+    let mut canvas = svg::canvas(height);
+    for bin in bins.iter().filter(|bin| bin.used + bin.bad > 0) {
+        let out_of_use =
+            if bin.bad > 0 { format!(", {} of them out of use", bin.bad) } else { String::new() };
+        let name = format!("{} erases: {}{out_of_use}", bin.range(), plural(bin.used + bin.bad, "block"));
+        let mut group = svg::named(name);
+        let middle = bar(&plot, bin, 0, bin.used);
+        let upper = bar(&plot, bin, bin.used, bin.used + bin.bad);
+        for (path, class) in [(middle, "solid s0"), (upper, "unusable")] {
+            if !path.is_empty() {
+                group.push(path.element().class(class));
+            }
+        }
+        canvas.push(group);
+    }
+    svg.push(canvas);
+    plot.label(&mut svg, &plot.across.round_ticks(), plot.bottom() + 16.0);
+    svg.push(
+        svg::text(plot.right(), 0.0, plot.bottom() + 30.0, Anchor::End, "erases of a block").class("tick"),
+    );
+    if let Some(rated) = rated {
+        mark_rated(&mut svg, &plot, rated, near.is_some(), rated < from);
+    }
+    let mut legend = vec![];
+    if bins.iter().any(|bin| bin.bad > 0) {
+        legend.push(Key::swatch("solid s0", None, "in use"));
+        legend.push(Key::swatch("unusable", None, "out of use"));
+    }
+    let subtitle = "erase blocks by their erases".into();
+    Figure { title: map.name.clone(), subtitle, height, svg, legend }
+}
+
+/// A bin's bar between two sums of blocks.
+fn bar(plot: &Plot, bin: &Bin, low: usize, high: usize) -> Path {
+    let mut path = Path::default();
+    if high > low {
+        let (left, right) = (plot.across.x(bin.from as f64), plot.across.x((bin.to + 1) as f64));
+        let bottom = plot.y(low as f64);
+        let top = plot.y(high as f64).min(bottom - BAR_MIN);
+        path.move_to(left, bottom);
+        path.line_to(left, top);
+        path.line_to(right, top);
+        path.line_to(right, bottom);
+        path.close();
+    }
+    path
+}
+
+/// An upright line at the rated erases, or an arrow to where they are.
+fn mark_rated(svg: &mut crate::markup::Element, plot: &Plot, rated: u64, is_near: bool, is_below: bool) {
+    let count = number::fixed(rated as f64, 0);
+    let (x, label) = match (is_near, is_below) {
+        (true, _) => (plot.across.x(rated as f64), format!("rated for {count}")),
+        (false, true) => (plot.left(), format!("← rated for {count}")),
+        (false, false) => (plot.right(), format!("rated for {count} →")),
+    };
+    if is_near {
+        svg.push(svg::line((x, plot.top - 4.0), (x, plot.bottom())).class("rated"));
+    }
+    let anchor = if x.0 > 55.0 { Anchor::End } else { Anchor::Start };
+    let dx = if anchor == Anchor::End { -4.0 } else { 4.0 };
+    svg.push(svg::text(x, dx, plot.top - 6.0, anchor, label).class("remark"));
+}
+
+fn description(map: &WearMap, bins: &[Bin]) -> String {
+    let mode = bins.iter().max_by_key(|bin| bin.used + bin.bad);
+    let mode = mode.map_or(String::new(), |bin| {
+        format!("; most blocks, {}, have {} erases", bin.used + bin.bad, bin.range())
+    });
+    format!("Histogram of erase counts: {}{mode}", super::wear_map::spread(map))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_lab::results::Erases;
+
+    fn map(erase_counts: Vec<u32>, bad: Vec<u32>) -> WearMap {
+        WearMap {
+            name: "m".into(),
+            block_bytes: 0,
+            erase_counts,
+            bad,
+            rated_cycles: Some(3000),
+            erases: Erases::default(),
+        }
+    }
+
+    #[test]
+    fn every_block_is_in_one_bin_and_bins_are_few() {
+        for (least, greatest) in
+            [(0, 0), (0, 1), (700, 770), (3, 10_000), (1, u32::MAX), (u32::MAX, u32::MAX)]
+        {
+            let bins = bins(&map(vec![least, greatest, least], vec![2]), BINS);
+            assert!(bins.len() as u64 <= BINS + 1, "{least} to {greatest}: {} bins", bins.len());
+            assert_eq!(bins.iter().map(|bin| bin.used).sum::<usize>(), 2);
+            assert_eq!(bins.iter().map(|bin| bin.bad).sum::<usize>(), 1);
+            assert!(bins[0].from <= least.into() && bins[bins.len() - 1].to >= greatest.into());
+        }
+    }
+
+    #[test]
+    fn rated_erases_are_marked_wherever_they_are() {
+        for (counts, mark) in [
+            (vec![2500, 3100], ">rated for 3,000<"),
+            (vec![700, 710], ">rated for 3,000 →<"),
+            (vec![90_000, 90_010], ">← rated for 3,000<"),
+        ] {
+            let text = figure(&map(counts.clone(), vec![])).svg.to_string();
+            assert!(text.contains(mark), "{counts:?}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The erase blocks of each device: how often each was erased, and how many how often.
+
+use super::{Section, comparison::framed};
+use crate::{
+    figure::{wear_histogram, wear_map},
+    markup::element,
+    number,
+};
+use flashlab_lab::results::Results;
+
+pub(super) fn section(results: &Results) -> Option<Section> {
+    let body = results.wear.iter().map(|map| {
+        let mut text = format!("{}.", capitalised(&wear_map::spread(map)));
+        if let Some(rated) = map.rated_cycles {
+            text += &format!(" A block is rated for {} erases.", number::fixed(f64::from(rated), 0));
+        }
+        text += &match map.bad.len() {
+            0 => " No block is out of use.".to_string(),
+            1 => " 1 block is out of use.".to_string(),
+            n => format!(" {} blocks are out of use.", number::fixed(n as f64, 0)),
+        };
+        let mut pair = element("div").class("grid2").child(framed(&wear_map::figure(map)));
+        if !map.erase_counts.is_empty() {
+            pair.push(framed(&wear_histogram::figure(map)));
+        }
+        element("div").class("worn").child(element("p").text(text)).child(pair)
+    });
+    (!results.wear.is_empty()).then(|| Section {
+        id: "wear",
+        title: "Wear, block by block",
+        short: "Wear",
+        intro: Some(
+            "A cell is an erase block, in the order of their numbers. Every map's colours begin at zero and end at its \
+             own greatest count, so that an evenly worn device is evenly dark or light; the histogram beside it shows \
+             the same blocks over the counts that occur."
+                .into(),
+        ),
+        body: body.collect(),
+    })
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}

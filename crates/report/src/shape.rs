@@ -1,0 +1,243 @@
+//! What the shape of a curve is, in words: flat, broken at a knee, falling; and what of it was fitted.
+//!
+//! Made from the simulated points alone, so that the words cannot claim what the curve does not show.
+
+use crate::{explain, number};
+use flashlab_lab::results::{Curve, CurvePoint, CurveSeries, MapHits, Role};
+
+/// Before a knee all figures are this close to the last before it.
+const PLATEAU_MAX: f64 = 0.25;
+/// At a knee the figure falls by at least this part in one step.
+const FALL_MIN: f64 = 0.2;
+/// A curve whose figures are this close to each other is flat.
+const FLAT_MAX: f64 = 0.02;
+
+/// Where a curve that was level until then falls in one step.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Knee {
+    /// The last point of the level part.
+    pub(crate) before: CurvePoint,
+    /// The next.
+    pub(crate) after: CurvePoint,
+}
+
+/// The finite points of a series.
+pub(crate) fn points(series: &CurveSeries) -> Vec<CurvePoint> {
+    series.points.iter().filter(|p| p.x.is_finite() && p.y.is_finite()).copied().collect()
+}
+
+/// The first knee of a series.
+pub(crate) fn knee(series: &CurveSeries) -> Option<Knee> {
+    let points = points(series);
+    (2..points.len()).find_map(|i| {
+        let (before, after) = (points[i - 1], points[i]);
+        let is_level = points[..i].iter().all(|p| (p.y - before.y).abs() <= PLATEAU_MAX * before.y.abs());
+        (is_level && fall(before, after) >= FALL_MIN).then_some(Knee { before, after })
+    })
+}
+
+/// By which part the figure falls from one point to the next.
+fn fall(before: CurvePoint, after: CurvePoint) -> f64 {
+    if before.y > 0.0 { (before.y - after.y) / before.y } else { 0.0 }
+}
+
+/// A sentence on the shape of this series, with where the look-ups of the map went where that is known.
+pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
+    let points = points(series);
+    let (first, last) = (points.first()?, points.last()?);
+    let at = |x: f64| format!("{} {}", number::written(x), curve.x_unit);
+    let figure = |y: f64| format!("{} {}", number::compact(y), curve.y_unit);
+    let greatest = points.iter().map(|p| p.y).fold(f64::NEG_INFINITY, f64::max);
+    let least = points.iter().map(|p| p.y).fold(f64::INFINITY, f64::min);
+    if let Some((name, apart)) = equal(curve, series, &points) {
+        let apart = number::significant(100.0 * apart, 2);
+        return Some(format!("Like {name} within {apart}{}% everywhere.", number::NO_BREAK));
+    }
+    if points.len() == 1 {
+        return Some(format!("{} at {}.", figure(first.y), at(first.x)));
+    }
+    if greatest - least <= FLAT_MAX * greatest.abs() {
+        return Some(format!(
+            "Flat: {} to {} over the whole range.",
+            number::compact(least),
+            figure(greatest)
+        ));
+    }
+    if let Some(Knee { before, after }) = knee(series) {
+        return Some(format!(
+            "Breaks after {}: {} there, {} at {}{}.",
+            at(before.x),
+            figure(before.y),
+            figure(after.y),
+            at(after.x),
+            missed(series, before.x, after.x)
+        ));
+    }
+    let step = points.windows(2).max_by(|a, b| fall(a[0], a[1]).total_cmp(&fall(b[0], b[1])))?;
+    if fall(step[0], step[1]) >= FALL_MIN {
+        return Some(format!(
+            "Falls most from {} to {}: {} to {}{}; {} at {}.",
+            at(step[0].x),
+            at(step[1].x),
+            number::compact(step[0].y),
+            figure(step[1].y),
+            missed(series, step[0].x, step[1].x),
+            figure(last.y),
+            at(last.x)
+        ));
+    }
+    Some(format!("No break: {} at {}, {} at {}.", figure(first.y), at(first.x), figure(last.y), at(last.x)))
+}
+
+/// The first series before this one whose figures are all as near as [`FLAT_MAX`], and how near they are.
+fn equal<'a>(curve: &'a Curve, series: &CurveSeries, own: &[CurvePoint]) -> Option<(&'a str, f64)> {
+    let before = curve.series.iter().take_while(|other| !std::ptr::eq(*other, series));
+    before.filter(|_| own.len() > 1).find_map(|other| {
+        let others = points(other);
+        let is_same_range = others.len() == own.len() && others.iter().zip(own).all(|(a, b)| a.x == b.x);
+        let apart = others.iter().zip(own).map(|(a, b)| (a.y - b.y).abs() / a.y.abs().max(b.y.abs()));
+        let apart = apart.filter(|apart| !apart.is_nan()).fold(0.0, f64::max);
+        (is_same_range && apart <= FLAT_MAX).then_some((other.name.as_str(), apart))
+    })
+}
+
+/// `, while look-ups of the map that go to the array rise from 0 % to 11 %`
+fn missed(series: &CurveSeries, before: f64, after: f64) -> String {
+    let miss = |x: f64| {
+        let hits: Option<&MapHits> = series.map_hits.iter().find(|hits| hits.x == x);
+        hits.map(|hits| hits.miss).filter(|miss| (0.0..=1.0).contains(miss))
+    };
+    match (miss(before), miss(after)) {
+        (Some(a), Some(b)) if a != b => format!(
+            ", while the map look-ups that read the array {} from {} to {}",
+            if b > a { "rise" } else { "fall" },
+            explain::percent(a),
+            explain::percent(b)
+        ),
+        _ => String::new(),
+    }
+}
+
+/// `Fitted: HMB off at 1 GiB; ... All other 55 points are predictions.`
+pub(crate) fn roles(curve: &Curve) -> String {
+    let fitted = at_places(curve, Role::Fitted);
+    let assumed = at_places(curve, Role::Assumed);
+    let count = |role| {
+        let points = curve.series.iter().flat_map(|series| &series.points);
+        points.filter(|point| point.role == role).count()
+    };
+    let mut text = String::new();
+    if !fitted.is_empty() {
+        text += &format!("Fitted: {fitted}. ");
+    }
+    if !assumed.is_empty() {
+        text += &format!("Resting on an assumption: {assumed}. ");
+    }
+    let others = if text.is_empty() { "" } else { " other" };
+    text + &match count(Role::Predicted) {
+        0 => "No point is a prediction.".into(),
+        1 => format!("One{others} point is a prediction."),
+        n => format!("All{others} {n} points are predictions."),
+    }
+}
+
+/// The points of this role: `HMB off at 1 GiB; HMB 128 MiB at 1, 128 GiB`.
+fn at_places(curve: &Curve, role: Role) -> String {
+    let of = |series: &CurveSeries| {
+        let points = series.points.iter().filter(|point| point.role == role);
+        points.map(|point| number::written(point.x)).collect::<Vec<_>>()
+    };
+    let parts: Vec<String> = curve
+        .series
+        .iter()
+        .filter_map(|series| {
+            let places = of(series);
+            let is_all = places.len() == series.points.len() && places.len() > 3;
+            match places.as_slice() {
+                [] => None,
+                _ if is_all => Some(format!("{} everywhere", series.name)),
+                places => Some(format!("{} at {} {}", series.name, places.join(", "), curve.x_unit)),
+            }
+        })
+        .collect();
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(ys: &[f64], miss: &[f64]) -> Curve {
+        let xs = (0..ys.len()).map(|i| f64::from(1u32 << i));
+        let role = |i| if i == 0 { Role::Fitted } else { Role::Predicted };
+        let points = xs.clone().zip(ys).enumerate().map(|(i, (x, y))| CurvePoint { x, y: *y, role: role(i) });
+        let hits =
+            xs.clone().zip(miss).map(|(x, miss)| MapHits { x, sram: 0.0, hmb: 1.0 - miss, miss: *miss });
+        let series = CurveSeries {
+            name: "HMB".into(),
+            variant: false,
+            points: points.collect(),
+            published: vec![],
+            map_hits: hits.collect(),
+        };
+        Curve {
+            chart: "randread".into(),
+            title: String::new(),
+            x_unit: "GiB".into(),
+            y_unit: "kIOPS".into(),
+            series: vec![series],
+            notes: vec![],
+        }
+    }
+
+    fn said(ys: &[f64], miss: &[f64]) -> String {
+        let curve = curve(ys, miss);
+        sentence(&curve, &curve.series[0]).unwrap_or_default().replace(number::NO_BREAK, " ")
+    }
+
+    #[test]
+    fn a_level_curve_that_falls_in_one_step_has_its_knee_there() {
+        assert_eq!(
+            said(&[58.0, 51.0, 50.0, 33.0, 26.0], &[0.0, 0.0, 0.0, 0.11, 0.2]),
+            "Breaks after 4 GiB: 50.0 kIOPS there, 33.0 kIOPS at 8 GiB, while the map look-ups that read the array rise \
+             from 0 % to 11 %."
+        );
+    }
+
+    #[test]
+    fn a_curve_that_falls_from_the_first_point_on_has_no_knee() {
+        let falling = curve(&[20.0, 12.9, 10.9, 10.2, 9.8], &[]);
+        assert_eq!(knee(&falling.series[0]), None);
+        assert_eq!(
+            said(&[20.0, 12.9, 10.9, 10.2, 9.8], &[]),
+            "Falls most from 1 GiB to 2 GiB: 20.0 to 12.9 kIOPS; 9.80 kIOPS at 16 GiB."
+        );
+    }
+
+    #[test]
+    fn level_gentle_and_lonely_curves_are_said_to_be_so() {
+        assert_eq!(said(&[73.0, 72.9, 73.1], &[]), "Flat: 72.9 to 73.1 kIOPS over the whole range.");
+        assert_eq!(said(&[58.0, 55.0, 52.0], &[]), "No break: 58.0 kIOPS at 1 GiB, 52.0 kIOPS at 4 GiB.");
+        assert_eq!(said(&[58.0], &[]), "58.0 kIOPS at 1 GiB.");
+        assert_eq!(said(&[f64::NAN], &[]), "");
+    }
+
+    #[test]
+    fn a_curve_that_lies_on_another_is_said_to() {
+        let mut curve = curve(&[73.0, 56.0, 46.0], &[]);
+        let mut other = curve.series[0].clone();
+        other.name = "HMB 240 MiB".into();
+        other.points[2].y = 46.46;
+        curve.series.push(other);
+        let said = sentence(&curve, &curve.series[1]).unwrap_or_default();
+        assert_eq!(said.replace(number::NO_BREAK, " "), "Like HMB within 0.99 % everywhere.");
+    }
+
+    #[test]
+    fn what_was_fitted_is_named_and_the_rest_are_predictions() {
+        assert_eq!(
+            roles(&curve(&[3.0, 2.0, 1.0], &[])),
+            "Fitted: HMB at 1 GiB. All other 2 points are predictions."
+        );
+    }
+}

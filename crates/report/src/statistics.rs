@@ -1,0 +1,146 @@
+//! What the devices counted, as lines of text: one line a quantity, one column a run, what nobody counted left out.
+
+use crate::{explain, number};
+use flashlab_lab::results::{DeviceStatistics, Results};
+
+/// A quantity over the runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// `write amplification`
+    pub(crate) name: String,
+    /// What it is, in a sentence.
+    pub(crate) meaning: &'static str,
+    /// One a run, in their order; empty where the run has none.
+    pub(crate) values: Vec<String>,
+}
+
+/// The runs of devices at work: all but those that are points of a curve, unless there are no others.
+pub(crate) fn whole_runs(results: &Results) -> Vec<&DeviceStatistics> {
+    let is_point = |s: &DeviceStatistics| results.curves.iter().any(|curve| curve.chart == s.table);
+    results.statistics.iter().filter(|s| !is_point(s)).collect()
+}
+
+/// The runs that are points of a curve.
+pub(crate) fn points(results: &Results) -> Vec<&DeviceStatistics> {
+    let is_point = |s: &DeviceStatistics| results.curves.iter().any(|curve| curve.chart == s.table);
+    results.statistics.iter().filter(|s| is_point(s)).collect()
+}
+
+/// `sequential · static`
+pub(crate) fn name(run: &DeviceStatistics) -> String {
+    let words: Vec<&str> =
+        [run.table.as_str(), &run.row, &run.column].into_iter().filter(|word| !word.is_empty()).collect();
+    if words.is_empty() { "device".into() } else { words.join(" · ") }
+}
+
+/// All quantities that any of `runs` has.
+pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
+    let mut lines = vec![];
+    let mut add = |name: &str, meaning: &'static str, of: &dyn Fn(&DeviceStatistics) -> Option<String>| {
+        let values: Vec<String> = runs.iter().map(|run| of(run).unwrap_or_default()).collect();
+        if values.iter().any(|value| !value.is_empty()) {
+            lines.push(Line { name: name.into(), meaning, values });
+        }
+    };
+    let erases = |of: fn(&flashlab_lab::results::Erases) -> String| {
+        move |run: &DeviceStatistics| run.erases.as_ref().map(of)
+    };
+    let more_than_none = |n: u64| (n > 0).then(|| count(n));
+    add("host wrote", "Bytes that the host wrote.", &|run| Some(number::bytes(run.host_written_bytes)));
+    add("host read", "Bytes that the host read.", &|run| run.host_read_bytes.map(number::bytes));
+    add("flash programmed", "Bytes programmed into the array, for whatever cause.", &|run| {
+        Some(number::bytes(run.programmed_bytes))
+    });
+    add("write amplification", "Programmed over written.", &|run| {
+        run.write_amplification.map(|value| number::typeset(number::fixed(value, 3)))
+    });
+    add("erases in all", "Erases of all blocks in this run.", &|run| Some(count(run.erase_count)));
+    add(
+        "erases of a block, mean",
+        "Over the blocks in use and the device's life.",
+        &erases(|e| number::exact(e.mean)),
+    );
+    add("erases of a block, least", "", &erases(|e| count(e.min.into())));
+    add("erases of a block, most", "", &erases(|e| count(e.max.into())));
+    add(
+        "erases of a block, deviation",
+        "Standard deviation over the blocks.",
+        &erases(|e| number::compact(e.sd)),
+    );
+    add("collections", "Victims whose valid data was moved away.", &|run| {
+        more_than_none(run.collection_count)
+    });
+    for cause in union(runs, |run| &run.moved_bytes) {
+        add(&format!("moved by {cause}"), "Bytes programmed beside the host's own.", &|run| {
+            value(&run.moved_bytes, cause).map(number::bytes)
+        });
+    }
+    for level in union(runs, |run| &run.map_look_ups) {
+        add(&format!("map look-ups, {level}"), "Look-ups of the map that were answered there.", &|run| {
+            let all: u64 = run.map_look_ups.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
+            let n = value(&run.map_look_ups, level)?;
+            let share = if all > 0 { n as f64 / all as f64 } else { 0.0 };
+            Some(format!("{} ({})", count(n), explain::percent(share)))
+        });
+    }
+    add("effective spare", "Raw space beyond the exported, net of what collection keeps free.", &|run| {
+        run.effective_spare.map(|spare| percent(100.0 * spare))
+    });
+    add("life left", "Of the erases that the blocks are rated for.", &|run| {
+        run.lifetime_left_percent.map(percent)
+    });
+    add("blocks out of use", "Worn out, failed or bad from the factory.", &|run| {
+        more_than_none(run.bad_block_count)
+    });
+    add("first failure", "From the beginning of the run to the first block that wore out.", &|run| {
+        run.first_failure_seconds.map(number::span_s)
+    });
+    add("takes writes", "", &|run| run.read_only.then(|| "no: read-only".to_string()));
+    lines
+}
+
+fn count(n: u64) -> String {
+    number::fixed(n as f64, 0)
+}
+
+fn percent(value: f64) -> String {
+    format!("{}{}%", number::typeset(number::significant(value, 3)), number::NO_BREAK)
+}
+
+type Entries = Vec<(&'static str, u64)>;
+
+/// The names in any of the runs' lists, in order of first appearance.
+fn union(runs: &[&DeviceStatistics], of: fn(&DeviceStatistics) -> &Entries) -> Vec<&'static str> {
+    let mut names = vec![];
+    for (name, _) in runs.iter().flat_map(|run| of(run)) {
+        if !names.contains(name) {
+            names.push(*name);
+        }
+    }
+    names
+}
+
+fn value(entries: &Entries, name: &str) -> Option<u64> {
+    entries.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_run_counted_has_no_line() {
+        let runs = [
+            DeviceStatistics { moved_bytes: vec![("collection", 4096)], ..Default::default() },
+            DeviceStatistics { effective_spare: Some(0.0731), ..Default::default() },
+        ];
+        let lines = lines(&[&runs[0], &runs[1]]);
+        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["host wrote", "flash programmed", "erases in all", "moved by collection", "effective spare"]
+        );
+        assert_eq!(lines[3].values, ["4.00\u{a0}KiB", ""]);
+        assert_eq!(lines[4].values, ["", "7.31\u{a0}%"]);
+    }
+}

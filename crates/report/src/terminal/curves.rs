@@ -1,0 +1,153 @@
+//! A sweep on a terminal: a plot of all its curves, what their shapes say, and their figures as a table.
+//!
+//! A column of the plot is a place of the sweep; the places stand evenly apart, whatever lies between them, and the line
+//! below says where they are. Every series has its own sign, so that the plot reads without colour.
+
+use super::{
+    WIDTH,
+    lines::{Lined, Style, clean, layout, wrap},
+};
+use crate::{
+    figure::scale,
+    html::curves::{figures_at, places},
+    number, shape,
+};
+use flashlab_lab::results::{Curve, Results};
+
+/// Lines of the plot.
+const HEIGHT: usize = 14;
+/// Characters before the plot: the greatest value and the axis.
+const MARGIN: usize = 10;
+/// The most characters a place has.
+const PITCH_MAX: usize = 5;
+/// A sweep of more places has no table here.
+const TABLE_MAX: usize = 40;
+
+/// The signs and colours of the series, by turns.
+const SIGNS: [(char, &str); 8] =
+    [('●', "34"), ('■', "33"), ('▲', "36"), ('○', "35"), ('□', "32"), ('△', "31"), ('+', "94"), ('×', "93")];
+
+/// All curves of `results`.
+pub(super) fn text(results: &Results, style: Style) -> String {
+    results.curves.iter().map(|curve| of_curve(curve, style)).collect()
+}
+
+fn of_curve(curve: &Curve, style: Style) -> String {
+    let places = places(curve);
+    let title = if curve.title.is_empty() {
+        clean(&curve.chart)
+    } else {
+        format!("{}: {}", clean(&curve.chart), clean(&curve.title))
+    };
+    let units = format!(", {} over {}", clean(&curve.y_unit), clean(&curve.x_unit));
+    let mut text = wrap(&(style.bold(title) + &style.dim(units)), WIDTH) + "\n";
+    text += &plot(curve, &places, style);
+    for (i, series) in curve.series.iter().enumerate() {
+        let (sign, colour) = SIGNS[i % SIGNS.len()];
+        let sentence = shape::sentence(curve, series).unwrap_or_default();
+        let variant = if series.variant { " (variant)" } else { "" };
+        let line = format!("{}{variant}: {}", clean(&series.name), clean(&sentence));
+        let line = wrap(&line, WIDTH - 4).replace('\n', "\n    ");
+        text += &format!("  {} {line}\n", style.paint(colour, sign.to_string()));
+    }
+    text +=
+        &format!("  {}\n", style.dim(wrap(&clean(&shape::roles(curve)), WIDTH - 2).replace('\n', "\n  ")));
+    text.push('\n');
+    if places.len() <= TABLE_MAX {
+        text += &table(curve, &places, style);
+    }
+    text
+}
+
+/// The signs of the series over the places; of two that meet, the later series covers the earlier.
+fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
+    let room = WIDTH - MARGIN - 1;
+    // Of more places than there is room for, those that share a column share it: the later covers the earlier.
+    let pitch = (room / places.len().max(1)).clamp(1, PITCH_MAX);
+    let column = |place: usize| {
+        if places.len() <= room { place * pitch + pitch / 2 } else { place * room / places.len() }
+    };
+    let values = curve.series.iter().flat_map(|series| shape::points(series)).map(|point| point.y);
+    let Some((least, greatest)) = scale::ends(values.chain([0.0])) else { return String::new() };
+    if places.is_empty() || greatest <= least {
+        return String::new();
+    }
+    let step = scale::step((greatest - least) / 4.0);
+    let (bottom, top) = ((least / step).floor() * step, (greatest / step).ceil() * step);
+    let line = |y: f64| {
+        let fraction = (y - bottom) / (top - bottom);
+        let from_below = (fraction * (HEIGHT - 1) as f64).round();
+        HEIGHT - 1 - if from_below.is_finite() { (from_below.max(0.0) as usize).min(HEIGHT - 1) } else { 0 }
+    };
+    let width = places.len().min(room) * if places.len() <= room { pitch } else { 1 };
+    let mut signs = vec![vec![None; width.max(1)]; HEIGHT];
+    for (i, series) in curve.series.iter().enumerate() {
+        for point in shape::points(series) {
+            let Some(place) = places.iter().position(|x| *x == point.x) else { continue };
+            signs[line(point.y)][column(place)] = Some(i);
+        }
+    }
+    let mut labels = vec![String::new(); HEIGHT];
+    let count = ((top - bottom) / step).round();
+    let count = if count.is_finite() { count.clamp(0.0, 12.0) as u32 } else { 0 };
+    for i in 0..=count {
+        let value = bottom + f64::from(i) * step;
+        labels[line(value)] = scale::label(value, number::decimals_for(step, 1));
+    }
+    let mut text = String::new();
+    for (signs, label) in signs.iter().zip(&labels) {
+        let axis = if label.is_empty() { '│' } else { '┤' };
+        let mut row = format!("{label:>width$} {axis}", width = MARGIN - 2);
+        let last = signs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        for sign in &signs[..last] {
+            match sign {
+                Some(i) => {
+                    let (sign, colour) = SIGNS[i % SIGNS.len()];
+                    row += &style.paint(colour, sign.to_string());
+                }
+                None => row.push(' '),
+            }
+        }
+        text += &format!("{}\n", row.trim_end());
+    }
+    text += &format!("{:MARGIN$}{}\n", "", "─".repeat(width), MARGIN = MARGIN - 1).replacen(' ', " ", 1);
+    text + &labels_below(places, column, width)
+}
+
+/// The places below their columns, as many as have room.
+fn labels_below(places: &[f64], column: impl Fn(usize) -> usize, width: usize) -> String {
+    let mut row: Vec<char> = vec![' '; MARGIN + width + 8];
+    let mut free = 0;
+    for (i, place) in places.iter().enumerate() {
+        let label: Vec<char> = number::written(*place).chars().collect();
+        let from = (MARGIN + column(i)).saturating_sub(label.len() / 2);
+        let fits = from >= free && from + label.len() <= row.len().min(WIDTH);
+        if fits {
+            row[from..from + label.len()].copy_from_slice(&label);
+            free = from + label.len() + 1;
+        }
+    }
+    let row: String = row.into_iter().collect();
+    format!("{}\n\n", row.trim_end())
+}
+
+/// A line a place, a column a series, what was published in brackets.
+fn table(curve: &Curve, places: &[f64], style: Style) -> String {
+    let mut head = vec![format!("  {}", style.dim(clean(&curve.x_unit)))];
+    head.extend(curve.series.iter().map(|series| {
+        let name = clean(&series.name);
+        let words: Vec<String> = wrap(&name, 16).lines().map(|line| style.dim(line)).collect();
+        words.join("\n")
+    }));
+    let mut lines: Lined = vec![head];
+    lines.extend(places.iter().map(|x| {
+        let mut line = vec![number::written(*x)];
+        line.extend(curve.series.iter().map(|series| figures_at(series, *x)));
+        line
+    }));
+    lines.push(vec![String::new(); curve.series.len() + 1]);
+    let right: Vec<usize> = (0..=curve.series.len()).collect();
+    let has_published = curve.series.iter().any(|series| !series.published.is_empty());
+    let legend = if has_published { style.dim("  in brackets: published\n") } else { String::new() };
+    layout(lines, &vec![true; curve.series.len() + 1], &right).trim_end().to_string() + "\n" + &legend + "\n"
+}

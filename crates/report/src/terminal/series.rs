@@ -1,0 +1,65 @@
+//! What went on over time, on a terminal: a line each, with the least, mean, greatest and last value.
+
+use super::lines::{Lined, Style, clean, layout};
+use crate::{
+    figure::{
+        scale,
+        series::{self, Bucket},
+    },
+    number,
+};
+use flashlab_lab::results::{Results, Series};
+
+/// Characters of a line's picture.
+const WIDTH: usize = 32;
+
+/// All series of `results`, in groups as in the figures. Pictures of one group share their scale, from zero.
+pub(super) fn text(results: &Results, style: Style) -> String {
+    let groups = series::groups(results);
+    if groups.is_empty() {
+        return String::new();
+    }
+    let mut lines: Lined = vec![];
+    for group in &groups {
+        let first = group[0];
+        let mut title = style.bold(clean(&first.name));
+        let mut more = String::new();
+        for word in [&first.step, &first.unit] {
+            if !word.is_empty() {
+                more += &format!(", {}", clean(word));
+            }
+        }
+        if !first.x_unit.is_empty() {
+            more += &format!(" over {}", clean(&first.x_unit));
+        }
+        title += &style.dim(more);
+        let heads = ["least", "mean", "greatest", "last"].map(|word| style.dim(word));
+        lines.push([vec![title, String::new()], heads.to_vec()].concat());
+        let all: Vec<Vec<(f64, f64)>> = group.iter().map(|series| series::points(series)).collect();
+        let ends = scale::ends(all.iter().flatten().map(|(_, y)| *y).chain([0.0])).unwrap_or((0.0, 0.0));
+        lines.extend(group.iter().zip(&all).map(|(series, points)| line(series, points, ends)));
+        lines.push(vec![String::new(); 6]);
+    }
+    layout(lines, &[true; 6], &[2, 3, 4, 5])
+}
+
+fn line(series: &Series, points: &[(f64, f64)], ends: (f64, f64)) -> Vec<String> {
+    let name = if series.column.is_empty() { &series.name } else { &series.column };
+    let mut line = vec![format!("  {}", clean(name)), picture(&series::buckets(points, WIDTH), ends)];
+    let whole = series::buckets(points, 1).first().copied();
+    let last = points.last().map(|(_, y)| *y);
+    let values = [whole.map(|b| b.least), whole.map(|b| b.mean), whole.map(|b| b.greatest), last];
+    line.extend(values.map(|value| value.map_or(number::NONE.into(), number::exact)));
+    line
+}
+
+/// The means of the parts as bars between `ends`.
+fn picture(buckets: &[Bucket], (least, greatest): (f64, f64)) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let bar = |bucket: &Bucket| {
+        let fraction = (bucket.mean - least) / (greatest - least);
+        let i = if fraction.is_nan() { 0.0 } else { (fraction * 7.0).round().clamp(0.0, 7.0) };
+        BARS[i as usize]
+    };
+    buckets.iter().map(bar).collect()
+}

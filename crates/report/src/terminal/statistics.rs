@@ -1,0 +1,36 @@
+//! What the devices counted, on a terminal: a line a quantity, a column a run, a few runs side by side.
+
+use super::lines::{Lined, Style, clean, layout, wrap};
+use crate::statistics;
+use flashlab_lab::results::Results;
+
+/// Runs side by side.
+const RUNS: usize = 4;
+/// Runs shown; a page or JSON has all.
+const RUNS_MAX: usize = 16;
+
+/// The statistics of whole runs; of the points of curves it says where they are.
+pub(super) fn text(results: &Results, style: Style) -> String {
+    let runs = statistics::whole_runs(results);
+    let mut text = String::new();
+    for runs in runs[..runs.len().min(RUNS_MAX)].chunks(RUNS) {
+        let mut head = vec![style.bold("statistics")];
+        head.extend(runs.iter().map(|run| {
+            let name = clean(&statistics::name(run));
+            wrap(&name, 17).lines().map(|line| style.dim(line)).collect::<Vec<_>>().join("\n")
+        }));
+        let mut lines: Lined = vec![head];
+        for line in statistics::lines(runs) {
+            lines.push([vec![format!("  {}", line.name)], line.values].concat());
+        }
+        lines.push(vec![String::new(); runs.len() + 1]);
+        let right: Vec<usize> = (1..=runs.len()).collect();
+        text += &layout(lines, &vec![true; runs.len() + 1], &right);
+    }
+    let others = statistics::points(results).len() + runs.len().saturating_sub(RUNS_MAX);
+    if others > 0 {
+        let runs = super::plural(others, "run");
+        text += &style.dim(format!("the page and JSON have the statistics of {runs} more\n\n"));
+    }
+    text
+}

@@ -1,0 +1,179 @@
+//! Wear on a terminal: the erase blocks as a map, and how many were erased how often.
+//!
+//! On a terminal a character is two cells, one over the other, in 256 colours; elsewhere it is one cell that darkens
+//! with its count. A cell is as many neighbouring blocks as the space asks for, and shows the most worn of them.
+
+use super::{
+    WIDTH,
+    lines::{Style, clean, wrap},
+    plural,
+};
+use crate::{
+    figure::{
+        wear_histogram::{self, Bin},
+        wear_map::{self, Cells, LEVELS},
+    },
+    number,
+};
+use flashlab_lab::results::{Results, WearMap};
+
+/// Cells across.
+const COLUMNS: usize = 96;
+/// The most lines of a map.
+const LINES_MAX: usize = 16;
+/// Bars of a histogram.
+const BINS: u64 = 10;
+/// The longest bar, and the room for the counts after it, in characters.
+const BAR_MAX: usize = 60;
+const COUNTS: usize = 38;
+
+/// The scale without colour, and the sign of a block that is out of use.
+const RAMP: [char; LEVELS] = ['·', '.', ':', '-', '=', '+', 'o', '*', '%', '#', '@'];
+const UNUSABLE: char = 'X';
+
+/// The scale in 256 colours, from dark blue to pale yellow: even in lightness on a dark ground and on a light one.
+const COLOURS: [u8; LEVELS] = [17, 18, 24, 25, 31, 37, 36, 72, 114, 186, 229];
+const UNUSABLE_COLOUR: u8 = 196;
+
+/// All maps of `results`.
+pub(super) fn text(results: &Results, style: Style) -> String {
+    results.wear.iter().map(|map| of_map(map, style)).collect()
+}
+
+fn of_map(map: &WearMap, style: Style) -> String {
+    let mut facts = format!("{}; {}", plural(map.erase_counts.len(), "erase block"), wear_map::spread(map));
+    if let Some(rated) = map.rated_cycles {
+        facts += &format!("; rated for {}", number::fixed(f64::from(rated), 0));
+    }
+    if !map.bad.is_empty() {
+        facts += &format!("; {} out of use", map.bad.len());
+    }
+    let title = style.bold(format!("wear, {}", clean(&map.name)));
+    let mut text = format!("{title}\n{}\n", style.dim(wrap(&format!("  {facts}"), WIDTH)));
+    if map.erase_counts.is_empty() {
+        return text + "\n";
+    }
+    let cells_a_line = if style.colour { 2 * COLUMNS } else { COLUMNS };
+    let cells = wear_map::cells(map, LINES_MAX * cells_a_line);
+    text += &if style.colour { coloured(&cells) } else { plain(&cells) };
+    text += &format!("  {}\n", legend(&cells, style));
+    text + &histogram(map) + "\n"
+}
+
+/// A character a cell.
+fn plain(cells: &Cells) -> String {
+    let sign =
+        |count: &Option<u32>| count.map_or(UNUSABLE, |count| RAMP[wear_map::level(count, cells.greatest)]);
+    let rows = cells.counts.chunks(COLUMNS);
+    folded(&rows.map(|row| row.iter().map(sign).collect()).collect::<Vec<String>>())
+}
+
+/// The rows, of equal ones that follow each other only the first.
+fn folded(rows: &[String]) -> String {
+    let mut text = String::new();
+    for equal in rows.chunk_by(|a, b| a == b) {
+        text += &format!("  {}\n", equal[0]);
+        if equal.len() > 1 {
+            text += &format!("  ⋮ {} more like it\n", plural(equal.len() - 1, "row"));
+        }
+    }
+    text
+}
+
+fn colour(count: Option<u32>, greatest: u32) -> u8 {
+    count.map_or(UNUSABLE_COLOUR, |count| COLOURS[wear_map::level(count, greatest)])
+}
+
+/// A character two cells: the upper half in the foreground's colour, the lower in the background's.
+fn coloured(cells: &Cells) -> String {
+    let mut rows = vec![];
+    for pair in cells.counts.chunks(2 * COLUMNS) {
+        let (upper, lower) = pair.split_at(pair.len().min(COLUMNS));
+        let mut text = String::new();
+        let mut set = None;
+        for (i, count) in upper.iter().enumerate() {
+            let of = |count: Option<u32>| colour(count, cells.greatest);
+            let colours = (of(*count), lower.get(i).map(|count| of(*count)));
+            if set != Some(colours) {
+                set = Some(colours);
+                text += &match colours {
+                    (upper, Some(lower)) => format!("\u{1b}[38;5;{upper};48;5;{lower}m"),
+                    (upper, None) => format!("\u{1b}[0m\u{1b}[38;5;{upper}m"),
+                };
+            }
+            text.push('▀');
+        }
+        text.push_str("\u{1b}[0m");
+        rows.push(text);
+    }
+    folded(&rows)
+}
+
+fn legend(cells: &Cells, style: Style) -> String {
+    let scale: String = (0..LEVELS)
+        .map(|level| {
+            if style.colour {
+                format!("\u{1b}[38;5;{}m█\u{1b}[0m", COLOURS[level])
+            } else {
+                RAMP[level].to_string()
+            }
+        })
+        .collect();
+    let mut text = format!("0 {scale} {} erases", number::fixed(f64::from(cells.greatest), 0));
+    if cells.counts.iter().any(Option::is_none) {
+        let sign = if style.colour {
+            format!("\u{1b}[38;5;{UNUSABLE_COLOUR}m█\u{1b}[0m")
+        } else {
+            UNUSABLE.to_string()
+        };
+        text += &format!("; {sign} out of use");
+    }
+    if cells.blocks > 1 {
+        text += &format!("; a cell is the most worn of {} blocks, or one out of use", cells.blocks);
+    }
+    text
+}
+
+/// A bar a bin, eighths of a character long.
+fn histogram(map: &WearMap) -> String {
+    let bins = wear_histogram::bins(map, BINS);
+    let most = bins.iter().map(|bin| bin.used + bin.bad).max().unwrap_or(0).max(1);
+    let width = bins.iter().map(|bin| bin.range().chars().count()).max().unwrap_or(0);
+    let rated = map.rated_cycles.map(u64::from);
+    let mut text = String::new();
+    for bin in &bins {
+        let blocks = bin.used + bin.bad;
+        let bar = bar(blocks, most, BAR_MAX.min(WIDTH.saturating_sub(width + COUNTS)));
+        let space = if bar.is_empty() { "" } else { " " };
+        let mut line = format!("  {:>width$} {bar}{space}{}", bin.range(), number::fixed(blocks as f64, 0));
+        if bin.bad > 0 {
+            line += &format!(", {} out of use", bin.bad);
+        }
+        if rated.is_some_and(|rated| bin.from <= rated && rated <= bin.to) {
+            line += " ← rated";
+        }
+        text += &format!("{line}\n");
+    }
+    text + &beyond(&bins, rated)
+}
+
+/// Where the rated erases are if no bin has them.
+fn beyond(bins: &[Bin], rated: Option<u64>) -> String {
+    let (Some(rated), Some(first), Some(last)) = (rated, bins.first(), bins.last()) else {
+        return String::new();
+    };
+    let count = number::fixed(rated as f64, 0);
+    match rated {
+        r if r > last.to => format!("  rated for {count}, above all of these\n"),
+        r if r < first.from => format!("  rated for {count}, below all of these\n"),
+        _ => String::new(),
+    }
+}
+
+/// A bar of at most `room` characters.
+fn bar(n: usize, most: usize, room: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (n as u128 * (8 * room) as u128 / most as u128) as usize;
+    let eighths = if n > 0 { eighths.max(1) } else { 0 };
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
