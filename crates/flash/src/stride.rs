@@ -1,7 +1,9 @@
 //! Division of addresses by a fixed number of bytes: a shift where that is a power of two, as it mostly is.
 
+use serde::{Deserialize, Serialize};
+
 /// A number of bytes that addresses are divided by.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Stride {
     bytes: u64,
     /// The power of two; 64 where it is none.

@@ -1,6 +1,6 @@
 //! The same card behind two drivers: 1 MiB in commands of one block, and of 1024.
 
-use flashlab_flash::ftl::{Mapping, Overwrite};
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_host::{Host, Machine};
 use flashlab_sd::{Card, CardParameters, Mode};
@@ -12,6 +12,8 @@ fn main() {
         t_read: Duration::from_us(200),
         read_rate: 90 << 20,
         t_prog: Duration::from_us(300),
+        t_prog_slc: None,
+        bits: None,
         erase_block: 4 << 20,
         t_bers: Duration::ZERO,
         spread_ppm: 0,
@@ -26,7 +28,8 @@ fn main() {
         map_cache: None,
         map_page: 4 << 10,
     };
-    let parameters = CardParameters { capacity: 64 << 20, modes: vec![Mode::HighSpeed], nand, mapping };
+    let wear = Wear::default();
+    let parameters = CardParameters { capacity: 64 << 20, modes: vec![Mode::HighSpeed], nand, mapping, wear };
     for command_max in [512, 512 << 10] {
         let machine = Machine {
             modes: vec![Mode::HighSpeed],

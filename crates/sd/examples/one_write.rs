@@ -1,6 +1,6 @@
 //! One write of 512 KiB and one of 4 KiB to a card, and where their time goes.
 
-use flashlab_flash::ftl::{Mapping, Overwrite};
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{Card, CardParameters, Link, Mode};
 use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId};
@@ -16,6 +16,8 @@ fn main() {
             t_read: Duration::from_us(100),
             read_rate: 90 << 20,
             t_prog: Duration::from_us(600),
+            t_prog_slc: None,
+            bits: None,
             erase_block: 4 << 20,
             t_bers: Duration::ZERO,
             spread_ppm: 0,
@@ -30,6 +32,7 @@ fn main() {
             map_cache: None,
             map_page: 4 * KIB,
         },
+        wear: Wear::default(),
     };
     parameters.check().expect("a possible card");
     let link = Link { bus: Mode::HighSpeed.bus(), t_block_host: Duration::ZERO };

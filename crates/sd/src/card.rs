@@ -6,25 +6,27 @@
 //! write that leaves a unit open or begins a new run has been committed. What an overwrite costs, [`flashlab_flash::ftl`] decides. Unmapped data is answered without the array.
 //!
 //! Time that the array works is the array's (program, read-modify-write, merge, map); the wires and the host's pace get
-//! what is left, in proportion. The card has no volatile cache: flush takes no time.
+//! what is left, in proportion. Moving data because of wear is charged as merge. The card has no volatile cache: flush takes
+//! no time, and what a completed write wrote survives a power cut. A card with too few good erase blocks refuses writes.
 //!
 //! Left out: the commands themselves, their states and registers; the scatter of data that was written piecemeal, which a
-//! long read streams like any other.
+//! long read streams like any other; of a write that a power cut tears, that erase blocks which it had not begun to fill
+//! are free again.
 
+use crate::buffer::Buffer;
 use crate::bus::BLOCK;
 use crate::{Link, Mode};
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_flash::{
     Impossible,
-    ftl::{Mapping, Translation},
+    ftl::{Blocks, Mapping, Translation, Wear},
     nand::Nand,
 };
 use flashlab_sim::{
-    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, Spent, Status,
+    Completion, Duration, Fate, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
+    RestoreError, Rng, Spent, Status,
 };
 
 /// Blocks of the largest transfer: CMD23 carries 16 bits.
@@ -41,6 +43,8 @@ pub struct CardParameters {
     pub nand: Nand,
     /// The translation layer.
     pub mapping: Mapping,
+    /// Spare erase blocks, levelling, endurance.
+    pub wear: Wear,
 }
 
 impl CardParameters {
@@ -66,7 +70,7 @@ impl CardParameters {
         if !self.modes.contains(&Mode::DefaultSpeed) {
             return Err(Impossible::new("card.modes", "lacks \"default-speed\", which every card offers"));
         }
-        Ok(())
+        Translation::check_wear(self.capacity, &self.nand, &self.mapping, &self.wear)
     }
 }
 
@@ -80,17 +84,32 @@ struct Wire {
     host_block: Duration,
 }
 
+/// A write that is served, in case that the power is cut.
+#[derive(Clone, Copy, Debug)]
+struct Writing {
+    offset: u64,
+    length: u64,
+    start: Instant,
+    /// Bytes of it that were mapped before.
+    mapped: u64,
+    /// From its start to the end of its last program; what follows is the commit and levelling.
+    programmed: Duration,
+    command: Duration,
+}
+
 /// The card.
 #[derive(Clone, Debug)]
 pub struct Card {
     capacity: u64,
     wire: Wire,
     flash: Translation,
-    /// For each page of the buffer, when its program starts and the place is free again, since the command was accepted.
-    buffer: Box<[Duration]>,
+    buffer: Buffer,
     /// In order of arrival, without the one that is served.
     queue: VecDeque<(Instant, Request)>,
     served: Option<Completion>,
+    /// The write that is served.
+    writing: Option<Writing>,
+    seed: u64,
 }
 
 impl Card {
@@ -102,16 +121,31 @@ impl Card {
             write_block: link.bus.write_block(),
             host_block: link.t_block_host,
         };
-        let CardParameters { capacity, nand, mapping, .. } = parameters;
+        let CardParameters { capacity, nand, mapping, wear, .. } = parameters;
         let buffered_pages = (mapping.program_unit / nand.page) as usize;
         Card {
             capacity,
             wire,
-            flash: Translation::new(capacity, nand, mapping, seed),
-            buffer: vec![Duration::ZERO; buffered_pages].into_boxed_slice(),
+            flash: Translation::new(capacity, nand, mapping, &wear, seed),
+            buffer: Buffer::new(buffered_pages),
             queue: VecDeque::new(),
             served: None,
+            writing: None,
+            seed,
         }
+    }
+
+    /// The erase blocks and their wear.
+    pub fn blocks(&self) -> &Blocks {
+        self.flash.blocks()
+    }
+
+    /// Walks the whole translation layer.
+    ///
+    /// # Panics
+    /// With what is wrong.
+    pub fn check(&self) {
+        self.flash.check();
     }
 
     /// Takes `request` up at `start`; all of its state changes happen here.
@@ -121,11 +155,10 @@ impl Card {
         let status = if self.geometry().admits(request) {
             match request.op {
                 Op::Read => self.read(request, &mut spent),
-                Op::Write => self.write(request, &mut spent),
+                Op::Write => self.write(start, request, &mut spent),
                 Op::Trim => self.erase(request, &mut spent),
-                Op::Flush | Op::FlushData => {}
+                Op::Flush | Op::FlushData => Status::Ok,
             }
-            Status::Ok
         } else {
             Status::OutOfRange
         };
@@ -133,7 +166,7 @@ impl Card {
     }
 
     /// CMD17, or CMD18 with CMD12.
-    fn read(&mut self, request: &Request, spent: &mut Spent) {
+    fn read(&mut self, request: &Request, spent: &mut Spent) -> Status {
         let blocks = request.length / BLOCK;
         spent[Mechanism::Bus] += self.wire.command * commands(request.length) + self.wire.read_block * blocks;
         spent[Mechanism::Host] += self.wire.host_block * blocks;
@@ -167,59 +200,76 @@ impl Card {
                 granule_end += granule;
             }
         }
+        Status::Ok
     }
 
     /// CMD24, or CMD25 with its stop.
-    fn write(&mut self, request: &Request, spent: &mut Spent) {
+    fn write(&mut self, start: Instant, request: &Request, spent: &mut Spent) -> Status {
         let command = self.wire.command * commands(request.length);
         let range = request.offset..request.end();
-        let partly = self.flash.read_partly_overwritten(&range);
-        let copies = self.flash.write(range.clone());
-        let read_modify_write = partly
-            + if copies.read_modify_write > 0 {
-                self.flash.copy(copies.read_modify_write)
-            } else {
-                Duration::ZERO
-            };
-        let merge = if copies.merge > 0 { self.flash.copy(copies.merge) } else { Duration::ZERO };
+        let page = self.flash.page();
+        let mapped = self.flash.mapped_bytes(&range);
+        spent[Mechanism::Bus] += command;
+        let Ok(work) = self.flash.write(range.clone()) else { return Status::ReadOnly };
 
         // Times since the command was accepted. The array copies while the first page is on its way.
-        let (page, block) = (self.flash.page(), self.wire.write_block + self.wire.host_block);
-        let mut wires = Duration::ZERO;
-        self.buffer.fill(Duration::ZERO);
-        let mut slot = 0;
-        let mut array = read_modify_write + merge;
-        let mut program = Duration::ZERO;
-        let mut at = range.start;
-        while at < range.end {
-            let end = range.end.min((at / page + 1) * page);
-            wires = wires.max(self.buffer[slot]) + block * ((end - at) / BLOCK);
-            let programming = self.flash.program_page();
-            let start = wires.max(array);
-            self.buffer[slot] = start;
-            slot = (slot + 1) % self.buffer.len();
-            array = start + programming;
-            program += programming;
-            at = end;
-        }
+        let block = self.wire.write_block + self.wire.host_block;
+        let end = self.buffer.write(work, &range, page, block);
+        let program = work.runs.iter().fold(Duration::ZERO, |sum, run| sum + run.time());
+        let merge = work.runs.iter().fold(work.merge, |sum, run| sum + run.merge);
+        let (read_modify_write, levelling) = (work.read_modify_write, work.levelling);
         let commit = self.flash.commit(&range);
 
         spent[Mechanism::Program] += program;
         spent[Mechanism::ReadModifyWrite] += read_modify_write;
-        spent[Mechanism::Merge] += merge;
+        spent[Mechanism::Merge] += merge + levelling;
         spent[Mechanism::Map] += commit;
         // While the array was idle, it waited for the wires.
-        let exposed = array - (program + read_modify_write + merge);
+        let exposed = end - (program + read_modify_write + merge);
         let host = exposed.scale(self.wire.host_block.as_ns(), block.as_ns());
         spent[Mechanism::Host] += host;
-        spent[Mechanism::Bus] += command + (exposed - host);
+        spent[Mechanism::Bus] += exposed - host;
+        let (offset, length) = (request.offset, request.length);
+        self.writing = Some(Writing { offset, length, start, mapped, programmed: end, command });
+        Status::Ok
+    }
+
+    /// What a power cut at `now` leaves of the write that is served. A page whose program was done can be found where the
+    /// write goes on with its run; before a commit, recovery may miss it. Of the page that was being programmed anything
+    /// may be found. What was not begun is as it was.
+    fn torn(&mut self, writing: &Writing, now: Instant) -> PowerCut {
+        let mut cut = PowerCut::default();
+        let range = writing.offset..writing.offset + writing.length;
+        let page = self.flash.page();
+        let block = self.wire.write_block + self.wire.host_block;
+        let since = now.saturating_since(writing.start).saturating_sub(writing.command);
+        let mut rng = Rng::for_purpose(self.seed, now.as_ns());
+        let committed = since >= writing.programmed || rng.below(2) == 0;
+        let work = self.flash.work().clone();
+        let mut not_begun = range.end;
+        self.buffer.pages(&work, &range, page, block, |bytes, start, end| {
+            let fate = if end <= since {
+                if committed { Fate::New } else { Fate::Old }
+            } else if start < since {
+                [Fate::Old, Fate::New, Fate::Unreadable][rng.below(3) as usize]
+            } else {
+                not_begun = not_begun.min(bytes.start);
+                Fate::Old
+            };
+            cut.push(bytes, fate);
+        });
+        if writing.mapped == 0 {
+            self.flash.trim(not_begun..range.end);
+        }
+        cut
     }
 
     /// CMD32, CMD33 and CMD38; the array erases when it needs the space, the map is written now.
-    fn erase(&mut self, request: &Request, spent: &mut Spent) {
+    fn erase(&mut self, request: &Request, spent: &mut Spent) -> Status {
         spent[Mechanism::Bus] += self.wire.command * 3;
         spent[Mechanism::Map] += self.flash.t_commit();
         self.flash.trim(request.offset..request.end());
+        Status::Ok
     }
 }
 
@@ -251,22 +301,39 @@ impl Model for Card {
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         let done = self.served.take_if(|completion| completion.at <= limit);
-        if let Some(completion) = &done
-            && let Some((arrived, next)) = self.queue.pop_front()
-        {
-            self.serve(arrived, completion.at, &next);
+        if let Some(completion) = &done {
+            self.writing = None;
+            if let Some((arrived, next)) = self.queue.pop_front() {
+                self.serve(arrived, completion.at, &next);
+            }
         }
         done
     }
 
-    fn power_cut(&mut self, _: Instant) -> PowerCut {
+    /// Writes that have completed are durable. A trim that was being served has happened.
+    fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.queue.clear();
         self.served = None;
-        PowerCut::default()
+        self.writing.take().map(|writing| self.torn(&writing, now)).unwrap_or_default()
     }
 
+    /// The array's part; what the host takes to initialise a card is not in it.
     fn power_up(&mut self, now: Instant) -> Instant {
-        now
+        now + self.flash.power_up()
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        postcard::to_allocvec(&self.flash).ok()
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
+        let flash: Translation = postcard::from_bytes(state)
+            .map_err(|error| RestoreError::new(format!("this is no state of a card: {error}")))?;
+        if !self.flash.is_like(&flash) {
+            return Err(RestoreError::new("it is the state of a card with other parameters"));
+        }
+        self.flash = flash;
+        Ok(())
     }
 
     fn observe(&self, to: &mut dyn Observer) {

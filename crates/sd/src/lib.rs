@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod buffer;
 mod bus;
 mod card;
 

@@ -1,6 +1,6 @@
 //! The card against sums done by hand, and against the contract of every model.
 
-use flashlab_flash::ftl::{Mapping, Overwrite};
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{Card, CardParameters, Link, Mode};
 use flashlab_sim::{
@@ -24,6 +24,8 @@ fn parameters() -> CardParameters {
             t_read: us(100),
             read_rate: 64 * MIB,
             t_prog: us(600),
+            t_prog_slc: None,
+            bits: None,
             erase_block: 4 * MIB,
             t_bers: Duration::ZERO,
             spread_ppm: 0,
@@ -38,6 +40,7 @@ fn parameters() -> CardParameters {
             map_cache: None,
             map_page: 4 * KIB,
         },
+        wear: Wear::default(),
     }
 }
 

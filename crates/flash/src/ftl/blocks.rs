@@ -174,6 +174,12 @@ impl Blocks {
         self.pools[pool as usize].policy().relocate(movable)
     }
 
+    /// Whether [`Blocks::relocate`] has to be followed at once for the policy to keep its promise; otherwise it may take
+    /// its time.
+    pub fn must_relocate(&self, pool: u32) -> bool {
+        self.pools[pool as usize].policy().must_relocate()
+    }
+
     /// All blocks.
     pub fn count(&self) -> u32 {
         self.states.len() as u32

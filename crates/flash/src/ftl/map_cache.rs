@@ -75,6 +75,13 @@ impl MapCache {
         false
     }
 
+    /// Forgets all pages: the power was off.
+    pub fn clear(&mut self) {
+        self.slot_of.fill(NONE);
+        self.slots.clear();
+        (self.newest, self.oldest) = (NONE, NONE);
+    }
+
     /// Look-ups that found their page, and those that did not.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits, self.misses)

@@ -1,16 +1,21 @@
 //! What a card's firmware does: which units are mapped and how, what an overwrite costs, what the map cache holds.
 
+mod appended;
 mod blocks;
 pub mod collection;
 mod count;
 pub mod levelling;
+mod log_blocks;
 pub mod map;
 mod map_cache;
+mod mapped;
+mod medium;
 pub mod page_map;
 pub mod slc;
 mod streams;
 mod superblocks;
 mod translation;
+mod wear;
 mod write_buffer;
 
 pub use blocks::{Blocks, Erased, WearSummary};
@@ -18,17 +23,20 @@ pub use collection::Victim;
 pub use count::{Ftl, ReadOnly};
 pub use levelling::LevellingPolicy;
 pub use map_cache::{MapCache, MapPage};
+pub use medium::{Run, Work};
 pub use page_map::{PageMap, PageMapParameters};
 pub use slc::Slc;
 pub use superblocks::{Copies, Form, Superblocks};
 pub use translation::Translation;
+pub use wear::{LevellingKind, Wear};
 
 use crate::Impossible;
 use alloc::format;
 use flashlab_sim::Duration;
+use serde::{Deserialize, Serialize};
 
 /// What a card does when part of a sequentially mapped superblock is overwritten.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Overwrite {
     /// The superblock is read and rewritten in page-mapped form at once; later overwrites in it cost one program.
     Convert,
@@ -37,7 +45,7 @@ pub enum Overwrite {
 }
 
 /// The parameters of a card's translation layer.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mapping {
     /// Bytes after which nothing is left open in the array, and what the card buffers; a write command that begins or
     /// ends inside one pays `t_commit`.

@@ -5,9 +5,10 @@
 
 use alloc::vec::Vec;
 use core::ops::Range;
+use serde::{Deserialize, Serialize};
 
 /// The ends of the latest runs of writes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Streams {
     /// Least recently used first.
     ends: Vec<u64>,
@@ -18,6 +19,11 @@ impl Streams {
     /// Follows at most `most` runs.
     pub(super) fn new(most: usize) -> Self {
         Streams { ends: Vec::with_capacity(most), most }
+    }
+
+    /// Forgets all runs: the power was off.
+    pub(super) fn clear(&mut self) {
+        self.ends.clear();
     }
 
     /// Takes note of a write; returns whether it continues a run.

@@ -9,12 +9,17 @@
 //! sequential data is read and rewritten in page-mapped form at once) or is logged in an open one
 //! ([`Overwrite::Log`]). When more would be open than [`Mapping::open_units`], the least recently used is merged: what
 //! is left of its old data is copied.
+//!
+//! Where the data lies is not said here: superblocks of this kind share erase blocks that are filled in the order of the
+//! writes. (Logged superblocks of an erase block each are mapped by blocks.)
 
+use super::mapped::Mapped;
 use super::{Mapping, Overwrite};
 use crate::stride::Stride;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
+use serde::{Deserialize, Serialize};
 
 /// Copies that a write causes, in bytes read and programmed again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,7 +41,7 @@ pub enum Form {
 
 /// A map unit in four bytes, since random reads miss the processor's caches here: the form in the lowest bit, above it
 /// the physical erase block that its last write went to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Unit(u32);
 
 impl Unit {
@@ -57,7 +62,7 @@ impl Unit {
 }
 
 /// A superblock that is being written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Open {
     superblock: usize,
     /// Where the stream continues, as bytes into the superblock; `None` once it was written out of order.
@@ -65,19 +70,20 @@ struct Open {
 }
 
 /// The state of every superblock of a device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Superblocks {
     capacity: u64,
     bytes: u64,
     unit: Stride,
-    granule: Stride,
     overwrite: Overwrite,
     open_max: usize,
     units: Vec<Unit>,
-    /// One bit a granule: whether it is mapped.
-    mapped: Vec<u64>,
+    mapped: Mapped,
     /// Least recently used first.
     open: Vec<Open>,
+    /// What the last write copied, as bytes: rewritten, and merged.
+    rewritten: Vec<Range<u64>>,
+    merged: Vec<Range<u64>>,
 }
 
 impl Superblocks {
@@ -88,20 +94,20 @@ impl Superblocks {
             capacity,
             bytes: mapping.superblock,
             unit: Stride::new(mapping.map_unit),
-            granule: Stride::new(granule),
             overwrite: mapping.overwrite,
             open_max: mapping.open_units as usize,
             units: vec![Unit::BLANK; count],
-            mapped: vec![0; capacity.div_ceil(granule).div_ceil(64) as usize],
+            mapped: Mapped::new(capacity, granule),
             open: Vec::with_capacity(mapping.open_units as usize),
+            rewritten: Vec::new(),
+            merged: Vec::new(),
         }
     }
 
     /// Whether the granule at byte `offset` is mapped.
     #[inline]
     pub fn is_mapped(&self, offset: u64) -> bool {
-        let granule = self.granule.index(offset);
-        self.mapped[(granule / 64) as usize] >> (granule % 64) & 1 == 1
+        self.mapped.holds(offset)
     }
 
     /// How the map unit at byte `offset` is mapped, and the erase block where it was last written.
@@ -113,7 +119,7 @@ impl Superblocks {
 
     /// Tells the processor that `offset` will be asked for soon.
     pub fn prefetch(&self, offset: u64) {
-        flashlab_sim::prefetch(&self.mapped, (self.granule.index(offset) / 64) as usize);
+        self.mapped.prefetch(offset);
         flashlab_sim::prefetch(&self.units, self.unit.index(offset) as usize);
     }
 
@@ -121,6 +127,8 @@ impl Superblocks {
     /// which programming begins: all of what is written and copied is said to lie there.
     pub fn write(&mut self, range: Range<u64>, place: u32) -> Copies {
         let mut copies = Copies::default();
+        self.rewritten.clear();
+        self.merged.clear();
         let mut at = range.start;
         while at < range.end {
             let superblock = (at / self.bytes) as usize;
@@ -128,19 +136,28 @@ impl Superblocks {
             self.write_one(superblock, at..end, place, &mut copies);
             at = end;
         }
-        self.set_mapped(range.clone(), true);
+        self.mapped.set(range.clone(), true);
         self.set_place(range, place);
         copies
     }
 
+    /// The bytes that the last write rewrote: [`Copies::read_modify_write`].
+    pub fn rewritten(&self) -> &[Range<u64>] {
+        &self.rewritten
+    }
+    /// The bytes that the last write merged: [`Copies::merge`].
+    pub fn merged(&self) -> &[Range<u64>] {
+        &self.merged
+    }
+
     /// Unmaps `range`, rounded inwards to whole granules. A map unit of which nothing is left is blank again.
     pub fn trim(&mut self, range: Range<u64>) {
-        let (granule, unit_bytes) = (self.granule.bytes(), self.unit.bytes());
-        let (start, end) = (range.start.next_multiple_of(granule), range.end - range.end % granule);
-        if start >= end {
+        let unit_bytes = self.unit.bytes();
+        let Range { start, end } = self.mapped.whole(&range);
+        if start == end {
             return;
         }
-        self.set_mapped(start..end, false);
+        self.mapped.set(start..end, false);
         for unit in self.units_of(&(start..end)) {
             let unit_start = unit as u64 * unit_bytes;
             if start <= unit_start && (unit_start + unit_bytes).min(self.capacity) <= end {
@@ -154,21 +171,28 @@ impl Superblocks {
         });
     }
 
-    /// Bytes of `range` that are mapped, in sequential form only or in any.
-    fn mapped_bytes(&self, range: Range<u64>, sequential_only: bool) -> u64 {
-        let (granule, unit_bytes) = (self.granule.bytes(), self.unit.bytes());
-        let mut granules = 0;
-        for unit in self.units_of(&range) {
+    /// Calls `each` with the parts of `range` in map units that are mapped in sequence, or in all.
+    fn parts(&self, range: &Range<u64>, sequential_only: bool, mut each: impl FnMut(Range<u64>)) {
+        let unit_bytes = self.unit.bytes();
+        for unit in self.units_of(range) {
             if sequential_only && self.units[unit].form() == Form::PageMapped {
                 continue;
             }
-            let start = range.start.max(unit as u64 * unit_bytes);
-            let end = range.end.min((unit as u64 + 1) * unit_bytes);
-            let masks = masks(start.div_ceil(granule)..end.div_ceil(granule));
-            granules +=
-                masks.map(|(word, mask)| u64::from((self.mapped[word] & mask).count_ones())).sum::<u64>();
+            let start = unit as u64 * unit_bytes;
+            each(range.start.max(start)..range.end.min(start + unit_bytes));
         }
-        granules * granule
+    }
+
+    /// Bytes of `range` that are mapped, in sequential form only or in any.
+    fn mapped_bytes(&self, range: Range<u64>, sequential_only: bool) -> u64 {
+        let mut bytes = 0;
+        self.parts(&range, sequential_only, |part| bytes += self.mapped.bytes(&part));
+        bytes
+    }
+
+    /// Adds what is mapped of `range` to `to`.
+    fn collect(&self, range: Range<u64>, sequential_only: bool, to: &mut Vec<Range<u64>>) {
+        self.parts(&range, sequential_only, |part| self.mapped.collect(&part, to));
     }
 
     /// The bytes of a superblock; the device's last one may be cut short.
@@ -229,8 +253,13 @@ impl Superblocks {
             return;
         }
         if self.mapped_bytes(self.whole_units(&range), true) > 0 {
-            let overwritten = self.mapped_bytes(self.whole_granules(&range), true);
-            copies.read_modify_write += self.mapped_bytes(span.clone(), true) - overwritten;
+            let overwritten = self.mapped.whole(&range);
+            let mut rewritten = core::mem::take(&mut self.rewritten);
+            for left in [span.start..overwritten.start, overwritten.end..span.end] {
+                copies.read_modify_write += self.mapped_bytes(left.clone(), true);
+                self.collect(left, true, &mut rewritten);
+            }
+            self.rewritten = rewritten;
             self.set_form(span.clone(), Form::PageMapped);
             self.set_place(span, place);
         } else {
@@ -242,13 +271,6 @@ impl Superblocks {
     fn whole_units(&self, range: &Range<u64>) -> Range<u64> {
         let unit = self.unit.bytes();
         range.start - range.start % unit..range.end.next_multiple_of(unit).min(self.capacity)
-    }
-
-    /// The granules that lie wholly in `range`.
-    fn whole_granules(&self, range: &Range<u64>) -> Range<u64> {
-        let granule = self.granule.bytes();
-        let start = range.start.next_multiple_of(granule);
-        start..(range.end - range.end % granule).max(start)
     }
 
     /// Old data in sequential form behind what an open superblock's stream has written.
@@ -263,8 +285,11 @@ impl Superblocks {
         let span = self.span(open.superblock);
         let written = open.next.unwrap_or(span.start);
         let log = self.overwrite == Overwrite::Log;
-        let rest = if log { self.mapped_bytes(written..span.end, false) } else { self.sequential_rest(open) };
+        let rest = self.mapped_bytes(written..span.end, !log);
         copies.merge += rest;
+        let mut merged = core::mem::take(&mut self.merged);
+        self.collect(written..span.end, !log, &mut merged);
+        self.merged = merged;
         if log || rest > 0 {
             self.set_form(span, Form::Sequential);
             self.set_place(self.span(open.superblock), place);
@@ -273,19 +298,12 @@ impl Superblocks {
         }
     }
 
-    fn set_mapped(&mut self, range: Range<u64>, value: bool) {
-        for (word, mask) in masks(self.granule.index(range.start)..range.end.div_ceil(self.granule.bytes())) {
-            if value {
-                self.mapped[word] |= mask;
-            } else {
-                self.mapped[word] &= !mask;
-            }
-        }
+    pub(super) fn mapped(&self) -> &Mapped {
+        &self.mapped
     }
-
     /// Bytes that are mapped in all.
     pub fn mapped_bytes_total(&self) -> u64 {
-        self.mapped.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() * self.granule.bytes()
+        self.mapped.bytes_total()
     }
     /// Superblocks that are open.
     pub fn open_count(&self) -> usize {
@@ -295,17 +313,6 @@ impl Superblocks {
     pub fn page_mapped_count(&self) -> usize {
         self.units.iter().filter(|unit| unit.form() == Form::PageMapped).count()
     }
-}
-
-/// The words of a bitmap that hold bits `range`, with a mask of these bits in each.
-fn masks(range: Range<u64>) -> impl Iterator<Item = (usize, u64)> {
-    let first = (range.start / 64) as usize;
-    let words = if range.is_empty() { first..first } else { first..range.end.div_ceil(64) as usize };
-    words.map(move |word| {
-        let low = range.start.saturating_sub(word as u64 * 64);
-        let high = (range.end - word as u64 * 64).min(64);
-        (word, (u64::MAX >> (64 - high)) & (u64::MAX << low))
-    })
 }
 
 #[cfg(test)]

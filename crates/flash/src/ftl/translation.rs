@@ -1,41 +1,47 @@
 //! A card's firmware as one thing: superblocks, map cache and the array's clock-work.
 //!
 //! It answers in durations and changes state; *when* that happens is the card's business.
+//!
+//! Two ways of using erase blocks stand behind it. Where superblocks are erase blocks and overwrites are logged, each
+//! superblock lies in one block (and its log block). Elsewhere blocks are filled in the order of the writes, and what is
+//! dead is collected.
 
+use super::appended::Appended;
+use super::log_blocks::LogBlocks;
+use super::medium::{Medium, Work};
 use super::streams::Streams;
-use super::{Copies, Form, MapCache, MapPage, Mapping, Superblocks};
-use crate::nand::{Factor, Nand, Variation};
+use super::{Blocks, Form, MapCache, MapPage, Mapping, Overwrite, ReadOnly, Superblocks, Wear};
+use crate::Impossible;
+use crate::nand::{Block, Nand};
 use crate::stride::Stride;
+use alloc::format;
 use core::ops::Range;
 use flashlab_sim::{Duration, Observer};
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a map entry.
 const ENTRY: u64 = 4;
 /// Bytes that the finest map entry covers, where the array's page is not smaller.
 const GRANULE_MAX: u64 = 4 << 10;
 
-/// Physical erase blocks are numbered modulo this: 31 bits are kept for each map unit.
-const PLACES: u32 = 1 << 31;
-
-/// Work of the array that a request causes, counted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    host_written_bytes: u64,
-    programs: u64,
-    erases: u64,
-    read_modify_write_bytes: u64,
-    merge_bytes: u64,
+/// Where data lies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Space {
+    /// Each superblock in an erase block of its own.
+    Logged(LogBlocks),
+    /// In erase blocks that are filled in the order of the writes.
+    Appended { superblocks: Superblocks, places: Appended },
 }
 
 /// The translation layer of a card, with its array.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Translation {
-    nand: Nand,
+    medium: Medium,
     mapping: Mapping,
     granule: Stride,
     unit: Stride,
     granule_stream: Duration,
-    superblocks: Superblocks,
+    space: Space,
     streams: Streams,
     /// Map pages with one entry a map unit.
     map_cache: Option<MapCache>,
@@ -45,48 +51,66 @@ pub struct Translation {
     granule_loads: u64,
     unit_map_page: Stride,
     granule_map_page: Stride,
-    variation: Variation,
-    /// The erase block being filled, its factor, and bytes programmed into it.
-    place: u32,
-    factor: Factor,
-    filled: u64,
-    counters: Counters,
+    /// Filled by each write.
+    #[serde(skip)]
+    work: Work,
 }
 
 impl Translation {
     /// A card's firmware over an empty array of `capacity` bytes, on the medium of `seed`.
-    pub fn new(capacity: u64, nand: Nand, mapping: Mapping, seed: u64) -> Self {
+    pub fn new(capacity: u64, nand: Nand, mapping: Mapping, wear: &Wear, seed: u64) -> Self {
         let granule = GRANULE_MAX.min(nand.page);
         let entries = mapping.map_page / ENTRY;
         let unit_map_page = Stride::new(entries * mapping.map_unit);
         let pages = capacity.div_ceil(unit_map_page.bytes()) as usize;
         let map_cache =
             mapping.map_cache.map(|bytes| MapCache::new((bytes / mapping.map_page) as usize, pages));
-        let variation = Variation::new(seed, nand.spread_ppm);
+        let granule_stream = Duration::from_ratio_secs(granule, nand.read_rate);
+        let needed = needed(capacity, &nand, &mapping, wear);
+        let medium = Medium::new(capacity, nand, wear, needed, seed);
+        let space = if is_logged(&medium.nand, &mapping) {
+            Space::Logged(LogBlocks::new(capacity, granule, mapping.open_units, &medium))
+        } else {
+            let superblocks = Superblocks::new(capacity, granule, &mapping);
+            Space::Appended { superblocks, places: Appended::new(capacity, granule, &medium) }
+        };
         Translation {
-            superblocks: Superblocks::new(capacity, granule, &mapping),
+            space,
             streams: Streams::new(mapping.open_units as usize),
             granule: Stride::new(granule),
             unit: Stride::new(mapping.map_unit),
-            granule_stream: Duration::from_ratio_secs(granule, nand.read_rate),
+            granule_stream,
             map_cache,
             granule_map_page_loaded: u64::MAX,
             granule_loads: 0,
             unit_map_page,
             granule_map_page: Stride::new(entries * granule),
-            variation,
-            place: 0,
-            factor: variation.factor(0),
-            filled: 0,
-            counters: Counters::default(),
-            nand,
+            medium,
             mapping,
+            work: Work::default(),
         }
+    }
+
+    /// Refuses wear that does not go with the rest.
+    pub fn check_wear(capacity: u64, nand: &Nand, mapping: &Mapping, wear: &Wear) -> Result<(), Impossible> {
+        let needed = needed(capacity, nand, mapping, wear);
+        wear.check(capacity, nand.erase_block, needed)?;
+        let blocks = wear.raw_blocks(capacity, nand.erase_block, needed);
+        let granule = GRANULE_MAX.min(nand.page);
+        if !is_logged(nand, mapping) && !Appended::can_number(blocks, nand.erase_block, granule) {
+            return Err(Impossible::new(
+                "card.capacity",
+                format!(
+                    "and what is spare has 2^32 granules of {granule} B or more, which cannot be numbered"
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// Bytes of a page of the array.
     pub fn page(&self) -> u64 {
-        self.nand.page
+        self.medium.nand.page
     }
     /// Bytes that the finest map entry covers.
     pub fn granule(&self) -> u64 {
@@ -104,7 +128,10 @@ impl Translation {
     }
     /// Prefetches the state of `offset`.
     pub fn prefetch(&self, offset: u64) {
-        self.superblocks.prefetch(offset);
+        match &self.space {
+            Space::Logged(log) => log.prefetch(offset),
+            Space::Appended { superblocks, .. } => superblocks.prefetch(offset),
+        }
     }
 
     /// Finds the data at `offset`; returns the time to load the map pages that were not there. Each is a read of the
@@ -112,7 +139,7 @@ impl Translation {
     #[inline]
     pub fn look_up(&mut self, offset: u64) -> Duration {
         let Some(cache) = &mut self.map_cache else { return Duration::ZERO };
-        let (form, place) = self.superblocks.form_and_place(offset);
+        let (form, place) = form_and_place(&self.space, offset);
         let unit_page = MapPage(self.unit_map_page.index(offset) as u32);
         let mut loads = u64::from(!cache.look_up(unit_page));
         if form == Form::PageMapped {
@@ -124,40 +151,56 @@ impl Translation {
         if loads == 0 {
             Duration::ZERO
         } else {
-            self.variation.factor(u64::from(place)).of(self.nand.t_read) * loads
+            self.medium.factor(Block(place)).of(self.medium.nand.t_read) * loads
         }
     }
 
     /// Whether something was written to the granule at `offset`; if not, the array is not asked for it.
     #[inline]
     pub fn is_mapped(&self, offset: u64) -> bool {
-        self.superblocks.is_mapped(offset)
+        match &self.space {
+            Space::Logged(log) => log.mapped.holds(offset),
+            Space::Appended { superblocks, .. } => superblocks.is_mapped(offset),
+        }
     }
 
     /// Time from a look-up to the first byte of the granule at `offset`.
     #[inline]
     pub fn access(&self, offset: u64) -> Duration {
-        let (_, place) = self.superblocks.form_and_place(offset);
-        self.variation.factor(u64::from(place)).of(self.nand.t_read)
+        let (_, place) = form_and_place(&self.space, offset);
+        self.medium.factor(Block(place)).of(self.medium.nand.t_read)
     }
 
     /// Time in which `bytes` stream out of the array once it has been accessed.
     #[inline]
     pub fn stream(&self, bytes: u64) -> Duration {
-        if bytes == self.granule.bytes() {
-            self.granule_stream
-        } else {
-            Duration::from_ratio_secs(bytes, self.nand.read_rate)
-        }
+        if bytes == self.granule.bytes() { self.granule_stream } else { self.medium.stream(bytes) }
     }
 
-    /// Maps `range` to where the next pages are programmed; returns what must be copied for that.
-    pub fn write(&mut self, range: Range<u64>) -> Copies {
-        self.counters.host_written_bytes += range.end - range.start;
-        let copies = self.superblocks.write(range, self.place);
-        self.counters.read_modify_write_bytes += copies.read_modify_write;
-        self.counters.merge_bytes += copies.merge;
-        copies
+    /// Maps `range` to where its pages are programmed; returns what the array does for it. An error changes nothing that
+    /// was written before.
+    pub fn write(&mut self, range: Range<u64>) -> Result<&Work, ReadOnly> {
+        self.medium.admits_writes()?;
+        self.work.clear();
+        self.work.read_modify_write = self.read_partly_overwritten(&range);
+        let (medium, work) = (&mut self.medium, &mut self.work);
+        match &mut self.space {
+            Space::Logged(log) => log.write(&range, medium, work)?,
+            Space::Appended { superblocks, places } => {
+                let copies = superblocks.write(range.clone(), places.place());
+                if copies.read_modify_write > 0 {
+                    work.read_modify_write += places.copy(superblocks.rewritten(), medium)?;
+                    medium.counters.read_modify_write_bytes += copies.read_modify_write;
+                }
+                if copies.merge > 0 {
+                    work.merge += places.copy(superblocks.merged(), medium)?;
+                    medium.counters.merge_bytes += copies.merge;
+                }
+                places.write(&range, medium, work)?;
+            }
+        }
+        medium.counters.host_written_bytes += range.end - range.start;
+        Ok(&self.work)
     }
 
     /// The time to make a write to `range` durable beyond its programs: t_commit where it begins a run of writes, which
@@ -167,16 +210,20 @@ impl Translation {
         if self.streams.write(range) && whole(range.start) && whole(range.end) {
             return Duration::ZERO;
         }
-        self.factor.of(self.mapping.t_commit)
+        self.t_commit()
     }
     /// The time to write map pages alone.
     pub fn t_commit(&self) -> Duration {
-        self.factor.of(self.mapping.t_commit)
+        let place = match &self.space {
+            Space::Logged(log) => log.latest_place(),
+            Space::Appended { places, .. } => places.place(),
+        };
+        self.medium.factor(Block(place)).of(self.mapping.t_commit)
     }
 
     /// Time to read the old content of granules of which `range` overwrites only a part: nothing where the ends are
     /// whole granules or not mapped.
-    pub fn read_partly_overwritten(&self, range: &Range<u64>) -> Duration {
+    fn read_partly_overwritten(&self, range: &Range<u64>) -> Duration {
         let torn = |offset: u64| {
             let granule = offset - offset % self.granule.bytes();
             (granule != offset && self.is_mapped(granule)).then(|| self.access(granule))
@@ -187,55 +234,120 @@ impl Translation {
             + if same && head.is_some() { Duration::ZERO } else { tail.unwrap_or_default() }
     }
 
-    /// Programs one page; returns its time, with the erasure of the next erase block where this one begins it.
-    #[inline]
-    pub fn program_page(&mut self) -> Duration {
-        let mut time = Duration::ZERO;
-        if self.filled == 0 {
-            time += self.nand.t_bers;
-            self.counters.erases += 1;
-        }
-        time += self.factor.of(self.nand.t_prog);
-        self.counters.programs += 1;
-        self.filled += self.nand.page;
-        if self.filled == self.nand.erase_block {
-            self.filled = 0;
-            self.place = (self.place + 1) % PLACES;
-            self.factor = self.variation.factor(u64::from(self.place));
-        }
-        time
-    }
-
-    /// Reads and programs `bytes` again; returns the time.
-    pub fn copy(&mut self, bytes: u64) -> Duration {
-        let mut time = self.stream(bytes);
-        for _ in 0..bytes.div_ceil(self.nand.page) {
-            time += self.program_page();
-        }
-        time
-    }
-
     /// Unmaps `range`.
     pub fn trim(&mut self, range: Range<u64>) {
-        self.superblocks.trim(range);
+        match &mut self.space {
+            Space::Logged(log) => log.trim(&range, &mut self.medium),
+            Space::Appended { superblocks, places } => {
+                superblocks.trim(range.clone());
+                let granule = self.granule.bytes();
+                let start = range.start.next_multiple_of(granule);
+                places.trim(&(start..(range.end - range.end % granule).max(start)), &mut self.medium);
+            }
+        }
+    }
+
+    /// What the last write made the array do.
+    pub fn work(&self) -> &Work {
+        &self.work
+    }
+    /// Bytes of `range` that are mapped.
+    pub fn mapped_bytes(&self, range: &Range<u64>) -> u64 {
+        match &self.space {
+            Space::Logged(log) => log.mapped.bytes(range),
+            Space::Appended { superblocks, .. } => superblocks.mapped().bytes(range),
+        }
+    }
+
+    /// Begins anew after the power was off: the controller's memory is empty. Returns the time in which the array finds
+    /// the ends of what was open, by halving: a read for each bit of the number of a block's pages, and one for its root.
+    pub fn power_up(&mut self) -> Duration {
+        if let Some(cache) = &mut self.map_cache {
+            cache.clear();
+        }
+        self.granule_map_page_loaded = u64::MAX;
+        self.streams.clear();
+        let open = match &self.space {
+            Space::Logged(log) => log.open_count() as u64,
+            Space::Appended { .. } => 1,
+        };
+        let pages = (self.medium.nand.erase_block / self.medium.nand.page).max(2);
+        self.medium.nand.t_read * (1 + open * u64::from((pages - 1).ilog2() + 1))
+    }
+
+    /// The erase blocks.
+    pub fn blocks(&self) -> &Blocks {
+        &self.medium.blocks
+    }
+    /// Bytes that hosts have written, and that were programmed.
+    pub fn written_and_programmed(&self) -> (u64, u64) {
+        let c = &self.medium.counters;
+        (c.host_written_bytes, c.programs * self.medium.nand.page)
+    }
+    /// Whether `other` has the same array and the same parameters: one's state can be the other's.
+    pub fn is_like(&self, other: &Translation) -> bool {
+        let count = |t: &Translation| (t.medium.blocks.count(), t.medium.blocks.pool_count());
+        self.medium.nand == other.medium.nand
+            && self.mapping == other.mapping
+            && count(self) == count(other)
+            && self.medium.blocks.policy() == other.medium.blocks.policy()
+            && self.medium.blocks.endurance() == other.medium.blocks.endurance()
     }
 
     /// Reports what was counted.
     pub fn observe(&self, to: &mut dyn Observer) {
-        let c = &self.counters;
-        to.count("host_written_bytes", c.host_written_bytes);
-        to.count("programmed_bytes", c.programs * self.nand.page);
-        to.count("erase_count", c.erases);
-        to.count("read_modify_write_bytes", c.read_modify_write_bytes);
-        to.count("merge_bytes", c.merge_bytes);
-        to.count("mapped_bytes", self.superblocks.mapped_bytes_total());
-        to.count("page_mapped_unit_count", self.superblocks.page_mapped_count() as u64);
-        to.count("open_superblock_count", self.superblocks.open_count() as u64);
+        self.medium.observe(to);
+        match &self.space {
+            Space::Logged(log) => {
+                to.count("mapped_bytes", log.mapped.bytes_total());
+                to.count("page_mapped_unit_count", 0);
+                to.count("open_superblock_count", log.open_count() as u64);
+            }
+            Space::Appended { superblocks, .. } => {
+                to.count("mapped_bytes", superblocks.mapped_bytes_total());
+                to.count("page_mapped_unit_count", superblocks.page_mapped_count() as u64);
+                to.count("open_superblock_count", superblocks.open_count() as u64);
+            }
+        }
         if let Some(cache) = &self.map_cache {
             let (hits, misses) = cache.hits_and_misses();
             to.count("map_hit_count", hits);
             to.count("map_miss_count", misses);
             to.count("granule_map_load_count", self.granule_loads);
         }
+    }
+
+    /// Walks all of it.
+    ///
+    /// # Panics
+    /// With what is wrong.
+    pub fn check(&self) {
+        match &self.space {
+            Space::Logged(log) => log.check(&self.medium),
+            Space::Appended { superblocks, places } => places.check(superblocks.mapped(), &self.medium),
+        }
+    }
+}
+
+#[inline]
+fn form_and_place(space: &Space, offset: u64) -> (Form, u32) {
+    match space {
+        Space::Logged(log) => (Form::Sequential, log.place(offset)),
+        Space::Appended { superblocks, .. } => superblocks.form_and_place(offset),
+    }
+}
+
+/// Whether superblocks are mapped by blocks: they are logged, and each is an erase block.
+fn is_logged(nand: &Nand, mapping: &Mapping) -> bool {
+    mapping.overwrite == Overwrite::Log && mapping.superblock == nand.erase_block
+}
+
+/// Good blocks without which the layer cannot go on.
+fn needed(capacity: u64, nand: &Nand, mapping: &Mapping, wear: &Wear) -> u64 {
+    if is_logged(nand, mapping) {
+        let bits = nand.t_prog_slc.map(|_| nand.cell_bits());
+        LogBlocks::needed(capacity, nand.erase_block, mapping.open_units, bits)
+    } else {
+        Appended::needed(capacity, nand.erase_block, wear.pools())
     }
 }

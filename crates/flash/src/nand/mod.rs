@@ -24,9 +24,10 @@ pub use variation::{Factor, Variation};
 use crate::Impossible;
 use alloc::format;
 use flashlab_sim::Duration;
+use serde::{Deserialize, Serialize};
 
 /// Geometry and timing of a card's flash array, all dies and planes that work as one taken together.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Nand {
     /// Bytes that one program operation writes.
     pub page: u64,
@@ -36,6 +37,10 @@ pub struct Nand {
     pub read_rate: u64,
     /// Time to program one page.
     pub t_prog: Duration,
+    /// Time to program one page in fast mode, with one bit a cell; `None`: the card does not use it.
+    pub t_prog_slc: Option<Duration>,
+    /// Bits of a cell: an erase block in fast mode holds that part of its bytes. `None`: 3.
+    pub bits: Option<u32>,
     /// Bytes that one erase operation frees.
     pub erase_block: u64,
     /// Time to erase one erase block, paid once for every `erase_block` bytes programmed.
@@ -45,6 +50,11 @@ pub struct Nand {
 }
 
 impl Nand {
+    /// Bits of a cell.
+    pub fn cell_bits(&self) -> u32 {
+        self.bits.unwrap_or(3)
+    }
+
     /// Refuses what no array can have.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.page < 512 || !self.page.is_multiple_of(512) {
@@ -60,6 +70,18 @@ impl Nand {
             return Err(Impossible::new(
                 "flash.t_read",
                 "is 0; reading a page takes time, for example \"60us\"",
+            ));
+        }
+        if self.t_prog_slc == Some(Duration::ZERO) {
+            return Err(Impossible::new(
+                "flash.t_prog_slc",
+                "is 0; programming a page takes time, for example \"200us\"; without a fast mode, leave it out",
+            ));
+        }
+        if !(1..=5).contains(&self.cell_bits()) {
+            return Err(Impossible::new(
+                "flash.bits",
+                format!("is {}; a cell holds 1 to 5 bits, 3 in TLC", self.cell_bits()),
             ));
         }
         if self.read_rate == 0 {

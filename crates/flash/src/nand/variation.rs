@@ -4,18 +4,19 @@
 //! never further than 3.5 deviations out), a pure function of the seed and the block: it costs no memory.
 
 use flashlab_sim::{Duration, mix};
+use serde::{Deserialize, Serialize};
 
 const ONE: u64 = 1_000_000;
 
 /// Draws the factor of each erase block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Variation {
     seed: u64,
     spread_ppm: u32,
 }
 
 /// One erase block's factor on its times, in parts per million.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Factor(u32);
 
 impl Variation {

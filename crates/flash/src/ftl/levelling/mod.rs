@@ -37,6 +37,10 @@ pub trait Levelling {
     fn relocate(&self, _movable: &dyn Fn(Block) -> bool) -> Option<Block> {
         None
     }
+    /// Whether the policy's promise breaks if nothing is moved before the next block is taken.
+    fn must_relocate(&self) -> bool {
+        false
+    }
     /// Free blocks.
     fn free_count(&self) -> u32;
 }

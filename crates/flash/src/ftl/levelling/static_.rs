@@ -105,6 +105,9 @@ impl Levelling for StaticLevelling {
         let mut candidates = self.used.iter().take_while(|(erases, _)| worth(*erases));
         candidates.find(|(_, block)| movable(*block)).map(|(_, block)| *block)
     }
+    fn must_relocate(&self) -> bool {
+        self.is_pressed()
+    }
     fn free_count(&self) -> u32 {
         self.free.free_count()
     }

@@ -1,0 +1,468 @@
+//! Block mapping with log blocks (BAST; "switch", "partial" and "full" merge in the literature), where a superblock is an
+//! erase block and overwrites are logged.
+//!
+//! Every superblock has one data block, or none while nothing in it is mapped. A write opens it: it gets a block of its own.
+//! A write from the first byte on *streams* into that block, in place; when the end is reached, the block becomes the
+//! data block and the old one is free, without a copy. Any other write is *logged*, page behind page; when the log block
+//! is full, what is valid is copied together. When more would be open than [`Mapping::open_units`](super::Mapping), the least
+//! recently used is closed: behind a stream the rest of the old data is copied, of a log all that is valid.
+//!
+//! A stream's page that is not full yet is programmed in a block for such pages, and again in place when it is full.
+//!
+//! With a fast mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a superblock that is written from its first byte again before any
+//! other is, goes into fast blocks, as many as there are bits in a cell; it stays there until another one is written, and
+//! is folded then.
+//!
+//! # Guarantees
+//! [`LogBlocks::check`]: every used block is the data block of one superblock, or open for one, or the one for partial
+//! pages, or the one for staging. No state changes where there is no block for it: the write fails as a whole.
+
+use super::ReadOnly;
+use super::mapped::Mapped;
+use super::medium::{Filling, Medium, Run, Work};
+use crate::nand::Block;
+use crate::stride::Stride;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use flashlab_sim::Duration;
+use serde::{Deserialize, Serialize};
+
+const NONE: u32 = u32::MAX;
+
+/// A superblock that is being written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Open {
+    superblock: u32,
+    /// Where the stream continues; `None` once it is logged.
+    next: Option<u64>,
+    /// Fast blocks that are full.
+    full: Vec<Block>,
+    filling: Filling,
+}
+
+/// A superblock whose data is in fast blocks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Fast {
+    superblock: u32,
+    blocks: Vec<Block>,
+}
+
+/// The superblocks of a card and the erase blocks that they lie in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct LogBlocks {
+    capacity: u64,
+    bytes: Stride,
+    page: u64,
+    open_max: usize,
+    pub(super) mapped: Mapped,
+    /// Each superblock's data block, or `NONE`.
+    data: Vec<u32>,
+    /// Each block's superblock, where it is a data block, or `NONE`.
+    owner: Vec<u32>,
+    /// Where each superblock was written last.
+    place: Vec<u32>,
+    /// Least recently used first.
+    open: Vec<Open>,
+    partial: Option<Filling>,
+    fast: Option<Fast>,
+    /// The superblock that was written last.
+    latest: u32,
+    /// A superblock was completed since levelling last looked.
+    completed: bool,
+}
+
+impl LogBlocks {
+    pub(super) fn new(capacity: u64, granule: u64, open_units: u32, medium: &Medium) -> Self {
+        let bytes = medium.nand.erase_block;
+        let count = capacity.div_ceil(bytes) as usize;
+        LogBlocks {
+            capacity,
+            bytes: Stride::new(bytes),
+            page: medium.nand.page,
+            open_max: open_units as usize,
+            mapped: Mapped::new(capacity, granule),
+            data: vec![NONE; count],
+            owner: vec![NONE; medium.blocks.count() as usize],
+            place: vec![0; count],
+            open: Vec::new(),
+            partial: None,
+            fast: None,
+            latest: NONE,
+            completed: false,
+        }
+    }
+
+    /// Good blocks without which it cannot go on: one a superblock, one for each open one, one to copy to, one for
+    /// partial pages; in fast mode what two superblocks take there beyond one block, and one for staging.
+    pub(super) fn needed(capacity: u64, erase_block: u64, open_units: u32, slc_bits: Option<u32>) -> u64 {
+        let fast = slc_bits.map_or(0, |bits| 2 * u64::from(bits.saturating_sub(1)) + 1);
+        capacity.div_ceil(erase_block) + u64::from(open_units) + 2 + fast
+    }
+
+    /// The erase block that `offset` was last written to.
+    #[inline]
+    pub(super) fn place(&self, offset: u64) -> u32 {
+        self.place[self.bytes.index(offset) as usize]
+    }
+
+    pub(super) fn prefetch(&self, offset: u64) {
+        self.mapped.prefetch(offset);
+        flashlab_sim::prefetch(&self.place, self.bytes.index(offset) as usize);
+    }
+
+    /// Writes `range`; what the array does for it is added to `work`.
+    pub(super) fn write(
+        &mut self,
+        range: &Range<u64>,
+        medium: &mut Medium,
+        work: &mut Work,
+    ) -> Result<(), ReadOnly> {
+        let mut at = range.start;
+        while at < range.end {
+            let superblock = self.bytes.index(at) as u32;
+            let end = range.end.min(self.span(superblock).end);
+            self.mapped.set(at..end, true);
+            let done = self.write_one(superblock, at..end, medium, work);
+            if done.is_err() && !self.lies(superblock) {
+                self.mapped.set(self.span(superblock), false);
+            }
+            done?;
+            at = end;
+        }
+        if core::mem::take(&mut self.completed) {
+            work.levelling += self.level(medium);
+        }
+        Ok(())
+    }
+
+    /// Unmaps the whole granules of `range`; a superblock of which nothing is left gives its blocks back.
+    pub(super) fn trim(&mut self, range: &Range<u64>, medium: &mut Medium) {
+        let range = self.mapped.whole(range);
+        if range.is_empty() {
+            return;
+        }
+        self.mapped.set(range.clone(), false);
+        for superblock in self.bytes.index(range.start)..range.end.div_ceil(self.bytes.bytes()) {
+            let superblock = superblock as u32;
+            if self.mapped.bytes(&self.span(superblock)) == 0 {
+                self.release_data(superblock, medium);
+                if let Some(i) = self.position(superblock) {
+                    let open = self.open.remove(i);
+                    release_open(&open, medium);
+                }
+            }
+        }
+    }
+
+    /// The erase block that was written last.
+    pub(super) fn latest_place(&self) -> u32 {
+        self.place.get(self.latest as usize).copied().unwrap_or(0)
+    }
+
+    pub(super) fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    fn span(&self, superblock: u32) -> Range<u64> {
+        let start = u64::from(superblock) * self.bytes.bytes();
+        start..(start + self.bytes.bytes()).min(self.capacity)
+    }
+
+    /// Whether anything holds data of a superblock.
+    fn lies(&self, superblock: u32) -> bool {
+        let fast = self.fast.as_ref().is_some_and(|fast| fast.superblock == superblock);
+        fast || self.data[superblock as usize] != NONE || self.position(superblock).is_some()
+    }
+
+    fn position(&self, superblock: u32) -> Option<usize> {
+        self.open.iter().position(|open| open.superblock == superblock)
+    }
+
+    /// Writes `range`, which lies in one superblock.
+    fn write_one(
+        &mut self,
+        superblock: u32,
+        range: Range<u64>,
+        medium: &mut Medium,
+        work: &mut Work,
+    ) -> Result<(), ReadOnly> {
+        let span = self.span(superblock);
+        let mut open = match self.position(superblock) {
+            Some(i) => self.open.remove(i),
+            None => self.begin(superblock, &range, medium, work)?,
+        };
+        let streams = open.next == Some(range.start);
+        let done = if streams {
+            open.next = Some(range.end);
+            self.stream(&mut open, &range, medium, work)
+        } else {
+            open.next = None;
+            self.log(&mut open, &range, medium, work)
+        };
+        self.latest = superblock;
+        self.place[superblock as usize] = open.filling.block.0;
+        if done.is_ok() && streams && range.end == span.end {
+            self.complete(open, medium);
+        } else {
+            self.open.push(open);
+        }
+        done
+    }
+
+    /// Opens a superblock for a first write to `range`.
+    fn begin(
+        &mut self,
+        superblock: u32,
+        range: &Range<u64>,
+        medium: &mut Medium,
+        work: &mut Work,
+    ) -> Result<Open, ReadOnly> {
+        let span = self.span(superblock);
+        let again = self.latest == superblock && range.start == span.start;
+        if self.fast.as_ref().is_some_and(|fast| fast.superblock != superblock) {
+            work.merge += self.fold(medium)?;
+        }
+        if *range != span && self.open.len() == self.open_max {
+            work.merge += self.close(medium)?;
+        }
+        let filling = medium.take(again && medium.nand.t_prog_slc.is_some())?;
+        let next = (range.start == span.start).then_some(range.start);
+        Ok(Open { superblock, next, full: Vec::new(), filling })
+    }
+
+    /// Programs the pages of `range` in place.
+    fn stream(
+        &mut self,
+        open: &mut Open,
+        range: &Range<u64>,
+        medium: &mut Medium,
+        work: &mut Work,
+    ) -> Result<(), ReadOnly> {
+        let mut pages = range.end / self.page - range.start / self.page;
+        while pages > 0 {
+            if medium.room(&open.filling) == 0 {
+                let next = medium.take(open.filling.is_slc())?;
+                open.full.push(core::mem::replace(&mut open.filling, next).block);
+            }
+            let now = pages.min(medium.room(&open.filling) / self.page);
+            work.runs.push(medium.program(&mut open.filling, now));
+            pages -= now;
+        }
+        if !range.end.is_multiple_of(self.page) {
+            work.runs.push(self.program_partial(medium)?);
+        }
+        Ok(())
+    }
+
+    /// Programs the pages of `range` behind what has been logged.
+    fn log(
+        &mut self,
+        open: &mut Open,
+        range: &Range<u64>,
+        medium: &mut Medium,
+        work: &mut Work,
+    ) -> Result<(), ReadOnly> {
+        let mut pages = range.end.div_ceil(self.page) - range.start / self.page;
+        let mut merge = Duration::ZERO;
+        while pages > 0 {
+            if medium.room(&open.filling) == 0 {
+                merge += self.compact(open, medium)?;
+                continue;
+            }
+            let now = pages.min(medium.room(&open.filling) / self.page);
+            let run = medium.program(&mut open.filling, now);
+            work.runs.push(Run { merge: core::mem::take(&mut merge), ..run });
+            pages -= now;
+        }
+        Ok(())
+    }
+
+    /// A page that is not full, in the block for such pages. What is in it before is superseded by the time it is full.
+    fn program_partial(&mut self, medium: &mut Medium) -> Result<Run, ReadOnly> {
+        let mut filling = match self.partial {
+            Some(filling) if medium.room(&filling) > 0 => filling,
+            full => {
+                let next = medium.take(false)?;
+                if let Some(full) = full {
+                    medium.blocks.release(full.block);
+                }
+                next
+            }
+        };
+        let run = medium.program(&mut filling, 1);
+        self.partial = Some(filling);
+        Ok(run)
+    }
+
+    /// A stream has reached the end: its block is the data block.
+    fn complete(&mut self, open: Open, medium: &mut Medium) {
+        let superblock = open.superblock;
+        self.release_data(superblock, medium);
+        if open.filling.is_slc() {
+            let mut blocks = open.full;
+            blocks.push(open.filling.block);
+            self.fast = Some(Fast { superblock, blocks });
+        } else {
+            self.set_data(superblock, open.filling.block);
+        }
+        self.completed = true;
+    }
+
+    /// Closes the least recently used superblock.
+    fn close(&mut self, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+        let oldest = &self.open[0];
+        let (superblock, span) = (oldest.superblock, self.span(oldest.superblock));
+        let (bytes, in_place) = match oldest.next {
+            // The page that was not full is completed with the rest.
+            Some(next) if !oldest.filling.is_slc() => {
+                (self.mapped.bytes(&(next..span.end)) + next % self.page, true)
+            }
+            _ => (self.mapped.bytes(&span), false),
+        };
+        let is_slc = oldest.filling.is_slc();
+        let mut filling = if in_place { oldest.filling } else { medium.take(false)? };
+        let time = if is_slc { medium.fold(&mut filling, bytes) } else { medium.copy(&mut filling, bytes) };
+        medium.counters.merge_bytes += bytes;
+        let mut open = self.open.remove(0);
+        if in_place {
+            open.filling = filling;
+            self.complete(open, medium);
+        } else {
+            release_open(&open, medium);
+            self.release_data(superblock, medium);
+            self.set_data(superblock, filling.block);
+            self.completed = true;
+        }
+        Ok(time)
+    }
+
+    /// Copies what is valid of a superblock whose log is full to a new block. It goes on behind that.
+    fn compact(&mut self, open: &mut Open, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+        let (superblock, span) = (open.superblock, self.span(open.superblock));
+        let bytes = self.mapped.bytes(&span);
+        let mut to = medium.take(false)?;
+        let mut log = None;
+        if medium.room(&to) < bytes + self.page {
+            let taken = medium.take(false);
+            if taken.is_err() {
+                medium.blocks.release(to.block);
+            }
+            log = Some(taken?);
+        }
+        let time = medium.copy(&mut to, bytes);
+        medium.counters.merge_bytes += bytes;
+        release_open(open, medium);
+        self.release_data(superblock, medium);
+        open.full.clear();
+        open.filling = match log {
+            Some(log) => {
+                self.set_data(superblock, to.block);
+                log
+            }
+            None => to,
+        };
+        self.completed = true;
+        Ok(time)
+    }
+
+    /// Copies the superblock in the fast blocks to a block of full cells.
+    fn fold(&mut self, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+        let Some(Fast { superblock, .. }) = self.fast else { return Ok(Duration::ZERO) };
+        let bytes = self.mapped.bytes(&self.span(superblock));
+        let mut to = medium.take(false)?;
+        let time = medium.fold(&mut to, bytes);
+        medium.counters.fold_bytes += bytes;
+        self.release_data(superblock, medium);
+        self.set_data(superblock, to.block);
+        Ok(time)
+    }
+
+    /// Moves data for levelling's sake: one superblock a pool, and more where the policy cannot wait.
+    fn level(&mut self, medium: &mut Medium) -> Duration {
+        let mut time = Duration::ZERO;
+        for pool in 0..medium.blocks.pool_count() {
+            while let Some(from) = medium.blocks.relocate_among(pool, &|b| self.owner[b.0 as usize] != NONE) {
+                let superblock = self.owner[from.0 as usize];
+                let bytes = self.mapped.bytes(&self.span(superblock));
+                let Ok(mut to) = medium.take_worn(pool) else { return time };
+                time += medium.copy(&mut to, bytes);
+                medium.counters.levelling_bytes += bytes;
+                self.release_data(superblock, medium);
+                self.set_data(superblock, to.block);
+                if !medium.blocks.must_relocate(pool) {
+                    break;
+                }
+            }
+        }
+        time
+    }
+
+    fn set_data(&mut self, superblock: u32, block: Block) {
+        self.data[superblock as usize] = block.0;
+        self.owner[block.0 as usize] = superblock;
+        if self.position(superblock).is_none() {
+            self.place[superblock as usize] = block.0;
+        }
+    }
+
+    /// Gives back what holds a superblock's data, open blocks aside.
+    fn release_data(&mut self, superblock: u32, medium: &mut Medium) {
+        let block = core::mem::replace(&mut self.data[superblock as usize], NONE);
+        if block != NONE {
+            self.owner[block as usize] = NONE;
+            medium.blocks.release(Block(block));
+        }
+        if let Some(fast) = self.fast.take_if(|fast| fast.superblock == superblock) {
+            fast.blocks.into_iter().for_each(|block| medium.blocks.release(block));
+        }
+    }
+
+    /// Walks all of it.
+    ///
+    /// # Panics
+    /// With what is wrong.
+    pub(super) fn check(&self, medium: &Medium) {
+        let mut used: Vec<Block> = self.data.iter().filter(|b| **b != NONE).map(|b| Block(*b)).collect();
+        for (superblock, block) in (0..).zip(&self.data) {
+            let mapped = self.mapped.bytes(&self.span(superblock));
+            let fast = self.fast.as_ref().is_some_and(|fast| fast.superblock == superblock);
+            assert_eq!(
+                self.lies(superblock),
+                mapped > 0,
+                "superblock {superblock}: {mapped} B are mapped, and lie in {block}"
+            );
+            assert!(
+                *block == NONE || self.owner[*block as usize] == superblock,
+                "the owner of block {block}"
+            );
+            assert!(!fast || *block == NONE, "superblock {superblock} lies in fast blocks and in {block}");
+        }
+        let owned = self.owner.iter().filter(|owner| **owner != NONE).count();
+        assert_eq!(owned, used.len(), "data blocks and those that have an owner");
+        for open in &self.open {
+            used.extend(open.full.iter().copied().chain([open.filling.block]));
+        }
+        used.extend(self.fast.iter().flat_map(|fast| fast.blocks.iter().copied()));
+        used.extend(self.partial.map(|filling| filling.block));
+        used.extend(medium.staging());
+        used.sort_unstable();
+        let count = used.len();
+        used.dedup();
+        assert_eq!(used.len(), count, "a block is used for two things");
+        assert!(used.iter().all(|block| medium.blocks.is_used(*block)), "what lies in a block uses it");
+        let free_or_bad = medium.blocks.free_count_total() + medium.blocks.bad_count();
+        assert_eq!(
+            count as u32 + free_or_bad,
+            medium.blocks.count(),
+            "every used block is used for something"
+        );
+        assert!(self.open.len() <= self.open_max, "{} superblocks are open", self.open.len());
+        medium.blocks.check();
+    }
+}
+
+fn release_open(open: &Open, medium: &mut Medium) {
+    open.full.iter().for_each(|block| medium.blocks.release(*block));
+    medium.blocks.release(open.filling.block);
+}

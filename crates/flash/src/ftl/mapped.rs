@@ -1,0 +1,127 @@
+//! Which granules of a device are mapped: one bit each.
+
+use crate::stride::Stride;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use serde::{Deserialize, Serialize};
+
+/// A bit a granule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Mapped {
+    granule: Stride,
+    words: Vec<u64>,
+}
+
+impl Mapped {
+    pub(super) fn new(capacity: u64, granule: u64) -> Self {
+        let words = vec![0; capacity.div_ceil(granule).div_ceil(64) as usize];
+        Mapped { granule: Stride::new(granule), words }
+    }
+
+    /// Whether the granule at byte `offset` is mapped.
+    #[inline]
+    pub(super) fn holds(&self, offset: u64) -> bool {
+        let granule = self.granule.index(offset);
+        self.words[(granule / 64) as usize] >> (granule % 64) & 1 == 1
+    }
+
+    /// Tells the processor that `offset` will be asked for soon.
+    pub(super) fn prefetch(&self, offset: u64) {
+        flashlab_sim::prefetch(&self.words, (self.granule.index(offset) / 64) as usize);
+    }
+
+    /// Maps or unmaps all granules that `range` touches.
+    pub(super) fn set(&mut self, range: Range<u64>, value: bool) {
+        for (word, mask) in masks(self.touched(&range)) {
+            if value {
+                self.words[word] |= mask;
+            } else {
+                self.words[word] &= !mask;
+            }
+        }
+    }
+
+    /// Mapped bytes of the granules that begin in `range`.
+    pub(super) fn bytes(&self, range: &Range<u64>) -> u64 {
+        let granule = self.granule.bytes();
+        let granules = range.start.div_ceil(granule)..range.end.div_ceil(granule);
+        let count = |(word, mask): (usize, u64)| u64::from((self.words[word] & mask).count_ones());
+        masks(granules).map(count).sum::<u64>() * granule
+    }
+
+    /// Mapped bytes in all.
+    pub(super) fn bytes_total(&self) -> u64 {
+        self.words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() * self.granule.bytes()
+    }
+
+    /// Adds the runs of mapped granules that begin in `range` to `to`, as bytes.
+    pub(super) fn collect(&self, range: &Range<u64>, to: &mut Vec<Range<u64>>) {
+        let granule = self.granule.bytes();
+        for at in range.start.div_ceil(granule)..range.end.div_ceil(granule) {
+            let start = at * granule;
+            if self.holds(start) {
+                match to.last_mut() {
+                    Some(last) if last.end == start => last.end += granule,
+                    _ => to.push(start..start + granule),
+                }
+            }
+        }
+    }
+
+    /// The granules that `range` touches.
+    pub(super) fn touched(&self, range: &Range<u64>) -> Range<u64> {
+        self.granule.index(range.start)..range.end.div_ceil(self.granule.bytes())
+    }
+
+    /// The bytes of the granules that lie wholly in `range`.
+    pub(super) fn whole(&self, range: &Range<u64>) -> Range<u64> {
+        let granule = self.granule.bytes();
+        let start = range.start.next_multiple_of(granule);
+        start..(range.end - range.end % granule).max(start)
+    }
+}
+
+/// The words of a bitmap that hold bits `range`, with a mask of these bits in each.
+fn masks(range: Range<u64>) -> impl Iterator<Item = (usize, u64)> {
+    let first = (range.start / 64) as usize;
+    let words = if range.is_empty() { first..first } else { first..range.end.div_ceil(64) as usize };
+    words.map(move |word| {
+        let low = range.start.saturating_sub(word as u64 * 64);
+        let high = (range.end - word as u64 * 64).min(64);
+        (word, (u64::MAX >> (64 - high)) & (u64::MAX << low))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_is_a_list_of_bits(steps in prop::collection::vec((0u64..300, 0u64..300, any::<bool>()), 0..20), probe in (0u64..300, 0u64..300)) {
+            let mut mapped = Mapped::new(300 * 8, 8);
+            let mut list = [false; 300];
+            for (a, b, value) in steps {
+                let (start, end) = (a.min(b), a.max(b));
+                mapped.set(start * 8..end * 8, value);
+                list[start as usize..end as usize].fill(value);
+            }
+            let (start, end) = (probe.0.min(probe.1), probe.0.max(probe.1));
+            let range = start * 8..end * 8;
+            let inside = &list[start as usize..end as usize];
+            prop_assert_eq!(mapped.bytes(&range), 8 * inside.iter().filter(|m| **m).count() as u64);
+            prop_assert_eq!(mapped.bytes_total(), 8 * list.iter().filter(|m| **m).count() as u64);
+            let mut runs = Vec::new();
+            mapped.collect(&range, &mut runs);
+            let granules: Vec<u64> = runs.iter().flat_map(|r| (r.start / 8)..(r.end / 8)).collect();
+            let expected: Vec<u64> = (start..end).filter(|g| list[*g as usize]).collect();
+            prop_assert_eq!(granules, expected);
+            prop_assert!(runs.windows(2).all(|w| w[0].end < w[1].start));
+            for (granule, value) in (0..).zip(list) {
+                prop_assert_eq!(mapped.holds(granule * 8), value);
+            }
+        }
+    }
+}

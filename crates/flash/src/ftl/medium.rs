@@ -1,0 +1,236 @@
+//! A card's array at work: erase blocks taken, filled page by page, given back; times and counts of it.
+//!
+//! A block is erased when it is taken, and pays t_BERS with its first page. Where the card has a fast mode
+//! ([`Nand::slc`]), a block in it holds one bit a cell, so a part of its bytes, and is programmed faster.
+
+use super::{Blocks, ReadOnly, Wear};
+use crate::nand::{Block, Factor, Nand, Variation};
+use alloc::vec::Vec;
+use flashlab_sim::{Duration, Observer};
+use serde::{Deserialize, Serialize};
+
+/// Pages that are programmed one after the other in one erase block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Copies that have to be made first, since no place is left.
+    pub merge: Duration,
+    /// The erasure before the first page.
+    pub erase: Duration,
+    /// How many pages.
+    pub pages: u64,
+    /// The time of each.
+    pub each: Duration,
+}
+
+/// What a write makes the array do, in this order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Work {
+    /// Rewriting what is overwritten in part.
+    pub read_modify_write: Duration,
+    /// Closing what has to give way.
+    pub merge: Duration,
+    /// The pages of the write itself.
+    pub runs: Vec<Run>,
+    /// Moving data for the sake of wear, after the last page.
+    pub levelling: Duration,
+}
+
+impl Work {
+    pub(super) fn clear(&mut self) {
+        self.read_modify_write = Duration::ZERO;
+        self.merge = Duration::ZERO;
+        self.levelling = Duration::ZERO;
+        self.runs.clear();
+    }
+}
+
+/// Work of the array that requests cause, counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Counters {
+    pub(super) host_written_bytes: u64,
+    pub(super) programs: u64,
+    pub(super) read_modify_write_bytes: u64,
+    pub(super) merge_bytes: u64,
+    pub(super) fold_bytes: u64,
+    pub(super) collections: u64,
+    pub(super) collection_bytes: u64,
+    pub(super) levelling_bytes: u64,
+}
+
+/// An erase block that is being filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Filling {
+    pub(super) block: Block,
+    factor: Factor,
+    /// Bytes programmed.
+    pub(super) filled: u64,
+    slc: bool,
+}
+
+impl Filling {
+    pub(super) fn is_slc(&self) -> bool {
+        self.slc
+    }
+}
+
+/// The array.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Medium {
+    pub(super) nand: Nand,
+    pub(super) blocks: Blocks,
+    variation: Variation,
+    /// The pool that gives the next block.
+    pool: u32,
+    /// Good blocks that the layer cannot do without.
+    needed: u32,
+    /// A block in fast mode through which data of full cells is copied.
+    staging: Option<Filling>,
+    read_only: bool,
+    pub(super) counters: Counters,
+}
+
+impl Medium {
+    pub(super) fn new(capacity: u64, nand: Nand, wear: &Wear, needed: u64, seed: u64) -> Self {
+        let count = wear.raw_blocks(capacity, nand.erase_block, needed) as u32;
+        Medium {
+            blocks: Blocks::new(count, wear.pools(), wear.policy(), wear.endurance().as_ref(), seed),
+            variation: Variation::new(seed, nand.spread_ppm),
+            pool: 0,
+            needed: needed as u32,
+            staging: None,
+            read_only: false,
+            counters: Counters::default(),
+            nand,
+        }
+    }
+
+    /// Whether writes are taken: not when too many blocks are bad.
+    pub(super) fn admits_writes(&mut self) -> Result<(), ReadOnly> {
+        self.read_only |= self.blocks.usable_count() < self.needed;
+        if self.read_only { Err(ReadOnly) } else { Ok(()) }
+    }
+
+    pub(super) fn factor(&self, block: Block) -> Factor {
+        self.variation.factor(u64::from(block.0))
+    }
+
+    /// Takes an erased block, of the pools in turn.
+    pub(super) fn take(&mut self, slc: bool) -> Result<Filling, ReadOnly> {
+        self.take_any(slc).ok_or(ReadOnly).inspect_err(|_| self.read_only = true)
+    }
+
+    fn take_any(&mut self, slc: bool) -> Option<Filling> {
+        let pools = self.blocks.pool_count();
+        for _ in 0..pools {
+            let pool = self.pool;
+            self.pool = (self.pool + 1) % pools;
+            if let Some(block) = self.blocks.take_erased(pool) {
+                return Some(self.filling(block, slc));
+            }
+        }
+        None
+    }
+
+    /// Takes an erased block for data that levelling moves.
+    pub(super) fn take_worn(&mut self, pool: u32) -> Result<Filling, ReadOnly> {
+        match self.blocks.take_worn_erased(pool) {
+            Some(block) => Ok(self.filling(block, false)),
+            None => self.take(false),
+        }
+    }
+
+    fn filling(&self, block: Block, slc: bool) -> Filling {
+        Filling { block, factor: self.factor(block), filled: 0, slc }
+    }
+
+    /// Bytes that a block takes.
+    pub(super) fn room(&self, filling: &Filling) -> u64 {
+        let bytes = if filling.slc { self.slc_bytes() } else { self.nand.erase_block };
+        bytes - filling.filled
+    }
+
+    /// Bytes of a block in fast mode.
+    fn slc_bytes(&self) -> u64 {
+        let share = self.nand.erase_block / u64::from(self.nand.cell_bits());
+        (share - share % self.nand.page).max(self.nand.page)
+    }
+
+    fn page_time(&self, filling: &Filling) -> Duration {
+        let t_prog = match self.nand.t_prog_slc {
+            Some(fast) if filling.slc => fast,
+            _ => self.nand.t_prog,
+        };
+        filling.factor.of(t_prog)
+    }
+
+    /// Programs `pages` pages, for which there is room.
+    #[inline]
+    pub(super) fn program(&mut self, filling: &mut Filling, pages: u64) -> Run {
+        let erase = if filling.filled == 0 { self.nand.t_bers } else { Duration::ZERO };
+        filling.filled += pages * self.nand.page;
+        self.counters.programs += pages;
+        Run { merge: Duration::ZERO, erase, pages, each: self.page_time(filling) }
+    }
+
+    /// The time in which `bytes` stream out of the array.
+    pub(super) fn stream(&self, bytes: u64) -> Duration {
+        Duration::from_ratio_secs(bytes, self.nand.read_rate)
+    }
+
+    /// Copies `bytes` of full cells behind what is in `to`, as whole pages; the caller has made room.
+    pub(super) fn copy(&mut self, to: &mut Filling, bytes: u64) -> Duration {
+        if bytes == 0 { Duration::ZERO } else { self.stage(bytes) + self.fold(to, bytes) }
+    }
+
+    /// Copies `bytes` out of the fast blocks, or from where they were staged.
+    pub(super) fn fold(&mut self, to: &mut Filling, bytes: u64) -> Duration {
+        self.stream(bytes) + self.program(to, bytes.div_ceil(self.nand.page)).time()
+    }
+
+    /// Data of full cells is copied by way of fast blocks, where there are any.
+    fn stage(&mut self, bytes: u64) -> Duration {
+        let mut time = Duration::ZERO;
+        let mut pages = if self.nand.t_prog_slc.is_some() { bytes.div_ceil(self.nand.page) } else { 0 };
+        while pages > 0 {
+            let mut filling = match self.staging.take() {
+                Some(filling) if self.room(&filling) > 0 => filling,
+                full => {
+                    full.inspect(|full| self.blocks.release(full.block));
+                    let Some(next) = self.take_any(true) else { return time };
+                    next
+                }
+            };
+            let now = pages.min(self.room(&filling) / self.nand.page);
+            time += self.program(&mut filling, now).time();
+            self.staging = Some(filling);
+            pages -= now;
+        }
+        time
+    }
+
+    /// The block through which copies go.
+    pub(super) fn staging(&self) -> Option<Block> {
+        self.staging.map(|filling| filling.block)
+    }
+
+    pub(super) fn observe(&self, to: &mut dyn Observer) {
+        let c = &self.counters;
+        to.count("host_written_bytes", c.host_written_bytes);
+        to.count("programmed_bytes", c.programs * self.nand.page);
+        to.count("read_modify_write_bytes", c.read_modify_write_bytes);
+        to.count("merge_bytes", c.merge_bytes);
+        to.count("fold_moved_bytes", c.fold_bytes);
+        to.count("collection_count", c.collections);
+        to.count("collection_moved_bytes", c.collection_bytes);
+        to.count("levelling_moved_bytes", c.levelling_bytes);
+        to.count("read_only", u64::from(self.read_only));
+        self.blocks.observe(self.nand.erase_block, to);
+    }
+}
+
+impl Run {
+    /// The array's time for all of it, without the copies before it.
+    pub fn time(&self) -> Duration {
+        self.erase + self.each * self.pages
+    }
+}

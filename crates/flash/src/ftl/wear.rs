@@ -1,0 +1,172 @@
+//! What a card's profile says about wear, as typed there and as it resolves.
+
+use super::LevellingPolicy;
+use crate::Impossible;
+use crate::nand::Endurance;
+use alloc::format;
+use serde::{Deserialize, Serialize};
+
+/// A levelling policy by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum LevellingKind {
+    /// [`LevellingPolicy::None`].
+    None,
+    /// [`LevellingPolicy::Dynamic`].
+    Dynamic,
+    /// [`LevellingPolicy::Static`].
+    Static,
+}
+
+/// The parameters of a card's wear; each may be left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Wear {
+    /// Bytes of the erase blocks that hold data, bad ones and spare ones included. Left out: a fifteenth more than the
+    /// capacity, which is what remains of 2^n bytes of flash sold as 10^m, and at least what the layer cannot do without.
+    pub raw: Option<u64>,
+    /// The policy. Left out: dynamic.
+    pub levelling: Option<LevellingKind>,
+    /// See [`LevellingPolicy::Static`]. Left out: 64.
+    pub threshold: Option<u32>,
+    /// See [`LevellingPolicy::Static`]. Left out: the threshold.
+    pub relief: Option<u32>,
+    /// Groups of erase blocks that are levelled each on its own, such as dies. Left out: 1.
+    pub pools: Option<u32>,
+    /// Erases that every block stands. Left out: blocks do not wear out.
+    pub cycles: Option<u32>,
+    /// Further erases after which 63 % of the blocks have failed (Weibull). Left out: a quarter of `cycles`.
+    pub beyond: Option<u32>,
+    /// Share of the blocks that are bad from the factory, in millionths. Left out: 0.
+    pub factory_bad: Option<u32>,
+}
+
+/// Shape of the distribution of lives past the rated cycles.
+const SHAPE: f64 = 2.0;
+
+impl Wear {
+    /// Refuses what no card can have, given capacity and erase block in bytes and the blocks that the layer needs.
+    pub fn check(&self, capacity: u64, erase_block: u64, needed: u64) -> Result<(), Impossible> {
+        self.policy().check()?;
+        if self.pools() == 0 {
+            return Err(Impossible::new("wear.pools", "is 0; expected at least 1"));
+        }
+        if self.cycles == Some(0) {
+            return Err(Impossible::new(
+                "wear.cycles",
+                "is 0: no block could ever be erased; expected for example 3000, or none for blocks that never wear",
+            ));
+        }
+        if self.factory_bad.is_some_and(|ppm| ppm > 200_000) {
+            return Err(Impossible::new("wear.factory_bad", "is above 20 %; makers allow about 2 %"));
+        }
+        let blocks = self.raw_blocks(capacity, erase_block, needed);
+        if blocks >= 1 << 31 {
+            return Err(Impossible::new(
+                "wear.raw",
+                format!("is {blocks} erase blocks of {erase_block} B; expected fewer than 2^31"),
+            ));
+        }
+        let good = blocks - blocks * u64::from(self.factory_bad.unwrap_or(0)) / 1_000_000;
+        if good < needed {
+            return Err(Impossible::new(
+                "wear.raw",
+                format!(
+                    "is {blocks} erase blocks of {erase_block} B, of which {good} are good; a capacity of {capacity} B \
+                     takes {needed} with what is open and spare"
+                ),
+            ));
+        }
+        if u64::from(self.pools()) > blocks / 2 {
+            return Err(Impossible::new(
+                "wear.pools",
+                format!("is {} for {blocks} erase blocks; a pool has at least two", self.pools()),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Erase blocks in all.
+    pub fn raw_blocks(&self, capacity: u64, erase_block: u64, needed: u64) -> u64 {
+        match self.raw {
+            Some(raw) => raw / erase_block,
+            None => ((capacity + capacity / 15) / erase_block).max(needed + needed / 100 + 2),
+        }
+    }
+
+    /// Pools.
+    pub fn pools(&self) -> u32 {
+        self.pools.unwrap_or(1)
+    }
+
+    /// The policy with its numbers.
+    pub fn policy(&self) -> LevellingPolicy {
+        match self.levelling.unwrap_or(LevellingKind::Dynamic) {
+            LevellingKind::None => LevellingPolicy::None,
+            LevellingKind::Dynamic => LevellingPolicy::Dynamic,
+            LevellingKind::Static => {
+                let threshold = self.threshold.unwrap_or(64);
+                LevellingPolicy::Static { threshold, relief: self.relief.unwrap_or(threshold) }
+            }
+        }
+    }
+
+    /// How long blocks last; `None`: for ever, and none is bad.
+    pub fn endurance(&self) -> Option<Endurance> {
+        if self.cycles.is_none() && self.factory_bad.is_none() {
+            return None;
+        }
+        let rated = self.cycles.unwrap_or(u32::MAX);
+        let beyond = self.beyond.unwrap_or(self.cycles.map_or(0, |cycles| cycles / 4));
+        let factory_bad_ppm = self.factory_bad.unwrap_or(0);
+        Some(Endurance { beyond, shape: SHAPE, factory_bad_ppm, ..Endurance::exactly(rated) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    const AU: u64 = 4 << 20;
+
+    #[test]
+    fn what_is_left_out_is_dynamic_levelling_of_blocks_that_never_wear() {
+        let wear = Wear::default();
+        assert_eq!(wear.check(100 * AU, AU, 104), Ok(()));
+        assert_eq!((wear.policy(), wear.endurance()), (LevellingPolicy::Dynamic, None));
+        assert_eq!(wear.raw_blocks(3_000 * AU, AU, 3_004), 3_200);
+        assert!(wear.raw_blocks(AU, AU, 5) > 5, "a card of one block has what it needs");
+    }
+
+    #[test]
+    fn impossible_wear_is_refused_with_the_number_and_why() {
+        let none = Wear::default();
+        let wrong = [
+            Wear { levelling: Some(LevellingKind::Static), threshold: Some(0), ..none },
+            Wear { levelling: Some(LevellingKind::Static), threshold: Some(4), relief: Some(5), ..none },
+            Wear { pools: Some(0), ..none },
+            Wear { pools: Some(500), ..none },
+            Wear { cycles: Some(0), ..none },
+            Wear { raw: Some(100 * AU), ..none },
+            Wear { raw: Some(106 * AU), factory_bad: Some(50_000), ..none },
+            Wear { factory_bad: Some(300_000), ..none },
+        ];
+        let messages: alloc::vec::Vec<_> =
+            wrong.iter().map(|w| w.check(100 * AU, AU, 104).unwrap_err().to_string()).collect();
+        assert_eq!(
+            messages,
+            [
+                "wear.threshold is 0; moving data erases a block, so counts cannot all be equal: expected at least 1",
+                "wear.relief is 5; expected 1 to the threshold, 4",
+                "wear.pools is 0; expected at least 1",
+                "wear.pools is 500 for 107 erase blocks; a pool has at least two",
+                "wear.cycles is 0: no block could ever be erased; expected for example 3000, or none for blocks that \
+                 never wear",
+                "wear.raw is 100 erase blocks of 4194304 B, of which 100 are good; a capacity of 419430400 B takes 104 \
+                 with what is open and spare",
+                "wear.raw is 106 erase blocks of 4194304 B, of which 101 are good; a capacity of 419430400 B takes 104 \
+                 with what is open and spare",
+                "wear.factory_bad is above 20 %; makers allow about 2 %",
+            ]
+        );
+    }
+}
