@@ -15,6 +15,7 @@ impl Channels {
     #[inline]
     pub(super) fn step(&mut self, channel: usize) -> Option<Finished> {
         let now = self.due[channel];
+        self.handled = now;
         let ended = if self.wires[channel].work_end == now {
             Some(self.array_end(channel, now))
         } else {

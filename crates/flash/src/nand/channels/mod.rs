@@ -52,6 +52,8 @@ pub struct Channels {
     /// The earliest of `due`, and the first channel that has it.
     next_at: u64,
     next_channel: u32,
+    /// The instant of the last event that was handled.
+    handled: u64,
     /// Operations submitted so far.
     number: u64,
     outstanding: u32,
@@ -146,6 +148,7 @@ impl Channels {
             program_transfer: (0, timing.transfer(0)),
             next_at: NEVER,
             next_channel: 0,
+            handled: 0,
             number: 0,
             outstanding: 0,
         }
@@ -168,7 +171,8 @@ impl Channels {
         (self.next_at != NEVER).then_some(Instant::from_ns(self.next_at))
     }
 
-    /// Takes an operation at `now`, which is not earlier than at the last submission nor than what was last returned.
+    /// Takes an operation at `now`, which is not earlier than at the last submission, what was last returned, or a limit
+    /// up to which all was asked for.
     ///
     /// # Panics
     /// Where something earlier than `now` has not been taken: the caller calls [`Channels::complete`] with `now` as limit
@@ -191,6 +195,7 @@ impl Channels {
             self.next_at >= now_ns,
             "submitted at {now:?}, but something was due before: ask `complete` first"
         );
+        debug_assert!(self.handled <= now_ns, "submitted at {now:?}, earlier than what has been handled");
         let transfer = self.transfer(operation.kind);
         let entry = Entry { operation, submitted: now, array, transfer, number: self.number, next: NONE };
         self.number += 1;
