@@ -50,6 +50,9 @@ pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
     let greatest = points.iter().map(|p| p.y).fold(f64::NEG_INFINITY, f64::max);
     let least = points.iter().map(|p| p.y).fold(f64::INFINITY, f64::min);
     if let Some((name, apart)) = equal(curve, series, &points) {
+        if apart == 0.0 {
+            return Some(format!("The same as {name} everywhere."));
+        }
         let apart = number::significant(100.0 * apart, 2);
         return Some(format!("Like {name} within {apart}{}% everywhere.", number::NO_BREAK));
     }

@@ -99,7 +99,7 @@ fn drawing(curve: &Curve, height: f64) -> Element {
 }
 
 fn plot_of(curve: &Curve, scale: Scale, top: f64, height: f64) -> Plot {
-    Plot { across: Across::for_points(plot::gutter(scale), &xs(curve)), scale, top, height }
+    Plot { across: Across::for_points(plot::gutter(scale, height), &xs(curve)), scale, top, height }
 }
 
 fn xs(curve: &Curve) -> Vec<f64> {
@@ -149,7 +149,7 @@ fn knees(svg: &mut Element, curve: &Curve, plot: &Plot) -> Vec<f64> {
         let x = plot.across.x(knee.before.x);
         let y = plot.top - 4.0 - 12.0 * (places.len() % 2) as f64;
         let label = format!("breaks after {} {}", number::written(knee.before.x), curve.x_unit);
-        let anchor = if x.0 > 70.0 { Anchor::End } else { Anchor::Start };
+        let anchor = if x.0 > 55.0 { Anchor::End } else { Anchor::Start };
         svg.push(svg::line((x, y - 8.0), (x, plot.bottom())).class("knee"));
         let dx = if anchor == Anchor::End { -5.0 } else { 5.0 };
         svg.push(svg::text(x, dx, y, anchor, label).class("remark"));

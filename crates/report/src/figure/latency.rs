@@ -1,10 +1,13 @@
-//! Where a request's time went at each point of a sweep: bars as long as the mean latency, stacked by mechanism.
+//! Where a request's own time went at each point of a sweep: bars stacked by mechanism.
 //!
-//! One figure a curve of a chart. The bars of all its curves are on one scale, so that they can be compared.
+//! Waiting behind other requests is not drawn: with a hundred of them outstanding it is nearly all of the latency, and
+//! follows from the rest. The number after a bar has it. One figure a curve of a chart; the bars of all its curves are on
+//! one scale, so that they can be compared.
 
 use super::{Figure, mechanisms, scale::Scale, shortened};
 use crate::{
-    explain, grid, number,
+    explain::{self, Part},
+    grid, number,
     svg::{self, Anchor, Percent},
 };
 use flashlab_lab::results::{Cell, Results};
@@ -13,7 +16,7 @@ const BAR: f64 = 12.0;
 const GAP: f64 = 4.0;
 const TOP: f64 = 2.0;
 /// Where the longest bar ends; right of it stand the numbers.
-const RIGHT: f64 = 84.0;
+const RIGHT: f64 = 68.0;
 
 /// One figure for each series of each curve of `results` whose cells timed requests.
 pub fn figures(results: &Results) -> Vec<Figure> {
@@ -29,7 +32,7 @@ pub fn figures(results: &Results) -> Vec<Figure> {
 pub(crate) fn of_chart<'a>(results: &'a Results, chart: &str) -> Vec<(&'a str, Figure)> {
     let timed = |cell: &&Cell| cell.table == chart && !explain::parts(cell).is_empty();
     let cells: Vec<&Cell> = results.cells.iter().filter(timed).collect();
-    let scale = Scale::from_zero(cells.iter().map(|cell| sum(cell)));
+    let scale = Scale::from_zero(cells.iter().map(|cell| sum(&own(cell))));
     let mut columns: Vec<&str> = vec![];
     for cell in &cells {
         if !columns.contains(&cell.column.as_str()) {
@@ -44,21 +47,26 @@ pub(crate) fn of_chart<'a>(results: &'a Results, chart: &str) -> Vec<(&'a str, F
     columns.into_iter().map(of).collect()
 }
 
-fn sum(cell: &Cell) -> f64 {
-    explain::parts(cell).iter().map(|part| part.ns).sum()
+/// The parts of a request's latency but for waiting.
+fn own(cell: &Cell) -> Vec<Part> {
+    explain::parts(cell).into_iter().filter(|part| part.mechanism != "queue").collect()
+}
+
+fn sum(parts: &[Part]) -> f64 {
+    parts.iter().map(|part| part.ns).sum()
 }
 
 fn figure(column: &str, cells: &[&Cell], scale: Scale, left: Percent) -> Figure {
     let height = TOP + cells.len() as f64 * (BAR + GAP);
     let width = RIGHT - left.0;
-    let description = "Mean latency of a request at each point, split by what it was spent on";
+    let description = "What a request's own time was spent on at each point, without waiting behind others";
     let mut svg = svg::drawing(height, column, description);
     let mut names: Vec<&str> = vec![];
     for (i, cell) in cells.iter().enumerate() {
         let y = TOP + i as f64 * (BAR + GAP);
         svg.push(svg::text(left, -8.0, y + BAR - 2.0, Anchor::End, shortened(&cell.row)).class("name"));
         let mut from = 0.0;
-        for part in explain::parts(cell) {
+        for part in own(cell) {
             if !names.contains(&part.mechanism) {
                 names.push(part.mechanism);
             }
@@ -75,12 +83,16 @@ fn figure(column: &str, cells: &[&Cell], scale: Scale, left: Percent) -> Figure 
             svg.push(svg::named(name).child(rect.class(mechanisms::class(part.mechanism))));
         }
         let end = Percent(left.0 + scale.fraction(from) * width);
-        let label = number::duration_ns(from);
+        let whole = sum(&explain::parts(cell));
+        let mut label = number::duration_ns(from);
+        if whole > from {
+            label += &format!(" of {}", number::duration_ns(whole));
+        }
         svg.push(svg::text(end, 5.0, y + BAR - 2.0, Anchor::Start, label).class("value"));
     }
     Figure {
         title: column.into(),
-        subtitle: "a request's mean latency".into(),
+        subtitle: "a request's own time of its mean latency; the rest is waiting behind others".into(),
         height,
         svg,
         legend: names.into_iter().map(mechanisms::key).collect(),

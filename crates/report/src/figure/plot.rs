@@ -25,6 +25,9 @@ const LOGARITHMIC_RATIO_MIN: f64 = 1000.0;
 /// The least distance of two labels, in per cent of the width.
 const TICK_DISTANCE_MIN: f64 = 6.5;
 
+/// Between grid lines are at least these pixels.
+const PIXELS_A_STEP: f64 = 40.0;
+
 /// A part of the axis across.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Panel {
@@ -164,7 +167,7 @@ impl Plot {
             let width = Percent(first.right - first.left);
             svg.push(svg::rect(Percent(first.left), self.top, width, self.height).class("enlarged"));
         }
-        for (value, label) in self.scale.ticks() {
+        for (value, label) in self.scale.about(self.height / PIXELS_A_STEP) {
             let y = self.y(value);
             if value != 0.0 {
                 svg.push(svg::line((left, y), (right, y)).class("grid"));
@@ -233,9 +236,10 @@ impl Plot {
     }
 }
 
-/// The room that the labels of this scale take at the left, in per cent of a narrow drawing.
-pub(crate) fn gutter(scale: Scale) -> Percent {
-    let longest = scale.ticks().iter().map(|(_, label)| label.chars().count()).max().unwrap_or(1);
+/// The room that the labels of this scale take at the left of a plot of this height, in per cent of a narrow drawing.
+pub(crate) fn gutter(scale: Scale, height: f64) -> Percent {
+    let ticks = scale.about(height / PIXELS_A_STEP);
+    let longest = ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(1);
     Percent((2.6 + 2.1 * longest as f64).clamp(5.0, 20.0))
 }
 

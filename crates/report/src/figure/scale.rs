@@ -62,9 +62,14 @@ impl Scale {
 
     /// Values to mark, with their labels.
     pub(crate) fn ticks(self) -> Vec<(f64, String)> {
+        self.about(4.5)
+    }
+
+    /// As [`Scale::ticks`], on a linear scale at most `count` steps.
+    pub(crate) fn about(self, count: f64) -> Vec<(f64, String)> {
         match self {
             Scale::Linear { least, greatest } => {
-                let step = step((greatest - least) / 4.5);
+                let step = step((greatest - least) / count);
                 let (first, last) = ((least / step).ceil() as i64, (greatest / step).floor() as i64);
                 let decimals = number::decimals_for(step, 1);
                 let ticks = (first..=last.min(first.saturating_add(12))).map(|i| i as f64 * step);

@@ -113,7 +113,8 @@ fn figure(group: &[&Series]) -> Figure {
     let (from, to) = scale::ends(all.iter().flatten().map(|(x, _)| *x)).unwrap_or((0.0, 1.0));
     let from = if from > 0.0 && from < 0.2 * to { 0.0 } else { from };
     let to = if to > from { to } else { from + 1.0 };
-    let plot = Plot { across: Across::linear(plot::gutter(scale), from, to), scale, top: TOP, height: PLOT };
+    let plot =
+        Plot { across: Across::linear(plot::gutter(scale, PLOT), from, to), scale, top: TOP, height: PLOT };
     let height = plot.bottom() + AXIS;
     let first = group[0];
     let title =

@@ -104,7 +104,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
         near.map_or(from, |rated| rated.min(from)),
         near.map_or(to, |rated| (rated + rated / 50 + 1).max(to)),
     );
-    let across = Across::linear(plot::gutter(scale), ends.0 as f64, ends.1 as f64);
+    let across = Across::linear(plot::gutter(scale, PLOT), ends.0 as f64, ends.1 as f64);
     let plot = Plot { across, scale, top: TOP, height: PLOT };
     let height = plot.bottom() + AXIS;
 
