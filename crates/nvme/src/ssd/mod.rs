@@ -308,6 +308,7 @@ impl Model for Ssd {
         if self.slots.taken() == 0 {
             self.catch_up(now);
         }
+        self.hint(&request);
         let slot = self.slots.take(now, request);
         if self.in_drive < self.parameters.controller.depth {
             self.fetch(now, slot);

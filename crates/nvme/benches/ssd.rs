@@ -1,0 +1,191 @@
+//! How fast a whole drive is simulated: fio jobs with full statistics on the model, in requests and in operations of the
+//! array per CPU second.
+//!
+//! `cargo bench -p flashlab-nvme`. 8 channels of 4 dies, pages of 16 KiB with four units each, 256 pages a block, exact
+//! scheduling. Random reads on 256 GiB that were written in sequence; steady random writes with collection on 64 GiB,
+//! after two drive writes at random. The yardstick is MQSim with 46 to 53 thousand reads and 88 to 104 thousand steady
+//! writes a CPU second. Nothing here is a test: it prints.
+
+use cpu_time::ProcessTime;
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::loader::Nothing;
+use flashlab_fio::stats::{Settings, Statistics};
+use flashlab_fio::workload::{Jobs, Task};
+use flashlab_flash::ftl::LevellingPolicy;
+use flashlab_flash::ftl::collection::Victim;
+use flashlab_flash::ftl::map::{MapParameters, Policy};
+use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
+use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
+use flashlab_nvme::hmb::Limits;
+use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
+use flashlab_sim::{Duration, Instant, Model, Observer};
+
+const GIB: u64 = 1 << 30;
+const MILLION: f64 = 1e6;
+
+fn main() {
+    let filter: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let wanted = |name: &str| filter.is_empty() || filter.iter().any(|f| name.contains(f.as_str()));
+    if wanted("reads") {
+        reads();
+    }
+    for spare_percent in [28, 7] {
+        if wanted("writes") {
+            writes(spare_percent);
+        }
+    }
+    if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
+        println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default());
+    }
+}
+
+fn reads() {
+    let mut drive = Drive::new(256 * GIB, 28);
+    let (_, seconds) = drive.run(
+        "--name=fill --filename=x --rw=write --bs=1m --ioengine=libaio --direct=1 --iodepth=4 --size=256g",
+    );
+    println!("256 GiB written in sequence in {seconds:.2} CPU seconds");
+    for depth in [32, 128] {
+        let requests = 8_000_000_u64;
+        let job = format!(
+            "--name=r --filename=x --rw=randread --bs=4k --ioengine=libaio --direct=1 --iodepth={depth} --size=256g \
+             --number_ios={requests}"
+        );
+        let (_, seconds) = drive.run(&job);
+        println!(
+            "4 KiB random reads, depth {depth}, 256 GiB: {requests} requests and operations of the array in {seconds:.2} CPU \
+             seconds: {:.2} million a second",
+            requests as f64 / seconds / MILLION
+        );
+    }
+}
+
+fn writes(spare_percent: u64) {
+    let mut drive = Drive::new(64 * GIB, spare_percent);
+    drive.run(
+        "--name=fill --filename=x --rw=write --bs=1m --ioengine=libaio --direct=1 --iodepth=4 --size=64g",
+    );
+    let units = 64 * GIB / 4096;
+    let random = |requests: u64| {
+        format!(
+            "--name=w --filename=x --rw=randwrite --bs=4k --ioengine=libaio --direct=1 --iodepth=128 --size=64g \
+             --number_ios={requests}"
+        )
+    };
+    drive.run(&random(2 * units));
+    let before = drive.programmed();
+    let requests = 8_000_000;
+    let (simulated, seconds) = drive.run(&random(requests));
+    let programs = (drive.programmed() - before) / 16_384;
+    println!(
+        "4 KiB random writes, depth 128, 64 GiB, {spare_percent} % spare: {requests} requests, {programs} programs, amplification \
+         {:.2}, {simulated:.1} simulated seconds in {seconds:.2} CPU seconds: {:.2} million requests and {:.2} million programs a \
+         second",
+        programs as f64 * 4.0 / requests as f64,
+        requests as f64 / seconds / MILLION,
+        programs as f64 / seconds / MILLION,
+    );
+}
+
+struct Drive {
+    model: Box<dyn Model>,
+    now: Instant,
+}
+
+impl Drive {
+    fn new(capacity: u64, spare_percent: u64) -> Self {
+        Drive { model: Box::new(Ssd::new(parameters(capacity, spare_percent), 1)), now: Instant::ZERO }
+    }
+
+    /// Runs a job; returns simulated and CPU seconds.
+    fn run(&mut self, line: &str) -> (f64, f64) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let jobs = Invocation::parse(&words, &Nothing).expect("a job").jobs;
+        let start = ProcessTime::now();
+        let mut statistics = Statistics::new(&jobs, &Settings::default());
+        let capacity = self.model.geometry().capacity;
+        let tasks = jobs.iter().zip(0..).map(|(job, n)| Task::on_device(job, n, capacity)).collect();
+        let mut workload =
+            Jobs::new(self.now, tasks, statistics.wave(0..jobs.len())).expect("it fits the device");
+        let begin = self.now;
+        self.now = flashlab_sim::run(&mut *self.model, &mut workload, begin);
+        (self.now.since(begin).as_secs_f64(), start.elapsed().as_secs_f64())
+    }
+
+    fn programmed(&self) -> u64 {
+        struct Find(u64);
+        impl Observer for Find {
+            fn count(&mut self, name: &'static str, value: u64) {
+                if name == "programmed_bytes" {
+                    self.0 += value;
+                }
+            }
+        }
+        let mut find = Find(0);
+        self.model.observe(&mut find);
+        find.0
+    }
+}
+
+fn parameters(capacity: u64, spare_percent: u64) -> SsdParameters {
+    let (channels, dies, pages, page) = (8, 4, 256, 16_384);
+    let raw = capacity / 100 * (100 + spare_percent);
+    let blocks = raw.div_ceil(u64::from(pages) * page * u64::from(channels * dies)) as u32;
+    let geometry = Geometry { channels, dies, planes: 1, blocks, pages, page };
+    let us = Duration::from_us;
+    SsdParameters {
+        block: 512,
+        request_max: 2 << 20,
+        controller: Controller {
+            depth: 1_024,
+            t_command: Duration::ZERO,
+            t_command_write: Duration::ZERO,
+            t_command_unmapped: Duration::ZERO,
+            t_idle: us(1_000),
+        },
+        wires: Wires { generation: Generation::Gen4, lanes: 4, payload: 256, t_way: Duration::from_ns(150) },
+        page_map: PageMapParameters {
+            geometry,
+            cell: Cell::Tlc,
+            unit: 4_096,
+            capacity,
+            map_pages: 0,
+            victim: Victim::Greedy,
+            streams: Streams::Two,
+            reserve: 3,
+            idle_free: 0,
+            write_buffer: 4 << 20,
+            slc: None,
+            levelling: LevellingPolicy::Dynamic,
+            endurance: None,
+        },
+        timing: Timing {
+            cell: Cell::Tlc,
+            t_read: us(50),
+            t_read_spread_ppm: 250_000,
+            t_read_slc: us(25),
+            t_prog: [us(300), us(600), us(900), Duration::ZERO],
+            t_prog_slc: us(200),
+            t_bers: us(5_000),
+            channel_rate: 1_200_000_000,
+            t_command: Duration::ZERO,
+        },
+        scheduling: Scheduling::FIRST_COME,
+        reliability: None,
+        map: MapParameters {
+            sram: None,
+            page: 4_096,
+            entry: 4,
+            dirty: 0,
+            t_look: Duration::ZERO,
+            t_hmb: Duration::ZERO,
+            t_load: Duration::ZERO,
+            t_write_back: Duration::ZERO,
+            loaders: 1,
+            blocking: true,
+            policy: Policy::CleanMap,
+        },
+        hmb: Limits::default(),
+        lend_max: 0,
+    }
+}

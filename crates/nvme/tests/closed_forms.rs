@@ -1,0 +1,291 @@
+//! The drive against sums done by hand and against closed forms.
+
+mod common;
+
+use common::{Driven, KIB, MIB, loading, small, us};
+use flashlab_flash::ftl::map::Policy;
+use flashlab_nvme::{Link, SsdParameters};
+use flashlab_sim::{Duration, Instant, Mechanism, Op, Rng};
+
+fn close(found: f64, expected: f64, percent: f64, what: &str) {
+    let error = 100.0 * (found - expected) / expected;
+    assert!(
+        error.abs() <= percent,
+        "{what}: {found:.1}, expected {expected:.1} to {percent} %, off by {error:.2} %"
+    );
+}
+
+fn random_block(rng: &mut Rng, bytes: u64) -> u64 {
+    rng.below(bytes / (4 * KIB)) * 4 * KIB
+}
+
+/// Q5: at depth 1 the latency is the sum of the stages.
+#[test]
+fn a_read_alone_is_the_sum_of_its_stages() {
+    let parameters = small();
+    let mut drive = Driven::new(parameters.clone());
+    drive.one(Op::Write, 0, MIB);
+    drive.pause(us(100_000));
+    let link = Link::new(parameters.wires);
+    let done = drive.one(Op::Read, 0, 4 * KIB);
+    let array = parameters.timing.t_read + parameters.timing.transfer(4_096);
+    let bus = link.fetch() + link.occupy(4_096) + link.post();
+    assert_eq!(done.spent.total(), bus + us(5) + array);
+    assert_eq!(
+        (done.spent[Mechanism::Bus], done.spent[Mechanism::Firmware], done.spent[Mechanism::Read]),
+        (bus, us(5), array)
+    );
+    let unmapped = drive.one(Op::Read, 40 * MIB, 4 * KIB);
+    assert_eq!(unmapped.spent.total(), bus + us(3), "the array is not asked for what is not mapped");
+}
+
+/// Q9 and Q5 for writes: the buffer's speed until it is full, then that of the programs.
+#[test]
+fn writes_are_as_fast_as_the_buffer_until_it_is_full() {
+    let mut parameters = small();
+    parameters.page_map.write_buffer = 2 * MIB;
+    let link = Link::new(parameters.wires);
+    let mut drive = Driven::new(parameters.clone());
+    let first = drive.one(Op::Write, 0, 128 * KIB);
+    let bus = link.fetch() + link.occupy(128 * KIB) + link.round_trip() + link.post();
+    assert_eq!(first.spent.total(), bus + us(4), "nothing is programmed before it is done");
+    assert_eq!(first.spent[Mechanism::Program], Duration::ZERO);
+    // Four dies, each taken for a transfer of 32 KiB and 700 us; the last of the buffer is not waited for.
+    let begin = drive.now;
+    for n in 1..320 {
+        drive.one(Op::Write, n * 128 * KIB, 128 * KIB);
+    }
+    let programs = (40 * MIB - 2 * MIB) / (32 * KIB);
+    let program = parameters.timing.program_mean() + parameters.timing.transfer(32 << 10);
+    let expected = program * programs / 4;
+    close(drive.now.since(begin).as_ns() as f64, expected.as_ns() as f64, 3.0, "40 MiB");
+}
+
+/// Q1: depth = throughput x mean latency. Q6: throughput stays below what link, channels, dies and firmware allow.
+#[test]
+fn a_closed_loop_meets_littles_law_and_its_bounds() {
+    for (t_command, depth) in [(us(0), 64), (us(5), 64), (us(0), 1), (us(0), 8)] {
+        let mut parameters = small();
+        parameters.controller.t_command = t_command;
+        parameters.controller.t_command_unmapped = t_command;
+        let mut drive = Driven::new(parameters.clone());
+        drive.fill(32 * MIB);
+        drive.pause(us(2_000_000));
+        let count = 20_000;
+        let (latency, time) =
+            drive.closed_loop(depth, count, |rng| (Op::Read, random_block(rng, 32 * MIB), 4 * KIB));
+        let rate = count as f64 / time;
+        close(rate * latency, depth as f64, 0.5, "depth by Little's law");
+        let die = (parameters.timing.t_read + parameters.timing.transfer(4_096)).as_ns() as f64;
+        let bounds = [
+            1.0 / Link::new(parameters.wires).occupy(4_096).as_ns() as f64,
+            2.0 / parameters.timing.transfer(4_096).as_ns() as f64,
+            4.0 / die,
+            1.0 / t_command.as_ns() as f64,
+        ];
+        let bound = bounds.into_iter().fold(f64::INFINITY, f64::min);
+        assert!(rate <= bound * 1.000_1, "{rate} above {bound}");
+        if depth == 64 {
+            assert!(rate > 0.9 * bound, "{rate} far below {bound}: 64 requests keep the slowest part busy");
+        }
+    }
+}
+
+/// What a look-up costs on average, by the share of the map that each memory holds.
+fn closed_form(parameters: &SsdParameters, range: u64) -> f64 {
+    let map = &parameters.map;
+    let pages = (range / (4 * KIB)).div_ceil(map.entries()) as f64;
+    let share = |bytes: u64| ((bytes / map.page) as f64 / pages).min(1.0);
+    let ns = |d: Duration| d.as_ns() as f64;
+    let firmware = ns(parameters.controller.t_command);
+    let (sram, lent) = (share(map.sram.expect("it is loaded")), share(parameters.lend_max));
+    if parameters.lend_max == 0 {
+        return firmware + (1.0 - sram) * ns(map.t_load);
+    }
+    firmware + ns(map.t_look) + (1.0 - sram) * ns(map.t_hmb) + (1.0 - lent.max(sram)) * ns(map.t_load)
+}
+
+/// C1 with the firmware as the one server: reads at depth serve at the mean of what a look-up costs.
+#[test]
+fn random_reads_cost_what_the_shares_of_the_caches_say() {
+    for (sram, lend, range) in [
+        (32 * KIB, 0, 32 * MIB),
+        (32 * KIB, 0, 4 * MIB),
+        (32 * KIB, 0, MIB),
+        (32 * KIB, 256 * KIB, 32 * MIB),
+        (32 * KIB, 256 * KIB, 16 * MIB),
+        (32 * KIB, 256 * KIB, 8 * MIB),
+    ] {
+        let mut parameters = loading(sram, lend);
+        // So fast that the firmware alone sets the pace.
+        parameters.timing.t_read = us(1);
+        parameters.timing.channel_rate = 100_000_000_000;
+        let expected = closed_form(&parameters, range);
+        let mut drive = Driven::new(parameters);
+        drive.fill(40 * MIB);
+        drive.pause(us(2_000_000));
+        for at in 0..range / MIB {
+            drive.one(Op::Read, at * MIB, MIB);
+        }
+        let count = 60_000;
+        let (_, time) = drive.closed_loop(32, count, |rng| (Op::Read, random_block(rng, range), 4 * KIB));
+        close(time / count as f64, expected, 1.0, &format!("sram {sram} lent {lend} range {range}"));
+    }
+}
+
+/// C3: the same at depth 1, with the array and the link.
+#[test]
+fn at_depth_1_a_read_costs_firmware_array_link_and_its_share_of_loads() {
+    for range in [8 * MIB, 32 * MIB] {
+        let mut parameters = loading(4 * KIB, 256 * KIB);
+        parameters.map.t_look = Duration::ZERO;
+        let link = Link::new(parameters.wires);
+        let array = parameters.timing.t_read + parameters.timing.transfer(4_096);
+        let rest = link.fetch() + array + link.occupy(4_096) + link.post();
+        let expected = closed_form(&parameters, range) + rest.as_ns() as f64;
+        let mut drive = Driven::new(parameters);
+        drive.fill(40 * MIB);
+        drive.pause(us(2_000_000));
+        for at in 0..range / MIB {
+            drive.one(Op::Read, at * MIB, MIB);
+        }
+        let (latency, _) = drive.closed_loop(1, 40_000, |rng| (Op::Read, random_block(rng, range), 4 * KIB));
+        close(latency, expected, 1.0, &format!("range {range}"));
+    }
+}
+
+/// C4: a drive that loads its map loads as often as look-ups miss, and writes map pages back as often as changed ones
+/// give way.
+#[test]
+fn map_reads_and_writes_follow_the_miss_ratio() {
+    let mut drive = Driven::new(loading(16 * KIB, 0));
+    // 192 map pages, 4 of them changed at a time.
+    drive.fill(48 * MIB);
+    drive.pause(us(5_000_000));
+    let before = (drive.counter("map_read_count"), drive.counter("map_programmed_bytes"));
+    let count = 20_000;
+    drive.closed_loop(8, count, |rng| (Op::Write, random_block(rng, 48 * MIB), 4 * KIB));
+    drive.pause(us(5_000_000));
+    drive.one(Op::Read, 0, 4 * KIB);
+    let reads = drive.counter("map_read_count") - before.0;
+    let writes = (drive.counter("map_programmed_bytes") - before.1) / (4 * KIB);
+    let misses = count as f64 * (1.0 - 4.0 / 192.0);
+    close(reads as f64, misses, 1.0, "map reads");
+    close(writes as f64, misses, 1.0, "map writes");
+}
+
+/// Once host memory holds all of the map, a look-up costs nothing; from the first write on it is a cache again.
+#[test]
+fn the_whole_map_in_host_memory_is_a_table_until_something_changes() {
+    let mut drive = Driven::new(loading(16 * KIB, MIB));
+    drive.fill(32 * MIB);
+    drive.pause(us(1_000_000));
+    let (_, time) = drive.closed_loop(32, 1_000, |rng| (Op::Read, random_block(rng, 32 * MIB), 4 * KIB));
+    let table = drive.one(Op::Read, 16 * MIB, 4 * KIB).spent;
+    assert_eq!(table[Mechanism::Map], Duration::ZERO, "{table:?}");
+    assert!(time > 0.0);
+    drive.one(Op::Write, 0, 4 * KIB);
+    let cached = drive.one(Op::Read, 16 * MIB, 4 * KIB).spent;
+    assert_eq!(cached[Mechanism::Map], Duration::from_ns(1_700 + 4_600));
+    let lost = drive.one(Op::Read, 0, 8 * KIB).spent;
+    assert_eq!(lost[Mechanism::Map], Duration::ZERO, "the changed page is in the drive");
+    // When the drive has written the change back, it loads the page again.
+    drive.pause(us(1_000_000));
+    assert_eq!(drive.one(Op::Read, 0, 4 * KIB).spent[Mechanism::Map], Duration::ZERO);
+}
+
+#[test]
+fn a_table_that_is_updated_in_place_survives_writes() {
+    let mut parameters = loading(16 * KIB, MIB);
+    parameters.map.policy = Policy::DirectTable;
+    let mut drive = Driven::new(parameters);
+    drive.fill(32 * MIB);
+    drive.pause(us(1_000_000));
+    drive.one(Op::Write, 0, 4 * KIB);
+    assert_eq!(drive.one(Op::Read, 16 * MIB, 4 * KIB).spent[Mechanism::Map], Duration::ZERO);
+}
+
+#[test]
+fn host_memory_makes_no_difference_to_random_writes() {
+    let rate = |lend| {
+        let mut drive = Driven::new(loading(16 * KIB, lend));
+        drive.fill(48 * MIB);
+        drive.one(Op::Trim, 0, 48 * MIB);
+        drive.pause(us(10_000_000));
+        let count = 10_000;
+        let (_, time) = drive.closed_loop(32, count, |rng| (Op::Write, random_block(rng, 32 * MIB), 4 * KIB));
+        count as f64 / time
+    };
+    let without = rate(0);
+    close(rate(256 * KIB), without, 0.1, "some");
+    close(rate(MIB), without, 0.1, "all");
+}
+
+/// Two that need the same map page wait for one load; others go on.
+#[test]
+fn a_loader_beside_the_firmware_lets_others_pass() {
+    let mut parameters = loading(16 * KIB, 0);
+    parameters.map.blocking = false;
+    parameters.map.loaders = 2;
+    let mut drive = Driven::new(parameters);
+    drive.fill(32 * MIB);
+    drive.pause(us(1_000_000));
+    drive.one(Op::Read, 0, 4 * KIB);
+    let loads = drive.counter("map_read_count");
+    // The second and the third lie in one map page of 256 KiB, the fourth is at hand.
+    for offset in [8 * MIB, 16 * MIB, 16 * MIB + 64 * KIB, 0] {
+        drive.submit(Op::Read, offset, 4 * KIB);
+    }
+    let order: Vec<u64> = (0..4).map(|_| drive.complete().spent[Mechanism::Map].as_ns() / 1_000).collect();
+    assert_eq!(
+        drive.counter("map_read_count") - loads,
+        2,
+        "one of 8 MiB, one of 16 MiB, none at 0; {order:?}"
+    );
+    assert_eq!(order[0], 0, "what was at hand is first: {order:?}");
+}
+
+#[test]
+fn trimmed_data_is_answered_without_the_array_and_without_a_load() {
+    let mut drive = Driven::new(loading(16 * KIB, 0));
+    drive.fill(32 * MIB);
+    drive.one(Op::Trim, 0, 48 * MIB);
+    drive.pause(us(1_000_000));
+    let loads = drive.counter("map_read_count");
+    let done = drive.one(Op::Read, 16 * MIB, 64 * KIB);
+    assert_eq!((done.spent[Mechanism::Read], done.spent[Mechanism::Map]), (Duration::ZERO, Duration::ZERO));
+    assert_eq!(done.spent[Mechanism::Firmware], us(3));
+    assert_eq!(drive.counter("map_read_count"), loads);
+}
+
+#[test]
+fn a_flush_waits_for_the_programs_and_a_write_in_part_reads_first() {
+    let mut drive = Driven::new(small());
+    drive.one(Op::Write, 0, 64 * KIB);
+    let flush = drive.one(Op::Flush, 0, 0);
+    assert!(flush.spent[Mechanism::Program] >= us(300), "{flush:?}");
+    assert_eq!(drive.one(Op::Flush, 0, 0).spent[Mechanism::Program], Duration::ZERO, "all is durable");
+    let part = drive.one(Op::Write, 512, 1_024);
+    let array = small().timing.t_read + small().timing.transfer(4_096);
+    assert_eq!(part.spent[Mechanism::ReadModifyWrite], array);
+    let whole = drive.one(Op::Write, 4 * KIB, 4 * KIB);
+    assert_eq!(whole.spent[Mechanism::ReadModifyWrite], Duration::ZERO);
+}
+
+#[test]
+fn a_state_that_was_kept_goes_on_as_the_original() {
+    use flashlab_sim::Model;
+    let mut drive = Driven::new(loading(16 * KIB, 256 * KIB));
+    drive.fill(24 * MIB);
+    drive.pause(us(1_000_000));
+    let state = drive.ssd.save().expect("it can be kept");
+    let mut again = Driven::new(loading(16 * KIB, 256 * KIB));
+    again.ssd.restore(&state).expect("of the same parameters");
+    assert_eq!(again.counter("host_written_bytes"), 24 * MIB);
+    assert_eq!(again.now, Instant::ZERO);
+    let read = again.one(Op::Read, 8 * MIB, 4 * KIB);
+    assert!(read.spent[Mechanism::Read] > Duration::ZERO, "it is mapped");
+    let mut other = Driven::new(loading(32 * KIB, 256 * KIB));
+    assert!(other.ssd.restore(&state).expect_err("other parameters").why.contains("other parameters"));
+    assert!(other.ssd.restore(&state[..100]).is_err());
+}
