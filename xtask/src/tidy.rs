@@ -14,12 +14,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fio", &["sim"]),
     ("lab", &["sim", "flash", "sd", "nvme", "host", "fio"]),
     ("block", &["sim"]),
+    ("nbd", &["sim"]),
     ("report", &["lab", "fio", "sim"]),
     ("flashlab", &["lab", "report", "fio", "sim"]),
 ];
 
 /// The crates without a clock, a file or a thread, and what they may use from outside, each for a reason.
-const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host"];
+const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd"];
 const PURE_MAY_USE: &[(&str, &str)] = &[
     ("libm", "logarithms and roots that are the same on every machine, no_std"),
     ("serde", "a state that can be kept in a file, no_std; derives only"),

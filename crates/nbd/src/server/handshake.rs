@@ -1,0 +1,470 @@
+//! Option haggling, as a server does it (proto.md, "Handshake", "Option types", "TLS support").
+
+use super::transmission::Transmission;
+use super::{
+    Closed, ContextSet, Event, Export, Exports, MetaContext, OPTION_DATA_MAX, Policy, Received, Style, Tls,
+};
+use crate::wire::{
+    ClientFlags, ContextEntry, ContextQuery, ExportEntry, ExportNameReply, ExportQuery, Info, InfoType,
+    OptionHeader, OptionReplyHeader, OptionReplyType, OptionType, Reader, TransmissionFlags,
+};
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// The first phase of a session.
+pub(super) struct Handshake {
+    policy: Policy,
+    exports: Arc<dyn Exports>,
+    client: Option<ClientFlags>,
+    tls: bool,
+    /// Nothing is taken until TLS has started.
+    awaits_tls: bool,
+    agreed: Agreed,
+    options: u32,
+    /// An option that is too long: bytes of it still to come, and its answer.
+    skipped: Option<(u64, Answer)>,
+    opened: Option<Transmission>,
+}
+
+/// What was agreed on with options, and is forgotten when TLS starts.
+#[derive(Clone, Default)]
+struct Agreed {
+    structured: bool,
+    extended: bool,
+    /// By the last `NBD_OPT_SET_META_CONTEXT`: for which name, and what.
+    contexts: Option<(String, ContextSet)>,
+}
+
+impl Agreed {
+    fn style(&self) -> Style {
+        match self {
+            Agreed { extended: true, .. } => Style::Extended,
+            Agreed { structured: true, .. } => Style::Structured,
+            _ => Style::Simple,
+        }
+    }
+}
+
+/// The last answer to an option: [`OptionReplyType::Ack`] without words, or an error with a sentence for a person.
+struct Answer {
+    option: OptionType,
+    reply: OptionReplyType,
+    words: String,
+}
+
+/// An error: which, and a sentence.
+type Error = (OptionReplyType, String);
+
+fn error<T>(reply: OptionReplyType, words: impl ToString) -> Result<T, Error> {
+    Err((reply, words.to_string()))
+}
+
+/// What an option leads to.
+enum Outcome {
+    Answered(Result<(), Error>),
+    StartTls,
+    Opened(Export, String),
+    Closed(Closed),
+}
+
+impl Handshake {
+    pub(super) fn new(policy: Policy, exports: Arc<dyn Exports>) -> Handshake {
+        Handshake {
+            policy,
+            exports,
+            client: None,
+            tls: false,
+            awaits_tls: false,
+            agreed: Agreed::default(),
+            options: 0,
+            skipped: None,
+            opened: None,
+        }
+    }
+
+    /// What [`Event::Opened`] announced.
+    pub(super) fn opened(&mut self) -> Option<Transmission> {
+        self.opened.take()
+    }
+
+    /// "When this command succeeds, the server MUST NOT preserve any negotiation state".
+    pub(super) fn tls_started(&mut self) {
+        self.tls = true;
+        self.awaits_tls = false;
+        self.agreed = Agreed::default();
+    }
+
+    /// Takes at most one option.
+    pub(super) fn receive(&mut self, bytes: &[u8], shutting_down: bool, to: &mut Vec<u8>) -> Received {
+        if self.awaits_tls {
+            // Whatever stands here was sent in the clear, and is not believed.
+            return Received { consumed: bytes.len(), event: Event::StartTls };
+        }
+        let mut consumed = 0;
+        if self.client.is_none() {
+            let Some(number) = Reader::new(bytes).u32() else {
+                return Received { consumed, event: Event::Need(4) };
+            };
+            let flags = ClientFlags(number);
+            consumed += 4;
+            // "The server MUST drop the TCP connection if the client sets an unknown flag".
+            if !flags.without(ClientFlags::ALL).is_empty() {
+                return Received { consumed, event: Event::Closed(Closed::ClientFlags(flags)) };
+            }
+            self.client = Some(flags);
+        }
+        if let Some((remaining, _)) = &mut self.skipped {
+            let taken = (*remaining).min((bytes.len() - consumed) as u64);
+            *remaining -= taken;
+            consumed += taken as usize;
+            if *remaining > 0 {
+                let need = (*remaining).min(4096) as usize;
+                return Received { consumed, event: Event::Need(need) };
+            }
+            if let Some((_, answer)) = self.skipped.take() {
+                answer.emit(to);
+            }
+            return Received { consumed, event: Event::Send };
+        }
+        let rest = &bytes[consumed..];
+        let header = match OptionHeader::parse(rest) {
+            Some(Ok(header)) => header,
+            Some(Err(magic)) => return Received { consumed, event: Event::Closed(Closed::Magic(magic)) },
+            None => return Received { consumed, event: Event::Need(OptionHeader::LEN) },
+        };
+        let length = header.length as usize;
+        if header.option != OptionType::Abort && length > OPTION_DATA_MAX {
+            return self.skip(header, consumed + OptionHeader::LEN, shutting_down);
+        }
+        // What comes with an abort is ignored, however long it is.
+        let length = if header.option == OptionType::Abort { 0 } else { length };
+        let Some(data) = rest.get(OptionHeader::LEN..OptionHeader::LEN + length) else {
+            return Received { consumed, event: Event::Need(OptionHeader::LEN + length) };
+        };
+        consumed += OptionHeader::LEN + length;
+        if let Some(closed) = self.count() {
+            return Received { consumed, event: Event::Closed(closed) };
+        }
+        let event = match self.option(header.option, data, shutting_down, to) {
+            Outcome::Answered(result) => {
+                Answer::new(header.option, result).emit(to);
+                Event::Send
+            }
+            Outcome::StartTls => {
+                Answer::new(header.option, Ok(())).emit(to);
+                self.awaits_tls = true;
+                return Received { consumed: bytes.len(), event: Event::StartTls };
+            }
+            Outcome::Opened(export, name) => {
+                let (flags, contexts) = self.terms(&export, &name);
+                if header.option == OptionType::ExportName {
+                    let zeroes = !self.client.unwrap_or_default().has(ClientFlags::NO_ZEROES);
+                    ExportNameReply { size: export.size, flags }.emit(zeroes, to);
+                } else {
+                    Answer::new(header.option, Ok(())).emit(to);
+                }
+                let style = self.agreed.style();
+                self.opened = Some(Transmission::new(export, flags, contexts, style, &self.policy));
+                Event::Opened
+            }
+            Outcome::Closed(why) => Event::Closed(why),
+        };
+        Received { consumed, event }
+    }
+
+    /// One more option; the reason to close if that is too many.
+    fn count(&mut self) -> Option<Closed> {
+        self.options = self.options.saturating_add(1);
+        (self.options > self.policy.options_max).then_some(Closed::TooManyOptions)
+    }
+
+    /// An option with more data than is looked at.
+    fn skip(&mut self, header: OptionHeader, consumed: usize, shutting_down: bool) -> Received {
+        let close = |closed| Received { consumed, event: Event::Closed(closed) };
+        if let Some(closed) = self.count() {
+            return close(closed);
+        }
+        if let Err(closed) = self.fixed(header.option) {
+            return close(closed);
+        }
+        if header.option == OptionType::ExportName {
+            return close(Closed::Export { name: String::new(), why: "its name is too long" });
+        }
+        if header.option == OptionType::SetMetaContext {
+            self.agreed.contexts = None;
+        }
+        let refused = self.gate(header.option, shutting_down).and_then(|()| {
+            let length = header.length;
+            error(
+                OptionReplyType::ErrTooBig,
+                format_args!("{length} bytes of data; {OPTION_DATA_MAX} are the most"),
+            )
+        });
+        self.skipped = Some((header.length.into(), Answer::new(header.option, refused)));
+        Received { consumed, event: Event::Need(1) }
+    }
+
+    /// "This is the only valid option in nonfixed newstyle negotiation."
+    fn fixed(&self, option: OptionType) -> Result<(), Closed> {
+        let fixed = self.client.unwrap_or_default().has(ClientFlags::FIXED_NEWSTYLE);
+        let valid = fixed || option == OptionType::ExportName;
+        if valid { Ok(()) } else { Err(Closed::NotFixedNewstyle(option)) }
+    }
+
+    /// Whether options are taken at all now.
+    fn gate(&self, option: OptionType, shutting_down: bool) -> Result<(), Error> {
+        if shutting_down {
+            return error(OptionReplyType::ErrShutdown, "the server is shutting down");
+        }
+        if self.policy.tls == Tls::Require && !self.tls && option != OptionType::StartTls {
+            // "FORCEDTLS mode": any other option, unknown ones too.
+            return error(OptionReplyType::ErrTlsReqd, "this server wants TLS first");
+        }
+        Ok(())
+    }
+
+    fn option(&mut self, option: OptionType, data: &[u8], shutting_down: bool, to: &mut Vec<u8>) -> Outcome {
+        if let Err(closed) = self.fixed(option) {
+            return Outcome::Closed(closed);
+        }
+        match option {
+            OptionType::Abort => {
+                Answer::new(option, Ok(())).emit(to);
+                return Outcome::Closed(Closed::Abort);
+            }
+            OptionType::ExportName => return self.export_name(data, shutting_down),
+            // "Issuing this command replaces all previously-set metadata contexts (including when this command fails)".
+            OptionType::SetMetaContext => self.agreed.contexts = None,
+            _ => {}
+        }
+        if let Err(error) = self.gate(option, shutting_down) {
+            return Outcome::Answered(Err(error));
+        }
+        match option {
+            OptionType::List => Outcome::Answered(empty(data).map(|()| self.list(to))),
+            OptionType::StartTls => match empty(data).and_then(|()| self.start_tls()) {
+                Ok(()) => Outcome::StartTls,
+                Err(error) => Outcome::Answered(Err(error)),
+            },
+            OptionType::Info | OptionType::Go => match self.info(option, data, to) {
+                Ok(opened) if option == OptionType::Go => Outcome::Opened(opened.0, opened.1),
+                told => Outcome::Answered(told.map(|_| ())),
+            },
+            OptionType::StructuredReply => Outcome::Answered(self.structured_reply(data)),
+            OptionType::ExtendedHeaders => Outcome::Answered(self.extended_headers(data)),
+            OptionType::ListMetaContext | OptionType::SetMetaContext => {
+                Outcome::Answered(self.meta_context(option, data, to))
+            }
+            _ => Outcome::Answered(error(
+                OptionReplyType::ErrUnsup,
+                format_args!("option {option} is not known here"),
+            )),
+        }
+    }
+
+    /// "`NBD_OPT_EXPORT_NAME`": what cannot be had ends the session, because there is no answer that says so.
+    fn export_name(&self, data: &[u8], shutting_down: bool) -> Outcome {
+        let name = String::from_utf8_lossy(data).into_owned();
+        let found = self.gate(OptionType::ExportName, shutting_down).and_then(|()| self.find(&name));
+        let why = match found {
+            // "Once extended headers are successfully requested, a client MUST NOT use NBD_OPT_EXPORT_NAME."
+            Ok(_) if self.agreed.extended => "extended headers were agreed on",
+            Ok(export) if export.block_size_required => "the client did not ask for the block sizes",
+            Ok(export) => return Outcome::Opened(export, name),
+            Err((OptionReplyType::ErrTlsReqd, _)) => "it needs TLS",
+            Err((OptionReplyType::ErrShutdown, _)) => "the server is shutting down",
+            Err(_) => "there is no such export",
+        };
+        Outcome::Closed(Closed::Export { name, why })
+    }
+
+    /// An export, as far as this session may have it.
+    fn find(&self, name: &str) -> Result<Export, Error> {
+        match self.exports.find(name) {
+            // Without TLS at all there is no TLS to ask for ("NOTLS mode").
+            Some(export) if export.tls_required && !self.tls => match self.policy.tls {
+                Tls::Off => error(
+                    OptionReplyType::ErrPolicy,
+                    "this export needs TLS, which this server does not have",
+                ),
+                _ => error(OptionReplyType::ErrTlsReqd, "this export needs TLS"),
+            },
+            Some(export) => Ok(export),
+            None => error(OptionReplyType::ErrUnknown, format_args!("there is no export {name:?}")),
+        }
+    }
+
+    /// "`NBD_OPT_LIST`".
+    fn list(&self, to: &mut Vec<u8>) {
+        for listed in self.exports.list() {
+            if listed.tls_required && !self.tls {
+                continue;
+            }
+            let mut data = Vec::new();
+            ExportEntry { name: &listed.name, description: &listed.description }.emit(&mut data);
+            OptionReplyHeader::emit_with(OptionType::List, OptionReplyType::Server, &data, to);
+        }
+    }
+
+    /// "`NBD_OPT_STARTTLS`".
+    fn start_tls(&self) -> Result<(), Error> {
+        if self.tls {
+            return error(OptionReplyType::ErrInvalid, "TLS has started already");
+        }
+        match self.policy.tls {
+            Tls::Off => error(OptionReplyType::ErrPolicy, "this server does not have TLS"),
+            Tls::On | Tls::Require => Ok(()),
+        }
+    }
+
+    /// "`NBD_OPT_INFO` and `NBD_OPT_GO`": all but the last answer. The export and the name that was asked for.
+    fn info(&self, option: OptionType, data: &[u8], to: &mut Vec<u8>) -> Result<(Export, String), Error> {
+        let query = match ExportQuery::parse(data) {
+            Ok(query) => query,
+            Err(wrong) => return error(OptionReplyType::ErrInvalid, wrong),
+        };
+        let export = self.find(query.name)?;
+        let mut tell = |info: Info<'_>| {
+            let mut data = Vec::new();
+            info.emit(&mut data);
+            OptionReplyHeader::emit_with(option, OptionReplyType::Info, &data, to);
+        };
+        let sizes = Info::BlockSize {
+            minimum: export.block_minimum,
+            preferred: export.block_preferred,
+            payload_max: export.payload_max,
+        };
+        if export.block_size_required && !query.asks(InfoType::BlockSize) {
+            // "SHOULD ensure it first sends an NBD_INFO_BLOCK_SIZE information reply".
+            tell(sizes);
+            return error(
+                OptionReplyType::ErrBlockSizeReqd,
+                "this export wants its block sizes to be asked for",
+            );
+        }
+        let (flags, _) = self.terms(&export, query.name);
+        tell(Info::Export { size: export.size, flags });
+        if query.asks(InfoType::Name) {
+            tell(Info::Name(&export.name));
+        }
+        if query.asks(InfoType::Description) && !export.description.is_empty() {
+            tell(Info::Description(&export.description));
+        }
+        if query.asks(InfoType::BlockSize) {
+            tell(sizes);
+        }
+        let name = query.name.to_string();
+        Ok((export, name))
+    }
+
+    /// "`NBD_OPT_STRUCTURED_REPLY`".
+    fn structured_reply(&mut self, data: &[u8]) -> Result<(), Error> {
+        empty(data)?;
+        if !self.policy.structured {
+            return error(OptionReplyType::ErrUnsup, "structured replies are turned off");
+        }
+        if self.agreed.extended {
+            return error(OptionReplyType::ErrExtHeaderReqd, "extended headers were agreed on already");
+        }
+        self.agreed.structured = true;
+        Ok(())
+    }
+
+    /// "`NBD_OPT_EXTENDED_HEADERS`".
+    fn extended_headers(&mut self, data: &[u8]) -> Result<(), Error> {
+        empty(data)?;
+        if !self.policy.extended {
+            return error(OptionReplyType::ErrUnsup, "extended headers are turned off");
+        }
+        self.agreed.extended = true;
+        Ok(())
+    }
+
+    /// "`NBD_OPT_LIST_META_CONTEXT`" and "`NBD_OPT_SET_META_CONTEXT`": all but the last answer.
+    fn meta_context(&mut self, option: OptionType, data: &[u8], to: &mut Vec<u8>) -> Result<(), Error> {
+        if self.agreed.style() == Style::Simple {
+            return error(OptionReplyType::ErrInvalid, "metadata contexts need structured replies");
+        }
+        let query = match ContextQuery::parse(data) {
+            Ok(query) => query,
+            Err(wrong) => return error(OptionReplyType::ErrInvalid, wrong),
+        };
+        if let Some(query) = query.queries().find(|query| !query.contains(':')) {
+            return error(OptionReplyType::ErrInvalid, format_args!("the query {query:?} has no namespace"));
+        }
+        let export = self.find(query.name)?;
+        let list = option == OptionType::ListMetaContext;
+        let mut chosen = ContextSet::NONE;
+        for (place, context) in self.available(&export) {
+            let matches = |query: &str| {
+                // A namespace alone is a wildcard, in a list only.
+                query == context.name || list && query.ends_with(':') && context.name.starts_with(query)
+            };
+            let all = list && query.is_empty();
+            if !all && !query.queries().any(matches) {
+                continue;
+            }
+            chosen.insert(place);
+            // "The metadata context ID in these replies is reserved and SHOULD be set to zero", in a list.
+            let id = if list { 0 } else { place as u32 };
+            let mut data = Vec::new();
+            ContextEntry { id, name: &context.name }.emit(&mut data);
+            OptionReplyHeader::emit_with(option, OptionReplyType::MetaContext, &data, to);
+        }
+        if !list {
+            self.agreed.contexts = Some((query.name.to_string(), chosen));
+        }
+        Ok(())
+    }
+
+    /// The contexts that can be had now, with their places.
+    fn available<'a>(&self, export: &'a Export) -> impl Iterator<Item = (usize, &'a MetaContext)> + use<'a> {
+        let extended = self.agreed.extended;
+        let contexts = export.contexts.iter().take(64).enumerate();
+        contexts.filter(move |(_, context)| extended || !context.wide)
+    }
+
+    /// What holds for an export that is asked for by this name: its flags, and the contexts that were agreed on for it.
+    fn terms(&self, export: &Export, name: &str) -> (TransmissionFlags, ContextSet) {
+        use TransmissionFlags as T;
+        let contexts = match &self.agreed.contexts {
+            // What has gone from the export since then is not there any more.
+            Some((of, chosen)) if of == name => {
+                let mut contexts = ContextSet::NONE;
+                self.available(export)
+                    .filter(|(place, _)| chosen.has(*place))
+                    .for_each(|(place, _)| contexts.insert(place));
+                contexts
+            }
+            _ => ContextSet::NONE,
+        };
+        let style = self.agreed.style();
+        let zeroes = export.flags.has(T::SEND_WRITE_ZEROES);
+        let flags =
+            export.flags.without(T::SEND_DF | T::BLOCK_STATUS_PAYLOAD | T::SEND_RESIZE).with(T::HAS_FLAGS);
+        // "MUST leave this flag clear if structured replies have not been negotiated"; "MUST set this transmission flag
+        // to 0 if NBD_FLAG_SEND_WRITE_ZEROES is not set".
+        let flags = if zeroes { flags } else { flags.without(T::SEND_FAST_ZERO) };
+        let flags = flags
+            .with_if(style != Style::Simple, T::SEND_DF)
+            .with_if(style == Style::Extended && !contexts.is_empty(), T::BLOCK_STATUS_PAYLOAD);
+        (flags, contexts)
+    }
+}
+
+/// Options that have no data are refused with some.
+fn empty(data: &[u8]) -> Result<(), Error> {
+    if data.is_empty() { Ok(()) } else { error(OptionReplyType::ErrInvalid, "this option has no data") }
+}
+
+impl Answer {
+    fn new(option: OptionType, result: Result<(), Error>) -> Answer {
+        let (reply, words) = result.err().unwrap_or((OptionReplyType::Ack, String::new()));
+        Answer { option, reply, words }
+    }
+    fn emit(&self, to: &mut Vec<u8>) {
+        let words = &self.words.as_bytes()[..self.words.floor_char_boundary(crate::wire::STRING_MAX)];
+        OptionReplyHeader::emit_with(self.option, self.reply, words, to);
+    }
+}
