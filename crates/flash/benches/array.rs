@@ -1,12 +1,13 @@
 //! How many flash operations a CPU second the exact scheduler handles.
 //!
 //! `cargo bench -p flashlab-flash --bench array`. A closed loop on 8 channels of 4 dies: as soon as one operation ends
-//! the next is submitted, to a random block. Figures are medians of several runs; the last line is the loop without an
-//! array, so that what the loop itself costs can be taken off. Nothing here is a test: it prints.
+//! the next is submitted, to a random block. Figures are medians of several runs; the loop without an array
+//! is printed too, so that what it costs can be taken off. Nothing here is a test: it prints.
 
 use cpu_time::ProcessTime;
 use flashlab_flash::nand::{
-    Block, Cause, Cell, Channels, Geometry, Kind, Operation, Scheduling, Suspend, Timing,
+    Block, Cause, Cell, Channels, Decoder, Geometry, Kind, Operation, Reliability, Scheduling, Suspend,
+    Timing,
 };
 use flashlab_sim::{Duration, Instant, Rng};
 use std::hint::black_box;
@@ -33,6 +34,18 @@ const SUSPEND: Suspend = Suspend {
     programs: true,
     erases: true,
 };
+const RELIABILITY: Reliability = Reliability {
+    fresh: 1e-4,
+    worn: 4e-4,
+    cycles_exponent: 1.5,
+    doubling: Duration::from_secs(90 * 86_400),
+    age_exponent: 1.0,
+    codeword_bits: 9_200,
+    correctable: 72,
+    codewords: 4,
+    retries_max: 8,
+    retry_gain: 0.9,
+};
 const ALL: Scheduling = Scheduling { reads_first: true, overtaken_max: 32, suspend: Some(SUSPEND) };
 
 fn main() {
@@ -50,6 +63,9 @@ fn main() {
         start.elapsed().as_secs_f64() / f64::from(OPERATIONS)
     });
     println!("the loop without an array: {:.1} ns", bare * 1e9);
+    for (cycles, what) in [(1_000, "never fails"), (3_000, "hardly ever fails"), (5_500, "often fails")] {
+        println!("bit errors of a page that {what}: {:.1} ns", median(|| decode(cycles)) * 1e9);
+    }
 }
 
 fn report(what: &str, depth: u32, scheduling: &Scheduling, reads: fn(u32) -> bool) {
@@ -71,6 +87,16 @@ fn operation(rng: &mut Rng, tag: u32, reads: fn(u32) -> bool) -> Operation {
     let draw = rng.next_u64() as u32;
     let kind = if reads(draw) { Kind::Read { bytes: 4_096 } } else { Kind::Program { bytes: 32_768 } };
     Operation { kind, block: Block(draw >> 16), page: draw & 0xff, slc: false, cause: Cause::Host, tag }
+}
+
+/// CPU seconds to decide whether a page of a block erased about `cycles` times is read at once.
+fn decode(cycles: u32) -> f64 {
+    let decoder = Decoder::new(&RELIABILITY);
+    let (mut rng, age, start) = (Rng::new(1), Duration::from_secs(86_400), ProcessTime::now());
+    (0..OPERATIONS).for_each(|n| {
+        black_box(decoder.read(cycles + n % 16, age, &mut rng));
+    });
+    start.elapsed().as_secs_f64() / f64::from(OPERATIONS)
 }
 
 /// CPU seconds an operation.
