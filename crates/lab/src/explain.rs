@@ -240,7 +240,7 @@ pub fn devices(library: &Library) -> String {
     let rows: Vec<_> = devices
         .iter()
         .map(|(name, card)| {
-            let number = ["card.capacity", "nvme.capacity"].into_iter().find_map(|path| card.number(path));
+            let number = ["card.capacity", "ftl.capacity"].into_iter().find_map(|path| card.number(path));
             let capacity = number.map_or(String::new(), capacity);
             let host = card.host.as_deref().unwrap_or_default();
             let model = card.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));

@@ -163,7 +163,7 @@ fn explanations() {
     let say = |name| explain(name, &LIBRARY, &none).unwrap_or_else(|e| panic!("{e}"));
     assert_snapshot!([say("test/one:t_prog=1ms"), say("slow-board"), say("read-modify-write")].join("\n\n"));
     let t_prog = say("t_prog");
-    assert_eq!(t_prog, say("flash.t_prog"));
+    assert!(t_prog.starts_with(&say("flash.t_prog")) && t_prog.contains("nand.t_prog"), "{t_prog}");
     assert!(t_prog.contains("test/one"), "{t_prog}");
     let modes = say("modes");
     assert!(modes.contains("card.modes") && modes.contains("host.modes"), "{modes}");

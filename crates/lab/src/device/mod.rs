@@ -16,6 +16,7 @@ use crate::profile::{Kind, Number, Parameter, Parts, Profile};
 use crate::results;
 use argument::{Argument, Settings};
 use flashlab_host::{Host, Machine, vfat::VfatParameters};
+use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sd::{Card, CardParameters};
 use flashlab_sim::{Duration, Instant, Model};
 use std::fmt;
@@ -52,6 +53,8 @@ pub enum Hardware {
         /// The host's.
         host: Machine,
     },
+    /// An NVMe SSD; what its host lends is part of it.
+    Ssd(Box<SsdParameters>),
 }
 
 /// A filesystem that stands between a job and a device.
@@ -117,8 +120,11 @@ impl Device {
             argument: format!("{name}{}", &argument.text.text[argument.name.end..]),
             title: title(&profile),
             hardware: match profile.kind {
-                Kind::Ssd => unimplemented!(),
-                _ => Hardware::Card { card: Box::new(parts.card), host: parts.machine },
+                Kind::Ssd => Hardware::Ssd(Box::new(parts.ssd().expect("it was checked"))),
+                _ => Hardware::Card {
+                    card: Box::new(parts.card().expect("it was checked")),
+                    host: parts.machine,
+                },
             },
             host_name,
             state: None,
@@ -170,6 +176,7 @@ impl Device {
                 let device = Card::new(CardParameters::clone(card), host.link(&card.modes), seed);
                 Box::new(Host::new(host, Box::new(device)))
             }
+            Hardware::Ssd(ssd) => Box::new(Ssd::new(SsdParameters::clone(ssd), seed)),
         }
     }
 
@@ -177,6 +184,7 @@ impl Device {
     pub fn kind(&self) -> Kind {
         match &self.hardware {
             Hardware::Card { .. } => Kind::Card,
+            Hardware::Ssd(_) => Kind::Ssd,
         }
     }
 
@@ -189,6 +197,7 @@ impl Device {
     pub fn capacity(&self) -> u64 {
         match &self.hardware {
             Hardware::Card { card, .. } => card.capacity,
+            Hardware::Ssd(ssd) => ssd.page_map.capacity,
         }
     }
 
@@ -196,6 +205,7 @@ impl Device {
     pub fn t_read(&self) -> Duration {
         match &self.hardware {
             Hardware::Card { card, .. } => card.nand.t_read,
+            Hardware::Ssd(ssd) => ssd.timing.t_read,
         }
     }
 }

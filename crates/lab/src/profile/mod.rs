@@ -1,4 +1,4 @@
-//! Profiles: cards, hosts and filesystems as TOML, every number with its unit and its source.
+//! Profiles: cards, SSDs, hosts and filesystems as TOML, every number with its unit and its source.
 //!
 //! ```toml
 //! kind = "card"
@@ -17,6 +17,7 @@
 mod error;
 mod number;
 mod parameter;
+mod parts;
 mod place;
 mod read;
 mod source;
@@ -25,7 +26,8 @@ mod value;
 
 pub use error::{Mistake, Problem, ProfileError};
 pub use number::Number;
-pub use parameter::{Parameter, Parts};
+pub use parameter::Parameter;
+pub use parts::{Optional, Parts, Suspending};
 pub use place::{Picture, Place, SourceText};
 pub use source::Source;
 pub(crate) use suggest::did_you_mean;
@@ -33,6 +35,7 @@ pub use suggest::suggest;
 pub use value::{Shape, Value, ValueError};
 
 use flashlab_flash::Impossible;
+use flashlab_nvme::SsdParameters;
 use flashlab_sd::CardParameters;
 
 /// The most bytes of a profile that are read.
@@ -71,8 +74,8 @@ impl Kind {
     /// The sections that hold its numbers.
     pub const fn sections(self) -> &'static [&'static str] {
         match self {
-            Kind::Card => &["card", "flash", "ftl"],
-            Kind::Ssd => &["nvme", "nand", "scheduling"],
+            Kind::Card => &["card", "flash", "ftl", "wear"],
+            Kind::Ssd => &["nvme", "nand", "scheduling", "ftl", "map", "hmb", "reliability", "wear"],
             Kind::Host => &["host"],
             Kind::Pc => &["pc"],
             Kind::Filesystem => &["vfat"],
@@ -106,7 +109,7 @@ impl Kind {
 
     /// Whether its profiles hold `parameter`; some belong to several kinds.
     pub fn has(self, parameter: &Parameter) -> bool {
-        self.sections().contains(&parameter.section())
+        parameter.kinds.contains(&self)
     }
 
     /// Its parameters, in the table's order.
@@ -117,8 +120,8 @@ impl Kind {
     /// Refuses what nothing of this kind can be, and what is too large to be simulated.
     pub fn check(self, parts: &Parts) -> Result<(), Impossible> {
         match self {
-            Kind::Card => parts.card.check().and_then(|()| simulable(&parts.card)),
-            Kind::Ssd => Err(Impossible::new("nvme", "is not there yet")),
+            Kind::Card => parts.card().and_then(|card| simulable(&card)),
+            Kind::Ssd => parts.ssd().and_then(|ssd| simulable_ssd(&ssd)),
             Kind::Host => parts.machine.check(),
             Kind::Pc => Ok(()),
             Kind::Filesystem => parts.vfat.check(),
@@ -141,6 +144,18 @@ fn simulable(card: &CardParameters) -> Result<(), Impossible> {
     if pages > PAGES_MAX {
         let why = format!("makes {pages} mapped pages; a simulation holds {PAGES_MAX} at most");
         return Err(Impossible::new("card.capacity", why));
+    }
+    Ok(())
+}
+
+/// The same for a checked SSD.
+fn simulable_ssd(ssd: &SsdParameters) -> Result<(), Impossible> {
+    /// At up to 10 bytes each.
+    const UNITS_MAX: u64 = 1 << 31;
+    let units = ssd.page_map.geometry.raw_bytes() / ssd.page_map.unit;
+    if units > UNITS_MAX {
+        let why = format!("makes {units} units of the array; a simulation holds {UNITS_MAX} at most");
+        return Err(Impossible::new("ftl.unit", why));
     }
     Ok(())
 }

@@ -275,6 +275,8 @@ impl Reader<'_> {
         let parsed = match (shape, entry.value) {
             (Shape::Quantity(_) | Shape::Choice(_), DeValue::String(text)) => shape.parse(text),
             (Shape::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
+            (Shape::Number, DeValue::Float(number)) => shape.parse(number.as_str()),
+            (Shape::Number, DeValue::Integer(number)) if number.radix() == 10 => shape.parse(number.as_str()),
             (Shape::Count, DeValue::Integer(number)) => {
                 let digits = if number.radix() == 10 { number.as_str() } else { "" };
                 shape.parse(digits.trim_start_matches('+'))

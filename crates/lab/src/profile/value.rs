@@ -18,6 +18,8 @@ pub enum Shape {
     Choice(&'static [&'static str]),
     /// `true` or `false`.
     Flag,
+    /// A number without a unit: `2.5`, `1e-5`.
+    Number,
 }
 
 impl Shape {
@@ -29,6 +31,7 @@ impl Shape {
             Shape::Modes => format!("a list of bus modes, of {}", or_list(&mode_names())),
             Shape::Choice(names) => format!("{} in quotes", or_list(names)),
             Shape::Flag => "true or false".to_owned(),
+            Shape::Number => "a number of at least 0, for example 2.5".to_owned(),
         }
     }
 
@@ -40,6 +43,7 @@ impl Shape {
             Shape::Modes => "list of bus modes".to_owned(),
             Shape::Choice(names) => or_list(names),
             Shape::Flag => "true or false".to_owned(),
+            Shape::Number => "number".to_owned(),
         }
     }
 
@@ -50,6 +54,10 @@ impl Shape {
             Shape::Count => parse_count(text),
             Shape::Modes => parse_modes(text.split('+')),
             Shape::Choice(names) => parse_choice(names, text),
+            Shape::Number => {
+                let number = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+                number.map(Value::number).ok_or_else(|| ValueError::NotANumber(clip(text)))
+            }
             Shape::Flag => match text {
                 "true" => Ok(Value::Flag(true)),
                 "false" => Ok(Value::Flag(false)),
@@ -120,15 +128,22 @@ pub enum Value {
     Choice(&'static str),
     /// Yes or no.
     Flag(bool),
+    /// A number, as the bits of its `f64`, so that values can be compared.
+    Number(u64),
 }
 
 impl Value {
+    /// A number that is not negative.
+    pub(crate) fn number(number: f64) -> Self {
+        Value::Number(number.to_bits())
+    }
+
     /// Its magnitude in base units, where it has one.
     pub(crate) fn magnitude(&self) -> Option<u64> {
         match self {
             Value::Quantity(_, base_units) => Some(*base_units),
             Value::Count(count) => Some(u64::from(*count)),
-            Value::Modes(_) | Value::Choice(_) | Value::Flag(_) => None,
+            Value::Modes(_) | Value::Choice(_) | Value::Flag(_) | Value::Number(_) => None,
         }
     }
 }
@@ -142,6 +157,10 @@ impl fmt::Display for Value {
             Value::Modes(modes) => f.write_str(&modes.iter().map(|m| m.name()).collect::<Vec<_>>().join("+")),
             Value::Choice(name) => f.write_str(name),
             Value::Flag(flag) => write!(f, "{flag}"),
+            Value::Number(bits) => match f64::from_bits(*bits) {
+                small if small > 0.0 && small < 1e-3 => write!(f, "{small:e}"),
+                number => write!(f, "{number}"),
+            },
         }
     }
 }
@@ -153,6 +172,8 @@ pub enum ValueError {
     Unit(UnitError),
     /// Not a whole number, or above 4294967295.
     NotACount(String),
+    /// Not a number, or a negative one.
+    NotANumber(String),
     /// Not one of the words.
     NotOneOf {
         /// What stands there.
@@ -187,6 +208,9 @@ impl fmt::Display for ValueError {
             ValueError::Unit(error) => error.fmt(f),
             ValueError::NotACount(text) => {
                 write!(f, "{text} is not a count; expected {}", Shape::Count.expected())
+            }
+            ValueError::NotANumber(text) => {
+                write!(f, "{text} is no such number; expected {}", Shape::Number.expected())
             }
             ValueError::NotOneOf { found, expected, did_you_mean: nearest } => {
                 let nearest = did_you_mean(*nearest);

@@ -1,16 +1,17 @@
 //! The table of all parameters that profiles set: parser, `explain`, overrides and the numbers of a report come from it.
+//! One file a thing that has parameters; a row is a line.
 
-use super::{Shape, Value, ValueError};
+use super::{Kind, Parts, Shape, Value, ValueError};
 use crate::units::Dimension;
-use flashlab_flash::ftl::{Mapping, Overwrite};
-use flashlab_flash::nand::Nand;
-use flashlab_host::{Machine, vfat::VfatParameters};
-use flashlab_sd::{CardParameters, Mode};
+use flashlab_sd::Mode;
 use flashlab_sim::Duration;
+use std::sync::LazyLock;
 
-/// One parameter of a card, a host or a filesystem.
-#[derive(Debug)]
+/// One parameter of a device, a host or a filesystem.
+#[derive(Clone, Debug)]
 pub struct Parameter {
+    /// What has it.
+    pub kinds: &'static [Kind],
     /// Its section and key in a profile: `flash.t_prog`.
     pub path: &'static str,
     /// What it is, in one sentence.
@@ -24,23 +25,26 @@ pub struct Parameter {
 }
 
 /// Where in [`Parts`] it is kept.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Field {
     Time(Lens<Duration>),
+    TimeOrNone(Lens<Option<Duration>>),
     Size(Lens<u64>),
     SizeOrNone(Lens<Option<u64>>),
     ClockOrNone(Lens<Option<u64>>),
     Rate(Lens<u64>),
     Share(Lens<u32>),
+    ShareOrNone(Lens<Option<u32>>),
     Count(Lens<u32>),
     CountOrNone(Lens<Option<u32>>),
     Modes(Lens<Vec<Mode>>),
     Flag(Lens<bool>),
+    NumberOrNone(Lens<Option<f64>>),
     Choice(Choice),
 }
 
 /// A field that is one of several words.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Choice {
     names: &'static [&'static str],
     get: fn(&Parts) -> Option<&'static str>,
@@ -53,80 +57,26 @@ struct Lens<T> {
     set: fn(&mut Parts) -> &mut T,
 }
 
-/// What the numbers of profiles fill. A device fills `card` and `machine`, a filesystem `vfat`.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Parts {
-    /// From a card's profile.
-    pub card: CardParameters,
-    /// From a host's.
-    pub machine: Machine,
-    /// From a filesystem's.
-    pub vfat: VfatParameters,
-}
-
-impl Parts {
-    /// Nothing set yet: zeros, which the checks of the parts refuse.
-    pub fn blank() -> Self {
-        let none = Duration::ZERO;
-        Parts {
-            card: CardParameters {
-                capacity: 0,
-                modes: Vec::new(),
-                nand: Nand {
-                    page: 0,
-                    t_read: none,
-                    read_rate: 0,
-                    t_prog: none,
-                    erase_block: 0,
-                    t_bers: none,
-                    spread_ppm: 0,
-                },
-                mapping: Mapping {
-                    program_unit: 0,
-                    t_commit: none,
-                    map_unit: 0,
-                    superblock: 0,
-                    overwrite: Overwrite::Convert,
-                    open_units: 0,
-                    map_cache: None,
-                    map_page: 0,
-                },
-            },
-            machine: Machine {
-                modes: Vec::new(),
-                bus_clock_hz: None,
-                bus_width: None,
-                command_max: 0,
-                t_request: none,
-                t_command: none,
-                t_block: none,
-            },
-            vfat: VfatParameters {
-                cluster: 0,
-                partition_start: 0,
-                align: 0,
-                write_back: none,
-                t_unexplained: none,
-            },
-        }
+impl<T> Clone for Lens<T> {
+    fn clone(&self) -> Self {
+        Lens { ..*self }
     }
 }
 
 impl Parameter {
     /// The parameter at `path`.
     pub fn at(path: &str) -> Option<&'static Parameter> {
-        TABLE.iter().find(|p| p.path == path)
+        Parameter::all().iter().find(|p| p.path == path)
     }
 
     /// All parameters, in the order of their sections.
     pub fn all() -> &'static [Parameter] {
-        TABLE
+        &TABLE
     }
 
-    /// Those whose path is `name` or ends in it: `t_prog`, `flash.t_prog`; or that have it as another name: `hmb`.
+    /// Those whose path is `name` or ends in it: `t_prog`, `flash.t_prog`.
     pub fn named<'a>(name: &'a str) -> impl Iterator<Item = &'static Parameter> + 'a {
-        let alias = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, path)| *path);
-        TABLE.iter().filter(move |p| p.path == name || p.key() == name || alias == Some(p.path))
+        Parameter::all().iter().filter(move |p| p.path == name || p.key() == name)
     }
 
     /// The section of a profile that it stands in.
@@ -142,11 +92,12 @@ impl Parameter {
     /// The kind of its value.
     pub fn shape(&self) -> Shape {
         match &self.field {
-            Field::Time(_) => Shape::Quantity(Dimension::Time),
+            Field::Time(_) | Field::TimeOrNone(_) => Shape::Quantity(Dimension::Time),
             Field::Size(_) | Field::SizeOrNone(_) => Shape::Quantity(Dimension::Size),
             Field::ClockOrNone(_) => Shape::Quantity(Dimension::Clock),
             Field::Rate(_) => Shape::Quantity(Dimension::Rate),
-            Field::Share(_) => Shape::Quantity(Dimension::Share),
+            Field::Share(_) | Field::ShareOrNone(_) => Shape::Quantity(Dimension::Share),
+            Field::NumberOrNone(_) => Shape::Number,
             Field::Count(_) | Field::CountOrNone(_) => Shape::Count,
             Field::Modes(_) => Shape::Modes,
             Field::Flag(_) => Shape::Flag,
@@ -169,7 +120,7 @@ impl Parameter {
         match self.shape() {
             Shape::Quantity(dimension) => Some((dimension.print(least), dimension.print(most))),
             Shape::Count => Some((least.to_string(), most.to_string())),
-            Shape::Modes | Shape::Choice(_) | Shape::Flag => None,
+            Shape::Modes | Shape::Choice(_) | Shape::Flag | Shape::Number => None,
         }
     }
 
@@ -178,11 +129,14 @@ impl Parameter {
         let quantity = |dimension, value| Some(Value::Quantity(dimension, value));
         match &self.field {
             Field::Time(lens) => quantity(Dimension::Time, (lens.get)(parts).as_ns()),
+            Field::TimeOrNone(lens) => (lens.get)(parts).and_then(|v| quantity(Dimension::Time, v.as_ns())),
             Field::Size(lens) => quantity(Dimension::Size, *(lens.get)(parts)),
             Field::SizeOrNone(lens) => (lens.get)(parts).and_then(|v| quantity(Dimension::Size, v)),
             Field::ClockOrNone(lens) => (lens.get)(parts).and_then(|v| quantity(Dimension::Clock, v)),
             Field::Rate(lens) => quantity(Dimension::Rate, *(lens.get)(parts)),
             Field::Share(lens) => quantity(Dimension::Share, u64::from(*(lens.get)(parts))),
+            Field::ShareOrNone(lens) => (lens.get)(parts).and_then(|v| quantity(Dimension::Share, v.into())),
+            Field::NumberOrNone(lens) => (lens.get)(parts).map(Value::number),
             Field::Count(lens) => Some(Value::Count(*(lens.get)(parts))),
             Field::CountOrNone(lens) => (lens.get)(parts).map(Value::Count),
             Field::Modes(lens) => Some(Value::Modes((lens.get)(parts).clone())),
@@ -195,12 +149,21 @@ impl Parameter {
     pub fn set(&self, parts: &mut Parts, value: &Value) {
         match (&self.field, value) {
             (Field::Time(lens), Value::Quantity(_, ns)) => *(lens.set)(parts) = Duration::from_ns(*ns),
+            (Field::TimeOrNone(lens), Value::Quantity(_, ns)) => {
+                *(lens.set)(parts) = Some(Duration::from_ns(*ns));
+            }
             (Field::Size(lens) | Field::Rate(lens), Value::Quantity(_, v)) => *(lens.set)(parts) = *v,
             (Field::SizeOrNone(lens) | Field::ClockOrNone(lens), Value::Quantity(_, v)) => {
                 *(lens.set)(parts) = Some(*v);
             }
             (Field::Share(lens), Value::Quantity(_, ppm)) => {
                 *(lens.set)(parts) = u32::try_from(*ppm).expect("a share in range is at most 100 %");
+            }
+            (Field::ShareOrNone(lens), Value::Quantity(_, ppm)) => {
+                *(lens.set)(parts) = Some(u32::try_from(*ppm).expect("a share in range is at most 100 %"));
+            }
+            (Field::NumberOrNone(lens), Value::Number(bits)) => {
+                *(lens.set)(parts) = Some(f64::from_bits(*bits))
             }
             (Field::Count(lens), Value::Count(count)) => *(lens.set)(parts) = *count,
             (Field::CountOrNone(lens), Value::Count(count)) => *(lens.set)(parts) = Some(*count),
@@ -233,6 +196,7 @@ macro_rules! may {
 macro_rules! parameter {
     ($path:literal, $kind:ident ($($place:tt)+), $range:expr, $meaning:literal, $absent:expr) => {
         Parameter {
+            kinds: KINDS,
             path: $path,
             meaning: $meaning,
             absent: $absent,
@@ -241,21 +205,30 @@ macro_rules! parameter {
         }
     };
 }
-/// One that is one of several words, each with the value that it stands for.
+/// One that is one of several words, each with the value that it stands for; behind the meaning what it means that it is
+/// left out, and then its place holds an option.
 macro_rules! choice {
-    ($path:literal, $($field:ident).+, [$($name:literal = $value:expr),+], $meaning:literal) => {
+    ($path:literal, $($field:ident).+, [$($name:literal = $value:expr),+ $(,)?], $meaning:literal) => {
+        choice!($path, $($field).+, [$($name = $value),+], $meaning, None)
+    };
+    ($path:literal, optional $($field:ident).+, [$($name:literal = $value:expr),+ $(,)?], $meaning:literal, $absent:literal) => {
+        choice!($path, $($field).+, [$($name = Some($value)),+], $meaning, Some($absent))
+    };
+    ($path:literal, $($field:ident).+, [$($name:literal = $value:expr),+], $meaning:literal, $absent:expr) => {
         Parameter {
+            kinds: KINDS,
             path: $path,
             meaning: $meaning,
-            absent: None,
+            absent: $absent,
             range: ANY,
             field: Field::Choice(Choice {
                 names: &[$($name),+],
                 get: |parts| {
-                    [$(($name, $value)),+].into_iter().find(|(_, v)| *v == parts.$($field).+).map(|(name, _)| name)
+                    let words = [$(($name, $value)),+];
+                    words.into_iter().find(|(_, value)| *value == parts.$($field).+).map(|(name, _)| name)
                 },
                 set: |parts, name| {
-                    let chosen = [$(($name, $value)),+].into_iter().find(|(n, _)| *n == name);
+                    let chosen = [$(($name, $value)),+].into_iter().find(|(known, _)| *known == name);
                     parts.$($field).+ = chosen.expect("the word was read by these names").1;
                 },
             }),
@@ -266,71 +239,22 @@ macro_rules! choice {
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// No operation of a card or a host takes longer: Linux gives up on a busy card after 3 s.
+/// No operation of a device or a host takes longer: Linux gives up on a busy card after 3 s.
 const TEN_SECONDS: (u64, u64) = (0, 10_000_000_000);
 const AN_HOUR: (u64, u64) = (0, 3_600_000_000_000);
 /// Of anything that is erased, mapped or sent as one.
 const UP_TO_A_GIB: (u64, u64) = (0, GIB);
 const ANY: (u64, u64) = (0, u64::MAX);
 
-/// Short names that people use, and what they stand for.
-const ALIASES: [(&str, &str); 1] = [("hmb", "pc.host_memory_max")];
+mod card;
+mod host;
+mod ssd;
+mod wear;
 
-static TABLE: &[Parameter] = &[
-    must!("card.capacity", Size card.capacity, (MIB, 128 << 40), "Bytes that can be addressed."),
-    must!("card.modes", Modes card.modes, ANY, "Bus modes that the card offers; the host chooses among them."),
-    must!("flash.page", Size card.nand.page, UP_TO_A_GIB,
-        "Bytes that one program operation writes, over all dies and planes that work as one."),
-    must!("flash.t_read", Time card.nand.t_read, TEN_SECONDS,
-        "Time from a command for mapped data to its first byte: the firmware's access and t_R."),
-    must!("flash.read_rate", Rate card.nand.read_rate, (64 * KIB, 1024 * GIB),
-        "Rate at which the pages after the first come out of the array."),
-    must!("flash.t_prog", Time card.nand.t_prog, TEN_SECONDS, "Time to program one page (t_PROG)."),
-    must!("flash.erase_block", Size card.nand.erase_block, UP_TO_A_GIB, "Bytes that one erase operation frees."),
-    must!("flash.t_bers", Time card.nand.t_bers, TEN_SECONDS,
-        "Time to erase one erase block (t_BERS), paid once for every erase block's worth of programs."),
-    must!("flash.spread", Share card.nand.spread_ppm, (0, 200_000),
-        "Standard deviation of t_read and t_prog from erase block to erase block; the seed draws from it."),
-    must!("ftl.program_unit", Size card.mapping.program_unit, UP_TO_A_GIB,
-        "Bytes after which nothing is left open in the array, and what the card buffers; a write that ends inside one pays t_commit."),
-    must!("ftl.t_commit", Time card.mapping.t_commit, TEN_SECONDS,
-        "Time to make a write durable that leaves a program unit open or begins a new run: its log record and map pages."),
-    must!("ftl.map_unit", Size card.mapping.map_unit, UP_TO_A_GIB,
-        "Bytes that one entry of the map covers where data was written in sequence."),
-    must!("ftl.superblock", Size card.mapping.superblock, UP_TO_A_GIB,
-        "Bytes that are rewritten together when part of them is overwritten."),
-    choice!(
-        "ftl.overwrite",
-        card.mapping.overwrite,
-        ["convert" = Overwrite::Convert, "log" = Overwrite::Log],
-        "What overwriting part of a superblock does: convert it to page-mapped form at once, or log and merge later."
-    ),
-    must!("ftl.open_units", Count card.mapping.open_units, (0, 65_536), "Superblocks that can be open at a time."),
-    may!("ftl.map_cache", SizeOrNone card.mapping.map_cache, (0, 64 * GIB),
-        "Bytes of the controller's memory that hold map pages.", "the whole map fits"),
-    must!("ftl.map_page", Size card.mapping.map_page, UP_TO_A_GIB,
-        "Bytes of a map page: what one load of mapping information brings."),
-    must!("host.modes", Modes machine.modes, ANY,
-        "Bus modes that the host drives, best first; the first that the card offers too is used."),
-    may!("host.bus_clock", ClockOrNone machine.bus_clock_hz, (100_000, 1_000_000_000),
-        "Clock of the bus.", "the mode's highest"),
-    may!("host.bus_width", CountOrNone machine.bus_width, ANY, "Data lines of the bus.", "the mode's, 4"),
-    must!("host.command_max", Size machine.command_max, UP_TO_A_GIB,
-        "Bytes of the largest data transfer that one command carries; larger requests are split."),
-    must!("host.t_request", Time machine.t_request, TEN_SECONDS,
-        "The software's time for each request that reaches the block layer."),
-    must!("host.t_command", Time machine.t_command, TEN_SECONDS,
-        "The software's time for each command: building it, its interrupts."),
-    must!("host.t_block", Time machine.t_block, TEN_SECONDS,
-        "The software's time for each 512-byte block, while the data moves: the copy."),
-    must!("vfat.cluster", Size vfat.cluster, UP_TO_A_GIB, "Bytes of a cluster, the unit of allocation."),
-    must!("vfat.partition_start", Size vfat.partition_start, (0, 128 << 40), "Byte of the device at which the partition begins."),
-    must!("vfat.align", Size vfat.align, UP_TO_A_GIB,
-        "The cluster heap begins at a multiple of this many bytes, counted on the device."),
-    must!("vfat.write_back", Time vfat.write_back, AN_HOUR, "Age at which dirty metadata is written back."),
-    must!("vfat.t_unexplained", Time vfat.t_unexplained, TEN_SECONDS,
-        "An unexplained constant: time for each cluster that a write request touches, beyond the raw device's."),
-];
+/// All of them, in the order in which they are shown: what is a device's own before its host's.
+static TABLE: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
+    [card::TABLE, ssd::TABLE, wear::TABLE, wear::CARD, host::TABLE, host::PC, host::VFAT].concat()
+});
 
 #[cfg(test)]
 mod tests {
@@ -344,6 +268,7 @@ mod tests {
             Shape::Modes => Value::Modes(vec![Mode::ALL[usize::try_from(salt).unwrap() % Mode::ALL.len()]]),
             Shape::Choice(names) => Value::Choice(names[names.len() - 1]),
             Shape::Flag => Value::Flag(true),
+            Shape::Number => Value::number(salt as f64),
         }
     }
 

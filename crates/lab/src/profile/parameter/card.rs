@@ -1,0 +1,47 @@
+//! The parameters of SD cards.
+
+use super::{ANY, Choice, Field, GIB, KIB, Kind, Lens, MIB, Parameter, TEN_SECONDS, UP_TO_A_GIB};
+use flashlab_flash::ftl::Overwrite;
+
+const KINDS: &[Kind] = &[Kind::Card];
+
+pub(super) const TABLE: &[Parameter] = &[
+    must!("card.capacity", Size card.capacity, (MIB, 128 << 40), "Bytes that can be addressed."),
+    must!("card.modes", Modes card.modes, ANY, "Bus modes that the card offers; the host chooses among them."),
+    must!("flash.page", Size card.nand.page, UP_TO_A_GIB,
+        "Bytes that one program operation writes, over all dies and planes that work as one."),
+    must!("flash.t_read", Time card.nand.t_read, TEN_SECONDS,
+        "Time from a command for mapped data to its first byte: the firmware's access and t_R."),
+    must!("flash.read_rate", Rate card.nand.read_rate, (64 * KIB, 1024 * GIB),
+        "Rate at which the pages after the first come out of the array."),
+    must!("flash.t_prog", Time card.nand.t_prog, TEN_SECONDS, "Time to program one page (t_PROG)."),
+    may!("flash.t_prog_slc", TimeOrNone card.nand.t_prog_slc, TEN_SECONDS,
+        "Time to program one page in fast mode, with one bit a cell, where a superblock goes that is rewritten at once.",
+        "the card has no fast mode"),
+    may!("flash.bits", CountOrNone card.nand.bits, (1, 5),
+        "Bits of a cell: an erase block in fast mode holds that part of its bytes.", "3"),
+    must!("flash.erase_block", Size card.nand.erase_block, UP_TO_A_GIB, "Bytes that one erase operation frees."),
+    must!("flash.t_bers", Time card.nand.t_bers, TEN_SECONDS,
+        "Time to erase one erase block (t_BERS), paid once for every erase block's worth of programs."),
+    must!("flash.spread", Share card.nand.spread_ppm, (0, 200_000),
+        "Standard deviation of t_read and t_prog from erase block to erase block; the seed draws from it."),
+    must!("ftl.program_unit", Size card.mapping.program_unit, UP_TO_A_GIB,
+        "Bytes after which nothing is left open in the array, and what the card buffers; a write that ends inside one pays t_commit."),
+    must!("ftl.t_commit", Time card.mapping.t_commit, TEN_SECONDS,
+        "Time to make a write durable that leaves a program unit open or begins a new run: its log record and map pages."),
+    must!("ftl.map_unit", Size card.mapping.map_unit, UP_TO_A_GIB,
+        "Bytes that one entry of the map covers where data was written in sequence."),
+    must!("ftl.superblock", Size card.mapping.superblock, UP_TO_A_GIB,
+        "Bytes that are rewritten together when part of them is overwritten."),
+    choice!(
+        "ftl.overwrite",
+        card.mapping.overwrite,
+        ["convert" = Overwrite::Convert, "log" = Overwrite::Log],
+        "What overwriting part of a superblock does: convert it to page-mapped form at once, or log and merge later."
+    ),
+    must!("ftl.open_units", Count card.mapping.open_units, (0, 65_536), "Superblocks that can be open at a time."),
+    may!("ftl.map_cache", SizeOrNone card.mapping.map_cache, (0, 64 * GIB),
+        "Bytes of the controller's memory that hold map pages.", "the whole map fits"),
+    must!("ftl.map_page", Size card.mapping.map_page, UP_TO_A_GIB,
+        "Bytes of a map page: what one load of mapping information brings."),
+];

@@ -1,0 +1,184 @@
+//! The parameters of NVMe SSDs.
+
+use super::{AN_HOUR, ANY, Choice, Field, GIB, KIB, Kind, Lens, MIB, Parameter, TEN_SECONDS, UP_TO_A_GIB};
+use crate::profile::parts::Suspending;
+use flashlab_flash::ftl::collection::Victim;
+use flashlab_flash::ftl::map::Policy;
+use flashlab_flash::ftl::page_map::Streams;
+use flashlab_flash::nand::Cell;
+use flashlab_nvme::Generation;
+
+const KINDS: &[Kind] = &[Kind::Ssd];
+
+/// Of anything that is counted.
+const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
+
+pub(super) const TABLE: &[Parameter] = &[
+    must!("nvme.block", Size ssd.block, UP_TO_A_GIB, "Bytes of a logical block of the namespace."),
+    must!("nvme.request_max", Size ssd.request_max, UP_TO_A_GIB, "Bytes of the largest request (MDTS)."),
+    choice!(
+        "nvme.generation",
+        ssd.wires.generation,
+        [
+            "gen1" = Generation::Gen1,
+            "gen2" = Generation::Gen2,
+            "gen3" = Generation::Gen3,
+            "gen4" = Generation::Gen4,
+            "gen5" = Generation::Gen5
+        ],
+        "Generation of PCI Express that host and drive agree on."
+    ),
+    must!("nvme.lanes", Count ssd.wires.lanes, UP_TO_2_32, "Lanes of the link."),
+    must!("nvme.payload", Count ssd.wires.payload, UP_TO_2_32, "Bytes of the largest packet's payload."),
+    must!("nvme.t_way", Time ssd.wires.t_way, TEN_SECONDS, "A packet's way from one side of the link to the other."),
+    must!("nvme.depth", Count ssd.controller.depth, UP_TO_2_32,
+        "Commands that the controller takes from the queues at a time."),
+    must!("nvme.t_command", Time ssd.controller.t_command, TEN_SECONDS,
+        "The firmware's time for a command: taking it apart, finding the data, setting up the array."),
+    must!("nvme.t_command_write", Time ssd.controller.t_command_write, TEN_SECONDS, "The same for a write."),
+    must!("nvme.t_command_unmapped", Time ssd.controller.t_command_unmapped, TEN_SECONDS,
+        "The same for a read of what is not mapped."),
+    must!("nvme.t_idle", Time ssd.controller.t_idle, AN_HOUR, "Time without commands after which background work begins."),
+    choice!(
+        "nand.cell",
+        ssd.timing.cell,
+        ["slc" = Cell::Slc, "mlc" = Cell::Mlc, "tlc" = Cell::Tlc, "qlc" = Cell::Qlc],
+        "Bits of a cell: 1, 2, 3 or 4."
+    ),
+    must!("nand.channels", Count ssd.page_map.geometry.channels, UP_TO_2_32, "Channels between controller and array."),
+    must!("nand.dies", Count ssd.page_map.geometry.dies, UP_TO_2_32, "Dies on each channel."),
+    must!("nand.planes", Count ssd.page_map.geometry.planes, UP_TO_2_32, "Planes of a die, which program and erase as one."),
+    must!("nand.blocks", Count ssd.page_map.geometry.blocks, UP_TO_2_32, "Erase blocks of a plane."),
+    must!("nand.pages", Count ssd.page_map.geometry.pages, UP_TO_2_32, "Pages of an erase block."),
+    must!("nand.page", Size ssd.page_map.geometry.page, UP_TO_A_GIB, "Bytes of a page of one plane."),
+    must!("nand.t_read", Time ssd.timing.t_read, TEN_SECONDS, "Time from array to register, in the mean (t_R)."),
+    must!("nand.t_read_spread", Share ssd.timing.t_read_spread_ppm, (0, 999_999), "Half the width of t_R's range, of its mean."),
+    must!(
+        "nand.t_prog",
+        Time(ssd.timing.t_prog[0]),
+        TEN_SECONDS,
+        "Time to program a page, the lower one of a cell (t_PROG)."
+    ),
+    may!(
+        "nand.t_prog_2",
+        TimeOrNone(optional.t_prog[0]),
+        TEN_SECONDS,
+        "The same for the second page of a cell.",
+        "as the one before"
+    ),
+    may!(
+        "nand.t_prog_3",
+        TimeOrNone(optional.t_prog[1]),
+        TEN_SECONDS,
+        "The same for the third page of a cell.",
+        "as the one before"
+    ),
+    may!(
+        "nand.t_prog_4",
+        TimeOrNone(optional.t_prog[2]),
+        TEN_SECONDS,
+        "The same for the fourth page of a cell.",
+        "as the one before"
+    ),
+    must!("nand.t_bers", Time ssd.timing.t_bers, TEN_SECONDS, "Time to erase a block (t_BERS)."),
+    must!("nand.channel_rate", Rate ssd.timing.channel_rate, (KIB, 1024 * GIB), "Rate of a channel."),
+    must!("nand.t_command", Time ssd.timing.t_command, TEN_SECONDS, "Command and address cycles of each transfer."),
+    may!("nand.t_read_slc", TimeOrNone optional.t_read_slc, TEN_SECONDS, "t_R of a block used with one bit a cell.",
+        "as t_read"),
+    may!("nand.t_prog_slc", TimeOrNone optional.t_prog_slc, TEN_SECONDS, "t_PROG of a block used with one bit a cell.",
+        "as t_prog"),
+    must!("scheduling.reads_first", Flag ssd.scheduling.reads_first, ANY,
+        "Whether reads that somebody waits for go before programs, erases and background reads of the same die."),
+    must!("scheduling.overtaken_max", Count ssd.scheduling.overtaken_max, UP_TO_2_32,
+        "Reads that may go before an operation; then it runs to its end."),
+    choice!(
+        "scheduling.suspend",
+        optional.suspend,
+        [
+            "nothing" = Suspending::Nothing,
+            "programs" = Suspending::Programs,
+            "erases" = Suspending::Erases,
+            "both" = Suspending::Both
+        ],
+        "What a read interrupts on its die."
+    ),
+    may!("scheduling.t_suspend", TimeOrNone optional.t_suspend, TEN_SECONDS,
+        "From the command to suspend until the die can read.", "nothing is suspended"),
+    may!("scheduling.t_resume", TimeOrNone optional.t_resume, TEN_SECONDS,
+        "From the command to resume until the array works on.", "nothing is suspended"),
+    must!("ftl.capacity", Size ssd.page_map.capacity, (MIB, 128 << 40), "Bytes that the host can address."),
+    must!("ftl.unit", Size ssd.page_map.unit, UP_TO_A_GIB, "Bytes that one map entry covers."),
+    choice!(
+        "ftl.victim",
+        ssd.page_map.victim,
+        [
+            "greedy" = Victim::Greedy,
+            "cost-benefit" = Victim::CostBenefit,
+            "fifo" = Victim::Fifo,
+            "random" = Victim::Random,
+            "10-choices" = Victim::DChoices { d: 10 }
+        ],
+        "Which block is collected next: the one with the least valid data, the one with the best gain for its age, the \
+         eldest, any, or the best of ten drawn at random."
+    ),
+    choice!(
+        "ftl.streams",
+        ssd.page_map.streams,
+        ["one" = Streams::One, "two" = Streams::Two, "hot-cold" = Streams::HotCold],
+        "Which data is kept apart: none, what the host writes from what is moved, or what is moved often from what is moved \
+         once, too."
+    ),
+    must!("ftl.reserve", Count ssd.page_map.reserve, UP_TO_2_32,
+        "Free blocks of a die at which collection begins while the host writes."),
+    must!("ftl.idle_free", Count ssd.page_map.idle_free, UP_TO_2_32,
+        "Free blocks of a die up to which is collected while the host is idle; 0: not at all."),
+    must!("ftl.write_buffer", Size ssd.page_map.write_buffer, (0, 64 * GIB), "Bytes of the buffer that writes go to first."),
+    may!("ftl.slc_blocks", CountOrNone optional.slc_blocks, UP_TO_2_32,
+        "Blocks of each die that are used with one bit a cell, where the host's data goes first.", "none"),
+    may!("ftl.slc_fold", ShareOrNone optional.slc_fold_ppm, (0, 1_000_000),
+        "What is folded out of them while the host writes, of what it writes.", "nothing while there is room"),
+    may!("map.sram", SizeOrNone ssd.map.sram, (0, 64 * GIB),
+        "Bytes of the controller's memory that hold clean map pages.", "the whole map fits"),
+    must!("map.page", Size ssd.map.page, UP_TO_A_GIB, "Bytes of a map page: what is loaded, cached and written as one."),
+    must!("map.entry", Size ssd.map.entry, UP_TO_A_GIB, "Bytes of a map entry."),
+    must!("map.dirty", Size ssd.map.dirty, (0, 64 * GIB), "Bytes of the controller's memory that hold changed map pages."),
+    must!("map.t_look", Time ssd.map.t_look, TEN_SECONDS, "The firmware's time for a look-up in the cache in host memory."),
+    must!("map.t_hmb", Time ssd.map.t_hmb, TEN_SECONDS, "Time to move a map page between host memory and the controller."),
+    must!("map.t_load", Time ssd.map.t_load, TEN_SECONDS, "Time to load a map page from flash, all of it."),
+    must!("map.t_write_back", Time ssd.map.t_write_back, TEN_SECONDS,
+        "The firmware's time to hand a changed map page over to be programmed when another one needs its place."),
+    must!("map.loaders", Count ssd.map.loaders, UP_TO_2_32, "Map pages that load side by side."),
+    must!("map.blocking", Flag ssd.map.blocking, ANY, "Whether the firmware waits for a load, or turns to the next command."),
+    choice!(
+        "map.policy",
+        ssd.map.policy,
+        [
+            "clean-map" = Policy::CleanMap,
+            "direct-table" = Policy::DirectTable,
+            "write-buffer" = Policy::WriteBuffer
+        ],
+        "What host memory is used for."
+    ),
+    must!("hmb.preferred", Size optional.hmb_preferred, (0, 64 * GIB),
+        "Bytes of host memory that it would like (HMPRE); 0: it borrows none."),
+    must!("hmb.minimum", Size optional.hmb_minimum, (0, 64 * GIB), "Bytes of it without which it can do nothing (HMMIN)."),
+    may!("reliability.fresh", NumberOrNone optional.fresh, ANY,
+        "Raw bit error rate of a block never erased, just after programming.", "pages are always read at once"),
+    may!("reliability.worn", NumberOrNone optional.worn, ANY, "What 1,000 erases add to it.", "with reliability.fresh"),
+    may!("reliability.cycles_exponent", NumberOrNone optional.cycles_exponent, ANY, "The power of the erases.",
+        "with reliability.fresh"),
+    may!("reliability.doubling", TimeOrNone optional.doubling, ANY,
+        "Age of data at which what the erases add has doubled.", "with reliability.fresh"),
+    may!("reliability.age_exponent", NumberOrNone optional.age_exponent, ANY, "The power of the age.",
+        "with reliability.fresh"),
+    may!("reliability.codeword_bits", CountOrNone optional.codeword_bits, UP_TO_2_32, "Bits of a codeword with its parity.",
+        "with reliability.fresh"),
+    may!("reliability.correctable", CountOrNone optional.correctable, UP_TO_2_32, "Wrong bits that the code corrects.",
+        "with reliability.fresh"),
+    may!("reliability.codewords", CountOrNone optional.codewords, UP_TO_2_32, "Codewords that a read decodes.",
+        "with reliability.fresh"),
+    may!("reliability.retries_max", CountOrNone optional.retries_max, UP_TO_2_32,
+        "How often a page is read again before it is given up.", "with reliability.fresh"),
+    may!("reliability.retry_gain", NumberOrNone optional.retry_gain, ANY,
+        "Factor of each further attempt on the raw bit error rate.", "with reliability.fresh"),
+];

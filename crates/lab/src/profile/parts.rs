@@ -1,0 +1,279 @@
+//! What the numbers of profiles fill, and what they make together.
+
+use flashlab_flash::Impossible;
+use flashlab_flash::ftl::map::{MapParameters, Policy};
+use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
+use flashlab_flash::ftl::{LevellingPolicy, Mapping, Overwrite, Slc, Victim, Wear};
+use flashlab_flash::nand::{Cell, Geometry, Nand, Reliability, Scheduling, Suspend, Timing};
+use flashlab_host::{Machine, vfat::VfatParameters};
+use flashlab_nvme::hmb::{Limits, PAGE};
+use flashlab_nvme::{Controller, Generation, SsdParameters, Wires};
+use flashlab_sd::CardParameters;
+use flashlab_sim::Duration;
+
+/// What the numbers of profiles fill. A card fills `card` and `machine`, an SSD `ssd` and `optional`, a filesystem `vfat`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Parts {
+    /// From a card's profile, but for its wear.
+    pub card: CardParameters,
+    /// From a card's or an SSD's profile.
+    pub wear: Wear,
+    /// From a host's.
+    pub machine: Machine,
+    /// From a filesystem's.
+    pub vfat: VfatParameters,
+    /// From an SSD's, but for what `optional` holds.
+    pub ssd: SsdParameters,
+    /// What an SSD's profile may leave out, or writes in another unit.
+    pub optional: Optional,
+}
+
+/// What an SSD's profile may leave out, or writes in another unit, before [`Parts::ssd`] puts it in its place.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[expect(missing_docs, reason = "the table of parameters says what each is")]
+pub struct Optional {
+    pub t_prog: [Option<Duration>; 3],
+    pub t_read_slc: Option<Duration>,
+    pub t_prog_slc: Option<Duration>,
+    pub suspend: Suspending,
+    pub t_suspend: Option<Duration>,
+    pub t_resume: Option<Duration>,
+    pub slc_blocks: Option<u32>,
+    pub slc_fold_ppm: Option<u32>,
+    pub hmb_preferred: u64,
+    pub hmb_minimum: u64,
+    pub fresh: Option<f64>,
+    pub worn: Option<f64>,
+    pub cycles_exponent: Option<f64>,
+    pub doubling: Option<Duration>,
+    pub age_exponent: Option<f64>,
+    pub codeword_bits: Option<u32>,
+    pub correctable: Option<u32>,
+    pub codewords: Option<u32>,
+    pub retries_max: Option<u32>,
+    pub retry_gain: Option<f64>,
+}
+
+/// What a read interrupts on its die.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Suspending {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Programs.
+    Programs,
+    /// Erases.
+    Erases,
+    /// Programs and erases.
+    Both,
+}
+
+impl Parts {
+    /// Nothing set yet: zeros, which the checks of the parts refuse.
+    pub fn blank() -> Self {
+        let none = Duration::ZERO;
+        Parts {
+            card: CardParameters {
+                capacity: 0,
+                modes: Vec::new(),
+                nand: Nand {
+                    page: 0,
+                    t_read: none,
+                    read_rate: 0,
+                    t_prog: none,
+                    erase_block: 0,
+                    t_bers: none,
+                    spread_ppm: 0,
+                    t_prog_slc: None,
+                    bits: None,
+                },
+                mapping: Mapping {
+                    program_unit: 0,
+                    t_commit: none,
+                    map_unit: 0,
+                    superblock: 0,
+                    overwrite: Overwrite::Convert,
+                    open_units: 0,
+                    map_cache: None,
+                    map_page: 0,
+                },
+                wear: Wear::default(),
+            },
+            wear: Wear::default(),
+            machine: Machine {
+                modes: Vec::new(),
+                bus_clock_hz: None,
+                bus_width: None,
+                command_max: 0,
+                t_request: none,
+                t_command: none,
+                t_block: none,
+            },
+            vfat: VfatParameters {
+                cluster: 0,
+                partition_start: 0,
+                align: 0,
+                write_back: none,
+                t_unexplained: none,
+            },
+            ssd: blank_ssd(),
+            optional: Optional::default(),
+        }
+    }
+
+    /// The card that the parts make, checked.
+    pub fn card(&self) -> Result<CardParameters, Impossible> {
+        let mut card = self.card.clone();
+        card.wear = self.wear;
+        card.check()?;
+        Ok(card)
+    }
+
+    /// The SSD that the parts make, checked.
+    pub fn ssd(&self) -> Result<SsdParameters, Impossible> {
+        let optional = &self.optional;
+        let mut ssd = self.ssd.clone();
+        for (n, t_prog) in optional.t_prog.into_iter().enumerate() {
+            ssd.timing.t_prog[n + 1] = t_prog.unwrap_or(ssd.timing.t_prog[n]);
+        }
+        ssd.timing.t_read_slc = optional.t_read_slc.unwrap_or(ssd.timing.t_read);
+        ssd.timing.t_prog_slc = optional.t_prog_slc.unwrap_or(ssd.timing.t_prog[0]);
+        ssd.page_map.cell = ssd.timing.cell;
+        ssd.page_map.levelling = self.wear.policy();
+        ssd.page_map.endurance = self.wear.endurance();
+        ssd.page_map.slc =
+            optional.slc_blocks.map(|blocks| Slc { blocks, fold_ppm: optional.slc_fold_ppm.unwrap_or(0) });
+        if optional.slc_blocks.is_none() && optional.slc_fold_ppm.is_some() {
+            return Err(Impossible::new(
+                "ftl.slc_fold",
+                "says what is folded, but there are no ftl.slc_blocks",
+            ));
+        }
+        ssd.scheduling.suspend = optional.suspend()?;
+        ssd.reliability = optional.reliability()?;
+        ssd.hmb.preferred = pages("hmb.preferred", optional.hmb_preferred)?;
+        ssd.hmb.minimum = pages("hmb.minimum", optional.hmb_minimum)?;
+        ssd.check().map_err(|impossible| Impossible { path: path_here(impossible.path), ..impossible })?;
+        Ok(ssd)
+    }
+}
+
+/// The paths that the crates below give parameters which stand elsewhere in a profile.
+fn path_here(path: &'static str) -> &'static str {
+    match path {
+        "ftl.slc.blocks" => "ftl.slc_blocks",
+        "ftl.slc.fold" => "ftl.slc_fold",
+        "nvme.hmb" => "pc.hmb",
+        "endurance.rated" => "wear.cycles",
+        "endurance.factory_bad" => "wear.factory_bad",
+        "scheduling.suspend.t_suspend" => "scheduling.t_suspend",
+        "scheduling.suspend.t_resume" => "scheduling.t_resume",
+        other => other,
+    }
+}
+
+/// Host memory in pages.
+fn pages(path: &'static str, bytes: u64) -> Result<u32, Impossible> {
+    match u32::try_from(bytes / PAGE) {
+        Ok(pages) if bytes.is_multiple_of(PAGE) => Ok(pages),
+        _ => Err(Impossible::new(path, format!("is no whole number of host memory pages of {PAGE} B"))),
+    }
+}
+
+impl Optional {
+    fn suspend(&self) -> Result<Option<Suspend>, Impossible> {
+        let (programs, erases) = match self.suspend {
+            Suspending::Nothing => return Ok(None),
+            Suspending::Programs => (true, false),
+            Suspending::Erases => (false, true),
+            Suspending::Both => (true, true),
+        };
+        let missing = |path| Impossible::new(path, "is missing: something is suspended, which takes time");
+        Ok(Some(Suspend {
+            t_suspend: self.t_suspend.ok_or_else(|| missing("scheduling.t_suspend"))?,
+            t_resume: self.t_resume.ok_or_else(|| missing("scheduling.t_resume"))?,
+            programs,
+            erases,
+        }))
+    }
+
+    fn reliability(&self) -> Result<Option<Reliability>, Impossible> {
+        let Some(fresh) = self.fresh else { return Ok(None) };
+        fn needed<T>(path: &'static str, value: Option<T>) -> Result<T, Impossible> {
+            value.ok_or_else(|| {
+                Impossible::new(path, "is missing: reliability.fresh needs all of its section")
+            })
+        }
+        Ok(Some(Reliability {
+            fresh,
+            worn: needed("reliability.worn", self.worn)?,
+            cycles_exponent: needed("reliability.cycles_exponent", self.cycles_exponent)?,
+            doubling: needed("reliability.doubling", self.doubling)?,
+            age_exponent: needed("reliability.age_exponent", self.age_exponent)?,
+            codeword_bits: needed("reliability.codeword_bits", self.codeword_bits)?,
+            correctable: needed("reliability.correctable", self.correctable)?,
+            codewords: needed("reliability.codewords", self.codewords)?,
+            retries_max: needed("reliability.retries_max", self.retries_max)?,
+            retry_gain: needed("reliability.retry_gain", self.retry_gain)?,
+        }))
+    }
+}
+
+fn blank_ssd() -> SsdParameters {
+    let none = Duration::ZERO;
+    SsdParameters {
+        block: 0,
+        request_max: 0,
+        controller: Controller {
+            depth: 0,
+            t_command: none,
+            t_command_write: none,
+            t_command_unmapped: none,
+            t_idle: none,
+        },
+        wires: Wires { generation: Generation::Gen1, lanes: 0, payload: 0, t_way: none },
+        page_map: PageMapParameters {
+            geometry: Geometry { channels: 0, dies: 0, planes: 0, blocks: 0, pages: 0, page: 0 },
+            cell: Cell::Slc,
+            unit: 0,
+            capacity: 0,
+            map_pages: 0,
+            victim: Victim::Greedy,
+            streams: Streams::One,
+            reserve: 0,
+            idle_free: 0,
+            write_buffer: 0,
+            slc: None,
+            levelling: LevellingPolicy::Dynamic,
+            endurance: None,
+        },
+        timing: Timing {
+            cell: Cell::Slc,
+            t_read: none,
+            t_read_spread_ppm: 0,
+            t_read_slc: none,
+            t_prog: [none; 4],
+            t_prog_slc: none,
+            t_bers: none,
+            channel_rate: 0,
+            t_command: none,
+        },
+        scheduling: Scheduling::FIRST_COME,
+        reliability: None,
+        map: MapParameters {
+            sram: None,
+            page: 0,
+            entry: 0,
+            dirty: 0,
+            t_look: none,
+            t_hmb: none,
+            t_load: none,
+            t_write_back: none,
+            loaders: 0,
+            blocking: false,
+            policy: Policy::CleanMap,
+        },
+        hmb: Limits::default(),
+        lend_max: 0,
+    }
+}
