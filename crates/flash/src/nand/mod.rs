@@ -8,6 +8,7 @@ mod geometry;
 mod operation;
 mod reliability;
 mod scheduling;
+pub mod strict;
 mod timing;
 mod variation;
 

@@ -1,0 +1,354 @@
+//! An array for tests that is stricter than a real one: it keeps (address, version) of every unit, and panics on misuse.
+//!
+//! It holds what the spare areas of real pages hold, and no data. A layer under test submits each operation to it when
+//! it issues it and ends it when it finishes, in the order of each die. It panics, saying what and where, when a page is
+//! programmed out of order or twice without an erase, when a page is read that was never programmed, or whose program
+//! was torn or failed, when a bad block is touched, when a block is erased while programs in it are under way, and when
+//! operations of a die end out of their order. It counts every operation.
+//!
+//! After a power cut, [`StrictNand::scan`] finds the newest readable version of every address, as a controller's
+//! recovery would.
+
+use super::{Block, Cut, Geometry, Kind, Operation};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What the spare area of a page says of one unit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Spare {
+    /// The unit's logical address.
+    pub address: u32,
+    /// Which write of it: the greater, the newer.
+    pub version: u64,
+}
+
+/// What became of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It did what it should.
+    Done,
+    /// A program or erase reported failure.
+    Failed,
+    /// A page could not be corrected, and cannot ever after; its spare area can.
+    Uncorrectable,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Page {
+    Erased,
+    /// A program is under way.
+    Open,
+    Written,
+    Uncorrectable,
+    /// A program of it was torn or failed.
+    Broken,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Health {
+    Good,
+    /// An erase was torn: it must be erased before anything else.
+    Torn,
+    Bad,
+}
+
+#[derive(Clone, Debug)]
+struct Cells {
+    health: Health,
+    /// The page that is programmed next.
+    next: u32,
+    /// Programs and erases under way.
+    programs: u32,
+    erasing: bool,
+}
+
+/// Operations that were submitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Reads.
+    pub reads: u64,
+    /// Programs.
+    pub programs: u64,
+    /// Erases.
+    pub erases: u64,
+}
+
+/// The array.
+#[derive(Clone, Debug)]
+pub struct StrictNand {
+    geometry: Geometry,
+    units: u32,
+    blocks: Vec<Cells>,
+    pages: Vec<Page>,
+    spares: Vec<Option<Spare>>,
+    /// What each die was asked and has not done.
+    queues: Vec<VecDeque<Operation>>,
+    counts: Counts,
+}
+
+impl StrictNand {
+    /// An erased array whose programs write `units` units each.
+    pub fn new(geometry: &Geometry, units: u32) -> Self {
+        let blocks = geometry.block_count() as usize;
+        let pages = blocks * geometry.pages as usize;
+        StrictNand {
+            geometry: *geometry,
+            units,
+            blocks: vec![Cells { health: Health::Good, next: 0, programs: 0, erasing: false }; blocks],
+            pages: vec![Page::Erased; pages],
+            spares: vec![None; pages * units as usize],
+            queues: vec![VecDeque::new(); geometry.die_count() as usize],
+            counts: Counts::default(),
+        }
+    }
+
+    /// `block` is bad: whoever touches it after this panics.
+    pub fn retire(&mut self, block: Block) {
+        let cells = &mut self.blocks[block.0 as usize];
+        assert!(cells.programs == 0 && !cells.erasing, "{block:?} is retired with operations under way");
+        cells.health = Health::Bad;
+    }
+
+    /// Takes an operation; for a program, `spares` says what its page holds from then on, `None` for padding.
+    ///
+    /// # Panics
+    /// On misuse.
+    pub fn submit(&mut self, operation: &Operation, spares: &[Option<Spare>]) {
+        let Operation { block, page, .. } = *operation;
+        let cells = &mut self.blocks[block.0 as usize];
+        assert!(cells.health != Health::Bad, "{operation:?}: the block is bad");
+        assert!(!cells.erasing, "{operation:?}: the block is being erased");
+        let index = block.0 as usize * self.geometry.pages as usize + page as usize;
+        match operation.kind {
+            Kind::Read { .. } => {
+                let page = self.pages[index];
+                assert!(
+                    matches!(page, Page::Written | Page::Uncorrectable),
+                    "{operation:?}: the page is {page:?}"
+                );
+                self.counts.reads += 1;
+            }
+            Kind::Program { .. } => {
+                assert!(cells.health == Health::Good, "{operation:?}: the block's erase was torn");
+                assert!(page < self.geometry.pages, "{operation:?}: the block has fewer pages");
+                assert!(self.pages[index] == Page::Erased, "{operation:?}: the page is {:?}", self.pages[index]);
+                assert_eq!(page, cells.next, "{operation:?}: out of order");
+                assert_eq!(spares.len(), self.units as usize, "{operation:?}: one spare for each unit");
+                cells.next += 1;
+                cells.programs += 1;
+                self.pages[index] = Page::Open;
+                let first = index * self.units as usize;
+                self.spares[first..first + spares.len()].copy_from_slice(spares);
+                self.counts.programs += 1;
+            }
+            Kind::Erase => {
+                assert_eq!(cells.programs, 0, "{operation:?}: programs are under way");
+                cells.erasing = true;
+                self.counts.erases += 1;
+            }
+        }
+        let die = self.geometry.die_of(block);
+        self.queues[die.0 as usize].push_back(*operation);
+    }
+
+    /// The operation that ends next on each die that has one.
+    pub fn next(&self) -> impl Iterator<Item = Operation> + '_ {
+        self.queues.iter().filter_map(|queue| queue.front().copied())
+    }
+
+    /// Ends an operation.
+    ///
+    /// # Panics
+    /// On misuse.
+    pub fn end(&mut self, operation: &Operation, end: End) {
+        let die = self.geometry.die_of(operation.block);
+        let eldest = self.queues[die.0 as usize].pop_front();
+        assert_eq!(eldest.as_ref(), Some(operation), "operations of a die end in their order");
+        let cells = &mut self.blocks[operation.block.0 as usize];
+        let first = operation.block.0 as usize * self.geometry.pages as usize;
+        let index = first + operation.page as usize;
+        match (operation.kind, end) {
+            (Kind::Read { .. }, End::Uncorrectable) => self.pages[index] = Page::Uncorrectable,
+            (Kind::Read { .. }, _) => {}
+            (Kind::Program { .. }, End::Done) => {
+                cells.programs -= 1;
+                self.pages[index] = Page::Written;
+            }
+            (Kind::Program { .. }, _) => {
+                cells.programs -= 1;
+                self.pages[index] = Page::Broken;
+            }
+            (Kind::Erase, End::Done) => {
+                *cells = Cells { health: Health::Good, next: 0, programs: 0, erasing: false };
+                self.pages[first..first + self.geometry.pages as usize].fill(Page::Erased);
+            }
+            (Kind::Erase, _) => {
+                cells.erasing = false;
+                self.retire(operation.block);
+            }
+        }
+    }
+
+    /// Cuts the power: `torn` decides for the eldest operation of each die whether the array was working on it. Returns
+    /// everything that was under way with what became of it.
+    pub fn power_cut(&mut self, mut torn: impl FnMut(&Operation) -> bool) -> Vec<(Operation, Cut)> {
+        let mut cut = Vec::new();
+        for die in 0..self.queues.len() {
+            let mut begun = true;
+            for operation in core::mem::take(&mut self.queues[die]) {
+                let what = if begun && torn(&operation) { Cut::Torn } else { Cut::Void };
+                begun = false;
+                self.cut_one(&operation, what);
+                cut.push((operation, what));
+            }
+        }
+        cut
+    }
+
+    fn cut_one(&mut self, operation: &Operation, what: Cut) {
+        let cells = &mut self.blocks[operation.block.0 as usize];
+        let first = operation.block.0 as usize * self.geometry.pages as usize;
+        let index = first + operation.page as usize;
+        match (operation.kind, what) {
+            (Kind::Read { .. }, _) => {}
+            (Kind::Program { .. }, Cut::Torn) => {
+                cells.programs -= 1;
+                self.pages[index] = Page::Broken;
+            }
+            (Kind::Program { .. }, Cut::Void) => {
+                cells.programs -= 1;
+                cells.next = cells.next.min(operation.page);
+                self.pages[index] = Page::Erased;
+            }
+            (Kind::Erase, Cut::Torn) => {
+                cells.erasing = false;
+                cells.health = Health::Torn;
+                self.pages[first..first + self.geometry.pages as usize].fill(Page::Broken);
+            }
+            (Kind::Erase, Cut::Void) => cells.erasing = false,
+        }
+    }
+
+    /// What the spare area of a page says of its unit `index`.
+    ///
+    /// # Panics
+    /// Where the page was not programmed.
+    pub fn spare(&self, block: Block, page: u32, index: u32) -> Option<Spare> {
+        let place = block.0 as usize * self.geometry.pages as usize + page as usize;
+        let state = self.pages[place];
+        assert!(
+            matches!(state, Page::Written | Page::Uncorrectable),
+            "{block:?} page {page} is read, but it is {state:?}"
+        );
+        self.spares[place * self.units as usize + index as usize]
+    }
+
+    /// The newest version of each address in the readable spare areas of blocks that are not bad.
+    pub fn scan(&self) -> BTreeMap<u32, u64> {
+        let mut newest = BTreeMap::new();
+        for (place, page) in self.pages.iter().enumerate() {
+            let cells = &self.blocks[place / self.geometry.pages as usize];
+            if cells.health == Health::Bad || !matches!(page, Page::Written | Page::Uncorrectable) {
+                continue;
+            }
+            let first = place * self.units as usize;
+            for spare in self.spares[first..first + self.units as usize].iter().flatten() {
+                let version = newest.entry(spare.address).or_insert(spare.version);
+                *version = spare.version.max(*version);
+            }
+        }
+        newest
+    }
+
+    /// Operations submitted so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nand::Cause;
+
+    const TINY: Geometry = Geometry { channels: 1, dies: 1, planes: 1, blocks: 2, pages: 3, page: 4_096 };
+
+    fn operation(kind: Kind, page: u32) -> Operation {
+        Operation { kind, block: Block(1), page, slc: false, cause: Cause::Host, tag: 0 }
+    }
+    fn program(page: u32) -> Operation {
+        operation(Kind::Program { bytes: 4_096 }, page)
+    }
+    fn spare(version: u64) -> [Option<Spare>; 1] {
+        [Some(Spare { address: 7, version })]
+    }
+    fn written(pages: u32) -> StrictNand {
+        let mut nand = StrictNand::new(&TINY, 1);
+        for page in 0..pages {
+            nand.submit(&program(page), &spare(u64::from(page)));
+            nand.end(&program(page), End::Done);
+        }
+        nand
+    }
+
+    #[test]
+    #[should_panic(expected = "out of order")]
+    fn programming_out_of_order_panics() {
+        written(1).submit(&program(2), &spare(1));
+    }
+    #[test]
+    #[should_panic(expected = "the page is Written")]
+    fn programming_twice_panics() {
+        written(1).submit(&program(0), &spare(1));
+    }
+    #[test]
+    #[should_panic(expected = "the page is Erased")]
+    fn reading_what_was_never_programmed_panics() {
+        written(1).submit(&operation(Kind::Read { bytes: 4_096 }, 1), &[]);
+    }
+    #[test]
+    #[should_panic(expected = "the page is Broken")]
+    fn reading_a_torn_page_panics() {
+        let mut nand = written(1);
+        nand.submit(&program(1), &spare(9));
+        nand.power_cut(|_| true);
+        nand.submit(&operation(Kind::Read { bytes: 4_096 }, 1), &[]);
+    }
+    #[test]
+    #[should_panic(expected = "the block is bad")]
+    fn touching_a_bad_block_panics() {
+        let mut nand = written(1);
+        nand.retire(Block(1));
+        nand.submit(&program(1), &spare(1));
+    }
+    #[test]
+    #[should_panic(expected = "programs are under way")]
+    fn erasing_under_a_program_panics() {
+        let mut nand = written(1);
+        nand.submit(&program(1), &spare(1));
+        nand.submit(&operation(Kind::Erase, 0), &[]);
+    }
+    #[test]
+    #[should_panic(expected = "erase was torn")]
+    fn programming_after_a_torn_erase_panics() {
+        let mut nand = written(1);
+        nand.submit(&operation(Kind::Erase, 0), &[]);
+        nand.power_cut(|_| true);
+        nand.submit(&program(0), &spare(1));
+    }
+
+    #[test]
+    fn a_scan_finds_the_newest_version_that_is_not_torn_and_every_operation_is_counted() {
+        let mut nand = written(2);
+        assert_eq!(nand.scan(), BTreeMap::from([(7, 1)]));
+        nand.submit(&program(2), &spare(5));
+        let cut = nand.power_cut(|_| true);
+        assert_eq!(cut, [(program(2), Cut::Torn)]);
+        assert_eq!(nand.scan(), BTreeMap::from([(7, 1)]));
+        nand.submit(&operation(Kind::Erase, 0), &[]);
+        nand.end(&operation(Kind::Erase, 0), End::Done);
+        assert_eq!(nand.scan(), BTreeMap::new());
+        assert_eq!(nand.counts(), Counts { reads: 0, programs: 3, erases: 1 });
+    }
+}
