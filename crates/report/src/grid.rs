@@ -80,7 +80,10 @@ fn decimals(cells: &[&Cell]) -> usize {
         Some(Published::Figure { mean, sd }) => {
             Some(number::decimals_written(mean).max(sd.map_or(0, number::decimals_written)))
         }
-        Some(Published::Below { below }) => Some(number::decimals_written(below)),
+        // With one decimal more, so that 9.9 under 10 does not read as 10.
+        Some(Published::Below { below }) => {
+            Some(number::decimals_written(below).max(number::decimals_for(below, 3).min(3)))
+        }
         _ => None,
     });
     published.max().unwrap_or_else(|| {

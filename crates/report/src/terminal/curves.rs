@@ -80,11 +80,14 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
         HEIGHT - 1 - if from_below.is_finite() { (from_below.max(0.0) as usize).min(HEIGHT - 1) } else { 0 }
     };
     let width = places.len().min(room) * if places.len() <= room { pitch } else { 1 };
+    let mut do_meet = false;
     let mut signs = vec![vec![None; width.max(1)]; HEIGHT];
     for (i, series) in curve.series.iter().enumerate() {
         for point in shape::points(series) {
             let Some(place) = places.iter().position(|x| *x == point.x) else { continue };
-            signs[line(point.y)][column(place)] = Some(i);
+            let sign = &mut signs[line(point.y)][column(place)];
+            do_meet |= sign.is_some_and(|other| other != i);
+            *sign = Some(i);
         }
     }
     let mut labels = vec![String::new(); HEIGHT];
@@ -110,8 +113,12 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
         }
         text += &format!("{}\n", row.trim_end());
     }
-    text += &format!("{:MARGIN$}{}\n", "", "─".repeat(width), MARGIN = MARGIN - 1).replacen(' ', " ", 1);
-    text + &labels_below(places, column, width)
+    text += &format!("{}{}\n", " ".repeat(MARGIN - 1), "─".repeat(width));
+    text += &labels_below(places, column, width);
+    if do_meet {
+        text += &format!("  {}\n", style.dim("where two meet, the later of this list is shown:"));
+    }
+    text
 }
 
 /// The places below their columns, as many as have room.

@@ -245,7 +245,7 @@ fn what_was_fitted_what_is_predicted_and_why_the_curve_breaks_stand_under_it() {
         "HMB 128 MiB: Breaks after 128 GiB: 50.1 kIOPS there, 33.8 kIOPS at 144 GiB, while the map"
     ));
     let words = with_class(&document, "words-of-curve").nth(1).map(text_of).unwrap_or_default();
-    assert!(words.contains("HMB 240 MiB: Like HMB off within 0"), "{words}");
+    assert!(words.contains("HMB 240 MiB: The same as HMB off everywhere."), "{words}");
 }
 
 #[test]
