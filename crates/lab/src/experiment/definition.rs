@@ -267,6 +267,7 @@ impl Definition {
         if let Some(missing) = self.variants.iter().find(|v| !self.has_column(v)) {
             return Err(format!("variants names {missing}, which is no column"));
         }
+        self.check_kind()?;
         for step in &self.steps {
             self.check_step(step, published).map_err(|what| format!("step \"{}\"{what}", step.table))?;
         }
@@ -282,7 +283,7 @@ impl Definition {
                 _ => "expected at least one run, one step and one column".to_owned(),
             });
         }
-        self.check_kind()
+        Ok(())
     }
 
     /// What only one kind has is there and nowhere else.

@@ -1,0 +1,350 @@
+//! Experiments of the kinds `sweep`, `wear` and `endurance` on small devices, from folders on disk.
+
+use flashlab_lab::experiment::{EnduranceSettings, Experiment, ExperimentError};
+use flashlab_lab::library::Library;
+use flashlab_lab::results::{Cell, Results};
+use insta::assert_snapshot;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/library");
+    Library::open(&[folder]).unwrap_or_else(|e| panic!("{e}"))
+});
+
+/// A folder with an experiment that vanishes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, experiment: &str, published: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("experiment.toml"), experiment).unwrap();
+        fs::write(path.join("published.toml"), published).unwrap();
+        Folder(path)
+    }
+    fn open(&self) -> Result<Experiment, ExperimentError> {
+        Experiment::open(self.0.to_str().unwrap(), &LIBRARY)
+    }
+    fn run(&self, seed: u64) -> Results {
+        let experiment = self.open().unwrap_or_else(|e| panic!("{e}"));
+        experiment.run(&LIBRARY, seed, &()).unwrap_or_else(|e| panic!("{e}"))
+    }
+    /// What is wrong with it, without where it lies.
+    fn wrong(&self) -> String {
+        let error = self.open().and_then(|experiment| experiment.run(&LIBRARY, 1, &())).unwrap_err();
+        error.to_string().replace(&self.0.display().to_string(), "DIR")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn cell<'a>(results: &'a Results, table: &str, row: &str, column: &str) -> &'a Cell {
+    let here = |c: &&Cell| (c.table.as_str(), c.row.as_str(), c.column.as_str()) == (table, row, column);
+    results.cells.iter().find(here).unwrap_or_else(|| panic!("no cell {table} {row}/{column}"))
+}
+
+const SWEEP: &str = r#"
+title = "Random reads over a range"
+kind = "sweep"
+source = "a test"
+variants = ["two loaders"]
+[range]
+unit = "MiB"
+values = [1, 2, 8, 32]
+[columns]
+"off" = "test/ssd"
+"4 MiB" = "test/ssd:hmb=4M"
+"two loaders" = "test/ssd:loaders=2,blocking=false"
+[[preparation]]
+job = "--name=fill --filename=x --rw=write --bs=128k --direct=1"
+[[step]]
+table = "randread"
+title = "Random reads"
+unit = "kIOPS"
+job = "--name=a --filename=x --rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=8 --size={range}m --number_ios=4000 --norandommap"
+[[step]]
+table = "randwrite"
+unit = "kIOPS"
+columns = ["off", "4 MiB"]
+before = ["--name=trim --filename=x --rw=trim --bs=1M --direct=1"]
+pause = "10ms"
+job = "--name=a --filename=x --rw=randwrite --bs=4k --direct=1 --ioengine=libaio --iodepth=8 --size={range}m --number_ios=2000 --norandommap"
+[[bound]]
+name = "without host memory a wide range is slower than a narrow one"
+cells = ["randread */off"]
+ratio_to = "1 MiB"
+at_most = 1.0
+[[bound]]
+name = "with all of the map in host memory the range does not matter"
+cells = ["randread */4 MiB"]
+flat_percent = 2.0
+[[bound]]
+name = "writes do not need it"
+cells = ["randwrite *"]
+equal_percent = 5.0
+[[bound]]
+name = "off below 50 K from 8 MiB on"
+cells = ["randread */off"]
+from = "8 MiB"
+below = 50.0
+[[bound]]
+name = "the knee"
+cells = ["randread */off"]
+knee = "1 MiB"
+rows_away = 1
+"#;
+const SWEEP_PUBLISHED: &str = r#"
+[[table]]
+name = "randread"
+row = "1 MiB"
+unit = "kIOPS"
+off = { mean = 40.0 }
+[[table]]
+name = "randread"
+row = "32 MiB"
+unit = "kIOPS"
+off = { below = 50.0 }
+[[shape]]
+table = "randwrite"
+text = "the same for both"
+"#;
+
+#[test]
+fn a_sweep_gives_cells_and_curves_in_the_order_of_the_experiment() {
+    let results = Folder::new("sweep", SWEEP, SWEEP_PUBLISHED).run(1);
+    for bound in &results.bounds {
+        assert!(bound.held, "{}: {} at {}, limit {}", bound.name, bound.worst, bound.worst_cell, bound.limit);
+    }
+    let names: Vec<_> = results.cells.iter().map(|c| format!("{} {}/{}", c.table, c.row, c.column)).collect();
+    assert_eq!(names.len(), 3 * 4 + 2 * 4);
+    assert_eq!(
+        names[..4],
+        ["randread 1 MiB/off", "randread 1 MiB/4 MiB", "randread 1 MiB/two loaders", "randread 2 MiB/off"]
+    );
+    assert!(cell(&results, "randread", "1 MiB", "off").error_percent.is_some());
+
+    let [reads, writes] = results.curves.as_slice() else { panic!("a chart a step") };
+    assert_eq!(
+        (reads.title.as_str(), reads.x_unit.as_str(), reads.y_unit.as_str()),
+        ("Random reads", "MiB", "kIOPS")
+    );
+    assert_eq!(writes.notes, ["the same for both"]);
+    assert_eq!(writes.series.len(), 2, "not the variant");
+    let off = &reads.series[0];
+    assert_eq!(off.points.iter().map(|p| p.x).collect::<Vec<_>>(), [1.0, 2.0, 8.0, 32.0]);
+    assert_eq!(off.published.iter().map(|p| p.x).collect::<Vec<_>>(), [1.0, 32.0]);
+    assert!(!off.variant && reads.series[2].variant);
+    // 48 MiB make 12,288 entries of 64 B: 192 map pages of 64, of which the controller holds 4. A range of 1 MiB needs 4.
+    for (hits, held) in off.map_hits.iter().zip([1.0, 0.5, 0.125, 0.03125]) {
+        assert!((hits.sram + hits.hmb + hits.miss - 1.0).abs() < 1e-12);
+        assert!((hits.sram - held).abs() < 0.03, "{} MiB: {} of look-ups hit, not {held}", hits.x, hits.sram);
+    }
+}
+
+#[test]
+fn a_sweep_is_the_same_twice_and_each_step_begins_with_the_prepared_device() {
+    let both = Folder::new("sweep-both", SWEEP, SWEEP_PUBLISHED).run(1);
+    assert_eq!(both.digest, Folder::new("sweep-again", SWEEP, SWEEP_PUBLISHED).run(1).digest);
+    // Without the step before it, a step gives the same.
+    let from = SWEEP.find("[[step]]").unwrap();
+    let second = from + 1 + SWEEP[from + 1..].find("[[step]]").unwrap();
+    let bounds = SWEEP.find("[[bound]]").unwrap();
+    let alone = format!("{}{}", &SWEEP[..from], &SWEEP[second..bounds]);
+    let alone = Folder::new("sweep-alone", &alone, "").run(1);
+    for cell in &alone.cells {
+        let same = self::cell(&both, &cell.table, &cell.row, &cell.column);
+        assert_eq!(
+            (cell.simulated, cell.latency_ns_mean),
+            (same.simulated, same.latency_ns_mean),
+            "{}",
+            cell.row
+        );
+    }
+}
+
+const WEAR: &str = r#"
+title = "Writes to one place"
+kind = "wear"
+source = "a test"
+[columns]
+none = "test/one:capacity=64MiB,levelling=none"
+static = "test/one:capacity=64MiB,levelling=static,threshold=4"
+worn = "test/one:capacity=64MiB,levelling=none,cycles=20"
+[[step]]
+table = "sequential"
+iterations = 60
+points = 20
+job = "--name=a --filename=x --rw=write --bs=1M --size=8M --direct=1"
+[[step.measure]]
+row = "throughput"
+unit = "MiB/s"
+metric = "throughput"
+[[step.measure]]
+row = "written"
+unit = "MiB"
+metric = "written"
+[[step.measure]]
+row = "range"
+unit = "erases"
+metric = "erases-range"
+[[step.measure]]
+row = "often"
+unit = "blocks"
+metric = "blocks-erased-at-least"
+erases = 10
+[[step.measure]]
+row = "identity"
+unit = "%"
+metric = "identity-error"
+[[step.measure]]
+row = "failures"
+unit = "blocks"
+metric = "failures"
+[[step.measure]]
+row = "first failure"
+unit = "iterations"
+metric = "first-failure"
+[[step.measure]]
+row = "near"
+unit = "%"
+metric = "iterations-near"
+figures = [10.0]
+within_percent = 90.0
+[[bound]]
+name = "levelled"
+cells = ["sequential range/static"]
+at_most = 4.0
+[[bound]]
+name = "worn"
+cells = ["sequential failures/worn"]
+at_least = 1
+"#;
+
+#[test]
+fn a_wear_experiment_gives_cells_maps_and_series() {
+    let results = Folder::new("wear", WEAR, "").run(1);
+    for bound in &results.bounds {
+        assert!(bound.held, "{}: {} at {}, limit {}", bound.name, bound.worst, bound.worst_cell, bound.limit);
+    }
+    for column in ["none", "static", "worn"] {
+        let map = results.wear.iter().find(|map| map.name == format!("sequential, {column}")).unwrap();
+        assert_eq!(map.block_bytes, 4 << 20);
+        let throughput =
+            results.series.iter().find(|s| s.column == column && s.name == "throughput").unwrap();
+        assert!(throughput.points.len() <= 20 && throughput.points.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(cell(&results, "sequential", "identity", column).simulated.mean < 5.0);
+    }
+    assert_eq!(cell(&results, "sequential", "written", "none").simulated.mean, 480.0);
+    assert!(cell(&results, "sequential", "often", "none").simulated.mean < 6.0);
+    // Nothing failed, so that there is no cell for when.
+    let failed = |column: &str| results.cells.iter().any(|c| c.row == "first failure" && c.column == column);
+    assert!(!failed("none") && !failed("static") && failed("worn"));
+    assert_eq!(results.statistics.len(), 3);
+    assert_eq!(results.digest, Folder::new("wear-again", WEAR, "").run(1).digest);
+}
+
+#[test]
+fn experiments_that_are_wrong_say_where() {
+    let change = |text: &str, from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        Folder::new("wrong", &text.replacen(from, to, 1), "").wrong()
+    };
+    let published = |text: &str| Folder::new("wrong", SWEEP, text).wrong();
+    assert_snapshot!(
+        [
+            change(SWEEP, "[range]\nunit = \"MiB\"\nvalues = [1, 2, 8, 32]", ""),
+            change(SWEEP, "values = [1, 2, 8, 32]", "values = [1, 1]"),
+            change(SWEEP, "values = [1, 2, 8, 32]", "values = []"),
+            change(SWEEP, "\"two loaders\"]", "\"ten loaders\"]"),
+            change(SWEEP, "pause = \"10ms\"", "pause = \"10\""),
+            change(SWEEP, "--rw=trim", "--rw=tirm"),
+            change(SWEEP, "--size={range}m", "--size={range}x"),
+            change(SWEEP, "kind = \"sweep\"", "kind = \"matrix\""),
+            change(SWEEP, "kind = \"sweep\"", "kind = \"sweeep\""),
+            change(SWEEP, "unit = \"kIOPS\"", "unit = \"MIOPS\""),
+            change(SWEEP, "flat_percent = 2.0", "flat_percent = 2.0\nsd = 1.0"),
+            change(SWEEP, "below = 50.0", "below = 50.0\nat_least = 3.0"),
+            change(SWEEP, "below = 50.0", "expected = { \"1 MiB\" = 3.0 }"),
+            change(SWEEP, "test/ssd:hmb=4M", "test/ssd:hmb=4K"),
+            published("[[shape]]\ntable = \"x\"\ntext = \"y\""),
+            published("[[table]]\nname = \"x\"\nunit = \"y\""),
+            change(WEAR, "iterations = 60", ""),
+            change(WEAR, "unit = \"blocks\"", "unit = \"erases\""),
+            change(WEAR, "erases = 10\n", ""),
+            change(WEAR, "figures = [10.0]", ""),
+            change(WEAR, "metric = \"failures\"", "metric = \"failings\""),
+            change(WEAR, "kind = \"wear\"", "kind = \"sweep\""),
+        ]
+        .join("\n\n")
+    );
+}
+
+const ENDURANCE: &str = r#"
+title = "Days until the first block fails"
+kind = "endurance"
+source = "a test"
+[columns]
+levelled = "test/one:capacity=64MiB,levelling=static,threshold=4,cycles=400,beyond=40"
+dynamic = "test/one:capacity=64MiB,levelling=dynamic,cycles=400,beyond=40"
+none = "test/one:capacity=64MiB,levelling=none,cycles=400,beyond=40"
+endless = "test/one:capacity=64MiB"
+[endurance]
+job = "--name=a --filename=x --rw=write --bs=1M --size=16M --direct=1"
+seeds = 4
+steady_percent = 2.0
+"#;
+
+#[test]
+fn a_life_that_is_carried_on_is_the_life_that_is_simulated() {
+    let folder = Folder::new("endurance", ENDURANCE, "");
+    let estimated = folder.run(1);
+    // A limit on the difference that is never met: every life is simulated to its end.
+    let whole = ENDURANCE
+        .replace("steady_percent = 2.0", "steady_percent = 0.01")
+        .replace("seeds = 4", "seeds = 4\n");
+    let whole = Folder::new("endurance-whole", &whole, "").run(1);
+    for column in ["levelled", "dynamic", "none"] {
+        for row in ["least", "median", "most"] {
+            let days = |results| cell(results, "days until the first failure", row, column).simulated.mean;
+            let (estimate, life) = (days(&estimated), days(&whole));
+            let error = 100.0 * (estimate - life) / life;
+            assert!(error.abs() < 4.0, "{column}, {row}: {estimate} days instead of {life}, {error:.1} %");
+        }
+    }
+    let simulated = |results: &Results| -> Vec<u64> {
+        results.statistics.iter().map(|found| found.host_written_bytes).collect()
+    };
+    let (part, all) = (simulated(&estimated), simulated(&whole));
+    assert!(part[0] * 2 < all[0], "{part:?} {all:?}: most of a life is carried on");
+    assert!(
+        estimated.notes.iter().any(|note| note.starts_with("endless: wear has no end")),
+        "{:?}",
+        estimated.notes
+    );
+    let survivors = estimated.series.iter().find(|s| s.column == "none").unwrap();
+    assert_eq!((survivors.points[0], survivors.points.last().unwrap().1), ((0.0, 100.0), 0.0));
+}
+
+#[test]
+fn levelling_makes_life_longer_and_a_user_may_bring_devices_and_seeds() {
+    let folder = Folder::new("endurance-own", ENDURANCE, "");
+    let mut experiment = folder.open().unwrap();
+    let device = |argument: &str| flashlab_lab::device::Device::open(argument, &LIBRARY).unwrap();
+    let of = |levelling: &str| device(&format!("test/one:capacity=64MiB,cycles=100,levelling={levelling}"));
+    experiment.set_endurance(EnduranceSettings {
+        devices: Some(vec![("a".into(), of("none")), ("b".into(), of("static"))]),
+        seeds: Some(2),
+        ..EnduranceSettings::default()
+    });
+    assert_eq!(experiment.runs(), 4);
+    let results = experiment.run(&LIBRARY, 7, &()).unwrap();
+    let median = |column| cell(&results, "days until the first failure", "median", column).simulated.mean;
+    assert!(median("b") > 2.0 * median("a"), "{} {}", median("a"), median("b"));
+}
