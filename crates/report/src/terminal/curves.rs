@@ -67,7 +67,7 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
     let column = |place: usize| {
         if places.len() <= room { place * pitch + pitch / 2 } else { place * room / places.len() }
     };
-    let values = curve.series.iter().flat_map(|series| shape::points(series)).map(|point| point.y);
+    let values = curve.series.iter().flat_map(shape::points).map(|point| point.y);
     let Some((least, greatest)) = scale::ends(values.chain([0.0])) else { return String::new() };
     if places.is_empty() || greatest <= least {
         return String::new();
