@@ -11,5 +11,6 @@
 
 extern crate alloc;
 
+pub mod client;
 pub mod server;
 pub mod wire;

@@ -55,7 +55,7 @@ impl Replies {
         self.style != Style::Simple
     }
 
-    /// It is done, and there is nothing to tell. Also the answer of a read of no bytes.
+    /// It is done, and there is nothing to tell. Not for reads.
     #[inline]
     pub fn done(&self, token: Token, to: &mut Vec<u8>) {
         match self.style {

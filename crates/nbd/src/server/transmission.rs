@@ -98,7 +98,12 @@ impl Transmission {
                 }
                 Step::Done { taken } => {
                     consumed += taken;
-                    self.replies.done(token(&header), replies);
+                    // "MUST NOT use a simple reply for NBD_CMD_READ" with structured replies.
+                    if header.command == CommandType::Read && self.replies.fragments() {
+                        self.replies.end(token(&header), replies);
+                    } else {
+                        self.replies.done(token(&header), replies);
+                    }
                 }
                 Step::Refused { refusal, payload } => {
                     consumed += self.layout.header_len();

@@ -1,0 +1,312 @@
+//! Option haggling, as a client does it (proto.md, "Handshake", "Client-side requirements" of TLS).
+//!
+//! One option at a time: TLS, extended headers, structured replies if there are none, metadata contexts, and then what
+//! the handshake is for.
+
+use super::transmission::Transmission;
+use super::{ClientError, Event, ExportInfo, Goal, OPTION_REPLY_DATA_MAX, Received, TOLD_MAX, Tls, Wish};
+use crate::wire::{
+    ChunkLayout, ClientFlags, ContextEntry, ContextQuery, ExportEntry, ExportNameReply, ExportQuery,
+    Greeting, HandshakeFlags, Info, InfoType, OptionHeader, OptionReplyHeader, OptionReplyType, OptionType,
+    RequestLayout, STRING_MAX,
+};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// The first phase of a session.
+pub(super) struct Handshake {
+    wish: Wish,
+    /// What was sent and not answered yet; `None` before the greeting.
+    asked: Option<OptionType>,
+    zeroes: bool,
+    tls: bool,
+    structured: bool,
+    extended: bool,
+    export: ExportInfo,
+    /// Its size and flags were told.
+    sized: bool,
+    exports: Vec<(String, String)>,
+    contexts: Vec<(u32, String)>,
+    /// Bytes of what was told, against a server that never ends.
+    told: usize,
+}
+
+/// Metadata contexts in one session: more are not followed.
+const CONTEXTS_MAX: usize = 64;
+
+impl Handshake {
+    pub(super) fn new(wish: Wish) -> Handshake {
+        Handshake {
+            wish,
+            asked: None,
+            zeroes: true,
+            tls: false,
+            structured: false,
+            extended: false,
+            export: ExportInfo::default(),
+            sized: false,
+            exports: Vec::new(),
+            contexts: Vec::new(),
+            told: 0,
+        }
+    }
+
+    pub(super) fn export(&self) -> Option<&ExportInfo> {
+        self.sized.then_some(&self.export)
+    }
+    pub(super) fn exports(&self) -> &[(String, String)] {
+        &self.exports
+    }
+    pub(super) fn contexts(&self) -> impl Iterator<Item = &str> {
+        self.contexts.iter().map(|(_, name)| &name[..])
+    }
+
+    /// What [`Event::Ready`] announced.
+    pub(super) fn ready(&mut self) -> Transmission {
+        let layout = if self.extended { RequestLayout::Extended } else { RequestLayout::Compact };
+        let chunks = match (self.extended, self.structured) {
+            (true, _) => Some(ChunkLayout::Extended),
+            (false, true) => Some(ChunkLayout::Structured),
+            _ => None,
+        };
+        let export = core::mem::take(&mut self.export);
+        Transmission::new(export, self.wish.checks, layout, chunks, core::mem::take(&mut self.contexts))
+    }
+
+    pub(super) fn tls_started(&mut self, to: &mut Vec<u8>) {
+        self.tls = true;
+        self.next(OptionType::StartTls, to);
+    }
+
+    pub(super) fn abort(&mut self, to: &mut Vec<u8>) {
+        self.ask(OptionType::Abort, &[], to);
+    }
+
+    /// Takes at most one message.
+    pub(super) fn receive(&mut self, bytes: &[u8], to: &mut Vec<u8>) -> Result<Received, ClientError> {
+        let Some(asked) = self.asked else { return self.greeting(bytes, to) };
+        if asked == OptionType::ExportName {
+            return Ok(self.export_name(bytes));
+        }
+        let need = |count| Ok(Received { consumed: 0, event: Event::Need(count) });
+        let header = match OptionReplyHeader::parse(bytes) {
+            Some(header) => header.map_err(ClientError::Magic)?,
+            None => return need(OptionReplyHeader::LEN),
+        };
+        let OptionReplyHeader { option: answered, reply, length } = header;
+        if answered != asked {
+            return Err(ClientError::Answer { asked, answered, reply });
+        }
+        let length = length as usize;
+        if length > OPTION_REPLY_DATA_MAX {
+            return Err(ClientError::TooMuch { option: asked });
+        }
+        let consumed = OptionReplyHeader::LEN + length;
+        let Some(data) = bytes.get(OptionReplyHeader::LEN..consumed) else { return need(consumed) };
+        self.told += consumed;
+        if self.told > TOLD_MAX {
+            return Err(ClientError::TooMuch { option: asked });
+        }
+        let event = if reply == OptionReplyType::Ack {
+            self.granted(asked, to)?
+        } else if reply.is_error() {
+            self.refused(asked, reply, data, to)?
+        } else {
+            self.told(asked, reply, data)?;
+            Event::Need(OptionReplyHeader::LEN)
+        };
+        Ok(Received { consumed, event })
+    }
+
+    fn greeting(&mut self, bytes: &[u8], to: &mut Vec<u8>) -> Result<Received, ClientError> {
+        let consumed = Greeting::LEN;
+        let Some(greeting) = Greeting::parse(bytes) else {
+            return Ok(Received { consumed: 0, event: Event::Need(consumed) });
+        };
+        let offered = greeting.map_err(ClientError::Magic)?.flags;
+        let fixed = offered.has(HandshakeFlags::FIXED_NEWSTYLE);
+        let no_zeroes = offered.has(HandshakeFlags::NO_ZEROES) && self.wish.no_zeroes;
+        self.zeroes = !no_zeroes;
+        let flags = ClientFlags::NONE
+            .with_if(fixed, ClientFlags::FIXED_NEWSTYLE)
+            .with_if(no_zeroes, ClientFlags::NO_ZEROES);
+        to.extend_from_slice(&flags.0.to_be_bytes());
+        if !fixed {
+            // "In non-fixed newstyle only one option can be set (NBD_OPT_EXPORT_NAME)".
+            if self.wish.goal != Goal::Transmission || self.wish.tls == Tls::Require {
+                return Err(ClientError::NotFixedNewstyle);
+            }
+            self.ask_export_name(to);
+        } else if self.wish.tls == Tls::Off {
+            self.next(OptionType::StartTls, to);
+        } else {
+            self.ask(OptionType::StartTls, &[], to);
+        }
+        Ok(Received { consumed, event: Event::Send })
+    }
+
+    fn export_name(&mut self, bytes: &[u8]) -> Received {
+        let Some(reply) = ExportNameReply::parse(bytes, self.zeroes) else {
+            return Received { consumed: 0, event: Event::Need(ExportNameReply::len(self.zeroes)) };
+        };
+        let ExportNameReply { size, flags } = reply;
+        self.export = ExportInfo { size, flags, ..ExportInfo::default() };
+        Received { consumed: ExportNameReply::len(self.zeroes), event: Event::Ready }
+    }
+
+    /// The server did what was asked.
+    fn granted(&mut self, asked: OptionType, to: &mut Vec<u8>) -> Result<Event, ClientError> {
+        match asked {
+            OptionType::StartTls => return Ok(Event::StartTls),
+            OptionType::ExtendedHeaders => self.extended = true,
+            OptionType::StructuredReply => self.structured = true,
+            OptionType::Go | OptionType::Info if !self.sized => return Err(ClientError::NoExportInfo),
+            OptionType::Go => return Ok(Event::Ready),
+            OptionType::Abort => return Ok(Event::Closed(ClientError::Ended)),
+            _ => {}
+        }
+        Ok(self.next(asked, to))
+    }
+
+    /// The server did not do what was asked. Some things one can do without.
+    fn refused(
+        &mut self,
+        asked: OptionType,
+        reply: OptionReplyType,
+        data: &[u8],
+        to: &mut Vec<u8>,
+    ) -> Result<Event, ClientError> {
+        let shutdown = reply == OptionReplyType::ErrShutdown;
+        match asked {
+            OptionType::StartTls if self.wish.tls == Tls::Try && !shutdown => return Ok(self.next(asked, to)),
+            OptionType::ExtendedHeaders | OptionType::StructuredReply
+                if !shutdown && reply != OptionReplyType::ErrTlsReqd =>
+            {
+                return Ok(self.next(asked, to));
+            }
+            // "If an error is returned, the client MUST disregard any context replies that may have been sent."
+            OptionType::ListMetaContext | OptionType::SetMetaContext
+                if !shutdown && reply == OptionReplyType::ErrUnsup =>
+            {
+                self.contexts.clear();
+                return Ok(self.next(asked, to));
+            }
+            // "Clients SHOULD be prepared to also handle NBD_REP_ERR_UNSUP by falling back to using NBD_OPT_EXPORT_NAME".
+            OptionType::Go if reply == OptionReplyType::ErrUnsup && !self.extended => {
+                self.ask_export_name(to);
+                return Ok(Event::Send);
+            }
+            OptionType::Abort => return Ok(Event::Closed(ClientError::Ended)),
+            _ => {}
+        }
+        // A client that does not go on has to say so ("Termination of the session during option haggling").
+        self.abort(to);
+        let message = String::from_utf8_lossy(&data[..data.len().min(STRING_MAX)]).into_owned();
+        Err(ClientError::Refused { option: asked, reply, message })
+    }
+
+    /// An answer that is not the last.
+    fn told(&mut self, asked: OptionType, reply: OptionReplyType, data: &[u8]) -> Result<(), ClientError> {
+        let wrong = |error| ClientError::Data { option: asked, reply, error };
+        match (asked, reply) {
+            (OptionType::List, OptionReplyType::Server) => {
+                let ExportEntry { name, description } = ExportEntry::parse(data).map_err(wrong)?;
+                self.exports.push((name.to_string(), description.to_string()));
+            }
+            (OptionType::ListMetaContext | OptionType::SetMetaContext, OptionReplyType::MetaContext) => {
+                let ContextEntry { id, name } = ContextEntry::parse(data).map_err(wrong)?;
+                let set = asked == OptionType::SetMetaContext;
+                if self.contexts.len() == CONTEXTS_MAX && set {
+                    return Err(ClientError::TooMuch { option: asked });
+                }
+                // "Each with a unique metadata context ID", where they are chosen.
+                if set && self.contexts.iter().any(|(known, _)| *known == id) {
+                    return Err(ClientError::Context(id));
+                }
+                self.contexts.push((id, name.to_string()));
+            }
+            (OptionType::Info | OptionType::Go, OptionReplyType::Info) => {
+                self.info(Info::parse(data).map_err(wrong)?)?;
+            }
+            (OptionType::Abort, _) => {}
+            _ => return Err(ClientError::Answer { asked, answered: asked, reply }),
+        }
+        Ok(())
+    }
+
+    fn info(&mut self, info: Info<'_>) -> Result<(), ClientError> {
+        let export = &mut self.export;
+        match info {
+            Info::Export { size, flags } => {
+                (export.size, export.flags) = (size, flags);
+                self.sized = true;
+            }
+            Info::Name(name) => export.name = Some(name.to_string()),
+            Info::Description(words) => export.description = Some(words.to_string()),
+            Info::BlockSize { minimum, preferred, payload_max } => {
+                if !minimum.is_power_of_two() || minimum > 1 << 16 {
+                    return Err(ClientError::BlockSize(minimum));
+                }
+                export.block_sizes = Some((minimum, preferred, payload_max));
+            }
+            Info::Other(_) => {}
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, option: OptionType, data: &[u8], to: &mut Vec<u8>) {
+        OptionHeader::emit_with(option, data, to);
+        self.asked = Some(option);
+    }
+
+    fn ask_export_name(&mut self, to: &mut Vec<u8>) {
+        let name = self.wish.export.clone();
+        self.ask(OptionType::ExportName, name.as_bytes(), to);
+    }
+
+    /// Asks what comes after an option.
+    fn next(&mut self, after: OptionType, to: &mut Vec<u8>) -> Event {
+        let goal = self.wish.goal;
+        let mut data = Vec::new();
+        let next = match after {
+            OptionType::StartTls if goal == Goal::List => OptionType::List,
+            OptionType::StartTls if self.wish.extended && !self.wish.export_name => {
+                OptionType::ExtendedHeaders
+            }
+            OptionType::StartTls | OptionType::ExtendedHeaders if self.wish.structured && !self.extended => {
+                OptionType::StructuredReply
+            }
+            OptionType::StartTls | OptionType::ExtendedHeaders | OptionType::StructuredReply
+                if self.structured || self.extended =>
+            {
+                match goal {
+                    Goal::Info => OptionType::ListMetaContext,
+                    _ if !self.wish.contexts.is_empty() => OptionType::SetMetaContext,
+                    _ => OptionType::Go,
+                }
+            }
+            OptionType::List | OptionType::Info => OptionType::Abort,
+            _ => OptionType::Go,
+        };
+        let next = match next {
+            OptionType::Go if goal == Goal::Info => OptionType::Info,
+            OptionType::Go if self.wish.export_name => OptionType::ExportName,
+            next => next,
+        };
+        match next {
+            OptionType::ListMetaContext | OptionType::SetMetaContext => {
+                let queries: Vec<&str> = self.wish.contexts.iter().map(|name| &name[..]).collect();
+                ContextQuery::emit(&self.wish.export, &queries, &mut data);
+            }
+            OptionType::Info | OptionType::Go => {
+                self.sized = false;
+                let requests = [InfoType::Name, InfoType::Description, InfoType::BlockSize];
+                ExportQuery::emit(&self.wish.export, &requests, &mut data);
+            }
+            OptionType::ExportName => data.extend_from_slice(self.wish.export.as_bytes()),
+            _ => {}
+        }
+        self.ask(next, &data, to);
+        if next == OptionType::Abort { Event::Told } else { Event::Send }
+    }
+}

@@ -1,0 +1,49 @@
+//! The client's side of a session.
+//!
+//! [`Client`] takes the bytes of one connection and gives events; requests are appended to a buffer. [`Wish`] says what
+//! to agree on. Requests are pipelined: any number may be in flight, and answers come in any order, in pieces.
+//!
+//! ```
+//! use flashlab_nbd::client::{Client, Event, Request, Wish};
+//! use flashlab_nbd::server::{self, Export, Policy, Session};
+//! use std::sync::Arc;
+//!
+//! // Two machines, joined without a socket.
+//! let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
+//! let mut server = Session::new(Policy::default(), Arc::new(vec![Export::new("card", 1 << 20)]), &mut to_client);
+//! let mut client = Client::new(Wish::export("card"));
+//! loop {
+//!     let received = client.receive(&to_client, &mut to_server);
+//!     to_client.drain(..received.consumed);
+//!     if received.event == Event::Ready {
+//!         break;
+//!     }
+//!     let received = server.receive(&to_server, &mut to_client);
+//!     to_server.drain(..received.consumed);
+//! }
+//! assert_eq!(client.export().unwrap().size, 1 << 20);
+//! let slot = client.request(Request::read(4096, 512), &mut to_server).unwrap();
+//! let received = server.receive(&to_server, &mut to_client);
+//! let server::Event::Request(asked) = received.event else { panic!("{received:?}") };
+//! assert_eq!((asked.offset, asked.length), (4096, 512));
+//! # let _ = slot;
+//! ```
+
+mod error;
+mod handshake;
+mod pending;
+mod session;
+mod transmission;
+mod wish;
+
+pub use error::{ClientError, RequestError};
+pub use pending::Slot;
+pub use session::{Client, Event, Extent, Received};
+pub use transmission::Request;
+pub use wish::{ExportInfo, Goal, Tls, Wish};
+
+/// The data of an answer to an option is at most this long.
+pub const OPTION_REPLY_DATA_MAX: usize = 32 << 10;
+
+/// What a server tells in a list, or of an export, is at most this long in all, in bytes.
+pub const TOLD_MAX: usize = 4 << 20;

@@ -1,0 +1,172 @@
+//! The requests in flight, and what of their answers is there.
+
+use super::ClientError;
+use crate::wire::{CommandFlags, CommandType, ErrorNumber};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// A place for a request in flight: small numbers, used again when the request is done, so that they can index an array
+/// as long as the queue is deep.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Slot(pub(super) u32);
+
+impl Slot {
+    /// The number.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A request in flight.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub(super) cookie: u64,
+    pub(super) command: CommandType,
+    pub(super) flags: CommandFlags,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    /// Metadata contexts that are still to be told, by their places.
+    pub(super) contexts: u64,
+    pub(super) error: Option<ErrorNumber>,
+    covered: Covered,
+}
+
+impl Pending {
+    /// A piece of a read has come.
+    #[inline]
+    pub(super) fn cover(&mut self, offset: u64, length: u64) -> Result<(), ClientError> {
+        let wrong = ClientError::Piece { offset, length };
+        let end = offset.checked_add(length).filter(|end| *end <= self.end());
+        let (Some(end), true) = (end, offset >= self.offset && length > 0) else { return Err(wrong) };
+        if self.flags.has(CommandFlags::DF) && !self.covered.0.is_empty() {
+            return Err(ClientError::Fragments);
+        }
+        if !self.covered.add(offset..end) {
+            return Err(wrong);
+        }
+        if self.covered.0.len() > PIECES_MAX { Err(ClientError::Fragments) } else { Ok(()) }
+    }
+
+    /// Behind its last byte. A test may have asked for more than there can be.
+    #[inline]
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
+
+    /// Whether all of a read has come.
+    #[inline]
+    pub(super) fn is_covered(&self) -> bool {
+        match &self.covered.0[..] {
+            [] => self.length == 0,
+            [all] => *all == (self.offset..self.end()),
+            _ => false,
+        }
+    }
+}
+
+/// Pieces of one read that do not touch each other: more than this are not followed.
+const PIECES_MAX: usize = 1024;
+
+/// Ranges in order that neither overlap nor touch.
+#[derive(Clone, Default, Debug)]
+struct Covered(Vec<Range<u64>>);
+
+impl Covered {
+    /// Adds a range that is not empty; `false` if a part of it is covered already.
+    fn add(&mut self, range: Range<u64>) -> bool {
+        let next = self.0.partition_point(|other| other.start < range.start);
+        let before = next.checked_sub(1);
+        if before.is_some_and(|before| self.0[before].end > range.start)
+            || self.0.get(next).is_some_and(|after| after.start < range.end)
+        {
+            return false;
+        }
+        let joins_before = before.filter(|before| self.0[*before].end == range.start);
+        let joins_after = self.0.get(next).is_some_and(|after| after.start == range.end);
+        match (joins_before, joins_after) {
+            (Some(before), true) => self.0[before].end = self.0.remove(next).end,
+            (Some(before), false) => self.0[before].end = range.end,
+            (None, true) => self.0[next].start = range.start,
+            (None, false) => self.0.insert(next, range),
+        }
+        true
+    }
+}
+
+/// All requests in flight.
+#[derive(Clone, Default, Debug)]
+pub(super) struct InFlight {
+    slots: Vec<Pending>,
+    free: Vec<u32>,
+}
+
+/// A cookie that no request has: the slot in its low half does not exist.
+const NO_COOKIE: u64 = u64::MAX;
+
+impl InFlight {
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// A place for one more. Its cookie is the place, and in the upper half how often that was used.
+    #[inline]
+    pub(super) fn insert(
+        &mut self,
+        command: CommandType,
+        flags: CommandFlags,
+        range: (u64, u64),
+        contexts: u64,
+    ) -> Option<(Slot, u64)> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                let slot = u32::try_from(self.slots.len()).ok().filter(|slot| *slot < u32::MAX)?;
+                self.slots.push(Pending {
+                    cookie: NO_COOKIE,
+                    command,
+                    flags,
+                    offset: 0,
+                    length: 0,
+                    contexts,
+                    error: None,
+                    covered: Covered::default(),
+                });
+                slot
+            }
+        };
+        let pending = &mut self.slots[slot as usize];
+        let used = (pending.cookie >> 32) as u32;
+        pending.cookie = u64::from(used.wrapping_add(1)) << 32 | u64::from(slot);
+        (pending.command, pending.flags, pending.contexts, pending.error) = (command, flags, contexts, None);
+        (pending.offset, pending.length) = range;
+        pending.covered.0.clear();
+        Some((Slot(slot), pending.cookie))
+    }
+
+    /// The request with this cookie.
+    #[inline]
+    pub(super) fn find(&mut self, cookie: u64) -> Result<(Slot, &mut Pending), ClientError> {
+        let slot = cookie as u32;
+        match self.slots.get_mut(slot as usize) {
+            // A free place has a cookie whose lower half is no place.
+            Some(pending) if pending.cookie == cookie => Ok((Slot(slot), pending)),
+            _ => Err(ClientError::Cookie(cookie)),
+        }
+    }
+
+    /// The request in a place that is in use.
+    #[inline]
+    pub(super) fn get(&mut self, slot: Slot) -> &mut Pending {
+        &mut self.slots[slot.index()]
+    }
+
+    /// A request is done.
+    #[inline]
+    pub(super) fn remove(&mut self, slot: Slot) {
+        // Keeps how often the place was used, and matches no cookie until it is used again.
+        self.slots[slot.index()].cookie |= 0xffff_ffff;
+        self.free.push(slot.0);
+    }
+}

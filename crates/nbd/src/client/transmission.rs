@@ -1,0 +1,466 @@
+//! Requests and their answers, as a client has them (proto.md, "Transmission", "Structured reply types").
+//!
+//! Answers are taken as they come: a read's bytes and a block status' extents go out before the answer is whole, so
+//! that nothing has to be kept. Every rule of the specification that a client can check is checked.
+
+use super::pending::{InFlight, Pending};
+use super::{ClientError, Event, ExportInfo, Extent, Received, RequestError, Slot};
+use crate::wire::{
+    BlockDescriptor, ChunkHeader, ChunkLayout, ChunkType, CommandFlags, CommandType, Descriptors, ErrorChunk,
+    ErrorNumber, OffsetHole, Reader, ReplyFlags, RequestHeader, RequestLayout, SIMPLE_REPLY_MAGIC,
+    SimpleReply, TransmissionFlags,
+};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What to ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What.
+    pub command: CommandType,
+    /// How.
+    pub flags: CommandFlags,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl Request {
+    fn new(command: CommandType, offset: u64, length: u64) -> Request {
+        Request { command, flags: CommandFlags::NONE, offset, length }
+    }
+    /// Bytes of the export.
+    pub fn read(offset: u64, length: u64) -> Request {
+        Request::new(CommandType::Read, offset, length)
+    }
+    /// New bytes for the export; they have to follow the request at once.
+    pub fn write(offset: u64, length: u64) -> Request {
+        Request::new(CommandType::Write, offset, length)
+    }
+    /// Make durable what was answered.
+    pub fn flush() -> Request {
+        Request::new(CommandType::Flush, 0, 0)
+    }
+    /// Not needed any more.
+    pub fn trim(offset: u64, length: u64) -> Request {
+        Request::new(CommandType::Trim, offset, length)
+    }
+    /// Will be read soon.
+    pub fn cache(offset: u64, length: u64) -> Request {
+        Request::new(CommandType::Cache, offset, length)
+    }
+    /// Zeroes for the export.
+    pub fn write_zeroes(offset: u64, length: u64) -> Request {
+        Request::new(CommandType::WriteZeroes, offset, length)
+    }
+    /// What all metadata contexts say.
+    pub fn block_status(offset: u64, length: u64) -> Request {
+        Request::new(CommandType::BlockStatus, offset, length)
+    }
+    /// The same with more flags.
+    #[must_use]
+    pub fn with(self, flags: CommandFlags) -> Request {
+        Request { flags: self.flags.with(flags), ..self }
+    }
+}
+
+/// The second phase of a session.
+pub(super) struct Transmission {
+    export: ExportInfo,
+    checks: bool,
+    layout: RequestLayout,
+    /// How answers come in chunks, if they do.
+    chunks: Option<ChunkLayout>,
+    /// Numbers and names of the metadata contexts.
+    contexts: Vec<(u32, String)>,
+    in_flight: InFlight,
+    reading: Reading,
+    disconnected: bool,
+}
+
+/// What comes next.
+enum Reading {
+    /// A reply's header.
+    Header,
+    /// Bytes of a read, from `offset` of the export on.
+    Data { slot: Slot, offset: u64, remaining: u64, last: bool },
+    /// Extents.
+    Extents { slot: Slot, context: usize, remaining: u32, told: u64, last: bool },
+    /// Nothing more of this answer.
+    End { slot: Slot },
+}
+
+impl Transmission {
+    pub(super) fn new(
+        export: ExportInfo,
+        checks: bool,
+        layout: RequestLayout,
+        chunks: Option<ChunkLayout>,
+        contexts: Vec<(u32, String)>,
+    ) -> Transmission {
+        let (in_flight, reading) = (InFlight::default(), Reading::Header);
+        Transmission { export, checks, layout, chunks, contexts, in_flight, reading, disconnected: false }
+    }
+
+    pub(super) fn export(&self) -> &ExportInfo {
+        &self.export
+    }
+    pub(super) fn contexts(&self) -> impl Iterator<Item = &str> {
+        self.contexts.iter().map(|(_, name)| &name[..])
+    }
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+    pub(super) fn layout(&self) -> RequestLayout {
+        self.layout
+    }
+    pub(super) fn chunks(&self) -> Option<ChunkLayout> {
+        self.chunks
+    }
+
+    /// Appends a request.
+    #[inline]
+    pub(super) fn request(&mut self, request: Request, to: &mut Vec<u8>) -> Result<Slot, RequestError> {
+        if self.disconnected || request.command == CommandType::Disconnect {
+            return Err(RequestError::NotReady);
+        }
+        if self.layout == RequestLayout::Compact && request.length > u64::from(u32::MAX) {
+            return Err(RequestError::TooLong);
+        }
+        if self.checks {
+            self.check(&request)?;
+        }
+        let Request { command, flags, offset, length } = request;
+        let payload = command == CommandType::Write && self.layout == RequestLayout::Extended;
+        let flags = flags.with_if(payload, CommandFlags::PAYLOAD_LEN);
+        let all = self.contexts.iter().enumerate().fold(0, |all, (place, _)| all | 1u64 << place);
+        let added = self.in_flight.insert(command, flags, (offset, length), all);
+        let (slot, cookie) = added.ok_or(RequestError::TooMany)?;
+        RequestHeader { flags, command, cookie, offset, length }.emit(self.layout, to);
+        Ok(slot)
+    }
+
+    /// Appends a block status request that names the contexts it is about ("`NBD_FLAG_BLOCK_STATUS_PAYLOAD`").
+    pub(super) fn block_status_of(
+        &mut self,
+        request: Request,
+        contexts: &[usize],
+        to: &mut Vec<u8>,
+    ) -> Result<Slot, RequestError> {
+        if self.disconnected {
+            return Err(RequestError::NotReady);
+        }
+        let Request { command, flags, offset, length } = request;
+        let offered = self.export.flags.has(TransmissionFlags::BLOCK_STATUS_PAYLOAD);
+        if command != CommandType::BlockStatus || !offered || self.layout != RequestLayout::Extended {
+            return Err(RequestError::NotOffered(command));
+        }
+        if self.checks {
+            self.check(&request)?;
+        }
+        let (mut asked, mut ids) = (0u64, Vec::new());
+        for place in contexts {
+            let (id, _) = self.contexts.get(*place).ok_or(RequestError::NotOffered(command))?;
+            asked |= 1 << place;
+            ids.extend_from_slice(&id.to_be_bytes());
+        }
+        if asked.count_ones() as usize != contexts.len() || contexts.is_empty() {
+            return Err(RequestError::NotOffered(command));
+        }
+        let flags = flags.with(CommandFlags::PAYLOAD_LEN);
+        let added = self.in_flight.insert(command, flags, (offset, length), asked);
+        let (slot, cookie) = added.ok_or(RequestError::TooMany)?;
+        let payload = 8 + ids.len() as u64;
+        RequestHeader { flags, command, cookie, offset, length: payload }.emit(self.layout, to);
+        to.extend_from_slice(&length.to_be_bytes());
+        to.extend_from_slice(&ids);
+        Ok(slot)
+    }
+
+    /// Appends the last request.
+    pub(super) fn disconnect(&mut self, to: &mut Vec<u8>) {
+        if !self.disconnected {
+            self.disconnected = true;
+            let (flags, command) = (CommandFlags::NONE, CommandType::Disconnect);
+            RequestHeader { flags, command, cookie: 0, offset: 0, length: 0 }.emit(self.layout, to);
+        }
+    }
+
+    /// "The client MUST NOT use a feature documented as 'exposed' by a flag unless that flag was set."
+    fn check(&self, request: &Request) -> Result<(), RequestError> {
+        use CommandFlags as F;
+        use TransmissionFlags as T;
+        let Request { command, flags, offset, length } = *request;
+        let export = &self.export;
+        let has = |flag| export.flags.has(flag);
+        let (offered, may) = match command {
+            CommandType::Read => (true, F::NONE.with_if(has(T::SEND_DF), F::DF)),
+            CommandType::Write => (!has(T::READ_ONLY), F::NONE),
+            CommandType::Flush => (has(T::SEND_FLUSH), F::NONE),
+            CommandType::Trim => (has(T::SEND_TRIM) && !has(T::READ_ONLY), F::NONE),
+            CommandType::Cache => (has(T::SEND_CACHE), F::NONE),
+            CommandType::WriteZeroes => {
+                let fast = F::NO_HOLE.with_if(has(T::SEND_FAST_ZERO), F::FAST_ZERO);
+                (has(T::SEND_WRITE_ZEROES) && !has(T::READ_ONLY), fast)
+            }
+            CommandType::BlockStatus => (!self.contexts.is_empty(), F::REQ_ONE),
+            _ => (false, F::NONE),
+        };
+        if !offered {
+            return Err(RequestError::NotOffered(command));
+        }
+        let may = may.with_if(has(T::SEND_FUA), F::FUA);
+        if !flags.without(may).is_empty() {
+            return Err(RequestError::Flags(flags.without(may)));
+        }
+        if command == CommandType::Flush {
+            return if offset == 0 && length == 0 { Ok(()) } else { Err(RequestError::Range) };
+        }
+        if length == 0 {
+            return Err(RequestError::Empty);
+        }
+        if offset.checked_add(length).is_none_or(|end| end > export.size) {
+            return Err(RequestError::Range);
+        }
+        if (offset | length) & u64::from(export.block_minimum() - 1) != 0 {
+            return Err(RequestError::Blocks);
+        }
+        let payload = matches!(command, CommandType::Read | CommandType::Write);
+        if payload && length > export.payload_max().into() { Err(RequestError::TooLong) } else { Ok(()) }
+    }
+
+    /// Takes what was received, up to the next event.
+    #[inline]
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<Received, ClientError> {
+        match self.reading {
+            Reading::Header => self.header(bytes),
+            Reading::Data { slot, offset, remaining, last } => {
+                if bytes.is_empty() {
+                    return Ok(Received { consumed: 0, event: Event::Need(1) });
+                }
+                Ok(self.data(slot, offset, remaining, last, bytes, 0))
+            }
+            Reading::Extents { slot, context, remaining, told, last } => {
+                self.extent(slot, context, remaining, told, last, bytes, 0)
+            }
+            Reading::End { slot } => {
+                self.reading = Reading::Header;
+                self.end(slot, 0)
+            }
+        }
+    }
+
+    #[inline]
+    fn header(&mut self, bytes: &[u8]) -> Result<Received, ClientError> {
+        let need = |count| Ok(Received { consumed: 0, event: Event::Need(count) });
+        let simple = match self.chunks {
+            None => true,
+            Some(ChunkLayout::Extended) => false,
+            // With structured replies the magic number tells which it is.
+            Some(ChunkLayout::Structured) => match Reader::new(bytes).u32() {
+                Some(magic) => magic == SIMPLE_REPLY_MAGIC,
+                None => return need(SimpleReply::LEN),
+            },
+        };
+        if simple {
+            return match SimpleReply::parse(bytes) {
+                Some(reply) => self.simple(reply.map_err(ClientError::Magic)?, bytes),
+                None => need(SimpleReply::LEN),
+            };
+        }
+        let layout = self.chunks.expect("replies that are not simple are chunks");
+        match ChunkHeader::parse(layout, bytes) {
+            Some(header) => self.chunk(layout, header.map_err(ClientError::Magic)?, bytes),
+            None => need(layout.header_len()),
+        }
+    }
+
+    #[inline]
+    fn simple(&mut self, reply: SimpleReply, bytes: &[u8]) -> Result<Received, ClientError> {
+        let (slot, pending) = self.in_flight.find(reply.cookie)?;
+        let consumed = SimpleReply::LEN;
+        // "MUST NOT use a simple reply for NBD_CMD_READ", nor for anything else that has data.
+        if pending.command == CommandType::Read && self.chunks.is_some() {
+            return Err(ClientError::SimpleReply(pending.command));
+        }
+        if reply.error != 0 {
+            pending.error = Some(ErrorNumber::from_wire(reply.error));
+            return self.end(slot, consumed);
+        }
+        if pending.command == CommandType::Read && pending.length > 0 {
+            let (offset, length) = (pending.offset, pending.length);
+            pending.cover(offset, length)?;
+            return Ok(self.data(slot, offset, length, true, bytes, consumed));
+        }
+        self.end(slot, consumed)
+    }
+
+    #[inline]
+    fn chunk(
+        &mut self,
+        layout: ChunkLayout,
+        header: ChunkHeader,
+        bytes: &[u8],
+    ) -> Result<Received, ClientError> {
+        let (slot, pending) = self.in_flight.find(header.cookie)?;
+        if layout == ChunkLayout::Extended && header.offset != pending.offset {
+            return Err(ClientError::Offset { expected: pending.offset, found: header.offset });
+        }
+        let head = layout.header_len();
+        let body = &bytes[head..];
+        let last = header.flags.has(ReplyFlags::DONE);
+        let (kind, command) = (header.kind, pending.command);
+        let unexpected = ClientError::Unexpected { kind, command };
+        let wrong = ClientError::Chunk(crate::wire::ChunkError::Length { kind, length: header.length });
+        let need = |count: usize| Ok(Received { consumed: 0, event: Event::Need(head + count) });
+        match kind {
+            // "This bit MUST always be set for the NBD_REPLY_TYPE_NONE chunk".
+            ChunkType::None if !last => Err(unexpected),
+            ChunkType::None if header.length != 0 => Err(wrong),
+            ChunkType::None => self.end(slot, head),
+            ChunkType::OffsetData if command == CommandType::Read => {
+                let length = header.length.checked_sub(8).filter(|length| *length > 0).ok_or(wrong)?;
+                let Some(offset) = Reader::new(body).u64() else { return need(8) };
+                pending.cover(offset, length)?;
+                Ok(self.data(slot, offset, length, last, bytes, head + 8))
+            }
+            ChunkType::OffsetHole if command == CommandType::Read => {
+                if header.length != OffsetHole::LEN as u64 {
+                    return Err(wrong);
+                }
+                let Some(body) = body.get(..OffsetHole::LEN) else { return need(OffsetHole::LEN) };
+                let hole = OffsetHole::parse(body).map_err(ClientError::Chunk)?;
+                pending.cover(hole.offset, hole.length.into())?;
+                self.after(slot, last);
+                let event = Event::Hole { slot, offset: hole.offset, length: hole.length };
+                Ok(Received { consumed: head + OffsetHole::LEN, event })
+            }
+            ChunkType::BlockStatus | ChunkType::BlockStatusExt if command == CommandType::BlockStatus => {
+                let wide = kind == ChunkType::BlockStatusExt;
+                if wide != (layout == ChunkLayout::Extended) {
+                    return Err(unexpected);
+                }
+                let Some(descriptors) = Descriptors::parse(wide, header.length, body) else {
+                    return need(Descriptors::len(wide));
+                };
+                let Descriptors { context: id, count } = descriptors.map_err(ClientError::Chunk)?;
+                let place = self.contexts.iter().position(|(known, _)| *known == id);
+                let context = place.filter(|place| pending.contexts >> place & 1 == 1);
+                let context = context.ok_or(ClientError::Context(id))?;
+                if count > 1 && pending.flags.has(CommandFlags::REQ_ONE) {
+                    return Err(ClientError::Extents);
+                }
+                pending.contexts &= !(1 << context);
+                let consumed = head + Descriptors::len(wide);
+                self.extent(slot, context, count, 0, last, bytes, consumed)
+            }
+            kind if kind.is_error() => {
+                if header.length > ErrorChunk::LEN_MAX as u64 {
+                    return Err(wrong);
+                }
+                let length = header.length as usize;
+                let Some(body) = body.get(..length) else { return need(length) };
+                let chunk = ErrorChunk::parse(kind, body).map_err(ClientError::Chunk)?;
+                if let Some(at) = chunk.offset
+                    && (at < pending.offset || at - pending.offset >= pending.length.max(1))
+                {
+                    return Err(ClientError::Piece { offset: at, length: 0 });
+                }
+                pending.error.get_or_insert(chunk.error);
+                let message = head + 6..head + 6 + chunk.message.len();
+                let event = Event::Error { slot, error: chunk.error, offset: chunk.offset, message };
+                self.after(slot, last);
+                Ok(Received { consumed: head + length, event })
+            }
+            // "If the client receives an unknown or unexpected type, other than an error chunk, it MUST initiate a hard
+            // disconnect."
+            _ => Err(unexpected),
+        }
+    }
+
+    /// Bytes of a read: `remaining` from place `at` of `bytes` on, as far as they are there.
+    #[inline]
+    fn data(
+        &mut self,
+        slot: Slot,
+        offset: u64,
+        remaining: u64,
+        last: bool,
+        bytes: &[u8],
+        at: usize,
+    ) -> Received {
+        let count = remaining.min((bytes.len() - at) as u64);
+        let end = at + count as usize;
+        if count == remaining {
+            self.after(slot, last);
+        } else {
+            self.reading = Reading::Data { slot, offset: offset + count, remaining: remaining - count, last };
+        }
+        if count == 0 {
+            return Received { consumed: at, event: Event::Need(1) };
+        }
+        Received { consumed: end, event: Event::Data { slot, offset, here: at..end } }
+    }
+
+    /// The next extent of a context, at place `at` of `bytes`.
+    #[allow(clippy::too_many_arguments, reason = "what the state of a block status consists of")]
+    fn extent(
+        &mut self,
+        slot: Slot,
+        context: usize,
+        remaining: u32,
+        told: u64,
+        last: bool,
+        bytes: &[u8],
+        at: usize,
+    ) -> Result<Received, ClientError> {
+        let wide = self.layout == RequestLayout::Extended;
+        let Some(descriptor) = BlockDescriptor::parse(wide, &bytes[at..]) else {
+            self.reading = Reading::Extents { slot, context, remaining, told, last };
+            let event = Event::Need(BlockDescriptor::len(wide));
+            return Ok(Received { consumed: at, event });
+        };
+        let pending: &Pending = self.in_flight.get(slot);
+        let one = pending.flags.has(CommandFlags::REQ_ONE);
+        // "The sum of the length fields of the first N-1 extents (if any) MUST be less than the requested length".
+        if descriptor.length == 0 || told >= pending.length || one && descriptor.length > pending.length {
+            return Err(ClientError::Extents);
+        }
+        let offset = pending.offset.saturating_add(told);
+        let told = told.saturating_add(descriptor.length);
+        if remaining > 1 {
+            self.reading = Reading::Extents { slot, context, remaining: remaining - 1, told, last };
+        } else {
+            self.after(slot, last);
+        }
+        let BlockDescriptor { length, status } = descriptor;
+        let event = Event::Extent(Extent { slot, context, offset, length, status });
+        Ok(Received { consumed: at + BlockDescriptor::len(wide), event })
+    }
+
+    /// A chunk is over.
+    #[inline]
+    fn after(&mut self, slot: Slot, last: bool) {
+        self.reading = if last { Reading::End { slot } } else { Reading::Header };
+    }
+
+    /// An answer is over.
+    #[inline]
+    fn end(&mut self, slot: Slot, consumed: usize) -> Result<Received, ClientError> {
+        let pending = self.in_flight.get(slot);
+        let whole = match pending.command {
+            CommandType::Read => pending.is_covered(),
+            CommandType::BlockStatus => pending.contexts == 0,
+            _ => true,
+        };
+        let result = match pending.error {
+            None if !whole => return Err(ClientError::Incomplete(pending.command)),
+            None => Ok(()),
+            // "The client SHOULD treat an unexpected error value as if it had been NBD_EINVAL".
+            Some(error) => Err(error.known()),
+        };
+        self.in_flight.remove(slot);
+        Ok(Received { consumed, event: Event::Done { slot, result } })
+    }
+}
