@@ -31,6 +31,8 @@ pub(crate) struct Slot {
     pub(crate) version: u64,
     /// The number of the trim that made it void, or 0.
     pub(crate) trimmed: u64,
+    /// Whether that trim made what is committed void, too.
+    pub(crate) voided: bool,
     pub(crate) programming: bool,
     /// A newer copy has become durable before it.
     pub(crate) overtaken: bool,
@@ -103,6 +105,7 @@ impl WriteBuffer {
             accepted: number,
             version: number,
             trimmed: 0,
+            voided: false,
             programming: false,
             overtaken: false,
         };

@@ -132,7 +132,11 @@ impl StrictNand {
             Kind::Program { .. } => {
                 assert!(cells.health == Health::Good, "{operation:?}: the block's erase was torn");
                 assert!(page < self.geometry.pages, "{operation:?}: the block has fewer pages");
-                assert!(self.pages[index] == Page::Erased, "{operation:?}: the page is {:?}", self.pages[index]);
+                assert!(
+                    self.pages[index] == Page::Erased,
+                    "{operation:?}: the page is {:?}",
+                    self.pages[index]
+                );
                 assert_eq!(page, cells.next, "{operation:?}: out of order");
                 assert_eq!(spares.len(), self.units as usize, "{operation:?}: one spare for each unit");
                 cells.next += 1;

@@ -86,6 +86,10 @@ impl Policy for Greedy {
         }
         None
     }
+    #[inline]
+    fn prefetch(&self, block: u32) {
+        flashlab_sim::prefetch(&self.links, block as usize);
+    }
     fn each(&self, to: &mut dyn FnMut(u32, Option<u32>)) {
         for (list, head) in (0..).zip(&self.heads) {
             let mut block = *head;

@@ -62,6 +62,9 @@ trait Policy {
     fn invalidated(&mut self, pool: u32, block: u32, valid: u32);
     /// The next victim of `pool`; it stays a candidate until it is removed.
     fn choose(&mut self, pool: u32, now: u64) -> Option<u32>;
+    /// Loads what is known of `block` into the processor's cache.
+    #[inline]
+    fn prefetch(&self, _block: u32) {}
     /// All candidates, each with its valid units where the policy knows them.
     fn each(&self, to: &mut dyn FnMut(u32, Option<u32>));
 }
@@ -116,6 +119,11 @@ impl Candidates {
     /// The next victim of `pool`; it stays a candidate until it is removed.
     pub(crate) fn choose(&mut self, pool: u32, now: u64) -> Option<u32> {
         each!(self, policy => policy.choose(pool, now))
+    }
+    /// Loads what is known of `block` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, block: u32) {
+        each!(self, policy => policy.prefetch(block));
     }
     /// Compares with the valid units of each of the blocks, `None` for those that are no candidates.
     ///

@@ -2,7 +2,7 @@
 
 use super::PageMap;
 use super::place::NONE;
-use super::state::{BlockState, Phase};
+use super::state::{BlockHistory, BlockState, Phase};
 use crate::ftl::Erased;
 use crate::nand::{Block, Kind, Operation};
 
@@ -60,7 +60,7 @@ impl PageMap {
         match state.phase {
             Phase::Failing => self.dies[die as usize].failing.push_back(block),
             Phase::Open if state.next_page == self.layout.pages_of(state.slc) => {
-                state.closed_at = self.accepted;
+                self.histories[block as usize].closed_at = self.accepted;
                 self.close(block);
             }
             _ => {}
@@ -76,12 +76,13 @@ impl PageMap {
             self.dies[die as usize].slc_closed.push_back(block);
         } else {
             self.dies[die as usize].dead += u64::from(self.layout.units_per_block - state.valid);
-            self.candidates.insert(die, block, state.valid, state.closed_at);
+            let closed_at = self.histories[block as usize].closed_at;
+            self.candidates.insert(die, block, state.valid, closed_at);
         }
     }
 
     /// Issues the erase of an empty block.
-    pub(super) fn empty(&mut self, block: u32) {
+    pub(super) fn issue_erase(&mut self, block: u32) {
         let slc = self.states[block as usize].slc;
         let cause = self.states[block as usize].cause;
         let kind = Kind::Erase;
@@ -134,6 +135,7 @@ impl PageMap {
             self.dies[die as usize].slc -= 1;
         }
         self.states[block as usize] = BlockState { phase, ..BlockState::FREE };
+        self.histories[block as usize] = BlockHistory::default();
     }
 
     /// Refuses writes where the good blocks cannot hold all units besides the reserve and the open blocks.

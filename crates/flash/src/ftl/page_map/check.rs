@@ -122,7 +122,7 @@ impl PageMap {
                 assert!(!core::mem::replace(&mut candidates[*block as usize], true), "{block} is open twice");
             }
             let moving: u64 = mine().map(|(_, state)| u64::from(state.moving)).sum();
-            let waiting: usize = die.gathered.iter().map(alloc::vec::Vec::len).sum();
+            let waiting: usize = die.gathered.iter().map(super::state::Gathered::len).sum();
             assert!(moving >= waiting as u64, "units of die {index} that are being moved");
         }
         self.candidates.check(self.layout.blocks, &|block| {

@@ -7,7 +7,7 @@
 use super::PageMap;
 use super::Streams;
 use super::place::NONE;
-use super::state::{MOVED, Phase, Stream};
+use super::state::{EACH_STREAM, Phase, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
 use flashlab_sim::prefetch;
 
@@ -15,23 +15,29 @@ use flashlab_sim::prefetch;
 const READS_AHEAD: u32 = 2;
 /// Pages whose units' map lines are loaded before they move.
 const PREFETCH_PAGES: u32 = 8;
+/// Pages further on whose part of the reverse map is loaded before that.
+const PREFETCH_REVERSE: u32 = 32;
 
 impl PageMap {
     /// Does what there is to do on a die: programs what was gathered, reads more.
+    #[inline]
     pub(super) fn collect(&mut self, die: u32) {
-        loop {
-            let per_page = self.layout.units_per_page as usize;
-            for stream in MOVED {
-                while self.dies[die as usize].gathered[stream as usize].len() >= per_page {
-                    if !self.program_moved(die, stream, false) {
-                        break;
-                    }
+        while core::mem::take(&mut self.dies[die as usize].full) && self.program_gathered(die) {}
+        while self.read_next(die) {}
+    }
+
+    /// Programs a page of units that were gathered; whether one could be formed.
+    fn program_gathered(&mut self, die: u32) -> bool {
+        let per_page = self.layout.units_per_page as usize;
+        for stream in EACH_STREAM {
+            if self.dies[die as usize].gathered[stream as usize].len() >= per_page {
+                self.dies[die as usize].full = true;
+                if self.program_moved(die, stream, false) {
+                    return true;
                 }
             }
-            if !self.read_next(die) {
-                return;
-            }
         }
+        false
     }
 
     pub(super) fn stir_collectors(&mut self) {
@@ -155,6 +161,7 @@ impl PageMap {
             return;
         }
         let base = self.layout.place(block, page);
+        prefetch(&self.p2l, (base + PREFETCH_REVERSE * self.layout.units_per_page) as usize);
         let mut mask = self.validity.mask(base, self.layout.units_per_page);
         while mask != 0 {
             let unit = self.p2l[(base + mask.trailing_zeros()) as usize];
@@ -230,7 +237,7 @@ impl PageMap {
 
     /// Programs what waits for its page to become full, so that the victims it came from can be erased.
     fn pad(&mut self, die: u32) -> bool {
-        MOVED.into_iter().any(|stream| self.program_moved(die, stream, true))
+        EACH_STREAM.into_iter().any(|stream| self.program_moved(die, stream, true))
     }
 
     fn begin(&mut self, die: u32, block: u32, cause: Cause) {
@@ -256,6 +263,10 @@ impl PageMap {
         let die = &mut self.dies[die as usize];
         die.victim = block;
         die.victim_page = 0;
+        let base = self.layout.place(block, 0);
+        for page in 0..PREFETCH_REVERSE {
+            prefetch(&self.p2l, (base + page * self.layout.units_per_page) as usize);
+        }
         for page in 0..PREFETCH_PAGES {
             self.prefetch_page(block, page, state.next_page);
         }
@@ -283,30 +294,35 @@ impl PageMap {
                 gathered.push(base + mask.trailing_zeros());
                 mask &= mask - 1;
             }
+            let full = gathered.len() >= self.layout.units_per_page as usize;
+            self.dies[die as usize].full |= full;
         }
         self.collect(die);
     }
 
     /// Drops from the first units that wait for a page those that were overwritten meanwhile.
+    #[inline]
     pub(super) fn drop_overwritten(&mut self, die: u32, stream: Stream, first: usize) {
-        let mut gathered = core::mem::take(&mut self.dies[die as usize].gathered[stream as usize]);
         let mut n = 0;
-        while n < gathered.len().min(first) {
-            if self.validity.get(gathered[n]) {
+        loop {
+            let gathered = &mut self.dies[die as usize].gathered[stream as usize];
+            if n >= gathered.len().min(first) {
+                return;
+            }
+            if self.validity.get(gathered.get(n)) {
                 n += 1;
             } else {
                 let from = gathered.remove(n);
-                self.moved(self.layout.block_of(from));
+                self.moved(self.layout.block_of(from), 1);
             }
         }
-        self.dies[die as usize].gathered[stream as usize] = gathered;
     }
 
-    /// A unit that was read from `block` is on its way no more.
+    /// Units that were read from `block` are on their way no more.
     #[inline]
-    pub(super) fn moved(&mut self, block: u32) {
+    pub(super) fn moved(&mut self, block: u32, units: u32) {
         let state = &mut self.states[block as usize];
-        state.moving -= 1;
+        state.moving -= units;
         if state.moving == 0 && state.phase == Phase::Drained {
             self.emptied(block);
         }
@@ -314,12 +330,7 @@ impl PageMap {
 
     /// Nothing in `block` is valid, and nothing read from it is on its way.
     fn emptied(&mut self, block: u32) {
-        let state = &self.states[block as usize];
-        assert_eq!(state.valid, 0, "block {block} was drained");
-        if state.failing {
-            self.retire(block);
-        } else {
-            self.erase(block);
-        }
+        assert_eq!(self.states[block as usize].valid, 0, "block {block} was drained");
+        self.give_up(block);
     }
 }

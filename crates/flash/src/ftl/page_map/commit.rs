@@ -25,7 +25,7 @@ impl PageMap {
             (Source::Moved(_), false) => self.commit_moved(id, &program),
             (Source::Moved(stream), true) => {
                 let gathered = &mut self.dies[program.die as usize].gathered[stream as usize];
-                gathered.extend((0..program.count).map(|n| self.programs.unit(id, n)));
+                (0..program.count).for_each(|n| gathered.push(self.programs.unit(id, n)));
             }
             (_, false) => self.commit_accepted(id, &program),
             (_, true) => self.requeue(id, &program),
@@ -84,8 +84,10 @@ impl PageMap {
         if let Some(old) = committed.place() {
             self.invalidate(old);
         }
-        let entry = if state.trimmed > 0 {
+        let entry = if state.trimmed > 0 && self.is_pending(unit, state.trimmed) {
             self.mark_trimmed(place, state.trimmed)
+        } else if state.trimmed > 0 {
+            Entry::NOWHERE
         } else {
             self.validate(place);
             Entry::at(place)
@@ -93,12 +95,13 @@ impl PageMap {
         if newest == slot {
             self.l2p[unit as usize] = entry;
         } else {
-            self.buffer_mut(unit).slot_mut(newest).committed = entry;
-            // A trim of the older copy leaves nothing valid; one of the newest is told when that is programmed.
-            if let (Some(place), trimmed @ 1..) = (entry.place(), self.buffer(unit).slot(newest).trimmed) {
-                let entry = self.trim_place(place, trimmed);
-                self.buffer_mut(unit).slot_mut(newest).committed = entry;
-            }
+            // A trim of the newest copy, too, voids this one.
+            let trimmed = self.buffer(unit).slot(newest).trimmed;
+            let void = entry.place().filter(|_| trimmed > 0);
+            let entry = void.map_or(entry, |place| self.trim_place(place, trimmed));
+            let newest = self.buffer_mut(unit).slot_mut(newest);
+            newest.committed = entry;
+            newest.voided = void.is_some();
         }
         if unit == self.layout.record() {
             self.record_written();
@@ -115,31 +118,44 @@ impl PageMap {
         }
     }
 
+    /// Moved units are committed where their originals are still the committed copies.
     fn commit_moved(&mut self, id: u32, program: &Program) {
         let base = self.layout.place(program.block, program.page);
-        let mut kept = 0;
-        for n in 0..program.count {
-            let (from, to) = (self.programs.unit(id, n), base + n);
-            let block = self.layout.block_of(from);
-            match self.states[block as usize].cause {
-                Cause::Levelling => self.counters.levelling += 1,
-                Cause::Fold => self.counters.fold += 1,
-                _ => self.counters.collection += 1,
-            }
-            if self.validity.get(from) {
-                self.validity.clear(from);
-                self.validity.set(to);
-                self.states[block as usize].valid -= 1;
-                kept += 1;
-                let unit = self.p2l[to as usize];
-                let entry = &mut self.l2p[unit as usize];
-                match entry.decode() {
-                    Mapped::Slot(slot) => self.buffer_mut(unit).slot_mut(slot).committed = Entry::at(to),
-                    _ => *entry = Entry::at(to),
+        let mut kept = 0u64;
+        let mut n = 0;
+        while n < program.count {
+            // Units that were read in one block, mostly all of them.
+            let block = self.layout.block_of(self.programs.unit(id, n));
+            let start = self.layout.place(block, 0);
+            let (first, kept_before) = (n, kept.count_ones());
+            while n < program.count {
+                let from = self.programs.unit(id, n);
+                if from.wrapping_sub(start) >= self.layout.units_per_block {
+                    break;
                 }
+                if self.validity.take(from) {
+                    kept |= 1 << n;
+                    let entry = Entry::at(base + n);
+                    let unit = self.p2l[(base + n) as usize];
+                    let mapped = &mut self.l2p[unit as usize];
+                    match mapped.decode() {
+                        Mapped::Slot(slot) => self.buffer_mut(unit).slot_mut(slot).committed = entry,
+                        _ => *mapped = entry,
+                    }
+                }
+                n += 1;
             }
-            self.moved(block);
+            let state = &mut self.states[block as usize];
+            let moved = match state.cause {
+                Cause::Levelling => &mut self.counters.levelling,
+                Cause::Fold => &mut self.counters.fold,
+                _ => &mut self.counters.collection,
+            };
+            *moved += u64::from(n - first);
+            state.valid -= kept.count_ones() - kept_before;
+            self.moved(block, n - first);
         }
-        self.states[program.block as usize].valid += kept;
+        self.validity.set_mask(base, kept);
+        self.states[program.block as usize].valid += kept.count_ones();
     }
 }

@@ -56,7 +56,7 @@ use flashlab_sim::prefetch;
 use place::{Layout, Mapped, NONE};
 use records::Records;
 use serde::{Deserialize, Serialize};
-use state::{BlockState, DieState, Phase, Programs, Validity};
+use state::{BlockHistory, BlockState, DieState, Phase, Programs, Validity};
 
 /// A page-mapped translation layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -70,6 +70,7 @@ pub struct PageMap {
     p2l: Vec<u32>,
     validity: Validity,
     states: Vec<BlockState>,
+    histories: Vec<BlockHistory>,
     blocks: Blocks,
     candidates: collection::Candidates,
     dies: Vec<DieState>,
@@ -172,6 +173,7 @@ impl PageMap {
             p2l: vec![NONE; layout.places() as usize],
             validity: Validity::new(layout.places()),
             states: (0..layout.blocks).map(state).collect(),
+            histories: vec![BlockHistory::default(); layout.blocks as usize],
             candidates: Self::candidates(parameters, &layout, seed),
             dies: (0..layout.dies).map(|die| DieState::new(blocks.free_count(die))).collect(),
             data: WriteBuffer::new((parameters.write_buffer / parameters.unit) as u32),
@@ -223,6 +225,17 @@ impl PageMap {
     /// Operations that were polled and are not finished.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
+    }
+    /// The number of the last write or trim that was accepted.
+    pub fn accepted(&self) -> Ticket {
+        Ticket(self.accepted)
+    }
+    /// The number of the write that a read of a buffered unit finds; `None`: it is not buffered.
+    pub fn buffered_version(&self, unit: u32) -> Option<Ticket> {
+        match self.l2p[unit as usize].decode() {
+            Mapped::Slot(slot) => Some(Ticket(self.buffer(unit).slot(slot).version)),
+            _ => None,
+        }
     }
     /// Units in the write buffer that are not programmed.
     pub fn buffered(&self) -> u32 {
@@ -336,7 +349,9 @@ impl PageMap {
             if let Some(place) = entry.place() {
                 // They change when the slot's program has finished.
                 self.validity.prefetch(place);
-                prefetch(&self.states, self.layout.block_of(place) as usize);
+                let block = self.layout.block_of(place);
+                prefetch(&self.states, block as usize);
+                self.candidates.prefetch(block);
             }
         }
         self.accepted = number;

@@ -202,17 +202,17 @@ impl PageMap {
             Program { block, page, count: count as u32, die, source: Source::Moved(stream), live: true };
         let id = self.programs.begin(program);
         let base = self.layout.place(block, page);
-        let mut gathered = core::mem::take(&mut self.dies[die as usize].gathered[stream as usize]);
-        let cause = self.states[self.layout.block_of(gathered[0]) as usize].cause;
-        for (n, from) in (0..).zip(gathered.drain(..count)) {
-            self.p2l[(base + n) as usize] = self.p2l[from as usize];
-            self.programs.set_unit(id, n, from);
+        let state = &mut self.dies[die as usize];
+        let gathered = &mut state.gathered[stream as usize];
+        let cause = self.states[self.layout.block_of(gathered.get(0)) as usize].cause;
+        for n in 0..count {
+            let from = gathered.pop();
+            self.p2l[base as usize + n] = self.p2l[from as usize];
+            self.programs.set_unit(id, n as u32, from);
         }
         for n in count..per_page {
             self.p2l[base as usize + n] = NONE;
         }
-        let state = &mut self.dies[die as usize];
-        state.gathered[stream as usize] = gathered;
         state.move_programs += 1;
         if cause == Cause::Fold && self.in_foreground(die) {
             self.dies[die as usize].debt += per_page as i64;

@@ -11,6 +11,7 @@ use super::place::{Entry, Mapped};
 use super::state::Phase;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a record.
@@ -32,12 +33,10 @@ pub(super) struct Records {
     /// Records of a page.
     page: usize,
     pending: VecDeque<Record>,
-    /// The number of the last record in the page that is being written.
-    writing: Option<u64>,
+    /// How many of them are in the page that is being written.
+    writing: Option<usize>,
     /// Records up to this number are to be written soon.
     wanted: u64,
-    /// Records up to this number are durable.
-    durable: u64,
     /// Empty blocks that wait for records.
     waiting: Vec<u32>,
 }
@@ -49,7 +48,6 @@ impl Records {
             pending: VecDeque::new(),
             writing: None,
             wanted: 0,
-            durable: 0,
             waiting: Vec::new(),
         }
     }
@@ -61,9 +59,13 @@ impl Records {
     pub(super) fn is_durable(&self, number: u64) -> bool {
         self.oldest().is_none_or(|oldest| number < oldest)
     }
-    /// Whether a trim of the unit is not durable.
-    fn covers(&self, unit: u32) -> bool {
-        self.pending.iter().any(|record| (record.first..record.first + record.count).contains(&unit))
+    /// Whether a trim of the unit with one of these numbers is not durable.
+    fn covers(&self, unit: u32, numbers: Range<u64>) -> bool {
+        let mut records = self.pending.iter().take_while(|record| record.number < numbers.end);
+        records.any(|record| {
+            let range = record.first..record.first + record.count;
+            record.number >= numbers.start && range.contains(&unit) && !record.unreadable
+        })
     }
     /// Forgets what was not durable, but for what is unreadable still.
     pub(super) fn cut(&mut self) {
@@ -86,15 +88,22 @@ impl PageMap {
             self.layout.units
         );
         let number = self.accepted + 1;
-        let mut changed = false;
+        // What had been trimmed before is on an older record: this one names what it changed.
+        let mut start = None;
         for unit in first..first + count {
-            changed |= self.trim_unit(unit, number);
+            match (self.trim_unit(unit, number), start) {
+                (true, None) => start = Some(unit),
+                (false, Some(from)) => {
+                    self.note(Record { first: from, count: unit - from, number, unreadable: false });
+                    start = None;
+                }
+                _ => {}
+            }
+        }
+        if let Some(from) = start {
+            self.note(Record { first: from, count: first + count - from, number, unreadable: false });
         }
         self.counters.trimmed += u64::from(count);
-        if changed {
-            self.accepted = number;
-            self.note(Record { first, count, number, unreadable: false });
-        }
     }
 
     fn trim_unit(&mut self, unit: u32, number: u64) -> bool {
@@ -114,6 +123,7 @@ impl PageMap {
                 }
                 if let Some(place) = self.data.slot(slot).committed.place() {
                     self.data.slot_mut(slot).committed = self.trim_place(place, number);
+                    self.data.slot_mut(slot).voided = true;
                 }
                 self.data.slot_mut(slot).trimmed = number;
                 true
@@ -127,32 +137,34 @@ impl PageMap {
         self.mark_trimmed(place, number)
     }
 
-    /// There is a void copy at `place`; returns the unit's entry.
+    /// There is a void copy at `place`, of a unit trimmed by `number`; returns the unit's entry.
     pub(super) fn mark_trimmed(&mut self, place: u32, number: u64) -> Entry {
-        if self.records.is_durable(number) {
-            return Entry::NOWHERE;
-        }
-        let state = &mut self.states[self.layout.block_of(place) as usize];
-        state.trimmed = state.trimmed.max(number);
+        let history = &mut self.histories[self.layout.block_of(place) as usize];
+        history.trimmed = history.trimmed.max(number);
         Entry::trimmed(place)
+    }
+
+    /// Whether the trim of `unit` by `number` is not on record.
+    pub(super) fn is_pending(&self, unit: u32, number: u64) -> bool {
+        self.records.covers(unit, number..number + 1)
     }
 
     /// The unit, whose copy at `place` cannot be read, has no content from now on.
     pub(super) fn lose(&mut self, unit: u32, place: u32) {
         self.counters.lost += 1;
-        self.accepted += 1;
-        let number = self.accepted;
+        let number = self.accepted + 1;
         match self.l2p[unit as usize].decode() {
             Mapped::Slot(slot) => self.buffer_mut(unit).slot_mut(slot).committed = Entry::UNREADABLE,
             _ => self.l2p[unit as usize] = Entry::UNREADABLE,
         }
         self.invalidate(place);
         let block = self.layout.block_of(place) as usize;
-        self.states[block].trimmed = number;
+        self.histories[block].trimmed = number;
         self.note(Record { first: unit, count: 1, number, unreadable: true });
     }
 
     fn note(&mut self, record: Record) {
+        self.accepted = self.accepted.max(record.number);
         self.records.pending.push_back(record);
         if self.records.pending.len() >= self.records.page {
             self.want_records(record.number);
@@ -166,15 +178,11 @@ impl PageMap {
     }
 
     fn begin_record(&mut self) {
-        let Some(last) = self.records.pending.get(self.records.page - 1).or(self.records.pending.back())
-        else {
-            return;
-        };
         let wanted = self.records.oldest().is_some_and(|oldest| oldest <= self.records.wanted);
         if self.records.writing.is_some() || !wanted || self.map.is_full() {
             return;
         }
-        self.records.writing = Some(last.number);
+        self.records.writing = Some(self.records.pending.len().min(self.records.page));
         self.accept_map(self.layout.record());
         self.map.flush_to = self.accepted;
         self.stirred = true;
@@ -182,15 +190,15 @@ impl PageMap {
 
     /// The page of records is durable.
     pub(super) fn record_written(&mut self) {
-        let durable = self.records.writing.take().expect("a page of records was being written");
-        self.records.durable = durable;
-        while let Some(record) = self.records.pending.pop_front_if(|record| record.number <= durable) {
+        let written = self.records.writing.take().expect("a page of records was being written");
+        for _ in 0..written {
+            let record = self.records.pending.pop_front().expect("as many as written");
             for unit in record.first..record.first + record.count {
                 self.forget(unit);
             }
         }
         let mut waiting = core::mem::take(&mut self.records.waiting);
-        waiting.retain(|block| !self.erase_if_on_record(*block));
+        waiting.retain(|block| !self.give_up_if_on_record(*block));
         debug_assert!(self.records.waiting.is_empty(), "erasing keeps nothing waiting");
         self.records.waiting = waiting;
         self.begin_record();
@@ -198,36 +206,43 @@ impl PageMap {
 
     /// Forgets where a trimmed unit was, unless it was written and trimmed again since.
     fn forget(&mut self, unit: u32) {
-        let entry = self.l2p[unit as usize];
-        let entry = match entry.decode() {
-            Mapped::Slot(slot) => self.buffer(unit).slot(slot).committed,
-            _ => entry,
+        let slot = match self.l2p[unit as usize].decode() {
+            Mapped::Slot(slot) => Some(slot),
+            _ => None,
         };
+        let entry = slot.map_or(self.l2p[unit as usize], |slot| self.buffer(unit).slot(slot).committed);
         let Mapped::Trimmed(place) = entry.decode() else { return };
-        let last = self.states[self.layout.block_of(place) as usize].trimmed;
-        if !self.records.is_durable(last) && self.records.covers(unit) {
-            return;
-        }
-        match self.l2p[unit as usize].decode() {
-            Mapped::Slot(slot) => self.buffer_mut(unit).slot_mut(slot).committed = Entry::NOWHERE,
-            _ => self.l2p[unit as usize] = Entry::NOWHERE,
+        // Only trims that changed something are pending: the last one was before the slot's write, or voided that, too.
+        let by = match slot.map(|slot| self.buffer(unit).slot(slot)) {
+            Some(slot) if slot.voided => slot.accepted..u64::MAX,
+            Some(slot) => 0..slot.accepted,
+            None => 0..u64::MAX,
+        };
+        let last = self.histories[self.layout.block_of(place) as usize].trimmed;
+        let pending = !self.records.is_durable(last) && self.records.covers(unit, by);
+        match slot {
+            _ if pending => {}
+            Some(slot) => self.buffer_mut(unit).slot_mut(slot).committed = Entry::NOWHERE,
+            None => self.l2p[unit as usize] = Entry::NOWHERE,
         }
     }
 
-    /// Erases an empty block, after the record of what was trimmed in it.
-    pub(super) fn erase(&mut self, block: u32) {
+    /// Erases an empty block, or retires one that failed, after the record of what was trimmed in it.
+    pub(super) fn give_up(&mut self, block: u32) {
         self.states[block as usize].phase = Phase::Erasing;
-        if !self.erase_if_on_record(block) {
+        if !self.give_up_if_on_record(block) {
             self.records.waiting.push(block);
-            let number = self.states[block as usize].trimmed;
+            let number = self.histories[block as usize].trimmed;
             self.want_records(number);
         }
     }
 
-    fn erase_if_on_record(&mut self, block: u32) -> bool {
-        let on_record = self.records.is_durable(self.states[block as usize].trimmed);
-        if on_record {
-            self.empty(block);
+    fn give_up_if_on_record(&mut self, block: u32) -> bool {
+        let on_record = self.records.is_durable(self.histories[block as usize].trimmed);
+        if on_record && self.states[block as usize].failing {
+            self.retire(block);
+        } else if on_record {
+            self.issue_erase(block);
         }
         on_record
     }

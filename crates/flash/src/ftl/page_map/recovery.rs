@@ -16,6 +16,7 @@
 use super::PageMap;
 use super::place::{Entry, Mapped, NONE};
 use super::state::{BlockState, DieState, Phase, Programs};
+use crate::ftl::write_buffer::Slot;
 use crate::nand::{Block, Cut, Kind, Operation};
 use alloc::vec::Vec;
 use flashlab_sim::mix;
@@ -71,7 +72,8 @@ impl PageMap {
     fn lose_buffers(&mut self) -> Vec<u32> {
         let mut lost = Vec::new();
         for buffer in [&self.data, &self.map] {
-            for slot in buffer.iter().map(|slot| buffer.slot(slot)).filter(|slot| slot.newer == NONE) {
+            let newest = |slot: &&Slot| slot.newer == NONE && !slot.overtaken;
+            for slot in buffer.iter().map(|slot| buffer.slot(slot)).filter(newest) {
                 self.l2p[slot.unit as usize] = slot.committed;
                 if slot.unit < self.layout.units {
                     lost.push(slot.unit);
@@ -110,7 +112,7 @@ impl PageMap {
         let mut scanned = alloc::vec![0u64; self.dies.len()];
         // In the order of closing, which policies may depend on.
         let mut order: Vec<u32> = (0..self.layout.blocks).collect();
-        order.sort_by_key(|block| self.states[*block as usize].closed_at);
+        order.sort_by_key(|block| self.histories[*block as usize].closed_at);
         for block in order {
             scanned[self.layout.die_of(block) as usize] += self.recover_block(block);
         }
@@ -145,7 +147,7 @@ impl PageMap {
             Phase::Closed | Phase::Victim | Phase::Drained => self.close(block),
             // Trims that were not on record may have come back.
             Phase::Erasing if valid > 0 => self.close(block),
-            Phase::Erasing => self.erase(block),
+            Phase::Erasing => self.give_up(block),
             Phase::Failing => unreachable!("block {block} failed"),
         }
         1

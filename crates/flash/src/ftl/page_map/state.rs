@@ -23,8 +23,8 @@ pub(super) enum Stream {
 
 /// How many streams there are.
 pub(super) const STREAMS: usize = 5;
-/// Those that moved units can go to.
-pub(super) const MOVED: [Stream; STREAMS] =
+/// All of them.
+pub(super) const EACH_STREAM: [Stream; STREAMS] =
     [Stream::Host, Stream::Collection, Stream::Cold, Stream::Levelled, Stream::Map];
 
 /// What becomes of a block, in this order and round again.
@@ -56,11 +56,7 @@ pub(super) struct BlockState {
     /// The page that is programmed next.
     pub(super) next_page: u32,
     /// Programs under way.
-    pub(super) programs: u32,
-    /// The number of the last trim of a unit in it.
-    pub(super) trimmed: u64,
-    /// How much the host had written when it was closed.
-    pub(super) closed_at: u64,
+    pub(super) programs: u16,
     pub(super) phase: Phase,
     pub(super) stream: Stream,
     /// Used with one bit a cell.
@@ -77,14 +73,62 @@ impl BlockState {
         moving: 0,
         next_page: 0,
         programs: 0,
-        trimmed: 0,
-        closed_at: 0,
         phase: Phase::Free,
         stream: Stream::Host,
         slc: false,
         failing: false,
         cause: Cause::Collection,
     };
+}
+
+/// What is seldom asked of an erase block.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct BlockHistory {
+    /// The number of the last trim of a unit in it.
+    pub(super) trimmed: u64,
+    /// How much the host had written when it was closed.
+    pub(super) closed_at: u64,
+}
+
+/// Places of units that were read and wait for a page, first in, first out.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Gathered {
+    places: Vec<u32>,
+    head: usize,
+}
+
+impl Gathered {
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.head
+    }
+    #[inline]
+    pub(super) fn push(&mut self, place: u32) {
+        self.places.push(place);
+    }
+    /// The `n`-th of those that wait.
+    #[inline]
+    pub(super) fn get(&self, n: usize) -> u32 {
+        self.places[self.head + n]
+    }
+    /// The first one waits no more.
+    #[inline]
+    pub(super) fn pop(&mut self) -> u32 {
+        let place = self.places[self.head];
+        self.head += 1;
+        if self.head == self.places.len() {
+            self.places.clear();
+            self.head = 0;
+        } else if self.head >= 1_024 {
+            self.places.drain(..self.head);
+            self.head = 0;
+        }
+        place
+    }
+    /// The `n`-th waits no more.
+    pub(super) fn remove(&mut self, n: usize) -> u32 {
+        self.places.remove(self.head + n)
+    }
 }
 
 /// A die.
@@ -106,6 +150,8 @@ pub(super) struct DieState {
     pub(super) debt: i64,
     /// Millionths of units that folding owes to the host.
     pub(super) fold_debt: i64,
+    /// A page of gathered units may wait for its program.
+    pub(super) full: bool,
     /// One step may be done because the device is idle.
     pub(super) idle: bool,
     /// Invalid units in blocks that are candidates.
@@ -118,7 +164,7 @@ pub(super) struct DieState {
     pub(super) slc: u32,
     pub(super) slc_closed: VecDeque<u32>,
     /// The places of units that were read and wait for a page of each stream.
-    pub(super) gathered: [Vec<u32>; STREAMS],
+    pub(super) gathered: [Gathered; STREAMS],
 }
 
 impl DieState {
@@ -133,6 +179,7 @@ impl DieState {
             move_programs: 0,
             debt: 0,
             fold_debt: 0,
+            full: false,
             idle: false,
             dead: 0,
             failing: VecDeque::new(),
@@ -235,6 +282,23 @@ impl Validity {
     #[inline]
     pub(super) fn clear(&mut self, place: u32) {
         self.words[(place / 64) as usize] &= !(1 << (place % 64));
+    }
+    /// Clears a bit; whether it was set.
+    #[inline]
+    pub(super) fn take(&mut self, place: u32) -> bool {
+        let (word, bit) = (&mut self.words[(place / 64) as usize], 1 << (place % 64));
+        let was = *word & bit != 0;
+        *word &= !bit;
+        was
+    }
+    /// Sets the bits of `mask`, whose lowest is that of `first`.
+    #[inline]
+    pub(super) fn set_mask(&mut self, first: u32, mask: u64) {
+        let (word, shift) = ((first / 64) as usize, first % 64);
+        self.words[word] |= mask << shift;
+        if shift > 0 {
+            self.words[word + 1] |= mask >> (64 - shift);
+        }
     }
     /// The bits of `count` places from `first`, at most 64.
     #[inline]
