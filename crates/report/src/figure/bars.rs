@@ -208,7 +208,10 @@ fn legend(chart: &Chart<'_>) -> Vec<Key> {
         let class = i % super::SERIES;
         let label =
             |what: &str| if series.is_empty() { what.to_string() } else { format!("{series}, {what}") };
-        keys.push(Key::swatch(format!("solid s{class}"), None, label("published")));
+        let mut bars = chart.groups.iter().flat_map(|group| &group.bars);
+        if bars.any(|bar| bar.series == i && bar.cell.published.is_some()) {
+            keys.push(Key::swatch(format!("solid s{class}"), None, label("published")));
+        }
         for role in [Role::Predicted, Role::Fitted, Role::Assumed] {
             let mut bars = chart.groups.iter().flat_map(|group| &group.bars);
             if bars.any(|bar| bar.series == i && bar.cell.role == role) {

@@ -136,9 +136,19 @@ impl Across {
 
     /// Round values with labels, of a linear axis.
     pub(crate) fn round_ticks(&self) -> Vec<(Percent, String)> {
+        self.ticks(4.5)
+    }
+
+    /// As [`Across::round_ticks`], whole numbers only.
+    pub(crate) fn whole_ticks(&self) -> Vec<(Percent, String)> {
+        let span = self.panels.first().map_or(1.0, |panel| panel.to - panel.from);
+        self.ticks(span.clamp(1.0, 4.5))
+    }
+
+    fn ticks(&self, count: f64) -> Vec<(Percent, String)> {
         let Some(panel) = self.panels.first() else { return vec![] };
         let scale = Scale::Linear { least: panel.from, greatest: panel.to };
-        scale.ticks().into_iter().map(|(value, label)| (panel.x(value), label)).collect()
+        scale.about(count).into_iter().map(|(value, label)| (panel.x(value), label)).collect()
     }
 }
 

@@ -171,7 +171,7 @@ fn subtitle(series: &Series, scale: Scale, styles: &[Drawn]) -> String {
     if let Scale::Linear { least, .. } = scale
         && least > 0.0
     {
-        text += &format!("; the axis begins at {}", number::exact(least));
+        text += &format!("; the axis begins at {}", number::compact(least));
     }
     if styles.contains(&Drawn::Band) {
         text += "; the line is the mean, the band from least to greatest";

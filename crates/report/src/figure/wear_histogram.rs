@@ -22,6 +22,8 @@ const PLOT: f64 = 200.0;
 const AXIS: f64 = 34.0;
 /// The rated erases are on the axis where they are no farther away than this many times what the counts span.
 const RATED_REACH: u64 = 3;
+/// Counts are whole: one takes the room from half below it to half above.
+const HALF: f64 = 0.5;
 /// The least height of what is there at all, in pixels.
 const BAR_MIN: f64 = 1.5;
 
@@ -104,7 +106,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
         near.map_or(from, |rated| rated.min(from)),
         near.map_or(to, |rated| (rated + rated / 50 + 1).max(to)),
     );
-    let across = Across::linear(plot::gutter(scale, PLOT), ends.0 as f64, ends.1 as f64);
+    let across = Across::linear(plot::gutter(scale, PLOT), ends.0 as f64 - HALF, ends.1 as f64 - HALF);
     let plot = Plot { across, scale, top: TOP, height: PLOT };
     let height = plot.bottom() + AXIS;
 
@@ -126,7 +128,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
         canvas.push(group);
     }
     svg.push(canvas);
-    plot.label(&mut svg, &plot.across.round_ticks(), plot.bottom() + 16.0);
+    plot.label(&mut svg, &plot.across.whole_ticks(), plot.bottom() + 16.0);
     svg.push(
         svg::text(plot.right(), 0.0, plot.bottom() + 30.0, Anchor::End, "erases of a block").class("tick"),
     );
@@ -146,7 +148,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
 fn bar(plot: &Plot, bin: &Bin, low: usize, high: usize) -> Path {
     let mut path = Path::default();
     if high > low {
-        let (left, right) = (plot.across.x(bin.from as f64), plot.across.x((bin.to + 1) as f64));
+        let (left, right) = (plot.across.x(bin.from as f64 - HALF), plot.across.x(bin.to as f64 + HALF));
         let bottom = plot.y(low as f64);
         let top = plot.y(high as f64).min(bottom - BAR_MIN);
         path.move_to(left, bottom);

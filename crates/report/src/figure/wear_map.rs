@@ -229,18 +229,14 @@ fn scale(svg: &mut Element, greatest: u32, top: f64) {
         svg.push(svg::named(format!("{} erases", range(level, greatest))).child(rect));
     }
     let last = LEVELS - 1;
-    for level in [0, last / 2, last] {
-        let x = Percent(LEFT + (level as f64 + 0.5) * width);
-        let value = level as f64 / last as f64 * f64::from(greatest);
-        let (anchor, x) = match level {
-            0 => (Anchor::Start, Percent(LEFT)),
-            _ if level == last => (Anchor::End, Percent(RIGHT)),
-            _ => (Anchor::Middle, x),
-        };
-        let label =
-            if level == last { format!("{} erases", number::compact(value)) } else { number::compact(value) };
-        svg.push(svg::text(x, 0.0, top + 36.0, anchor, label).class("tick"));
+    let label = |level: usize| number::fixed(level as f64 / last as f64 * f64::from(greatest), 0);
+    let end = plural(greatest as usize, "erase");
+    svg.push(svg::text(Percent(LEFT), 0.0, top + 36.0, Anchor::Start, label(0)).class("tick"));
+    if greatest as usize >= last {
+        let middle = Percent(LEFT + (last as f64 / 2.0 + 0.5) * width);
+        svg.push(svg::text(middle, 0.0, top + 36.0, Anchor::Middle, label(last / 2)).class("tick"));
     }
+    svg.push(svg::text(Percent(RIGHT), 0.0, top + 36.0, Anchor::End, end).class("tick"));
 }
 
 #[cfg(test)]

@@ -32,12 +32,12 @@ fn verdict(results: &Results) -> String {
             plural(cells, "published figure")
         )
     } else {
-        let are =
-            if published == 1 { "has a published one beside it" } else { "have a published one beside them" };
-        format!(
-            "{} from virtual devices in simulated time; {published} of them {are}.",
-            plural(cells, "figure")
-        )
+        let are = match published {
+            0 => "none of them has a published one beside it".to_string(),
+            1 => "1 of them has a published one beside it".to_string(),
+            n => format!("{n} of them have a published one beside them"),
+        };
+        format!("{} from virtual devices in simulated time; {are}.", plural(cells, "figure"))
     };
     text += &format!(
         " Parameters were adjusted on {} of them; {}",

@@ -119,7 +119,7 @@ fn legend(cells: &Cells, style: Style) -> String {
             }
         })
         .collect();
-    let mut text = format!("0 {scale} {} erases", number::fixed(f64::from(cells.greatest), 0));
+    let mut text = format!("0 {scale} {}", plural(cells.greatest as usize, "erase"));
     if cells.counts.iter().any(Option::is_none) {
         let sign = if style.colour {
             format!("\u{1b}[38;5;{UNUSABLE_COLOUR}m█\u{1b}[0m")
