@@ -16,7 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("block", &["sim"]),
     ("nbd", &["sim"]),
     ("report", &["lab", "fio", "sim"]),
-    ("flashlab", &["lab", "report", "fio", "sim"]),
+    ("serve", &["lab", "fio", "block", "nbd", "sim"]),
+    ("flashlab", &["lab", "report", "serve", "fio", "sim"]),
 ];
 
 /// The crates without a clock, a file or a thread, and what they may use from outside, each for a reason.

@@ -29,6 +29,10 @@ impl Failure {
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         Failure { message: Some(format!("{}: {error}", path.display())), code: 1 }
     }
+    /// The system refused something that has no file: sockets, processes.
+    pub(crate) fn system(what: &str, error: &io::Error) -> Self {
+        Failure { message: Some(format!("{what}: {error}")), code: 1 }
+    }
     /// Writing to standard output failed.
     pub(crate) fn stdout(error: &io::Error) -> Self {
         let closed = error.kind() == io::ErrorKind::BrokenPipe;
@@ -66,6 +70,11 @@ impl From<BenchError> for Failure {
 }
 impl From<ExperimentError> for Failure {
     fn from(error: ExperimentError) -> Self {
+        Failure::usage(error)
+    }
+}
+impl From<flashlab_serve::DeviceError> for Failure {
+    fn from(error: flashlab_serve::DeviceError) -> Self {
         Failure::usage(error)
     }
 }

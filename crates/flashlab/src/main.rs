@@ -6,7 +6,9 @@
 mod command;
 mod failure;
 mod file;
+mod logging;
 mod progress;
+mod status;
 
 use clap::{Args, Parser, Subcommand};
 use failure::Failure;
@@ -47,6 +49,8 @@ enum Command {
     Bench(command::bench::Options),
     /// Runs one job on many devices: which card for my job?
     Compare(command::compare::Options),
+    /// Serves devices as real block devices, over NBD: for Linux, QEMU, fio, nbdcopy.
+    Serve(command::serve::Options),
     /// Lists the devices, hosts and filesystems there are.
     Devices,
     /// Lists the experiments there are.
@@ -88,6 +92,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Run(options) => command::run::run(&options, &library),
         Command::Bench(options) => command::bench::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
+        Command::Serve(options) => command::serve::run(&options),
         Command::Devices => command::list::devices(&library),
         Command::Experiments { names } => command::list::experiments(&library, names),
         Command::Explain { what } => match what.as_deref().map(str::trim) {

@@ -12,6 +12,7 @@ mod chunk;
 use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
 use chunk::{CHUNK, Chunk};
 use std::fmt;
+use std::ops::Range;
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Chunks whose locks are made together, when one of them is first written: 1 GiB.
@@ -94,27 +95,46 @@ impl Memory {
         Ok(())
     }
 
-    fn zero(&self, offset: u64, length: u64, allocate: bool) -> Result<(), IoError> {
-        for (chunk, at, end) in parts(offset, length) {
-            if allocate {
-                let mut chunk = exclusive(self.lock(chunk));
-                chunk.allocate_zeroes(at, end, self.pages).map_err(|_| IoError::NoSpace)?;
-            } else if let Some(lock) = self.touched(chunk) {
-                exclusive(lock).free(at, end);
+    fn free(&self, offset: u64, length: u64) {
+        for (group, stretch) in self.stretches(offset, length) {
+            let Some(group) = group else { continue };
+            for (chunk, at, end) in parts(stretch.start, stretch.end - stretch.start) {
+                exclusive(&group[chunk % GROUP]).free(at, end);
             }
+        }
+    }
+
+    fn allocate_zeroes(&self, offset: u64, length: u64) -> Result<(), IoError> {
+        for (chunk, at, end) in parts(offset, length) {
+            let mut chunk = exclusive(self.lock(chunk));
+            chunk.allocate_zeroes(at, end, self.pages).map_err(|_| IoError::NoSpace)?;
         }
         Ok(())
     }
 
     fn extents(&self, offset: u64, length: u64) -> Vec<Extent> {
         let mut extents = Vec::new();
-        for (chunk, at, end) in parts(offset, length) {
-            match self.touched(chunk) {
-                Some(lock) => shared(lock).extents(at, end, &mut extents),
-                None => Extent { length: (end - at) as u64, hole: true, zero: true }.append(&mut extents),
+        for (group, stretch) in self.stretches(offset, length) {
+            let hole = |length| Extent { length, hole: true, zero: true };
+            let Some(group) = group else {
+                hole(stretch.end - stretch.start).append(&mut extents);
+                continue;
+            };
+            for (chunk, at, end) in parts(stretch.start, stretch.end - stretch.start) {
+                shared(&group[chunk % GROUP]).extents(at, end, &mut extents);
             }
         }
         extents
+    }
+
+    /// The range cut at groups, each with its group if anything in that was ever written.
+    fn stretches(&self, offset: u64, length: u64) -> impl Iterator<Item = (Option<&Group>, Range<u64>)> {
+        const BYTES: u64 = (GROUP * CHUNK) as u64;
+        let end = offset + length;
+        (offset / BYTES..end.div_ceil(BYTES)).map(move |n| {
+            let stretch = offset.max(n * BYTES)..end.min((n + 1) * BYTES);
+            (self.groups[n as usize].get(), stretch)
+        })
     }
 
     /// The chunk, if anything near it was ever written.
@@ -136,8 +156,10 @@ impl Memory {
                 return Ok(Answer::Read(buffer));
             }
             Io::Write { offset, data, .. } => self.write(offset, &data)?,
-            Io::Discard { offset, length, .. } => self.zero(offset, length, false)?,
-            Io::WriteZeroes { offset, length, allocate, .. } => self.zero(offset, length, allocate)?,
+            Io::WriteZeroes { offset, length, allocate: true, .. } => self.allocate_zeroes(offset, length)?,
+            Io::Discard { offset, length, .. } | Io::WriteZeroes { offset, length, .. } => {
+                self.free(offset, length)
+            }
             Io::Extents { offset, length } => return Ok(Answer::Extents(self.extents(offset, length))),
             Io::Flush | Io::Cache { .. } => {}
         }

@@ -6,3 +6,4 @@ pub(crate) mod explain;
 mod jobs;
 pub(crate) mod list;
 pub(crate) mod run;
+pub(crate) mod serve;

@@ -1,0 +1,256 @@
+//! `flashlab serve`: devices as real block devices, over NBD.
+
+use crate::failure::Failure;
+use crate::status::{StatusLine, end_on_signals};
+use crate::{file, logging};
+use clap::Args;
+use flashlab_lab::units::Dimension;
+use flashlab_serve::{
+    Address, Exports, Limits, Listener, PORT, PrivateSocket, Recorder, Server, Stop, open, run as run_beside,
+};
+use flashlab_sim::Duration;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::{io, thread};
+
+const EXAMPLES: &str = "\
+Examples:
+  flashlab serve memory:size=1G                             on nbd://localhost
+  flashlab serve memory:size=1G --unix disk.sock
+  flashlab serve memory:size=1G scratch=memory:size=64M     two exports: the default one, and scratch
+  flashlab serve memory:size=1G --run 'nbdinfo $uri'        a private socket, as long as the command runs
+
+Without an address it listens on localhost; with --run, on a private socket; under a service manager, on the sockets that
+it hands over (LISTEN_FDS). SIGTERM and Ctrl-C answer what was received, then end.";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Listens on a Unix socket; `-` makes a private one.
+    #[arg(long, short = 'U', value_name = "PATH")]
+    unix: Vec<PathBuf>,
+    /// Listens on a Unix socket with a name of Linux' own, without a file.
+    #[arg(long = "abstract", value_name = "NAME")]
+    abstract_: Vec<String>,
+    /// Listens on a TCP port: `10809`, `0.0.0.0:10809`, `[::1]:0`; port 0 takes a free one, without a host it is localhost.
+    #[arg(long, value_name = "[HOST:]PORT")]
+    tcp: Vec<String>,
+    /// Serves one client on standard input and output.
+    #[arg(long, short = 's', conflicts_with_all = ["unix", "abstract_", "tcp", "run", "print_uri"])]
+    stdin: bool,
+    /// Runs a shell's command with $uri and $unixsocket, serves as long as it runs, and exits with its status.
+    #[arg(long, value_name = "COMMAND")]
+    run: Option<String>,
+    /// Prints the URI on standard output, once clients can connect.
+    #[arg(long)]
+    print_uri: bool,
+    /// Writes the process id to FILE, once clients can connect.
+    #[arg(long, short = 'P', value_name = "FILE")]
+    pidfile: Option<PathBuf>,
+    /// Clients may not write.
+    #[arg(long, short = 'r')]
+    read_only: bool,
+    /// Records what arrives as a fio iolog, which `read_iolog=` of a job repeats.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Does not offer structured replies: fewer system calls for clients of libnbd, but no holes and no block status.
+    #[arg(long)]
+    simple_replies: bool,
+    /// Connections at a time; more of them wait.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections, value_parser = at_least_one)]
+    connections: usize,
+    /// Bytes of requests above 1MiB at a time; more of them wait.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
+    bytes_in_flight: u64,
+    /// How long a client may take to agree on an export.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    handshake_time: Duration,
+    /// How long connections have to finish once the server is to end.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    grace: Duration,
+    /// What is told on standard error: error, warn, info, debug or off.
+    #[arg(long, value_name = "LEVEL", default_value = "warn", value_parser = logging::level)]
+    log: logging::Level,
+    /// `[NAME=]DEVICE`: `memory:size=1G`, `scratch=memory:size=64M,pages=small`. Without a name it is the default export.
+    #[arg(required = true, value_name = "DEVICE")]
+    devices: Vec<String>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    Dimension::Size.parse_argument(text).map_err(|error| error.to_string())
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    Dimension::Time.parse_argument(text).map(Duration::from_ns).map_err(|error| error.to_string())
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("expected a whole number of at least 1".to_owned()),
+        Ok(n) => Ok(n),
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let devices = options.devices.iter().map(|device| open(device, options.read_only));
+    let exports = Exports::new(devices.collect::<Result<_, _>>()?).map_err(Failure::usage)?;
+    let limits = Limits {
+        connections: options.connections,
+        bytes_in_flight: options.bytes_in_flight,
+        handshake: options.handshake_time,
+        grace: options.grace,
+        structured_replies: !options.simple_replies,
+    };
+    let addresses = addresses(options)?;
+    let recorder = options.record.as_deref().map(|path| record(path, &exports)).transpose()?;
+    let stop = Stop::new().map_err(|error| Failure::system("events", &error))?;
+    end_on_signals(&stop);
+    let status = StatusLine::new();
+    logging::start(options.log, status.clone());
+    let mut server = Server::new(exports.clone(), limits, stop.clone());
+    if let Some(recorder) = &recorder {
+        server = server.with_recorder(recorder.clone());
+    }
+    let code = if options.stdin {
+        let _pidfile = options.pidfile.as_deref().map(Pidfile::write).transpose()?;
+        serve_standard_input(&server)?;
+        ExitCode::SUCCESS
+    } else {
+        listen_and_serve(options, &server, addresses, &exports[0].name, &stop, &status)?
+    };
+    if let (Some(recorder), Some(path)) = (recorder, &options.record) {
+        recorder.finish().map_err(|error| Failure::io(path, &error))?;
+    }
+    Ok(code)
+}
+
+/// Where to listen. A private socket is there as long as what is returned.
+fn addresses(options: &Options) -> Result<(Vec<Address>, Option<PrivateSocket>), Failure> {
+    let mut addresses = Vec::new();
+    let mut private = None;
+    for path in &options.unix {
+        match path.as_os_str().as_encoded_bytes() {
+            b"-" if private.is_some() => {
+                return Err(Failure::usage("--unix -: one private socket is enough"));
+            }
+            b"-" => addresses.push(private.insert(private_socket()?).address()),
+            b"" => return Err(Failure::usage("--unix: the path is empty")),
+            _ => addresses.push(Address::Unix(std::path::absolute(path).map_err(|e| Failure::io(path, &e))?)),
+        }
+    }
+    for name in &options.abstract_ {
+        if name.is_empty() {
+            return Err(Failure::usage("--abstract: the name is empty"));
+        }
+        addresses.push(Address::Abstract(name.clone().into_bytes()));
+    }
+    for text in &options.tcp {
+        addresses.push(Address::Tcp(tcp(text)?));
+    }
+    if addresses.is_empty() && options.run.is_some() {
+        addresses.push(private.insert(private_socket()?).address());
+    }
+    Ok((addresses, private))
+}
+
+fn private_socket() -> Result<PrivateSocket, Failure> {
+    PrivateSocket::new().map_err(|error| Failure::io(&std::env::temp_dir(), &error))
+}
+
+/// `port`, `:port`, `host:port`, `[address]:port`, and a host alone for NBD's own port.
+fn tcp(text: &str) -> Result<SocketAddr, Failure> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        Failure::usage(format!(
+            "--tcp {text}: {why}; expected PORT or HOST:PORT, for example 127.0.0.1:10809"
+        ))
+    };
+    let with_host = match text.strip_prefix(':').unwrap_or(text) {
+        port if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("localhost:{port}"),
+        host if host.ends_with(']') || !host.contains(':') => format!("{host}:{PORT}"),
+        whole => whole.to_owned(),
+    };
+    let mut found = with_host.to_socket_addrs().map_err(|error| wrong(&error))?;
+    // Of localhost's two addresses the older one: a client that asks for the other tries both.
+    let all: Vec<SocketAddr> = found.by_ref().collect();
+    let first = all.iter().find(|address| address.is_ipv4()).or(all.first());
+    first.copied().ok_or_else(|| wrong(&"no such host"))
+}
+
+fn record(path: &Path, exports: &Exports) -> Result<Arc<Recorder>, Failure> {
+    let names = exports.iter().map(|export| export.name.clone());
+    Recorder::create(path, names).map(Arc::new).map_err(|error| Failure::io(path, &error))
+}
+
+fn serve_standard_input(server: &Server) -> Result<(), Failure> {
+    let owned = io::stdin().as_fd().try_clone_to_owned();
+    let pair = owned.and_then(|input| Ok((input, io::stdout().as_fd().try_clone_to_owned()?)));
+    let (input, output) = pair.map_err(|error| Failure::system("standard input", &error))?;
+    server.serve_pair(input, output);
+    Ok(())
+}
+
+fn listen_and_serve(
+    options: &Options,
+    server: &Server,
+    (mut addresses, private): (Vec<Address>, Option<PrivateSocket>),
+    export: &str,
+    stop: &Stop,
+    status: &StatusLine,
+) -> Result<ExitCode, Failure> {
+    let mut listeners = Listener::inherited().map_err(|error| Failure::system("LISTEN_FDS", &error))?;
+    if listeners.is_empty() && addresses.is_empty() {
+        addresses.push(Address::Tcp(tcp(&PORT.to_string())?));
+    }
+    for address in &addresses {
+        let listener = Listener::bind(address);
+        listeners.push(listener.map_err(|error| Failure::system(&address.to_string(), &error))?);
+    }
+    let first = listeners[0].address().map_err(|error| Failure::system("the listening socket", &error))?;
+    let uri = first.uri(export);
+    let _pidfile = options.pidfile.as_deref().map(Pidfile::write).transpose()?;
+    if options.print_uri {
+        file::print(&format!("{uri}\n"))?;
+    }
+    status.serving(&uri, server.counters(), options.run.is_none());
+    let code = thread::scope(|scope| {
+        let serving = scope.spawn(|| server.serve(listeners));
+        let code = match &options.run {
+            Some(command) => {
+                let socket = match &first {
+                    Address::Unix(path) => Some(path.as_path()),
+                    _ => None,
+                };
+                let code = run_beside(command, &uri, socket, stop);
+                stop.throw();
+                code.map_err(|error| Failure::system("--run", &error))
+            }
+            None => Ok(0),
+        };
+        let served = serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        served.map_err(|error| Failure::system("waiting for clients", &error))?;
+        code
+    });
+    status.finish();
+    drop(private);
+    code.map(ExitCode::from)
+}
+
+/// A file with the process id that goes with the process.
+struct Pidfile(PathBuf);
+
+impl Pidfile {
+    fn write(path: &Path) -> Result<Pidfile, Failure> {
+        file::write(path, format!("{}\n", std::process::id()).as_bytes())?;
+        Ok(Pidfile(path.to_owned()))
+    }
+}
+
+impl Drop for Pidfile {
+    fn drop(&mut self) {
+        // Somebody may have removed it already.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,369 @@
+//! From requests to replies: what a session asks of a device, and how the device's answers go back.
+
+use crate::counters::{Count, Counted};
+use crate::limits::{SMALL, Taken};
+use crate::link::{Link, wait_for};
+use crate::outbox::Outbox;
+use crate::pending::Pending;
+use crate::record;
+use crate::server::Server;
+use flashlab_block::{Answer, BlockDevice, Context, Extent, Io, IoError, Outcome, Payload, Started};
+use flashlab_fio::iolog::Action;
+use flashlab_nbd::server::{Command, ContextSet, Replies, Token};
+use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
+use rustix::event::{PollFd, PollFlags};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+/// Reads from this length on are asked for holes first, where the client takes them: a hole is not sent.
+const HOLES_FROM: u64 = 64 << 10;
+/// Requests of one connection that a device may keep, and their bytes.
+const PENDING_MAX: usize = 1024;
+const PENDING_BYTES_MAX: u64 = 64 << 20;
+
+/// Answers the requests of one connection.
+pub(crate) struct Answerer<'a> {
+    server: &'a Server,
+    export: usize,
+    device: &'a dyn BlockDevice,
+    context: Context,
+    tells_holes: bool,
+    replies: Replies,
+    pending: Pending<Asked<'a>>,
+    pending_bytes: u64,
+    arrived: Vec<(Action, u64, u64)>,
+    pub(crate) outbox: Outbox<'a>,
+    pub(crate) counted: Counted,
+}
+
+/// A request that was started: what its answer needs.
+struct Asked<'a> {
+    token: Token,
+    bytes: u64,
+    what: What,
+    taken: Option<Taken<'a>>,
+}
+
+enum What {
+    /// A whole read.
+    Read,
+    /// The holes of a read, before the rest of it is read.
+    Holes {
+        offset: u64,
+    },
+    /// A part of a read whose holes are known.
+    Part {
+        offset: u64,
+        read: Rc<Parts>,
+    },
+    Write,
+    Other,
+    Status {
+        one: bool,
+        contexts: ContextSet,
+    },
+}
+
+/// The parts of a read that are still to come, and whether one failed.
+#[derive(Debug, Default)]
+struct Parts {
+    left: Cell<usize>,
+    failed: Cell<Option<IoError>>,
+}
+
+impl<'a> Answerer<'a> {
+    /// For requests to export number `export`, answered in the style of `replies`.
+    pub(crate) fn new(server: &'a Server, export: usize, replies: Replies) -> Answerer<'a> {
+        let device = &*server.exports[export].device;
+        Answerer {
+            server,
+            export,
+            device,
+            context: Context::new(server.clock.now()),
+            tells_holes: replies.fragments() && device.abilities().extents,
+            replies,
+            pending: Pending::new(),
+            pending_bytes: 0,
+            arrived: Vec::new(),
+            outbox: Outbox::default(),
+            counted: Counted::default(),
+        }
+    }
+
+    /// Sends what is there if it has become much, and waits for the device if it keeps many requests.
+    pub(crate) fn make_room(&mut self, link: &mut Link) -> io::Result<()> {
+        while self.pending.len() >= PENDING_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
+            self.wait_for_device(link)?;
+        }
+        if self.outbox.is_full() { self.send(link) } else { Ok(()) }
+    }
+
+    /// The leave for a large request's buffer. While this connection has requests of its own in the device it does not
+    /// block: they may hold what it waits for.
+    pub(crate) fn take_budget(
+        &mut self,
+        command: &Command,
+        length: u64,
+        link: &mut Link,
+    ) -> io::Result<Option<Taken<'a>>> {
+        let buffered = matches!(command, Command::Read { .. } | Command::Write { .. });
+        if !buffered || length <= SMALL as u64 {
+            return Ok(None);
+        }
+        loop {
+            if let Some(taken) = self.server.budget.try_take(length) {
+                return Ok(Some(taken));
+            }
+            self.send(link)?;
+            if self.pending.len() == 0 {
+                return Ok(Some(self.server.budget.take(length)));
+            }
+            self.wait_for_device(link)?;
+        }
+    }
+
+    fn wait_for_device(&mut self, link: &mut Link) -> io::Result<()> {
+        if let Some(event) = self.pending.event() {
+            link.calls += 1;
+            wait_for(&mut [PollFd::from_borrowed_fd(event, PollFlags::IN)], None)?;
+        }
+        self.answered();
+        self.send(link)
+    }
+
+    /// Starts anything but a write.
+    pub(crate) fn start(
+        &mut self,
+        token: Token,
+        offset: u64,
+        length: u64,
+        command: &Command,
+        taken: Option<Taken<'a>>,
+    ) {
+        let asked = |what| Asked { token, bytes: length, what, taken };
+        match *command {
+            Command::Read { unfragmented } if !unfragmented && self.tells_holes && length >= HOLES_FROM => {
+                self.note(Action::Read, offset, length);
+                self.ask(asked(What::Holes { offset }), Io::Extents { offset, length });
+            }
+            Command::Read { .. } => {
+                self.note(Action::Read, offset, length);
+                let buffer = self.outbox.buffer(length as usize);
+                self.ask(asked(What::Read), Io::Read { offset, buffer });
+            }
+            Command::Flush => self.note_and_ask(asked(What::Other), Io::Flush),
+            Command::Trim { fua } => {
+                self.note_and_ask(asked(What::Other), Io::Discard { offset, length, durable: fua });
+            }
+            Command::Cache => self.ask(asked(What::Other), Io::Cache { offset, length }),
+            Command::WriteZeroes { fua, no_hole, fast } => {
+                let io = Io::WriteZeroes { offset, length, durable: fua, allocate: no_hole, fast };
+                self.note_and_ask(asked(What::Other), io);
+            }
+            Command::BlockStatus { one, contexts } => {
+                self.ask(asked(What::Status { one, contexts }), Io::Extents { offset, length });
+            }
+            Command::Write { .. } => unreachable!("writes come with their bytes"),
+        }
+    }
+
+    /// Starts a write.
+    pub(crate) fn write(
+        &mut self,
+        token: Token,
+        offset: u64,
+        data: Payload,
+        fua: bool,
+        taken: Option<Taken<'a>>,
+    ) {
+        let bytes = data.len() as u64;
+        let io = Io::Write { offset, data, durable: fua };
+        self.note_and_ask(Asked { token, bytes, what: What::Write, taken }, io);
+    }
+
+    fn note(&mut self, action: Action, offset: u64, length: u64) {
+        if self.server.recorder.is_some() {
+            self.arrived.push((action, offset, length));
+        }
+    }
+
+    fn note_and_ask(&mut self, asked: Asked<'a>, io: Io) {
+        if self.server.recorder.is_some() {
+            self.arrived.extend(record::action(&io));
+        }
+        self.ask(asked, io);
+    }
+
+    fn ask(&mut self, asked: Asked<'a>, io: Io) {
+        match self.device.start(&self.context, io) {
+            Started::Done(outcome) => self.reply(asked, outcome),
+            Started::Later(answering) => {
+                self.pending_bytes += asked.bytes;
+                if let Err((asked, error)) = self.pending.add(asked, answering) {
+                    tracing::warn!(%error, "cannot wait for a device");
+                    self.pending_bytes -= asked.bytes;
+                    self.reply(asked, Err(IoError::NoMemory));
+                }
+            }
+        }
+    }
+
+    /// Takes the answers that the device has given since.
+    pub(crate) fn answered(&mut self) {
+        for (asked, outcome) in self.pending.answered() {
+            self.pending_bytes -= asked.bytes;
+            self.reply(asked, outcome);
+        }
+    }
+
+    /// Readable when [`Answerer::answered`] has something to do; `None` where the device keeps nothing.
+    pub(crate) fn event(&self) -> Option<BorrowedFd<'_>> {
+        self.pending.event()
+    }
+
+    /// Sends all replies, and has what arrived recorded.
+    pub(crate) fn send(&mut self, link: &mut Link) -> io::Result<()> {
+        if let Some(recorder) = &self.server.recorder
+            && !self.arrived.is_empty()
+        {
+            recorder.arrived(self.export, &self.arrived);
+            self.arrived.clear();
+        }
+        let sent = self.outbox.send(link);
+        self.context = Context::new(self.server.clock.now());
+        sent
+    }
+
+    /// Waits for everything that was started, and sends the answers as far as somebody takes them.
+    pub(crate) fn finish(&mut self, link: &mut Link) -> io::Result<()> {
+        let mut sent = self.send(link);
+        while self.pending.len() > 0 {
+            let waited = self.wait_for_device(link);
+            sent = sent.and(waited);
+        }
+        sent
+    }
+
+    fn reply(&mut self, asked: Asked<'a>, outcome: Outcome) {
+        let Asked { token, bytes, what, taken } = asked;
+        let heads = &mut self.outbox.heads;
+        match (what, outcome) {
+            (What::Read, Ok(Answer::Read(buffer))) if buffer.len() as u64 == bytes => {
+                self.replies.read(token, bytes as u32, heads);
+                self.outbox.payload(buffer, taken);
+                self.count_io(Count::Reads, Count::ReadBytes, bytes);
+            }
+            (What::Holes { offset }, Ok(Answer::Extents(extents))) => {
+                self.read_around_holes(token, offset, bytes, &extents, taken);
+            }
+            (What::Part { offset, read }, Ok(Answer::Read(buffer))) if buffer.len() as u64 == bytes => {
+                self.replies.data(token, offset, bytes as u32, false, heads);
+                self.outbox.payload(buffer, taken);
+                self.counted.add(Count::ReadBytes, bytes);
+                self.end_part(token, &read);
+            }
+            (What::Part { read, .. }, outcome) => {
+                read.failed.set(Some(outcome.err().unwrap_or(IoError::Medium)));
+                self.end_part(token, &read);
+            }
+            (What::Write, Ok(_)) => {
+                self.replies.done(token, heads);
+                self.count_io(Count::Writes, Count::WriteBytes, bytes);
+            }
+            (What::Other, Ok(_)) => {
+                self.replies.done(token, heads);
+                self.counted.add(Count::Others, 1);
+            }
+            (What::Status { one, contexts }, Ok(Answer::Extents(extents))) => {
+                for (n, context) in contexts.iter().enumerate() {
+                    let told = extents.iter().map(|extent| BlockDescriptor {
+                        length: extent.length,
+                        status: u64::from(extent.hole) | u64::from(extent.zero) << 1,
+                    });
+                    let last = n + 1 == contexts.len();
+                    self.replies.block_status(token, bytes, one, context, told, last, heads);
+                }
+                self.counted.add(Count::Others, 1);
+            }
+            // A device that answers something else than it was asked is broken; its client hears of it.
+            (What::Read | What::Holes { .. } | What::Status { .. }, Ok(_)) => {
+                self.fail(token, IoError::Medium)
+            }
+            (_, Err(error)) => self.fail(token, error),
+        }
+    }
+
+    /// Reads what is no hole of a range, piece by piece, and only tells of the holes.
+    fn read_around_holes(
+        &mut self,
+        token: Token,
+        offset: u64,
+        length: u64,
+        extents: &[Extent],
+        taken: Option<Taken<'a>>,
+    ) {
+        let asked = |bytes, what| Asked { token, bytes, what, taken: None };
+        if !extents.iter().any(|extent| extent.zero) {
+            let buffer = self.outbox.buffer(length as usize);
+            let whole = Asked { token, bytes: length, what: What::Read, taken };
+            return self.ask(whole, Io::Read { offset, buffer });
+        }
+        // Counted as a part, so that the last piece cannot end the reply before all were asked for.
+        let read = Rc::new(Parts { left: Cell::new(1), ..Parts::default() });
+        let (mut at, end) = (offset, offset + length);
+        for extent in extents {
+            let part = extent.length.min(end - at);
+            if extent.zero && part > 0 {
+                self.replies.hole(token, at, part as u32, false, &mut self.outbox.heads);
+            } else if part > 0 {
+                read.left.set(read.left.get() + 1);
+                let buffer = self.outbox.buffer(part as usize);
+                let what = What::Part { offset: at, read: read.clone() };
+                self.ask(asked(part, what), Io::Read { offset: at, buffer });
+            }
+            at += part;
+        }
+        if at < end {
+            read.failed.set(Some(IoError::Medium));
+        }
+        self.end_part(token, &read);
+    }
+
+    fn end_part(&mut self, token: Token, read: &Parts) {
+        read.left.set(read.left.get() - 1);
+        match (read.left.get(), read.failed.get()) {
+            (0, None) => {
+                self.replies.end(token, &mut self.outbox.heads);
+                self.counted.add(Count::Reads, 1);
+            }
+            (0, Some(error)) => self.fail(token, error),
+            _ => {}
+        }
+    }
+
+    fn count_io(&mut self, requests: Count, bytes: Count, length: u64) {
+        self.counted.add(requests, 1);
+        self.counted.add(bytes, length);
+    }
+
+    fn fail(&mut self, token: Token, error: IoError) {
+        self.replies.error(token, number(error), &error.to_string(), &mut self.outbox.heads);
+        self.counted.add(Count::Errors, 1);
+    }
+}
+
+/// The protocol's number of an error.
+fn number(error: IoError) -> ErrorNumber {
+    match error {
+        IoError::ReadOnly => ErrorNumber::Permission,
+        IoError::Medium => ErrorNumber::Io,
+        IoError::NoMemory => ErrorNumber::NoMemory,
+        IoError::Invalid => ErrorNumber::Invalid,
+        IoError::NoSpace => ErrorNumber::NoSpace,
+        IoError::TooLarge => ErrorNumber::Overflow,
+        IoError::Unsupported => ErrorNumber::NotSupported,
+        IoError::ShuttingDown => ErrorNumber::Shutdown,
+    }
+}

@@ -1,0 +1,256 @@
+//! One client: a thread that owns its socket, takes in what is there, answers every complete request of it, and sends
+//! all replies at once. Two system calls a batch.
+
+use crate::answer::Answerer;
+use crate::counters::Count;
+use crate::link::Link;
+use crate::server::Server;
+use flashlab_block::Payload;
+use flashlab_nbd::server::{Closed, Command, Event, Received, Request, Session};
+use flashlab_sim::{Duration, Instant};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use tracing::{debug, info};
+
+/// Bytes received at once: whole batches of what clients keep in flight, and more than any request that is not received
+/// into a buffer of its own.
+const RECEIVE: usize = 512 << 10;
+/// How long a peer has to take its last replies once nothing more is answered.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A client and what belongs to it.
+pub(crate) struct Connection<'a> {
+    server: &'a Server,
+    link: Link,
+    number: u64,
+    from: String,
+    /// What was received; `taken..filled` is not dealt with yet.
+    batch: Arc<Vec<u8>>,
+    taken: usize,
+    filled: usize,
+}
+
+/// How a connection ended.
+#[derive(Debug)]
+enum End {
+    /// The session is over.
+    Closed(Closed),
+    /// The client is gone, or the server ends.
+    Eof,
+    /// The client took too long to agree on an export.
+    Late,
+    /// Reading or writing failed.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        End::Failed(error)
+    }
+}
+
+impl<'a> Connection<'a> {
+    /// Of `server`, number `number`.
+    pub(crate) fn new(server: &'a Server, link: Link, number: u64, from: String) -> Connection<'a> {
+        Connection { server, link, number, from, batch: Arc::new(vec![0; RECEIVE]), taken: 0, filled: 0 }
+    }
+
+    /// Serves the client to its end.
+    pub(crate) fn run(mut self) {
+        let (number, from) = (self.number, &self.from);
+        debug!(connection = number, %from, "accepted");
+        match self.serve() {
+            // A client that is killed is nothing special.
+            Err(End::Eof | End::Closed(Closed::Disconnect | Closed::Abort)) => {
+                debug!(connection = number, "ended")
+            }
+            Err(End::Closed(why)) => info!(connection = number, %why, "refused"),
+            Err(End::Late) => info!(connection = number, "no export chosen in time"),
+            Err(End::Failed(error)) => info!(connection = number, %error, "lost"),
+            Ok(never) => match never {},
+        }
+    }
+
+    fn serve(&mut self) -> Result<std::convert::Infallible, End> {
+        let mut greeting = Vec::new();
+        let mut session = Session::new(self.server.policy, self.server.offered.clone(), &mut greeting);
+        self.shake_hands(&mut session, greeting)?;
+        let export = session.export().expect("it is open");
+        let Some(export) = self.server.exports.iter().position(|one| one.name == export.name) else {
+            unreachable!("the session offers nothing else");
+        };
+        info!(connection = self.number, from = %self.from, export = %self.server.exports[export].name, "opened");
+        let replies = session.replies().expect("it is open");
+        let mut answerer = Answerer::new(self.server, export, replies);
+        let ended = self.transmit(&mut session, &mut answerer);
+        // What was received whole is answered, however the session ended.
+        let finished = answerer.finish(&mut self.link);
+        self.count(&mut answerer);
+        if let (Err(End::Eof | End::Closed(_)), Ok(())) = (&ended, finished) {
+            let clock = self.server.clock;
+            self.link.linger(|| clock.now(), clock.now().saturating_add(LINGER));
+        }
+        ended
+    }
+
+    /// Agrees on an export, in bounded time.
+    fn shake_hands(&mut self, session: &mut Session, mut replies: Vec<u8>) -> Result<(), End> {
+        let until = self.server.clock.now().saturating_add(self.server.limits.handshake);
+        loop {
+            self.send_by(&replies, until)?;
+            replies.clear();
+            loop {
+                let Received { consumed, event } =
+                    session.receive(&self.batch[self.taken..self.filled], &mut replies);
+                self.taken += consumed;
+                match event {
+                    Event::Need(_) => {
+                        self.send_by(&replies, until)?;
+                        replies.clear();
+                        self.wait_by(until)?;
+                        self.receive()?;
+                    }
+                    Event::Send => break,
+                    Event::Opened => return self.send_by(&replies, until),
+                    Event::Closed(why) => {
+                        self.send_by(&replies, until)?;
+                        return Err(End::Closed(why));
+                    }
+                    Event::StartTls | Event::Request(_) => {
+                        unreachable!("TLS is not offered, and nothing is open")
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes requests and answers them until the session ends.
+    fn transmit(
+        &mut self,
+        session: &mut Session,
+        answerer: &mut Answerer<'a>,
+    ) -> Result<std::convert::Infallible, End> {
+        loop {
+            loop {
+                let start = self.taken;
+                let Received { consumed, event } =
+                    session.receive(&self.batch[start..self.filled], &mut answerer.outbox.heads);
+                self.taken += consumed;
+                match event {
+                    Event::Request(request) => self.request(request, start, answerer)?,
+                    Event::Need(_) => break,
+                    Event::Closed(why) => return Err(End::Closed(why)),
+                    Event::Send | Event::Opened | Event::StartTls => unreachable!("the handshake is over"),
+                }
+            }
+            answerer.answered();
+            answerer.send(&mut self.link)?;
+            answerer.counted.add(Count::Batches, 1);
+            self.count(answerer);
+            if let Some(event) = answerer.event() {
+                let woken = self.link.wait(Some(event), None)?;
+                if !woken.input {
+                    continue;
+                }
+            }
+            self.receive()?;
+        }
+    }
+
+    /// Starts one request; `start` is where the bytes began that the session was given.
+    fn request(&mut self, request: Request, start: usize, answerer: &mut Answerer<'a>) -> Result<(), End> {
+        let Request { token, offset, length, command } = request;
+        answerer.make_room(&mut self.link)?;
+        let taken = answerer.take_budget(&command, length, &mut self.link)?;
+        let Command::Write { here, fua } = command else {
+            answerer.start(token, offset, length, &command, taken);
+            return Ok(());
+        };
+        let here = start + here.start..start + here.end;
+        let length = length as usize;
+        let data = if here.len() == length {
+            Payload::new(&self.batch, here)
+        } else {
+            // A slow sender must not hold back what is answered already.
+            answerer.send(&mut self.link)?;
+            let mut buffer = answerer.outbox.buffer(length);
+            let mut there = here.len();
+            buffer[..there].copy_from_slice(&self.batch[here]);
+            while there < length {
+                self.wait_unless_socket()?;
+                match self.link.receive(&mut buffer[there..])? {
+                    0 => return Err(End::Eof),
+                    received => there += received,
+                }
+            }
+            Payload::from(buffer)
+        };
+        answerer.write(token, offset, data, fua, taken);
+        Ok(())
+    }
+
+    /// Receives once, behind what is not dealt with yet.
+    fn receive(&mut self) -> Result<(), End> {
+        self.wait_unless_socket()?;
+        let rest = self.taken..self.filled;
+        let batch = match Arc::get_mut(&mut self.batch) {
+            Some(batch) => {
+                batch.copy_within(rest.clone(), 0);
+                batch
+            }
+            // A device still holds what was received: it keeps that buffer.
+            None => {
+                let mut fresh = vec![0; RECEIVE];
+                fresh[..rest.len()].copy_from_slice(&self.batch[rest.clone()]);
+                self.batch = Arc::new(fresh);
+                Arc::get_mut(&mut self.batch).expect("it is new")
+            }
+        };
+        (self.taken, self.filled) = (0, rest.len());
+        match self.link.receive(&mut batch[rest.len()..])? {
+            0 => Err(End::Eof),
+            received => {
+                self.filled += received;
+                Ok(())
+            }
+        }
+    }
+
+    /// A socket is shut down by the server when it ends; pipes have to be watched.
+    fn wait_unless_socket(&mut self) -> Result<(), End> {
+        if self.link.is_socket() {
+            return Ok(());
+        }
+        let woken = self.link.wait(Some(self.server.stop.as_fd()), None)?;
+        if woken.also && !woken.input { Err(End::Eof) } else { Ok(()) }
+    }
+
+    fn wait_by(&mut self, until: Instant) -> Result<(), End> {
+        let left = until.saturating_since(self.server.clock.now());
+        let stop = (!self.link.is_socket()).then(|| self.server.stop.as_fd());
+        let woken = self.link.wait(stop, Some(left))?;
+        match woken.late {
+            true => Err(End::Late),
+            false => Ok(()),
+        }
+    }
+
+    fn send_by(&mut self, bytes: &[u8], until: Instant) -> Result<(), End> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let left = until.saturating_since(self.server.clock.now());
+            if !self.link.wait_to_send(left)? {
+                return Err(End::Late);
+            }
+            let sent = self.link.send_some(rest)?;
+            rest = &rest[sent..];
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, answerer: &mut Answerer<'a>) {
+        answerer.counted.add(Count::Calls, std::mem::take(&mut self.link.calls));
+        self.server.counters.add(&mut answerer.counted);
+    }
+}

@@ -1,0 +1,115 @@
+//! What a server offers: devices under names.
+
+use flashlab_block::BlockDevice;
+use flashlab_nbd::server::{self, MetaContext};
+use flashlab_nbd::wire::TransmissionFlags;
+use std::fmt;
+use std::sync::Arc;
+
+/// A device under a name.
+#[derive(Clone)]
+pub struct Export {
+    /// Empty for the default export.
+    pub name: String,
+    /// What it is, in words; shown to clients that ask.
+    pub description: String,
+    /// The bytes.
+    pub device: Arc<dyn BlockDevice>,
+    /// Clients may not write to it.
+    pub read_only: bool,
+}
+
+impl fmt::Debug for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Export")
+            .field("name", &self.name)
+            .field("read_only", &self.read_only)
+            .finish_non_exhaustive()
+    }
+}
+
+/// All exports of a server.
+#[derive(Clone, Debug)]
+pub struct Exports(Arc<[Export]>);
+
+/// The bytes of the longest name (the NBD specification's limit on strings).
+const NAME_BYTES_MAX: usize = 4096;
+
+/// Why these exports cannot be offered together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ExportsError {
+    /// There is none.
+    None,
+    /// Two have this name.
+    Twice(String),
+    /// A name longer than 4,096 bytes, or with a zero byte.
+    Name,
+}
+
+impl fmt::Display for ExportsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExportsError::None => f.write_str("no device to serve"),
+            ExportsError::Twice(name) if name.is_empty() => {
+                f.write_str("two devices without a name; give all but one of them names: NAME=DEVICE")
+            }
+            ExportsError::Twice(name) => write!(f, "two devices have the name {name:?}"),
+            ExportsError::Name => f.write_str("a name has at most 4096 bytes, none of them zero"),
+        }
+    }
+}
+
+impl std::error::Error for ExportsError {}
+
+impl Exports {
+    /// These, in the order in which clients see them.
+    pub fn new(exports: Vec<Export>) -> Result<Exports, ExportsError> {
+        if exports.is_empty() {
+            return Err(ExportsError::None);
+        }
+        for (n, export) in exports.iter().enumerate() {
+            if export.name.len() > NAME_BYTES_MAX || export.name.contains('\0') {
+                return Err(ExportsError::Name);
+            }
+            if exports[..n].iter().any(|other| other.name == export.name) {
+                return Err(ExportsError::Twice(export.name.clone()));
+            }
+        }
+        Ok(Exports(exports.into()))
+    }
+
+    /// As the handshake tells of them. An empty name is the first one's too, where no export has it.
+    pub(crate) fn offered(&self) -> Vec<server::Export> {
+        self.0.iter().map(offered).collect()
+    }
+}
+
+fn offered(export: &Export) -> server::Export {
+    use TransmissionFlags as T;
+    let (geometry, abilities) = (export.device.geometry(), export.device.abilities());
+    let block = u32::try_from(geometry.block).expect("a block is small");
+    let read_only = export.read_only || abilities.read_only;
+    // Every device makes durable what was answered, to whomever: that is what more connections than one need.
+    let flags = (T::SEND_FLUSH | T::SEND_FUA | T::CAN_MULTI_CONN)
+        .with_if(read_only, T::READ_ONLY)
+        .with_if(abilities.discard && !read_only, T::SEND_TRIM)
+        .with_if(abilities.write_zeroes && !read_only, T::SEND_WRITE_ZEROES | T::SEND_FAST_ZERO)
+        .with_if(abilities.cache, T::SEND_CACHE)
+        .with_if(abilities.rotational, T::ROTATIONAL);
+    server::Export {
+        description: export.description.clone(),
+        flags,
+        block_minimum: block,
+        block_preferred: block.max(4096),
+        payload_max: u32::try_from(geometry.request_max).unwrap_or(u32::MAX),
+        contexts: if abilities.extents { vec![MetaContext::allocation()] } else { Vec::new() },
+        ..server::Export::new(&export.name, geometry.capacity)
+    }
+}
+
+impl std::ops::Deref for Exports {
+    type Target = [Export];
+    fn deref(&self) -> &[Export] {
+        &self.0
+    }
+}

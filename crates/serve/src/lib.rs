@@ -1,0 +1,39 @@
+//! Live block devices over NBD: sockets, threads, the wall clock.
+//!
+//! - [`Server`] serves [`Exports`] to whoever connects to a [`Listener`], or over standard input and output.
+//! - [`open`] makes a device from its name on the command line; [`Address`] and [`Uri`] say where it is to be found.
+//!
+//! What a session says is `flashlab-nbd`'s business, what a device holds `flashlab-block`'s. Here bytes are moved: one
+//! thread owns a socket, takes in what is there, answers every complete request of it, and sends all replies at once.
+#![forbid(unsafe_code)]
+
+mod address;
+mod answer;
+mod clock;
+mod connection;
+mod counters;
+mod device;
+mod export;
+mod limits;
+mod link;
+mod listener;
+mod outbox;
+mod pending;
+mod private;
+mod record;
+mod run;
+mod server;
+mod stop;
+
+pub use address::{Address, PORT, Peer, Uri, UriError};
+pub use clock::Clock;
+pub use counters::{Count, Counted, Counters};
+pub use device::{DeviceError, DeviceProblem, open};
+pub use export::{Export, Exports, ExportsError};
+pub use limits::{Limits, SMALL};
+pub use listener::Listener;
+pub use private::PrivateSocket;
+pub use record::Recorder;
+pub use run::run;
+pub use server::Server;
+pub use stop::Stop;

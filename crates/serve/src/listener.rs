@@ -1,0 +1,145 @@
+//! Sockets that wait for clients, and connecting to them.
+
+use crate::link::Link;
+use crate::{Address, Peer};
+use listenfd::ListenFd;
+use std::fs;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// A socket on which clients arrive. A socket in the filesystem goes when it is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Socket,
+    /// What to remove in the end.
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens there. A socket in the filesystem on which nobody listens any more is replaced.
+    pub fn bind(address: &Address) -> io::Result<Listener> {
+        let (socket, file) = match address {
+            Address::Unix(path) => {
+                remove_stale(path)?;
+                (Socket::Unix(UnixListener::bind(path)?), Some(path.clone()))
+            }
+            Address::Abstract(name) => {
+                (Socket::Unix(UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?), None)
+            }
+            Address::Tcp(address) => (Socket::Tcp(TcpListener::bind(address)?), None),
+        };
+        Listener { socket, file }.prepared()
+    }
+
+    /// The sockets that a service manager handed to this process (systemd's LISTEN_PID and LISTEN_FDS, sd_listen_fds(3));
+    /// none where there is no service manager. To be asked once, before there are threads.
+    pub fn inherited() -> io::Result<Vec<Listener>> {
+        let mut fds = ListenFd::from_env();
+        let all = 0..fds.len();
+        let take = |index| {
+            let unix = fds.take_unix_listener(index).map(|socket| socket.map(Socket::Unix));
+            let socket =
+                unix.or_else(|_| fds.take_tcp_listener(index).map(|socket| socket.map(Socket::Tcp)))?;
+            let socket = socket.expect("each is taken once");
+            Listener { socket, file: None }.prepared()
+        };
+        all.map(take).collect()
+    }
+
+    /// Accepting never blocks: who asked may be gone again.
+    fn prepared(self) -> io::Result<Listener> {
+        match &self.socket {
+            Socket::Unix(socket) => socket.set_nonblocking(true)?,
+            Socket::Tcp(socket) => socket.set_nonblocking(true)?,
+        }
+        Ok(self)
+    }
+
+    /// Where it listens; a port that was left open is the one that was taken.
+    pub fn address(&self) -> io::Result<Address> {
+        match &self.socket {
+            Socket::Tcp(socket) => Ok(Address::Tcp(socket.local_addr()?)),
+            Socket::Unix(socket) => {
+                let address = socket.local_addr()?;
+                let named = address.as_pathname().map(|path| Address::Unix(path.to_owned()));
+                let named = named.or_else(|| Some(Address::Abstract(address.as_abstract_name()?.to_vec())));
+                named.ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "the socket has no name"))
+            }
+        }
+    }
+
+    /// The next client, and who it is; `None` if there is none any more.
+    pub(crate) fn accept(&self) -> io::Result<Option<(Link, String)>> {
+        let accepted = match &self.socket {
+            Socket::Unix(socket) => {
+                socket.accept().map(|(stream, _)| (OwnedFd::from(stream), "unix".to_owned()))
+            }
+            Socket::Tcp(socket) => socket.accept().map(|(stream, from)| {
+                // Without it a small reply could wait for the acknowledgement of the one before.
+                let _ = stream.set_nodelay(true);
+                (OwnedFd::from(stream), from.to_string())
+            }),
+        };
+        match accepted {
+            Ok((stream, from)) => Ok(Some((Link::socket(stream), from))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Unix(socket) => socket.as_fd(),
+            Socket::Tcp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.file {
+            // Somebody may have removed it already.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// A socket's file outlives a process that was killed. One that nobody answers on is removed; a file of another kind,
+/// or a living server's, is not.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if is_socket && UnixStream::connect(path).is_err_and(refused) {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// Connects to a server.
+pub(crate) fn connect(peer: &Peer) -> io::Result<Link> {
+    let socket: OwnedFd = match peer {
+        Peer::Unix(path) => UnixStream::connect(path)?.into(),
+        Peer::Abstract(name) => UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?.into(),
+        Peer::Tcp(host, port) => {
+            let stream = TcpStream::connect((host.as_str(), *port))?;
+            stream.set_nodelay(true)?;
+            stream.into()
+        }
+    };
+    Ok(Link::socket(socket))
+}

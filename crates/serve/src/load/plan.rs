@@ -1,0 +1,221 @@
+//! What one connection asks next, and what it may expect to find.
+//!
+//! When blocks are verified, a block in flight is not asked for again: then what a block holds is never in doubt.
+
+use super::Job;
+use flashlab_sim::{Duration, Instant, Rng};
+
+/// One request of a load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ask {
+    pub(super) write: bool,
+    /// Which block of the connection's area.
+    pub(super) block: u64,
+    /// What it holds then: counted from 1; what was there before counts as 0.
+    pub(super) generation: u32,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// This.
+    Ask(Ask),
+    /// Nothing before this instant, because of the rate.
+    At(Instant),
+    /// Nothing before something is answered.
+    Blocked,
+    /// Nothing ever.
+    Done,
+}
+
+/// A connection's share of a load.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// First byte.
+    pub(super) offset: u64,
+    blocks: u64,
+    block: u64,
+    random: bool,
+    reads_percent: u64,
+    rng: Rng,
+    cursor: u64,
+    asked: u64,
+    until: Until,
+    interval: Option<Duration>,
+    due: Instant,
+    /// Of each block, its generation, and whether it is in flight; only where blocks are verified.
+    generations: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    Asked(u64),
+    At(Instant),
+}
+
+const IN_FLIGHT: u32 = 1 << 31;
+
+/// How often another block is drawn where one is in flight, before waiting for an answer.
+const DRAWS: u32 = 64;
+
+impl Plan {
+    /// For connection `number` of a job whose area is `size` bytes, from `start` on.
+    pub(super) fn new(job: &Job, size: u64, number: u32, start: Instant) -> Plan {
+        let block = u64::from(job.block);
+        // Readers at random share the area; where order or content counts, each connection has a part of its own.
+        let parts = if job.mix.random && !job.verify { 1 } else { u64::from(job.connections) };
+        let blocks = size / parts / block;
+        let part = if parts == 1 { 0 } else { u64::from(number) };
+        let share = if parts == 1 { blocks.div_ceil(u64::from(job.connections)) } else { blocks };
+        Plan {
+            offset: job.offset + part * blocks * block,
+            blocks,
+            block,
+            random: job.mix.random,
+            reads_percent: u64::from(job.mix.reads_percent),
+            rng: Rng::for_purpose(job.seed, u64::from(number)),
+            cursor: 0,
+            asked: 0,
+            until: match job.runtime {
+                Some(runtime) => Until::At(start.saturating_add(runtime)),
+                None => Until::Asked(share),
+            },
+            interval: job.rate_iops.map(|iops| Duration::from_ratio_secs(1, iops)),
+            due: start,
+            generations: if job.verify { vec![0; blocks as usize] } else { Vec::new() },
+        }
+    }
+
+    /// The first byte of a block.
+    pub(super) fn place(&self, block: u64) -> u64 {
+        self.offset + block * self.block
+    }
+
+    /// What to ask at `now`.
+    pub(super) fn next(&mut self, now: Instant) -> Next {
+        let over = match self.until {
+            Until::Asked(most) => self.asked >= most,
+            Until::At(end) => now >= end,
+        };
+        if over {
+            return Next::Done;
+        }
+        if self.interval.is_some() && now < self.due {
+            return Next::At(self.due);
+        }
+        let Some(block) = self.draw() else { return Next::Blocked };
+        if let Some(interval) = self.interval {
+            self.due += interval;
+        }
+        self.asked += 1;
+        let write = self.rng.below(100) >= self.reads_percent;
+        Next::Ask(self.take(block, write))
+    }
+
+    fn draw(&mut self) -> Option<u64> {
+        if !self.random {
+            let block = self.cursor;
+            if self.is_in_flight(block) {
+                return None;
+            }
+            self.cursor = (block + 1) % self.blocks;
+            return Some(block);
+        }
+        for _ in 0..DRAWS {
+            let block = self.rng.below(self.blocks);
+            if !self.is_in_flight(block) {
+                return Some(block);
+            }
+        }
+        None
+    }
+
+    fn is_in_flight(&self, block: u64) -> bool {
+        self.generations.get(block as usize).is_some_and(|generation| generation & IN_FLIGHT != 0)
+    }
+
+    fn take(&mut self, block: u64, write: bool) -> Ask {
+        let mut generation = 0;
+        if let Some(known) = self.generations.get_mut(block as usize) {
+            generation = *known + u32::from(write);
+            *known = generation | IN_FLIGHT;
+        }
+        Ask { write, block, generation }
+    }
+
+    /// A request was answered.
+    pub(super) fn answered(&mut self, ask: &Ask) {
+        if let Some(known) = self.generations.get_mut(ask.block as usize) {
+            *known = ask.generation;
+        }
+    }
+
+    /// Reads of all blocks that were written, to be asked after everything was answered.
+    pub(super) fn written(&mut self) -> Vec<Ask> {
+        let written = self.generations.iter().enumerate().filter(|(_, generation)| **generation > 0);
+        written.map(|(block, &generation)| Ask { write: false, block: block as u64, generation }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Mix;
+    use super::*;
+
+    fn job(word: &str) -> Job {
+        Job { mix: Mix::parse(word, 50).expect("fio's word"), ..Job::default() }
+    }
+
+    fn all(plan: &mut Plan) -> Vec<Ask> {
+        std::iter::from_fn(|| match plan.next(Instant::ZERO) {
+            Next::Ask(ask) => {
+                plan.answered(&ask);
+                Some(ask)
+            }
+            _ => None,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn in_order_each_connection_covers_a_part_of_its_own_once() {
+        let job = Job { connections: 3, ..job("write") };
+        let mut places = Vec::new();
+        for number in 0..3 {
+            let mut plan = Plan::new(&job, 12 * 4096, number, Instant::ZERO);
+            places.extend(all(&mut plan).iter().map(|ask| plan.place(ask.block)));
+        }
+        let every: Vec<u64> = (0..12).map(|block| block * 4096).collect();
+        assert_eq!(places, every);
+    }
+
+    #[test]
+    fn a_block_in_flight_is_not_asked_for_again_where_it_is_verified() {
+        let mut plan = Plan::new(&Job { verify: true, ..job("randrw") }, 8 * 4096, 0, Instant::ZERO);
+        let mut asked = Vec::new();
+        while let Next::Ask(ask) = plan.next(Instant::ZERO) {
+            assert!(!asked.contains(&ask.block));
+            asked.push(ask.block);
+        }
+        assert!(asked.len() > 4, "{asked:?}");
+    }
+
+    #[test]
+    fn a_rate_spaces_requests_and_a_late_one_catches_up() {
+        let mut plan = Plan::new(&Job { rate_iops: Some(1_000), ..job("randread") }, 1 << 20, 0, Instant::ZERO);
+        let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
+        assert!(matches!(plan.next(at(0)), Next::Ask(_)));
+        assert_eq!(plan.next(at(0)), Next::At(at(1)));
+        assert!(matches!(plan.next(at(2)), Next::Ask(_)));
+        assert!(matches!(plan.next(at(2)), Next::Ask(_)));
+        assert_eq!(plan.next(at(2)), Next::At(at(3)));
+    }
+
+    #[test]
+    fn what_was_written_is_known_with_its_generation() {
+        let mut plan = Plan::new(&Job { verify: true, ..job("write") }, 2 * 4096, 0, Instant::ZERO);
+        all(&mut plan);
+        let back: Vec<_> = plan.written().iter().map(|ask| (ask.block, ask.generation)).collect();
+        assert_eq!(back, [(0, 1), (1, 1)]);
+    }
+}

@@ -1,0 +1,148 @@
+//! Requests that a device answers later, and the smallest executor that waits for them beside a socket.
+//!
+//! Each connection has its own: a waker notes which request to look at again and makes a descriptor readable, on which
+//! the connection's thread waits together with its socket. Until the first such request there is no descriptor.
+
+use flashlab_block::Outcome;
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// What a device returned.
+type Answering = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// Requests that were started, each with what is needed to answer it.
+pub(crate) struct Pending<T> {
+    requests: BTreeMap<u64, (T, Answering)>,
+    next: u64,
+    woken: Option<Arc<Woken>>,
+}
+
+struct Woken {
+    numbers: Mutex<Vec<u64>>,
+    event: OwnedFd,
+}
+
+struct Alarm {
+    number: u64,
+    woken: Arc<Woken>,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.woken.numbers.lock().unwrap_or_else(PoisonError::into_inner).push(self.number);
+        // It fails only where the counter is full: then it is readable already.
+        let _ = rustix::io::write(&self.woken.event, &1u64.to_ne_bytes());
+    }
+}
+
+impl<T> Pending<T> {
+    /// None.
+    pub(crate) fn new() -> Pending<T> {
+        Pending { requests: BTreeMap::new(), next: 0, woken: None }
+    }
+
+    /// How many are not answered yet.
+    pub(crate) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Adds one; it is looked at for the first time by [`Pending::answered`].
+    /// Gives it back where the system has no descriptor for it; what the device was asked is then cancelled.
+    pub(crate) fn add(&mut self, request: T, answering: Answering) -> Result<(), (T, io::Error)> {
+        let woken = match &self.woken {
+            Some(woken) => woken,
+            None => match eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) {
+                Ok(event) => self.woken.insert(Arc::new(Woken { numbers: Mutex::default(), event })),
+                Err(error) => return Err((request, error.into())),
+            },
+        };
+        let number = self.next;
+        self.next += 1;
+        self.requests.insert(number, (request, answering));
+        Arc::new(Alarm { number, woken: woken.clone() }).wake();
+        Ok(())
+    }
+
+    /// Readable when [`Pending::answered`] has something to look at; `None` where nothing is pending.
+    pub(crate) fn event(&self) -> Option<BorrowedFd<'_>> {
+        let woken = self.woken.as_ref().filter(|_| !self.requests.is_empty());
+        woken.map(|woken| woken.event.as_fd())
+    }
+
+    /// Those that are answered now, in the order in which they became so.
+    pub(crate) fn answered(&mut self) -> Vec<(T, Outcome)> {
+        let Some(woken) = self.woken.clone().filter(|_| !self.requests.is_empty()) else { return Vec::new() };
+        // Drained before the numbers are taken: a waker that comes between makes it readable again.
+        let _ = rustix::io::read(&woken.event, &mut [0; 8]);
+        let numbers = std::mem::take(&mut *woken.numbers.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut answered = Vec::new();
+        for number in numbers {
+            // A waker may be kept beyond its request's end.
+            let Some((_, answering)) = self.requests.get_mut(&number) else { continue };
+            let waker = Waker::from(Arc::new(Alarm { number, woken: woken.clone() }));
+            if let Poll::Ready(outcome) = answering.as_mut().poll(&mut Context::from_waker(&waker)) {
+                let (request, _) = self.requests.remove(&number).expect("it was found above");
+                answered.push((request, outcome));
+            }
+        }
+        answered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_block::Answer;
+    use rustix::event::{PollFd, PollFlags};
+
+    /// Done when its flag is set, by whoever then wakes it.
+    #[derive(Default)]
+    struct Flag(Mutex<(bool, Option<Waker>)>);
+
+    impl Flag {
+        fn set(&self) {
+            let mut flag = self.0.lock().expect("nobody panics");
+            flag.0 = true;
+            flag.1.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn until(flag: Arc<Flag>) -> Answering {
+        Box::pin(std::future::poll_fn(move |cx| {
+            let mut flag = flag.0.lock().expect("nobody panics");
+            flag.1 = Some(cx.waker().clone());
+            if flag.0 { Poll::Ready(Ok(Answer::Done)) } else { Poll::Pending }
+        }))
+    }
+
+    fn names(pending: &mut Pending<&'static str>) -> Vec<&'static str> {
+        pending.answered().into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn answers_come_in_the_order_in_which_the_device_gives_them() {
+        let flags = [Arc::<Flag>::default(), Arc::default(), Arc::default()];
+        let mut pending = Pending::new();
+        for (name, flag) in ["a", "b", "c"].into_iter().zip(&flags) {
+            assert!(pending.add(name, until(flag.clone())).is_ok());
+        }
+        assert_eq!(names(&mut pending), [""; 0]);
+        flags[2].set();
+        flags[0].set();
+        assert_eq!(names(&mut pending), ["c", "a"]);
+        assert_eq!((pending.len(), names(&mut pending)), (1, vec![]));
+        std::thread::scope(|scope| {
+            scope.spawn(|| flags[1].set());
+            let mut fds = [PollFd::from_borrowed_fd(pending.event().expect("one is pending"), PollFlags::IN)];
+            crate::link::wait_for(&mut fds, None).expect("polling works");
+        });
+        assert_eq!(names(&mut pending), ["b"]);
+        assert!(pending.event().is_none());
+    }
+}

@@ -1,0 +1,229 @@
+//! A server: it accepts clients, gives each a thread that owns its socket, and ends in order.
+
+use crate::connection::Connection;
+use crate::counters::{Count, Counters};
+use crate::limits::Budget;
+use crate::link::{Hangup, Link, wait_for};
+use crate::{Clock, Exports, Limits, Listener, Recorder, Stop};
+use flashlab_nbd::server::Policy;
+use flashlab_sim::Duration;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Scope};
+use tracing::{info, warn};
+
+/// Bytes of a connection's stack: a thread of its own costs little address space.
+const STACK: usize = 512 << 10;
+/// How long to wait after accepting failed for want of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_ms(100);
+
+/// Serves exports to clients.
+#[derive(Debug)]
+pub struct Server {
+    pub(crate) exports: Exports,
+    /// The same as sessions know them.
+    pub(crate) offered: Arc<Vec<flashlab_nbd::server::Export>>,
+    pub(crate) policy: Policy,
+    pub(crate) limits: Limits,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) recorder: Option<Arc<Recorder>>,
+    pub(crate) budget: Budget,
+    pub(crate) clock: Clock,
+    pub(crate) stop: Stop,
+}
+
+/// The connections that are open, so that they can be ended.
+struct Open {
+    hangups: Mutex<BTreeMap<u64, Hangup>>,
+    changed: Condvar,
+    /// Readable after a connection ended.
+    ended: OwnedFd,
+}
+
+impl Server {
+    /// A server of these exports that ends when `stop` is thrown.
+    pub fn new(exports: Exports, limits: Limits, stop: Stop) -> Server {
+        raise_descriptor_limit();
+        let structured = limits.structured_replies;
+        Server {
+            offered: Arc::new(exports.offered()),
+            policy: Policy { structured, extended: structured, ..Policy::default() },
+            exports,
+            limits,
+            counters: Arc::default(),
+            recorder: None,
+            budget: Budget::new(limits.bytes_in_flight),
+            clock: Clock::start(),
+            stop,
+        }
+    }
+
+    /// Records what arrives.
+    pub fn with_recorder(self, recorder: Arc<Recorder>) -> Server {
+        Server { recorder: Some(recorder), ..self }
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Serves who arrives until the server is to end; then answers what was received, and returns.
+    pub fn serve(&self, listeners: Vec<Listener>) -> io::Result<()> {
+        let open = Open {
+            hangups: Mutex::default(),
+            changed: Condvar::new(),
+            ended: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        };
+        thread::scope(|scope| {
+            let accepted = self.accept_all(scope, &listeners, &open);
+            drop(listeners);
+            self.end(&open);
+            accepted
+        })
+    }
+
+    /// Serves one client over an inherited input and output.
+    pub fn serve_pair(&self, input: OwnedFd, output: OwnedFd) {
+        let link = Link::pair(input, output);
+        let hangup = link.hangup();
+        self.counters.count(Count::Accepted);
+        thread::scope(|scope| {
+            if let Some(hangup) = hangup {
+                let ended = self.stop.clone();
+                scope.spawn(move || {
+                    ended.wait();
+                    hangup.no_more_requests();
+                });
+            }
+            Connection::new(self, link, 0, "standard input".to_owned()).run();
+            // The one client was all there was to serve.
+            self.stop.throw();
+        });
+        self.counters.count(Count::Ended);
+    }
+
+    fn accept_all<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        listeners: &[Listener],
+        open: &'env Open,
+    ) -> io::Result<()>
+    where
+        'env: 'scope,
+    {
+        let mut number = 0;
+        loop {
+            let room = self.limits.connections.saturating_sub(open.hangups().len());
+            let mut fds =
+                vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&open.ended, PollFlags::IN)];
+            if room > 0 {
+                fds.extend(listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
+            }
+            wait_for(&mut fds, None)?;
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            if ready[0] {
+                return Ok(());
+            }
+            if ready[1] {
+                // Only a wake-up: how many are open is asked above.
+                let _ = rustix::io::read(&open.ended, &mut [0; 8]);
+            }
+            let arrived = listeners.iter().zip(ready.iter().skip(2)).filter(|(_, ready)| **ready);
+            for (listener, _) in arrived.take(room) {
+                number += 1;
+                self.accept(scope, listener, open, number);
+            }
+        }
+    }
+
+    fn accept<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        listener: &Listener,
+        open: &'env Open,
+        number: u64,
+    ) where
+        'env: 'scope,
+    {
+        let (link, from) = match listener.accept() {
+            Ok(Some(accepted)) => accepted,
+            Ok(None) => return,
+            Err(error) => {
+                warn!(%error, "cannot accept");
+                let _ = wait_for(&mut [PollFd::new(&self.stop, PollFlags::IN)], Some(ACCEPT_PAUSE));
+                return;
+            }
+        };
+        if let Some(hangup) = link.hangup() {
+            open.hangups().insert(number, hangup);
+        }
+        self.counters.count(Count::Accepted);
+        let serve = move || {
+            // However the connection ends, it leaves the list.
+            let _leave = Leave { open, number, counters: &self.counters };
+            Connection::new(self, link, number, from).run();
+        };
+        let spawned =
+            thread::Builder::new().name(format!("nbd {number}")).stack_size(STACK).spawn_scoped(scope, serve);
+        if let Err(error) = spawned {
+            // The thread that would have taken it from the list never began.
+            warn!(connection = number, %error, "no thread for a client");
+            open.leave(number, &self.counters);
+        }
+    }
+
+    /// Ends the connections: first what was received is answered, then, after the grace, whatever is left is cut.
+    fn end(&self, open: &Open) {
+        let still = open.hangups().len();
+        if still > 0 {
+            info!(connections = still, "ending");
+        }
+        open.hangups().values().for_each(Hangup::no_more_requests);
+        let grace = std::time::Duration::from_nanos(self.limits.grace.as_ns());
+        let waited = open.changed.wait_timeout_while(open.hangups(), grace, |left| !left.is_empty());
+        let (left, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !left.is_empty() {
+            warn!(connections = left.len(), "cut: they did not take their replies in time");
+        }
+        left.values().for_each(Hangup::cut);
+    }
+}
+
+struct Leave<'a> {
+    open: &'a Open,
+    number: u64,
+    counters: &'a Counters,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.open.leave(self.number, self.counters);
+    }
+}
+
+impl Open {
+    fn hangups(&self) -> MutexGuard<'_, BTreeMap<u64, Hangup>> {
+        self.hangups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave(&self, number: u64, counters: &Counters) {
+        self.hangups().remove(&number);
+        counters.count(Count::Ended);
+        self.changed.notify_all();
+        // It fails only where the counter is full: then it is readable already.
+        let _ = rustix::io::write(&self.ended, &1u64.to_ne_bytes());
+    }
+}
+
+/// A descriptor a client: as many as the system lets us have.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With fewer, fewer clients are served at a time.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
