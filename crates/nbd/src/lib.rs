@@ -1,4 +1,5 @@
-//! The NBD protocol without I/O: its messages ([`wire`]), and session machines for [`server`] and [`client`].
+//! The NBD protocol without I/O: its messages ([`wire`]), session machines for [`server`] and [`client`], and the
+//! addresses of servers ([`uri`]).
 //!
 //! The specification is `doc/proto.md` of <https://github.com/NetworkBlockDevice/nbd>; extended headers are on its branch
 //! `extension-ext-header`. Sections are cited by their headings where they are obeyed. Not spoken: oldstyle
@@ -13,4 +14,5 @@ extern crate alloc;
 
 pub mod client;
 pub mod server;
+pub mod uri;
 pub mod wire;

@@ -1,0 +1,429 @@
+//! NBD URIs (uri.md of the specification's repository; RFC 3986 for their syntax).
+//!
+//! `nbd`, `nbds`, `nbd+unix`, `nbds+unix`, `nbd+vsock` and `nbds+vsock`. What stands before the path may be left out
+//! where nothing can stand there: `nbd+unix:///disk?socket=s`, `nbd+unix://?socket=s` and `nbd+unix:?socket=s` all are
+//! Unix sockets. Unknown parameters are errors, but for those that begin with `x-`, which are kept.
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::fmt::Write as _;
+
+/// The port that IANA has assigned to NBD.
+pub const PORT: u16 = 10809;
+
+/// An NBD URI, decoded.
+///
+/// ```
+/// use flashlab_nbd::uri::{Transport, Uri};
+/// let uri = Uri::parse("nbd+unix:///hello%20world?socket=/run/card.sock").unwrap();
+/// assert_eq!(uri.export, "hello world");
+/// assert_eq!(uri.transport, Transport::Unix { socket: b"/run/card.sock".to_vec() });
+/// assert_eq!(uri.to_string(), "nbd+unix:///hello%20world?socket=/run/card.sock");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Uri {
+    /// Where the server is.
+    pub transport: Transport,
+    /// Encrypted or not at all (`nbds`). Without it encryption is up to the two sides.
+    pub tls: bool,
+    /// Who one is, for some kinds of TLS.
+    pub user: Option<String>,
+    /// The export; empty for the default one.
+    pub export: String,
+    /// `tls-type`: `anon`, `x509` or `psk`.
+    pub tls_type: Option<String>,
+    /// `tls-hostname`: the name that the server's certificate has to have.
+    pub tls_hostname: Option<String>,
+    /// `tls-verify-peer`: whether the server's certificate is looked at.
+    pub tls_verify_peer: Option<bool>,
+    /// `tls-certificates`: the directory of the certificates.
+    pub tls_certificates: Option<String>,
+    /// Parameters that begin with `x-`, with their values.
+    pub experimental: Vec<(String, String)>,
+}
+
+/// Where a server is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// TCP.
+    Tcp {
+        /// A name or an address, without brackets. Empty if there is none: the machine itself.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// A Unix socket.
+    Unix {
+        /// Its path; with NUL as first byte its name in the abstract namespace.
+        socket: Vec<u8>,
+    },
+    /// A socket between a machine and its host.
+    Vsock {
+        /// The machine's number; 2 is the host.
+        cid: u32,
+        /// The port.
+        port: u32,
+    },
+}
+
+/// What is wrong with a URI, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UriError {
+    /// Byte of the text, from 0 on.
+    pub at: usize,
+    /// What is wrong.
+    pub mistake: Mistake,
+}
+
+/// What is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Mistake {
+    /// It does not begin with a scheme and a colon.
+    NoScheme,
+    /// A scheme that is not NBD's.
+    Scheme(String),
+    /// A percent sign without two hexadecimal digits.
+    Percent,
+    /// A character that has to be percent-encoded.
+    Character(char),
+    /// A percent-encoded text that is not UTF-8, or has a NUL in it.
+    NotText,
+    /// A port that is not a number up to 65535.
+    Port(String),
+    /// A machine's number that is not one.
+    Cid(String),
+    /// An address in brackets that does not end.
+    Bracket,
+    /// A Unix socket without `socket=`.
+    NoSocket,
+    /// `socket=` where there is no Unix socket.
+    SocketParameter,
+    /// A host for a Unix socket.
+    Host,
+    /// A parameter that is not known.
+    Parameter(String),
+    /// A parameter that is there twice.
+    Twice(String),
+    /// A value that the parameter cannot have.
+    Value {
+        /// The parameter.
+        parameter: &'static str,
+        /// What it can have.
+        expected: &'static str,
+    },
+}
+
+impl fmt::Display for UriError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at character {}: ", self.at + 1)?;
+        match &self.mistake {
+            Mistake::NoScheme => {
+                f.write_str("an NBD URI begins with nbd://, nbds://, nbd+unix:// or the like")
+            }
+            Mistake::Scheme(scheme) => {
+                write!(f, "{scheme:?} is not one of nbd, nbds, nbd+unix, nbds+unix, nbd+vsock and nbds+vsock")
+            }
+            Mistake::Percent => f.write_str("a percent sign is followed by two hexadecimal digits"),
+            Mistake::Character(character) => write!(f, "{character:?} has to be written with percent signs"),
+            Mistake::NotText => f.write_str("this is not UTF-8 text without NUL"),
+            Mistake::Port(port) => write!(f, "{port:?} is not a port"),
+            Mistake::Cid(cid) => write!(f, "{cid:?} is not the number of a machine"),
+            Mistake::Bracket => f.write_str("an address in brackets does not end"),
+            Mistake::NoSocket => f.write_str("a Unix socket is named with ?socket=PATH"),
+            Mistake::SocketParameter => f.write_str("socket= is for nbd+unix and nbds+unix"),
+            Mistake::Host => f.write_str("a Unix socket has no host; write nbd+unix:///EXPORT?socket=PATH"),
+            Mistake::Parameter(name) => write!(f, "the parameter {name:?} is not known"),
+            Mistake::Twice(name) => write!(f, "the parameter {name:?} is there twice"),
+            Mistake::Value { parameter, expected } => write!(f, "{parameter} is {expected}"),
+        }
+    }
+}
+
+impl core::error::Error for UriError {}
+
+/// A part of the text, with its place.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Part<'a> {
+    fn wrong<T>(self, mistake: Mistake) -> Result<T, UriError> {
+        Err(UriError { at: self.at, mistake })
+    }
+    /// What stands before and behind a separator.
+    fn split(self, separator: char) -> (Part<'a>, Option<Part<'a>>) {
+        match self.text.split_once(separator) {
+            Some((before, behind)) => {
+                let at = self.at + before.len() + separator.len_utf8();
+                (Part { text: before, ..self }, Some(Part { text: behind, at }))
+            }
+            None => (self, None),
+        }
+    }
+    fn from(self, count: usize) -> Part<'a> {
+        Part { text: &self.text[count..], at: self.at + count }
+    }
+    /// The bytes that it stands for.
+    fn decode(self) -> Result<Vec<u8>, UriError> {
+        let mut bytes = Vec::with_capacity(self.text.len());
+        let mut characters = self.text.char_indices();
+        while let Some((place, character)) = characters.next() {
+            let here = self.from(place);
+            match character {
+                '%' => {
+                    let digits = here.text.get(1..3).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+                    let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+                    let Some(byte) = byte else { return here.wrong(Mistake::Percent) };
+                    bytes.push(byte);
+                    characters.nth(1);
+                }
+                ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}' | '\0'..='\x1f' | '\x7f' | '#' => {
+                    return here.wrong(Mistake::Character(character));
+                }
+                _ => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        Ok(bytes)
+    }
+    /// The text that it stands for.
+    fn text(self) -> Result<String, UriError> {
+        match String::from_utf8(self.decode()?) {
+            Ok(text) if !text.contains('\0') => Ok(text),
+            _ => self.wrong(Mistake::NotText),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Tcp,
+    Unix,
+    Vsock,
+}
+
+impl Uri {
+    /// Reads a URI.
+    pub fn parse(text: &str) -> Result<Uri, UriError> {
+        let whole = Part { text, at: 0 };
+        let (scheme, Some(rest)) = whole.split(':') else { return whole.wrong(Mistake::NoScheme) };
+        // "Schemes are case-insensitive" (RFC 3986, 3.1).
+        let (kind, tls) = match &scheme.text.to_ascii_lowercase()[..] {
+            "nbd" => (Kind::Tcp, false),
+            "nbds" => (Kind::Tcp, true),
+            "nbd+unix" => (Kind::Unix, false),
+            "nbds+unix" => (Kind::Unix, true),
+            "nbd+vsock" => (Kind::Vsock, false),
+            "nbds+vsock" => (Kind::Vsock, true),
+            _ => return scheme.wrong(Mistake::Scheme(scheme.text.to_owned())),
+        };
+        let (before, query) = rest.split('?');
+        let (authority, path) = if before.text.starts_with("//") {
+            let behind = before.from(2);
+            let end = behind.text.find('/').unwrap_or(behind.text.len());
+            (Part { text: &behind.text[..end], ..behind }, behind.from(end))
+        } else {
+            (Part { text: "", ..before }, before)
+        };
+        // "The path part of the URI except for the leading / character".
+        let path = if path.text.starts_with('/') { path.from(1) } else { path };
+        let (user, address) = match authority.text.rfind('@') {
+            Some(end) => (Some(Part { text: &authority.text[..end], ..authority }), authority.from(end + 1)),
+            None => (None, authority),
+        };
+        let transport = match kind {
+            Kind::Tcp => tcp(address)?,
+            Kind::Unix if !address.text.is_empty() => return address.wrong(Mistake::Host),
+            Kind::Unix => Transport::Unix { socket: Vec::new() },
+            Kind::Vsock => vsock(address)?,
+        };
+        let mut uri = Uri {
+            transport,
+            tls,
+            user: user.map(Part::text).transpose()?,
+            export: path.text()?,
+            tls_type: None,
+            tls_hostname: None,
+            tls_verify_peer: None,
+            tls_certificates: None,
+            experimental: Vec::new(),
+        };
+        let mut next = query.filter(|query| !query.text.is_empty());
+        while let Some(query) = next {
+            let (parameter, more) = query.split('&');
+            uri.parameter(parameter)?;
+            next = more;
+        }
+        if let Transport::Unix { socket } = &uri.transport
+            && socket.is_empty()
+        {
+            return Err(UriError { at: text.len(), mistake: Mistake::NoSocket });
+        }
+        Ok(uri)
+    }
+
+    fn parameter(&mut self, parameter: Part<'_>) -> Result<(), UriError> {
+        let (name, value) = parameter.split('=');
+        let value = value.unwrap_or(Part { text: "", at: parameter.at + parameter.text.len() });
+        let twice = || parameter.wrong(Mistake::Twice(name.text.to_owned()));
+        let put = |place: &mut Option<String>| {
+            if place.is_some() {
+                return twice();
+            }
+            *place = Some(value.text()?);
+            Ok(())
+        };
+        match name.text {
+            "socket" => match &mut self.transport {
+                Transport::Unix { socket } if !socket.is_empty() => return twice(),
+                Transport::Unix { socket } => *socket = value.decode()?,
+                _ => return name.wrong(Mistake::SocketParameter),
+            },
+            "tls-type" => {
+                put(&mut self.tls_type)?;
+                if !["anon", "x509", "psk"].contains(&self.tls_type.as_deref().unwrap_or_default()) {
+                    return value
+                        .wrong(Mistake::Value { parameter: "tls-type", expected: "anon, x509 or psk" });
+                }
+            }
+            "tls-hostname" => put(&mut self.tls_hostname)?,
+            "tls-certificates" => put(&mut self.tls_certificates)?,
+            "tls-verify-peer" if self.tls_verify_peer.is_some() => return twice(),
+            "tls-verify-peer" => {
+                self.tls_verify_peer = Some(match value.text {
+                    "0" => false,
+                    "1" => true,
+                    _ => {
+                        return value
+                            .wrong(Mistake::Value { parameter: "tls-verify-peer", expected: "0 or 1" });
+                    }
+                });
+            }
+            experimental if experimental.starts_with("x-") => {
+                self.experimental.push((name.text()?, value.text()?));
+            }
+            unknown => return name.wrong(Mistake::Parameter(unknown.to_owned())),
+        }
+        Ok(())
+    }
+}
+
+/// A host, and a port if it is not [`PORT`].
+fn tcp(address: Part<'_>) -> Result<Transport, UriError> {
+    let (host, port) = if address.text.starts_with('[') {
+        let Some(end) = address.text.find(']') else { return address.wrong(Mistake::Bracket) };
+        let behind = address.from(end + 1);
+        let host = Part { text: &address.text[1..end], at: address.at + 1 };
+        match behind.text.strip_prefix(':') {
+            Some(_) => (host, Some(behind.from(1))),
+            None if behind.text.is_empty() => (host, None),
+            None => return behind.wrong(Mistake::Port(behind.text.to_owned())),
+        }
+    } else {
+        address.split(':')
+    };
+    let port = match port.filter(|port| !port.text.is_empty()) {
+        None => PORT,
+        Some(port) => match number(port.text).and_then(|number| u16::try_from(number).ok()) {
+            Some(number) => number,
+            None => return port.wrong(Mistake::Port(port.text.to_owned())),
+        },
+    };
+    Ok(Transport::Tcp { host: host.text()?, port })
+}
+
+/// A machine, the host if none is named, and a port.
+fn vsock(address: Part<'_>) -> Result<Transport, UriError> {
+    let (machine, port) = address.split(':');
+    let cid = match machine.text {
+        "" => Some(2),
+        text => number(text),
+    };
+    let Some(cid) = cid else { return machine.wrong(Mistake::Cid(machine.text.to_owned())) };
+    let port = match port.filter(|port| !port.text.is_empty()) {
+        None => PORT.into(),
+        Some(port) => match number(port.text) {
+            Some(number) => number,
+            None => return port.wrong(Mistake::Port(port.text.to_owned())),
+        },
+    };
+    Ok(Transport::Vsock { cid, port })
+}
+
+/// Decimal digits, and nothing else.
+fn number(text: &str) -> Option<u32> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+impl fmt::Display for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.tls { "nbds" } else { "nbd" })?;
+        f.write_str(match self.transport {
+            Transport::Tcp { .. } => "://",
+            Transport::Unix { .. } => "+unix://",
+            Transport::Vsock { .. } => "+vsock://",
+        })?;
+        if let Some(user) = &self.user {
+            encode(f, user.as_bytes(), "")?;
+            f.write_char('@')?;
+        }
+        match &self.transport {
+            Transport::Tcp { host, port } => {
+                if host.contains(':') {
+                    write!(f, "[{host}]")?;
+                } else {
+                    encode(f, host.as_bytes(), "")?;
+                }
+                if *port != PORT {
+                    write!(f, ":{port}")?;
+                }
+            }
+            Transport::Unix { .. } => {}
+            Transport::Vsock { cid, port } => write!(f, "{cid}:{port}")?,
+        }
+        f.write_char('/')?;
+        encode(f, self.export.as_bytes(), "/:")?;
+        let mut separator = '?';
+        let mut parameter = |f: &mut fmt::Formatter<'_>, name: &str, value: &[u8]| {
+            f.write_char(core::mem::replace(&mut separator, '&'))?;
+            encode(f, name.as_bytes(), "")?;
+            f.write_char('=')?;
+            encode(f, value, "/:")
+        };
+        if let Transport::Unix { socket } = &self.transport {
+            parameter(f, "socket", socket)?;
+        }
+        let known = [
+            ("tls-type", &self.tls_type),
+            ("tls-hostname", &self.tls_hostname),
+            ("tls-certificates", &self.tls_certificates),
+        ];
+        for (name, value) in known {
+            if let Some(value) = value {
+                parameter(f, name, value.as_bytes())?;
+            }
+        }
+        if let Some(verify) = self.tls_verify_peer {
+            parameter(f, "tls-verify-peer", if verify { b"1" } else { b"0" })?;
+        }
+        for (name, value) in &self.experimental {
+            parameter(f, name, value.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes as they stand in a URI: "unreserved" ones (RFC 3986, 2.3) and those of `also` as they are.
+fn encode(f: &mut fmt::Formatter<'_>, bytes: &[u8], also: &str) -> fmt::Result {
+    for byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) || also.as_bytes().contains(byte) {
+            f.write_char((*byte).into())?;
+        } else {
+            write!(f, "%{byte:02X}")?;
+        }
+    }
+    Ok(())
+}
