@@ -1,0 +1,269 @@
+//! The client's side: asks for what a script says, and holds every answer against the plain model.
+
+use super::disk::Disk;
+use flashlab_nbd::client::{Client, ClientError, Event, Request, RequestError, Slot, Wish};
+use flashlab_nbd::wire::{CommandFlags, CommandType, ErrorNumber, TransmissionFlags};
+use std::collections::BTreeMap;
+
+/// One line of a script.
+#[derive(Clone, Debug)]
+pub(crate) struct Op {
+    pub(crate) request: Request,
+    /// The bytes of a write.
+    pub(crate) fill: u8,
+    /// The contexts of a block status, by their places; all if there are none.
+    pub(crate) contexts: Vec<usize>,
+}
+
+/// A request in flight, and what should come of it.
+struct Asked {
+    op: Op,
+    expected: Result<(), ErrorNumber>,
+    /// A read: what it should give, and where that has come.
+    bytes: Vec<u8>,
+    come: Vec<bool>,
+    /// A block status: what each context should say of each byte, and how far it has said so.
+    statuses: BTreeMap<usize, (Vec<u64>, u64)>,
+}
+
+pub(crate) struct Guest {
+    pub(crate) client: Client,
+    pub(crate) closed: Option<ClientError>,
+    pub(crate) disk: Disk,
+    pub(crate) outcomes: Vec<Result<(), ErrorNumber>>,
+    wish: Wish,
+    buffer: Vec<u8>,
+    sent: Vec<u8>,
+    ready: bool,
+    ops: std::vec::IntoIter<Op>,
+    depth: usize,
+    asked: BTreeMap<Slot, Asked>,
+    disconnected: bool,
+}
+
+impl Guest {
+    pub(crate) fn new(wish: Wish, disk: Disk, ops: Vec<Op>, depth: usize) -> Guest {
+        Guest {
+            client: Client::new(wish.clone()),
+            closed: None,
+            disk,
+            outcomes: Vec::new(),
+            wish,
+            buffer: Vec::new(),
+            sent: Vec::new(),
+            ready: false,
+            ops: ops.into_iter(),
+            depth,
+            asked: BTreeMap::new(),
+            disconnected: false,
+        }
+    }
+
+    pub(crate) fn take_sent(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.sent)
+    }
+    pub(crate) fn is_over(&self) -> bool {
+        self.closed.is_some() || self.disconnected && self.asked.is_empty()
+    }
+
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+        let mut at = 0;
+        while self.closed.is_none() {
+            let rest = self.buffer.len() - at;
+            let received = self.client.receive(&self.buffer[at..], &mut self.sent);
+            assert!(received.consumed <= rest);
+            let start = at;
+            at += received.consumed;
+            match received.event {
+                Event::Need(need) => {
+                    // An answer to an option that is not the last leaves bytes that were not looked at.
+                    let rest = self.buffer.len() - at;
+                    assert!(need <= Client::NEED_MAX);
+                    if need > rest {
+                        break;
+                    }
+                    assert!(received.consumed > 0, "{need} of {rest}");
+                }
+                Event::Send => {}
+                Event::StartTls => {
+                    at = self.buffer.len();
+                    self.client.tls_started(&mut self.sent);
+                }
+                Event::Ready => {
+                    self.ready = true;
+                    self.ask();
+                }
+                Event::Closed(why) => self.closed = Some(why),
+                event => self.event(event, start),
+            }
+        }
+        self.buffer.drain(..at);
+        if self.ready {
+            self.ask();
+        }
+    }
+
+    fn event(&mut self, event: Event, start: usize) {
+        match event {
+            Event::Data { slot, offset, here } => {
+                let bytes = &self.buffer[start + here.start..start + here.end];
+                let asked = self.asked.get_mut(&slot).unwrap();
+                let place = (offset - asked.op.request.offset) as usize;
+                let known = asked.expected.is_ok();
+                assert!(!known || bytes == &asked.bytes[place..place + bytes.len()]);
+                for come in &mut asked.come[place..place + bytes.len()] {
+                    assert!(!std::mem::replace(come, true));
+                }
+            }
+            Event::Hole { slot, offset, length } => {
+                let asked = self.asked.get_mut(&slot).unwrap();
+                let place = (offset - asked.op.request.offset) as usize;
+                let range = place..place + length as usize;
+                assert!(asked.bytes[range.clone()].iter().all(|byte| *byte == 0));
+                for come in &mut asked.come[range] {
+                    assert!(!std::mem::replace(come, true));
+                }
+            }
+            Event::Extent(extent) => {
+                let asked = self.asked.get_mut(&extent.slot).unwrap();
+                let (statuses, told) = asked.statuses.get_mut(&extent.context).unwrap();
+                assert_eq!(extent.offset, asked.op.request.offset + *told);
+                let range = *told as usize..(*told + extent.length) as usize;
+                assert!(statuses[range].iter().all(|status| *status == extent.status), "{extent:?}");
+                *told += extent.length;
+            }
+            Event::Error { slot, error, offset, message } => {
+                let asked = &self.asked[&slot];
+                let message = &self.buffer[start + message.start..start + message.end];
+                assert!(!message.is_empty() && std::str::from_utf8(message).is_ok());
+                assert_eq!((asked.expected, offset), (Err(error), None));
+            }
+            Event::Done { slot, result } => {
+                let asked = self.asked.remove(&slot).unwrap();
+                assert_eq!(result, asked.expected, "{:?}", asked.op);
+                if result.is_ok() {
+                    assert!(asked.come.iter().all(|come| *come));
+                    let one = asked.op.request.flags.has(CommandFlags::REQ_ONE);
+                    for (statuses, told) in asked.statuses.values() {
+                        // All of it is told, unless one extent was asked for.
+                        assert!(*told as usize == statuses.len() || one && *told > 0);
+                    }
+                }
+                self.outcomes.push(result);
+            }
+            event => panic!("{event:?}"),
+        }
+    }
+
+    /// Keeps the queue full; says goodbye at the end.
+    fn ask(&mut self) {
+        while self.asked.len() < self.depth && !self.disconnected {
+            let Some(op) = self.ops.next() else {
+                // What is in flight is still answered.
+                self.client.disconnect(&mut self.sent);
+                self.disconnected = true;
+                break;
+            };
+            self.ask_one(op);
+        }
+        assert_eq!(self.client.in_flight(), self.asked.len());
+    }
+
+    fn ask_one(&mut self, op: Op) {
+        let request = op.request;
+        let some = !op.contexts.is_empty() && request.command == CommandType::BlockStatus;
+        let sent = if some {
+            self.client.block_status_of(request, &op.contexts, &mut self.sent)
+        } else {
+            self.client.request(request, &mut self.sent)
+        };
+        let slot = match sent {
+            Ok(slot) => slot,
+            Err(RequestError::NotOffered(_)) if some => return,
+            Err(error) if self.wish.checks => {
+                assert!(self.expected(&op).is_err() || error == RequestError::Empty, "{op:?}: {error}");
+                return;
+            }
+            Err(error) => panic!("{op:?}: {error}"),
+        };
+        if request.command == CommandType::Write {
+            self.sent.extend(std::iter::repeat_n(op.fill, request.length as usize));
+        }
+        let expected = self.expected(&op);
+        let mut asked =
+            Asked { op, expected, bytes: Vec::new(), come: Vec::new(), statuses: BTreeMap::new() };
+        if expected.is_ok() {
+            self.apply(&mut asked);
+        }
+        assert!(self.asked.insert(slot, asked).is_none(), "a slot is given once");
+    }
+
+    /// What the specification says comes of a request ("Error values" and "Request types").
+    fn expected(&self, op: &Op) -> Result<(), ErrorNumber> {
+        use ErrorNumber as E;
+        let Request { command, flags, offset, length } = op.request;
+        let export = self.client.export().unwrap();
+        let chunks = self.client.layouts().unwrap().1.is_some();
+        let beyond = offset.checked_add(length).is_none_or(|end| end > self.disk.export.size);
+        let blocks = u64::from(self.disk.export.block_minimum);
+        let writes = command.writes();
+        if writes && export.flags.has(TransmissionFlags::READ_ONLY) {
+            return Err(E::Permission);
+        }
+        let may = match command {
+            CommandType::Read if chunks => CommandFlags::DF,
+            CommandType::WriteZeroes => CommandFlags::NO_HOLE | CommandFlags::FAST_ZERO,
+            CommandType::BlockStatus => CommandFlags::REQ_ONE,
+            CommandType::Resize | CommandType::Other(_) => return Err(E::Invalid),
+            _ => CommandFlags::NONE,
+        };
+        if !flags.without(may | CommandFlags::FUA).is_empty() {
+            return Err(E::Invalid);
+        }
+        match command {
+            CommandType::Flush if offset == 0 && length == 0 => return Ok(()),
+            CommandType::Flush => return Err(E::Invalid),
+            CommandType::BlockStatus if self.client.contexts().is_empty() || length == 0 => {
+                return Err(E::Invalid);
+            }
+            CommandType::Write | CommandType::WriteZeroes if beyond => return Err(E::NoSpace),
+            _ if beyond => return Err(E::Invalid),
+            _ => {}
+        }
+        if !offset.is_multiple_of(blocks) || !length.is_multiple_of(blocks) {
+            return Err(E::Invalid);
+        }
+        let slow = flags.has(CommandFlags::FAST_ZERO | CommandFlags::NO_HOLE) && length > 0;
+        if command == CommandType::WriteZeroes && slow { Err(E::NotSupported) } else { Ok(()) }
+    }
+
+    /// Does to the model what the request does, and notes what it should give.
+    fn apply(&mut self, asked: &mut Asked) {
+        let Request { command, flags, offset, length } = asked.op.request;
+        match command {
+            CommandType::Read => {
+                asked.bytes = self.disk.bytes[offset as usize..(offset + length) as usize].to_vec();
+                asked.come = vec![false; length as usize];
+            }
+            CommandType::Write => self.disk.write(offset, &vec![asked.op.fill; length as usize]),
+            CommandType::Trim if length > 0 => self.disk.zero(offset, length, true),
+            CommandType::WriteZeroes if length > 0 => {
+                self.disk.zero(offset, length, !flags.has(CommandFlags::NO_HOLE));
+            }
+            CommandType::BlockStatus => {
+                let names: Vec<String> = self.client.contexts().iter().map(|name| name.to_string()).collect();
+                let all: Vec<usize> = (0..names.len()).collect();
+                let wanted = if asked.op.contexts.is_empty() { &all } else { &asked.op.contexts };
+                for place in wanted {
+                    let context =
+                        super::disk::CONTEXTS.iter().position(|name| *name == names[*place]).unwrap();
+                    let status = |at| self.disk.status(context, at as usize);
+                    let statuses = (offset..offset + length).map(status).collect();
+                    asked.statuses.insert(*place, (statuses, 0));
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Whole sessions: both machines, joined by bytes in any pieces, against a plain model.
+
+mod pair;
+
+use flashlab_nbd::client::{Goal, Request, Tls as Want, Wish};
+use flashlab_nbd::server::{Closed, Policy, Tls};
+use flashlab_nbd::wire::{CommandFlags, CommandType, TransmissionFlags};
+use pair::disk::{BLOCK, CONTEXTS, Disk};
+use pair::guest::{Guest, Op};
+use pair::host::Host;
+use pair::{Choices, Plan, run};
+use proptest::prelude::*;
+
+const BLOCKS: usize = 64;
+
+fn ops() -> impl Strategy<Value = Op> {
+    let size = (BLOCKS * BLOCK) as u64;
+    let command = prop_oneof![
+        4 => Just(CommandType::Read),
+        4 => Just(CommandType::Write),
+        1 => Just(CommandType::Flush),
+        1 => Just(CommandType::Trim),
+        1 => Just(CommandType::Cache),
+        2 => Just(CommandType::WriteZeroes),
+        2 => Just(CommandType::BlockStatus),
+        1 => (8u16..20).prop_map(CommandType::from_wire),
+    ];
+    let place = prop_oneof![
+        // Whole blocks, any bytes, around the end, and where 64 bits end.
+        6 => (0..BLOCKS as u64, 0..16u64).prop_map(|(at, n)| (at * BLOCK as u64, n * BLOCK as u64)),
+        3 => (0..size, 0..9000u64),
+        1 => (size - 1000..size + 1000, 0..2000u64),
+        1 => (u64::MAX - 1000..=u64::MAX, 0..2000u64),
+    ];
+    let flags = prop_oneof![4 => Just(0u16), 2 => 0..32u16, 1 => any::<u16>()];
+    // A write says how long its payload is in another way, which is the client's business.
+    let flags = flags.prop_map(|flags| CommandFlags(flags).without(CommandFlags::PAYLOAD_LEN));
+    (command, place, flags, any::<u8>(), prop::collection::btree_set(0..3usize, 0..3)).prop_map(
+        |(command, (offset, length), flags, fill, contexts)| {
+            let (offset, length) =
+                if command == CommandType::Flush && fill < 250 { (0, 0) } else { (offset, length) };
+            let request = Request { command, flags, offset, length };
+            Op { request, fill, contexts: contexts.into_iter().collect() }
+        },
+    )
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let agreed = (any::<[bool; 8]>(), 0..3u8, prop::collection::btree_set(0..3usize, 0..4));
+    let limits = (prop_oneof![Just(1u32), Just(512)], 1..2000usize, 1..40usize);
+    (agreed, limits, prop::collection::vec(ops(), 0..40)).prop_map(|(agreed, limits, ops)| {
+        let (
+            [structured, extended, export_name, no_zeroes, checks, read_only, serves, offers],
+            tls,
+            contexts,
+        ) = agreed;
+        let (block_minimum, direct_min, depth) = limits;
+        let mut disk = Disk::new(BLOCKS);
+        disk.export.block_minimum = block_minimum;
+        disk.export.flags = disk.export.flags.with_if(read_only, TransmissionFlags::READ_ONLY);
+        let wish = Wish {
+            structured,
+            extended,
+            export_name,
+            no_zeroes,
+            checks,
+            tls: [Want::Off, Want::Try, Want::Require][usize::from(tls)],
+            contexts: contexts.into_iter().map(|place| CONTEXTS[place].into()).collect(),
+            ..Wish::export("disk")
+        };
+        let tls = [Tls::Off, Tls::On, Tls::Require][usize::from(tls)];
+        let policy = Policy { tls, structured: serves, extended: offers, direct_min, ..Policy::default() };
+        Plan { wish, policy, disk, ops, depth }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_session_in_any_pieces_does_what_the_model_does(
+        plan in plans(),
+        bytes in prop::collection::vec(any::<u8>(), 0..3000),
+    ) {
+        let pair = run(&plan, &mut Choices::new(&bytes));
+        prop_assert_eq!(pair.host.closed, Some(Closed::Disconnect));
+        prop_assert!(pair.guest.is_over() && pair.guest.closed.is_none(), "{:?}", pair.guest.closed);
+        prop_assert_eq!(pair.host.disk.bytes, pair.guest.disk.bytes);
+        prop_assert_eq!(pair.host.disk.allocated, pair.guest.disk.allocated);
+    }
+}
+
+/// A session with one of everything.
+fn everything(extended: bool) -> Plan {
+    let op = |request| Op { request, fill: 7, contexts: Vec::new() };
+    let zeroes = Request::write_zeroes(1024, 512).with(CommandFlags::NO_HOLE);
+    let ops = vec![
+        op(Request::write(512, 700)),
+        op(Request::read(0, 2048)),
+        op(Request::read(100, 1000).with(CommandFlags::DF)),
+        op(Request::flush()),
+        op(Request::trim(512, 512)),
+        op(Request::cache(0, 4096)),
+        op(zeroes.with(CommandFlags::FUA)),
+        op(zeroes.with(CommandFlags::FAST_ZERO)),
+        op(Request::block_status(0, 4096)),
+        op(Request::block_status(300, 1000).with(CommandFlags::REQ_ONE)),
+        Op { contexts: vec![1], ..op(Request::block_status(0, 2048)) },
+        op(Request::write(1 << 40, 600)),
+        op(Request { command: CommandType::Resize, ..Request::flush() }),
+        op(Request::read(4, 0)),
+        op(Request::write(0, 0)),
+    ];
+    let mut wish = Wish::export("disk");
+    wish.extended = extended;
+    wish.checks = false;
+    wish.contexts = CONTEXTS.map(Into::into).into();
+    wish.tls = Want::Try;
+    let policy = Policy { tls: Tls::On, direct_min: 650, ..Policy::default() };
+    Plan { wish, policy, disk: Disk::new(16), ops, depth: 100 }
+}
+
+/// What a server says to these bytes, and what it does.
+fn served(plan: &Plan, pieces: &[&[u8]]) -> (Vec<u8>, Host) {
+    let mut host = Host::new(plan.policy, plan.disk.clone());
+    let mut sent = Vec::new();
+    for piece in pieces {
+        host.feed(piece);
+        for _ in 0..1000 {
+            host.answer(&mut Choices::new(&[]), true);
+        }
+        sent.extend(host.take_sent());
+    }
+    (sent, host)
+}
+
+#[test]
+fn a_server_does_not_care_where_the_bytes_are_cut() {
+    for extended in [false, true] {
+        let plan = everything(extended);
+        let stream = run(&plan, &mut Choices::new(&[])).to_host;
+        // TLS throws away what follows STARTTLS, so that nothing can be sent together with it.
+        let tls = 4 + 16;
+        let whole = served(&plan, &[&stream[..tls], &stream[tls..]]);
+        assert_eq!(whole.1.closed, Some(Closed::Disconnect));
+        for cut in 0..=stream.len() {
+            let cuts = if cut < tls { [cut, tls] } else { [tls, cut] };
+            let pieces = [&stream[..cuts[0]], &stream[cuts[0]..cuts[1]], &stream[cuts[1]..]];
+            let (sent, host) = served(&plan, &pieces);
+            assert_eq!(host.disk.bytes, whole.1.disk.bytes, "cut at {cut}");
+            assert_eq!(host.closed, whole.1.closed, "cut at {cut}");
+            assert_eq!(sent.len(), whole.0.len(), "cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(served(&plan, &bytes).0.len(), whole.0.len());
+    }
+}
+
+#[test]
+fn a_client_does_not_care_where_the_bytes_are_cut() {
+    for extended in [false, true] {
+        let plan = everything(extended);
+        let stream = run(&plan, &mut Choices::new(&[])).to_guest;
+        let guest = |pieces: &[&[u8]]| {
+            let mut guest = Guest::new(plan.wish.clone(), plan.disk.clone(), plan.ops.clone(), plan.depth);
+            for piece in pieces {
+                guest.feed(piece);
+            }
+            assert!(guest.is_over() && guest.closed.is_none(), "{:?}", guest.closed);
+            (guest.take_sent(), guest.outcomes)
+        };
+        let tls = 18 + 20;
+        let whole = guest(&[&stream[..tls], &stream[tls..]]);
+        for cut in 0..=stream.len() {
+            let cuts = if cut < tls { [cut, tls] } else { [tls, cut] };
+            assert_eq!(guest(&[&stream[..cuts[0]], &stream[cuts[0]..cuts[1]], &stream[cuts[1]..]]), whole);
+        }
+        assert_eq!(guest(&stream.chunks(1).collect::<Vec<_>>()), whole);
+    }
+}
+
+#[test]
+fn a_client_killed_at_any_byte_leaves_only_whole_requests_behind() {
+    for extended in [false, true] {
+        let plan = everything(extended);
+        let stream = run(&plan, &mut Choices::new(&[])).to_host;
+        let (_, whole) = served(&plan, &[&stream[..20], &stream[20..]]);
+        let mut most = 0;
+        for killed in 0..stream.len() {
+            let cut = killed.min(20);
+            let (_, host) = served(&plan, &[&stream[..cut], &stream[cut..killed]]);
+            assert_eq!(host.closed, None, "nobody said goodbye");
+            assert!(host.executed.len() >= most, "more bytes, no fewer requests");
+            most = host.executed.len();
+            let same = host
+                .executed
+                .iter()
+                .zip(&whole.executed)
+                .all(|(a, b)| (a.offset, a.length) == (b.offset, b.length));
+            assert!(same);
+            // A write is done whole or not at all.
+            assert!(
+                [0, 700].contains(&host.disk.bytes[512..1212].iter().filter(|byte| **byte == 7).count())
+                    || most > 4
+            );
+        }
+        assert_eq!(most, whole.executed.len());
+    }
+}
+
+#[test]
+fn a_client_learns_of_exports_and_contexts() {
+    let plan = Plan { ops: Vec::new(), ..everything(false) };
+    for goal in [Goal::List, Goal::Info] {
+        let wish = Wish { goal, contexts: Vec::new(), ..plan.wish.clone() };
+        let mut host = Host::new(plan.policy, plan.disk.clone());
+        let mut client = flashlab_nbd::client::Client::new(wish);
+        let (mut buffer, mut sent) = (Vec::new(), Vec::new());
+        loop {
+            buffer.extend(host.take_sent());
+            let received = client.receive(&buffer, &mut sent);
+            buffer.drain(..received.consumed);
+            match received.event {
+                flashlab_nbd::client::Event::StartTls => client.tls_started(&mut sent),
+                flashlab_nbd::client::Event::Told => break,
+                flashlab_nbd::client::Event::Closed(why) => panic!("{why}"),
+                _ => {}
+            }
+            host.feed(&std::mem::take(&mut sent));
+        }
+        host.feed(&sent);
+        assert_eq!(host.closed, Some(Closed::Abort));
+        if goal == Goal::List {
+            assert_eq!(client.exports(), [("disk".to_string(), "a disk of a test".to_string())]);
+        } else {
+            assert_eq!(client.contexts(), CONTEXTS[..2]);
+            let export = client.export().unwrap();
+            assert_eq!((export.size, export.name.as_deref()), (16 * BLOCK as u64, Some("disk")));
+            assert_eq!(export.description.as_deref(), Some("a disk of a test"));
+            assert_eq!(export.block_sizes, Some((1, 4096, 32 << 20)));
+        }
+    }
+}
