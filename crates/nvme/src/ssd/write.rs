@@ -1,6 +1,10 @@
 //! Writes, trims and flushes: the map's changes, the data's way to the drive, and the write buffer.
+//!
+//! A drive that loads its map trims page of the map by page, and only those that exist: deallocating all of a drive costs
+//! what is mapped on it.
 
 use super::Ssd;
+use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::page_map::{Accepted, Found};
@@ -37,18 +41,32 @@ impl Ssd {
         let end = if u64::from(units.end) == capacity { pages.end } else { units.end / entries as u32 };
         let whole = first..end.max(first);
         if request.op == Op::Trim {
+            self.trim_existing(pages.clone(), units);
             self.map.deallocate(whole.clone());
+            let partly = pages.filter(|page| !whole.contains(page));
             let mut time = Duration::ZERO;
-            for page in pages.filter(|page| !whole.contains(page)) {
+            for page in partly.map(MapPage) {
                 // Where nothing is mapped, nothing changes.
-                let there = self.map.existing(page..page + 1).next().is_some();
-                if there {
-                    time += self.change(now, slot, MapPage(page), false);
+                if self.map.exists(page) {
+                    time += self.change(now, slot, page, false);
                 }
             }
             return time;
         }
         pages.map(|page| self.change(now, slot, MapPage(page), whole.contains(&page))).sum()
+    }
+
+    /// Unmaps those of `units` that lie in map pages that exist.
+    fn trim_existing(&mut self, pages: Range<u32>, units: Range<u32>) {
+        let entries = self.map.entries() as u32;
+        let mut existing: Vec<u32> = self.map.existing(pages).map(|page| page.0).collect();
+        existing.sort_unstable();
+        for run in existing.chunk_by(|a, b| a + 1 == *b) {
+            let (first, last) = (run[0], run[run.len() - 1]);
+            let from = (first * entries).max(units.start);
+            let to = (u64::from(last) + 1).saturating_mul(entries.into()).min(units.end.into()) as u32;
+            self.layer.trim(from, to - from);
+        }
     }
 
     fn change(&mut self, now: Instant, slot: u32, page: MapPage, all: bool) -> Duration {
@@ -132,8 +150,24 @@ impl Ssd {
             }
         }
         state.program += now.since(state.since);
+        if !self.map.is_whole() {
+            self.keep_mapped(slot);
+        }
         self.post(now, slot);
         true
+    }
+
+    /// A trim that overtook a write has dropped map pages that the write needs.
+    fn keep_mapped(&mut self, slot: u32) {
+        let units = self.units_touched(&self.slots.get(slot).request);
+        let entries = self.map.entries() as u32;
+        for page in (units.start / entries..=(units.end - 1) / entries).map(MapPage) {
+            if !self.map.exists(page)
+                && let Some(gone) = self.map.change(page, true).written_back
+            {
+                self.map_pages.push_back(gone);
+            }
+        }
     }
 
     /// Gives the array what there is to do, and the write buffer what waits for it, until neither takes more.
@@ -174,10 +208,11 @@ impl Ssd {
     /// Unmaps the units that are covered as a whole, where anything is mapped.
     pub(super) fn trim(&mut self, now: Instant, slot: u32, request: &Request) {
         let units = self.units_covered(request);
-        if !units.is_empty() {
+        // Where the map is loaded, it was done with the map's pages.
+        if self.map.is_whole() && !units.is_empty() {
             self.layer.trim(units.start, units.len() as u32);
-            self.drain(now);
         }
+        self.drain(now);
         self.post(now, slot);
     }
 

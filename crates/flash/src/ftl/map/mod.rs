@@ -125,6 +125,11 @@ impl Map {
     pub fn entries(&self) -> u64 {
         self.parameters.entries()
     }
+    /// Whether `page` exists on flash or is changed; outside such pages nothing is mapped.
+    #[inline]
+    pub fn exists(&self, page: MapPage) -> bool {
+        self.whole || self.directory.contains(page) || self.changed.contains(page)
+    }
     /// Which pages exist on flash, and then which are changed and exist nowhere else: outside them nothing is mapped.
     pub fn existing(&self, pages: Range<u32>) -> impl Iterator<Item = MapPage> + '_ {
         let changed = pages.clone().filter(|p| !self.directory.contains(MapPage(*p))).map(MapPage);
@@ -233,13 +238,13 @@ impl Map {
         let written_back = self.changed.insert(page);
         let time = if written_back.is_some() { self.parameters.t_write_back } else { Duration::ZERO };
         if let Some(gone) = written_back {
-            self.exists(gone);
+            self.appears(gone);
         }
         Change { load, time, written_back }
     }
 
     /// `page` is written back: it exists on flash from now on, and host memory has it if it is a table.
-    fn exists(&mut self, page: MapPage) {
+    fn appears(&mut self, page: MapPage) {
         self.directory.insert(page);
         if self.parameters.policy == Policy::DirectTable && self.host_memory_fits() {
             self.host_memory.insert(page);
@@ -266,7 +271,7 @@ impl Map {
     pub fn write_back(&mut self) -> Option<MapPage> {
         let page = self.changed.oldest()?;
         self.changed.remove(page);
-        self.exists(page);
+        self.appears(page);
         Some(page)
     }
 
