@@ -46,14 +46,14 @@ fn ops() -> impl Strategy<Value = Op> {
 }
 
 fn plans() -> impl Strategy<Value = Plan> {
-    let agreed = (any::<[bool; 8]>(), 0..3u8, prop::collection::btree_set(0..3usize, 0..4));
+    let mostly = || prop::bool::weighted(0.8);
+    let offered = [mostly(), mostly(), mostly(), mostly()];
+    let agreed = (any::<[bool; 4]>(), offered, 0..3u8, prop::collection::btree_set(0..3usize, 0..4));
     let limits = (prop_oneof![Just(1u32), Just(512)], 1..2000usize, 1..40usize);
     (agreed, limits, prop::collection::vec(ops(), 0..40)).prop_map(|(agreed, limits, ops)| {
-        let (
-            [structured, extended, export_name, no_zeroes, checks, read_only, serves, offers],
-            tls,
-            contexts,
-        ) = agreed;
+        let ([extended, no_zeroes, checks, old], [structured, serves, offers, writable], tls, contexts) =
+            agreed;
+        let (export_name, read_only) = (old && !no_zeroes, !writable);
         let (block_minimum, direct_min, depth) = limits;
         let mut disk = Disk::new(BLOCKS);
         disk.export.block_minimum = block_minimum;

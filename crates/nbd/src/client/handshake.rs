@@ -82,40 +82,41 @@ impl Handshake {
         self.ask(OptionType::Abort, &[], to);
     }
 
-    /// Takes at most one message.
+    /// Takes messages up to the next event.
     pub(super) fn receive(&mut self, bytes: &[u8], to: &mut Vec<u8>) -> Result<Received, ClientError> {
-        let Some(asked) = self.asked else { return self.greeting(bytes, to) };
-        if asked == OptionType::ExportName {
-            return Ok(self.export_name(bytes));
+        let mut consumed = 0;
+        loop {
+            let Some(asked) = self.asked else { return self.greeting(bytes, to) };
+            let rest = &bytes[consumed..];
+            if asked == OptionType::ExportName {
+                return Ok(self.export_name(bytes, consumed));
+            }
+            let need = |count| Ok(Received { consumed, event: Event::Need(count) });
+            let header = match OptionReplyHeader::parse(rest) {
+                Some(header) => header.map_err(ClientError::Magic)?,
+                None => return need(OptionReplyHeader::LEN),
+            };
+            let OptionReplyHeader { option: answered, reply, length } = header;
+            if answered != asked {
+                return Err(ClientError::Answer { asked, answered, reply });
+            }
+            let length = OptionReplyHeader::LEN + length as usize;
+            self.told = self.told.saturating_add(if rest.len() < length { 0 } else { length });
+            if length - OptionReplyHeader::LEN > OPTION_REPLY_DATA_MAX || self.told > TOLD_MAX {
+                return Err(ClientError::TooMuch { option: asked });
+            }
+            let Some(data) = rest.get(OptionReplyHeader::LEN..length) else { return need(length) };
+            consumed += length;
+            let event = if reply == OptionReplyType::Ack {
+                self.granted(asked, to)?
+            } else if reply.is_error() {
+                self.refused(asked, reply, data, to)?
+            } else {
+                self.told(asked, reply, data)?;
+                continue;
+            };
+            return Ok(Received { consumed, event });
         }
-        let need = |count| Ok(Received { consumed: 0, event: Event::Need(count) });
-        let header = match OptionReplyHeader::parse(bytes) {
-            Some(header) => header.map_err(ClientError::Magic)?,
-            None => return need(OptionReplyHeader::LEN),
-        };
-        let OptionReplyHeader { option: answered, reply, length } = header;
-        if answered != asked {
-            return Err(ClientError::Answer { asked, answered, reply });
-        }
-        let length = length as usize;
-        if length > OPTION_REPLY_DATA_MAX {
-            return Err(ClientError::TooMuch { option: asked });
-        }
-        let consumed = OptionReplyHeader::LEN + length;
-        let Some(data) = bytes.get(OptionReplyHeader::LEN..consumed) else { return need(consumed) };
-        self.told += consumed;
-        if self.told > TOLD_MAX {
-            return Err(ClientError::TooMuch { option: asked });
-        }
-        let event = if reply == OptionReplyType::Ack {
-            self.granted(asked, to)?
-        } else if reply.is_error() {
-            self.refused(asked, reply, data, to)?
-        } else {
-            self.told(asked, reply, data)?;
-            Event::Need(OptionReplyHeader::LEN)
-        };
-        Ok(Received { consumed, event })
     }
 
     fn greeting(&mut self, bytes: &[u8], to: &mut Vec<u8>) -> Result<Received, ClientError> {
@@ -145,13 +146,13 @@ impl Handshake {
         Ok(Received { consumed, event: Event::Send })
     }
 
-    fn export_name(&mut self, bytes: &[u8]) -> Received {
-        let Some(reply) = ExportNameReply::parse(bytes, self.zeroes) else {
-            return Received { consumed: 0, event: Event::Need(ExportNameReply::len(self.zeroes)) };
+    fn export_name(&mut self, bytes: &[u8], consumed: usize) -> Received {
+        let Some(reply) = ExportNameReply::parse(&bytes[consumed..], self.zeroes) else {
+            return Received { consumed, event: Event::Need(ExportNameReply::len(self.zeroes)) };
         };
         let ExportNameReply { size, flags } = reply;
         self.export = ExportInfo { size, flags, ..ExportInfo::default() };
-        Received { consumed: ExportNameReply::len(self.zeroes), event: Event::Ready }
+        Received { consumed: consumed + ExportNameReply::len(self.zeroes), event: Event::Ready }
     }
 
     /// The server did what was asked.

@@ -38,7 +38,8 @@ pub struct Received {
 /// What the owner of a session learns, or has to do. Ranges are places among the bytes that the call was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Receive: call again when there are so many bytes from where this call ended. Never more than [`Client::NEED_MAX`].
+    /// Receive: call again when there are so many bytes from where this call ended: more than there are now, and never
+    /// more than [`Client::NEED_MAX`].
     Need(usize),
     /// Send what was appended.
     Send,

@@ -114,18 +114,8 @@ impl Handshake {
             }
             self.client = Some(flags);
         }
-        if let Some((remaining, _)) = &mut self.skipped {
-            let taken = (*remaining).min((bytes.len() - consumed) as u64);
-            *remaining -= taken;
-            consumed += taken as usize;
-            if *remaining > 0 {
-                let need = (*remaining).min(4096) as usize;
-                return Received { consumed, event: Event::Need(need) };
-            }
-            if let Some((_, answer)) = self.skipped.take() {
-                answer.emit(to);
-            }
-            return Received { consumed, event: Event::Send };
+        if self.skipped.is_some() {
+            return self.skip(bytes, consumed, to);
         }
         let rest = &bytes[consumed..];
         let header = match OptionHeader::parse(rest) {
@@ -135,7 +125,11 @@ impl Handshake {
         };
         let length = header.length as usize;
         if header.option != OptionType::Abort && length > OPTION_DATA_MAX {
-            return self.skip(header, consumed + OptionHeader::LEN, shutting_down);
+            consumed += OptionHeader::LEN;
+            return match self.begin_skip(header, shutting_down) {
+                Ok(()) => self.skip(bytes, consumed, to),
+                Err(closed) => Received { consumed, event: Event::Closed(closed) },
+            };
         }
         // What comes with an abort is ignored, however long it is.
         let length = if header.option == OptionType::Abort { 0 } else { length };
@@ -179,17 +173,14 @@ impl Handshake {
         (self.options > self.policy.options_max).then_some(Closed::TooManyOptions)
     }
 
-    /// An option with more data than is looked at.
-    fn skip(&mut self, header: OptionHeader, consumed: usize, shutting_down: bool) -> Received {
-        let close = |closed| Received { consumed, event: Event::Closed(closed) };
+    /// An option with more data than is looked at: its answer is known, and sent when all of it has come.
+    fn begin_skip(&mut self, header: OptionHeader, shutting_down: bool) -> Result<(), Closed> {
         if let Some(closed) = self.count() {
-            return close(closed);
+            return Err(closed);
         }
-        if let Err(closed) = self.fixed(header.option) {
-            return close(closed);
-        }
+        self.fixed(header.option)?;
         if header.option == OptionType::ExportName {
-            return close(Closed::Export { name: String::new(), why: "its name is too long" });
+            return Err(Closed::Export { name: String::new(), why: "its name is too long" });
         }
         if header.option == OptionType::SetMetaContext {
             self.agreed.contexts = None;
@@ -202,7 +193,23 @@ impl Handshake {
             )
         });
         self.skipped = Some((header.length.into(), Answer::new(header.option, refused)));
-        Received { consumed, event: Event::Need(1) }
+        Ok(())
+    }
+
+    /// Swallows what is there of it, from byte `consumed` on.
+    fn skip(&mut self, bytes: &[u8], mut consumed: usize, to: &mut Vec<u8>) -> Received {
+        if let Some((remaining, _)) = &mut self.skipped {
+            let taken = (*remaining).min((bytes.len() - consumed) as u64);
+            *remaining -= taken;
+            consumed += taken as usize;
+            if *remaining > 0 {
+                return Received { consumed, event: Event::Need((*remaining).min(4096) as usize) };
+            }
+        }
+        if let Some((_, answer)) = self.skipped.take() {
+            answer.emit(to);
+        }
+        Received { consumed, event: Event::Send }
     }
 
     /// "This is the only valid option in nonfixed newstyle negotiation."

@@ -41,8 +41,8 @@ pub struct Received {
 /// What the owner of a session has to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Receive: call again when there are so many bytes from where this call ended. Never more than
-    /// [`Session::need_max`].
+    /// Receive: call again when there are so many bytes from where this call ended: more than there are now, and never
+    /// more than [`Session::need_max`].
     Need(usize),
     /// Send the replies before going on: an option was answered, and its client waits.
     Send,

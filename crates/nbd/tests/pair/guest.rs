@@ -77,13 +77,9 @@ impl Guest {
             at += received.consumed;
             match received.event {
                 Event::Need(need) => {
-                    // An answer to an option that is not the last leaves bytes that were not looked at.
                     let rest = self.buffer.len() - at;
-                    assert!(need <= Client::NEED_MAX);
-                    if need > rest {
-                        break;
-                    }
-                    assert!(received.consumed > 0, "{need} of {rest}");
+                    assert!(need > rest && need <= Client::NEED_MAX, "{need} of {rest}");
+                    break;
                 }
                 Event::Send => {}
                 Event::StartTls => {
