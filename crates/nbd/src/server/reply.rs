@@ -108,6 +108,10 @@ impl Replies {
     /// more was asked for. Extents that are alike are joined; what lies beyond the range is cut off, and so is what
     /// goes beyond the number of extents that may be told. No extent counts as status 0 for all of it, which is always
     /// safe to say ("`NBD_CMD_BLOCK_STATUS`"). Returns how many bytes were told of.
+    ///
+    /// # Panics
+    /// If a status needs more than 32 bits and the style is not [`Style::Extended`]: a context with such ones is
+    /// [`MetaContext::wide`](super::MetaContext::wide), and then cannot be asked for.
     #[allow(clippy::too_many_arguments, reason = "what a reply consists of")]
     pub fn block_status(
         &self,
