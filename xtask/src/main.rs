@@ -13,7 +13,8 @@ cargo xtask <task>
   tidy          what lints cannot see: crate arrows, licences, texts, experiments
   docs          rustdoc with warnings as errors
   test          all tests
-  determinism   every experiment twice in a release build and once in a debug build: one digest
+  golden-check  every experiment in a release build gives its golden table, and keeps its bounds
+  determinism   every experiment in a debug build gives the digest of its golden table; another seed another one
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain
   golden        writes the golden tables of the experiments and the README's picture anew
 ";
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::check(),
         ["docs"] => docs(),
         ["test"] => test(),
+        ["golden-check"] => golden_check(),
         ["determinism"] => determinism::check(),
         ["fuzz"] => fuzz("60"),
         ["fuzz", seconds] => fuzz(seconds),
@@ -55,6 +57,7 @@ fn ci() -> Outcome {
     tidy::check()?;
     docs()?;
     test()?;
+    golden_check()?;
     determinism::check()
 }
 
@@ -75,6 +78,10 @@ fn docs() -> Outcome {
 fn test() -> Outcome {
     cargo(&["test", "--workspace", "--locked"])?;
     cargo(&["test", "--workspace", "--locked", "--examples"])
+}
+
+fn golden_check() -> Outcome {
+    cargo(&["test", "--release", "--locked", "--package", "flashlab-lab", "--test", "golden"])
 }
 
 fn golden() -> Outcome {
