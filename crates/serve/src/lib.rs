@@ -1,7 +1,8 @@
 //! Live block devices over NBD: sockets, threads, the wall clock.
 //!
 //! - [`Server`] serves [`Exports`] to whoever connects to a [`Listener`], or over standard input and output.
-//! - [`open`] makes a device from its name on the command line; [`Address`] and [`Uri`] say where it is to be found.
+//! - [`load`](mod@load) is the other side: many requests at a time against any NBD server, counted and timed.
+//! - [`open`] makes a device from its name on the command line; [`Address`] says where it is to be found.
 //!
 //! What a session says is `flashlab-nbd`'s business, what a device holds `flashlab-block`'s. Here bytes are moved: one
 //! thread owns a socket, takes in what is there, answers every complete request of it, and sends all replies at once.
@@ -16,6 +17,7 @@ mod device;
 mod export;
 mod limits;
 mod link;
+pub mod load;
 mod listener;
 mod outbox;
 mod pending;
@@ -25,9 +27,10 @@ mod run;
 mod server;
 mod stop;
 
-pub use address::{Address, PORT, Peer, Uri, UriError};
+pub use address::Address;
 pub use clock::Clock;
 pub use counters::{Count, Counted, Counters};
+pub use flashlab_nbd::uri;
 pub use device::{DeviceError, DeviceProblem, open};
 pub use export::{Export, Exports, ExportsError};
 pub use limits::{Limits, SMALL};

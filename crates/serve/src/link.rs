@@ -3,7 +3,7 @@
 use flashlab_sim::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown, sockopt};
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 /// Bytes of a socket's send buffer that are asked for: a whole batch of replies is handed over in one call.
 const SOCKET_BUFFER: usize = 2 << 20;
+
+/// Slices that Linux takes in one call (UIO_MAXIOV).
+const SLICES_MAX: usize = 1024;
 
 /// The two directions of a connection; for a socket they are the same file.
 #[derive(Debug)]
@@ -88,6 +91,17 @@ impl Link {
             return (&*self.output).write(bytes);
         }
         match rustix::net::send(&*self.output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Err(Errno::INTR | Errno::AGAIN) => Ok(0),
+            done => Ok(done?),
+        }
+    }
+
+    /// Sends what a socket takes of `parts` now; nothing where it takes nothing.
+    pub(crate) fn send_now(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.calls += 1;
+        let parts = &parts[..parts.len().min(SLICES_MAX)];
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match rustix::net::sendmsg(&*self.output, parts, &mut SendAncillaryBuffer::default(), flags) {
             Err(Errno::INTR | Errno::AGAIN) => Ok(0),
             done => Ok(done?),
         }

@@ -1,13 +1,16 @@
 //! Sockets that wait for clients, and connecting to them.
 
 use crate::link::Link;
-use crate::{Address, Peer};
+use crate::Address;
+use flashlab_nbd::uri::Transport;
 use listenfd::ListenFd;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -131,15 +134,20 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 }
 
 /// Connects to a server.
-pub(crate) fn connect(peer: &Peer) -> io::Result<Link> {
-    let socket: OwnedFd = match peer {
-        Peer::Unix(path) => UnixStream::connect(path)?.into(),
-        Peer::Abstract(name) => UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?.into(),
-        Peer::Tcp(host, port) => {
-            let stream = TcpStream::connect((host.as_str(), *port))?;
+pub(crate) fn connect(transport: &Transport) -> io::Result<Link> {
+    let unsupported = |what: String| Err(io::Error::new(io::ErrorKind::Unsupported, what));
+    let socket: OwnedFd = match transport {
+        Transport::Unix { socket } => match socket.strip_prefix(&[0]) {
+            Some(name) => UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?.into(),
+            None => UnixStream::connect(OsStr::from_bytes(socket))?.into(),
+        },
+        Transport::Tcp { host, port } => {
+            let host = if host.is_empty() { "localhost" } else { host.as_str() };
+            let stream = TcpStream::connect((host, *port))?;
             stream.set_nodelay(true)?;
             stream.into()
         }
+        other => return unsupported(format!("{other:?} is not spoken here")),
     };
     Ok(Link::socket(socket))
 }

@@ -5,8 +5,9 @@ use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
 use clap::Args;
 use flashlab_lab::units::Dimension;
+use flashlab_serve::uri::PORT;
 use flashlab_serve::{
-    Address, Exports, Limits, Listener, PORT, PrivateSocket, Recorder, Server, Stop, open, run as run_beside,
+    Address, Exports, Limits, Listener, PrivateSocket, Recorder, Server, Stop, open, run as run_beside,
 };
 use flashlab_sim::Duration;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -209,7 +210,7 @@ fn listen_and_serve(
         listeners.push(listener.map_err(|error| Failure::system(&address.to_string(), &error))?);
     }
     let first = listeners[0].address().map_err(|error| Failure::system("the listening socket", &error))?;
-    let uri = first.uri(export);
+    let uri = first.uri(export).to_string();
     let _pidfile = options.pidfile.as_deref().map(Pidfile::write).transpose()?;
     if options.print_uri {
         file::print(&format!("{uri}\n"))?;

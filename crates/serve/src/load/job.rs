@@ -1,5 +1,7 @@
 //! What a load asks for: a few of fio's options, with fio's meanings.
 
+use flashlab_nbd::client::ExportInfo;
+use flashlab_nbd::wire::TransmissionFlags;
 use flashlab_sim::Duration;
 use std::fmt;
 
@@ -54,6 +56,8 @@ pub struct Job {
     /// Blocks are written so that they can be recognised, and checked: those that are read, and in the end all that were
     /// written.
     pub verify: bool,
+    /// Simple replies are asked for, as Linux' own client does.
+    pub simple_replies: bool,
     /// Draws places and contents.
     pub seed: u64,
 }
@@ -70,6 +74,7 @@ impl Default for Job {
             size: None,
             rate_iops: None,
             verify: false,
+            simple_replies: false,
             seed: 1,
         }
     }
@@ -114,8 +119,6 @@ pub enum JobError {
     TooSmallToVerify,
     /// The export is not written to.
     ReadOnly,
-    /// Several connections need not see one another's writes here.
-    OneConnection,
 }
 
 impl fmt::Display for JobError {
@@ -136,11 +139,46 @@ impl fmt::Display for JobError {
             }
             JobError::TooSmallToVerify => f.write_str("--verify needs blocks of 32 bytes or more, in multiples of 8"),
             JobError::ReadOnly => f.write_str("the export is read-only; give --rw=read or --rw=randread"),
-            JobError::OneConnection => f.write_str(
-                "the server does not promise that connections see one another's writes (no multi-conn); use one, or only read",
-            ),
         }
     }
 }
 
 impl std::error::Error for JobError {}
+
+impl Job {
+    /// Bytes of the area on this export, if the job can run there.
+    pub(super) fn area(&self, export: &ExportInfo) -> Result<u64, JobError> {
+        for (option, value) in
+            [("bs", self.block), ("iodepth", self.depth), ("connections", self.connections)]
+        {
+            if value == 0 {
+                return Err(JobError::Zero(option));
+            }
+        }
+        let (capacity, block) = (export.size, u64::from(self.block));
+        let end = self.size.map_or(Some(capacity.max(self.offset)), |size| self.offset.checked_add(size));
+        let end = end.filter(|end| *end <= capacity).ok_or(JobError::Beyond {
+            end: end.unwrap_or(u64::MAX),
+            capacity,
+        })?;
+        let (least, most) = (u64::from(export.block_minimum()), u64::from(export.payload_max()));
+        if !block.is_multiple_of(least) || block > most {
+            return Err(JobError::Block { block: self.block, least, most });
+        }
+        if !self.offset.is_multiple_of(least) {
+            return Err(JobError::Offset { offset: self.offset, block: least });
+        }
+        let size = end - self.offset;
+        let share = size / u64::from(self.connections);
+        if share < block {
+            return Err(JobError::TooSmall { share, block: self.block });
+        }
+        if self.verify && (self.block < 32 || !self.block.is_multiple_of(8)) {
+            return Err(JobError::TooSmallToVerify);
+        }
+        if !self.mix.reads_only() && export.flags.has(TransmissionFlags::READ_ONLY) {
+            return Err(JobError::ReadOnly);
+        }
+        Ok(size)
+    }
+}

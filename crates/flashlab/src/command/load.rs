@@ -1,0 +1,128 @@
+//! `flashlab load`: many requests at a time against any NBD server, counted and timed.
+
+use crate::failure::Failure;
+use crate::status::end_on_signals;
+use crate::{file, progress};
+use clap::{Args, ValueEnum};
+use flashlab_fio::number::{KbBase, LARGEST, TimeUnit, bounded, time};
+use flashlab_serve::load::{Job, Mix, load};
+use flashlab_serve::Stop;
+use flashlab_serve::uri::Uri;
+use flashlab_sim::Duration;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  flashlab load nbd://localhost --rw=randread --bs=4k --iodepth=32 --runtime=10
+  flashlab load 'nbd+unix:///?socket=disk.sock' --rw=randwrite --connections=4 --size=512m --verify
+
+Numbers are written as fio's are: 4k is 4096 bytes, --runtime=10 ten seconds. Without --runtime it ends when as many bytes
+were moved as the area has.";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Which requests: read, write, rw, randread, randwrite or randrw.
+    #[arg(long, value_name = "PATTERN", default_value = "read", value_parser = pattern)]
+    rw: String,
+    /// Of 100 requests of rw or randrw, how many read.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
+    rwmixread: u8,
+    /// Bytes of a request.
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = block)]
+    bs: u32,
+    /// Requests outstanding on each connection.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    iodepth: u32,
+    /// Connections, each with a thread of its own.
+    #[arg(long, visible_alias = "numjobs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    connections: u32,
+    /// How long, in seconds or with a unit.
+    #[arg(long, value_name = "TIME", value_parser = runtime)]
+    runtime: Option<Duration>,
+    /// Bytes of the area; to the end of the export where not given.
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    size: Option<u64>,
+    /// First byte of the area.
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = bytes)]
+    offset: u64,
+    /// Requests a second at most, on each connection.
+    #[arg(long = "rate_iops", visible_alias = "rate-iops", value_name = "N", value_parser = rate)]
+    rate_iops: Option<u64>,
+    /// Writes blocks that can be recognised, checks those that are read, and in the end all that were written.
+    #[arg(long)]
+    verify: bool,
+    /// Draws places and contents.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Asks for simple replies, as Linux' own client does.
+    #[arg(long)]
+    simple_replies: bool,
+    /// How the result is printed.
+    #[arg(long, value_name = "FORMAT", default_value = "normal")]
+    output_format: Format,
+    /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`.
+    uri: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Normal,
+    Json,
+}
+
+fn pattern(text: &str) -> Result<String, String> {
+    let known = "expected read, write, rw, randread, randwrite or randrw";
+    Mix::parse(text, 50).map(|_| text.to_owned()).ok_or(known.to_owned())
+}
+
+fn block(text: &str) -> Result<u32, String> {
+    // What servers take at most; larger requests are refused by most of them.
+    let bytes = bounded(text, KbBase::default(), 1, 64 << 20).map_err(|error| error.fault.to_string())?;
+    u32::try_from(bytes).map_err(|error| error.to_string())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    bounded(text, KbBase::default(), 0, LARGEST).map_err(|error| error.fault.to_string())
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    bounded(text, KbBase::default(), 1, 1_000_000_000).map_err(|error| error.fault.to_string())
+}
+
+fn runtime(text: &str) -> Result<Duration, String> {
+    match time(text, TimeUnit::Seconds).map_err(|error| error.fault.to_string())? {
+        Duration::ZERO => Err("no time at all; give at least 1".to_owned()),
+        time => Ok(time),
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let uri = Uri::parse(&options.uri)
+        .map_err(|error| Failure::usage(format_args!("{}: {error}", options.uri)))?;
+    let job = Job {
+        mix: Mix::parse(&options.rw, options.rwmixread).expect("clap has checked it"),
+        block: options.bs,
+        depth: options.iodepth,
+        connections: options.connections,
+        runtime: options.runtime,
+        offset: options.offset,
+        size: options.size,
+        rate_iops: options.rate_iops,
+        verify: options.verify,
+        simple_replies: options.simple_replies,
+        seed: options.seed,
+    };
+    let stop = Stop::new().map_err(|error| Failure::system("events", &error))?;
+    end_on_signals(&stop);
+    let loaded = {
+        let _spinning = progress::Progress::spinner(&options.rw);
+        load(&uri, &job, &stop)?
+    };
+    let text = match options.output_format {
+        Format::Normal => loaded.text(),
+        Format::Json => loaded.json(),
+    };
+    file::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,58 @@
+//! A load on an NBD server: many requests in flight on many connections, batched both ways, so that the server is what
+//! is measured and not its client.
+
+mod error;
+mod job;
+mod pattern;
+mod plan;
+mod report;
+mod session;
+mod worker;
+
+pub use error::LoadError;
+pub use job::{Job, JobError, Mix};
+pub use report::Loaded;
+
+use crate::{Clock, Stop};
+use flashlab_nbd::uri::Uri;
+use rustix::time::{ClockId, clock_gettime};
+use session::Session;
+use std::thread;
+
+/// Runs a load to its end, or until `stop` is thrown.
+pub fn load(uri: &Uri, job: &Job, stop: &Stop) -> Result<Loaded, LoadError> {
+    let mut sessions = vec![Session::open(uri, job.simple_replies)?];
+    let export = sessions[0].export().clone();
+    let size = job.area(&export)?;
+    for _ in 1..job.connections {
+        sessions.push(Session::open(uri, job.simple_replies)?);
+    }
+    let (clock, cpu) = (Clock::start(), cpu_ns());
+    let start = clock.now();
+    let done: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..).zip(&mut sessions).map(|(number, session)| {
+            scope.spawn(move || {
+                let done = worker::run(session, job, number, size, (clock, start), stop);
+                if done.is_err() {
+                    // One that failed ends all.
+                    stop.throw();
+                }
+                done
+            })
+        }).collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().map(join).collect()
+    });
+    let cpu_ns = cpu_ns() - cpu;
+    sessions.into_iter().for_each(Session::close);
+    let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(Loaded::new(job.clone(), export.size, start, &done, cpu_ns))
+}
+
+/// Processor time of this process.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}

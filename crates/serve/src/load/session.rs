@@ -1,0 +1,189 @@
+//! One connection of a load: a socket, the session on it, and the bytes on their way in and out.
+
+use super::LoadError;
+use crate::link::{Link, wait_for};
+use crate::listener::connect;
+use flashlab_nbd::uri::Uri;
+use flashlab_nbd::client::{Client, Event, ExportInfo, Received, Request, Slot, Wish};
+use flashlab_sim::Duration;
+use rustix::event::{PollFd, PollFlags};
+use std::io::IoSlice;
+use std::ops::Range;
+
+/// Bytes received at once.
+const RECEIVE: usize = 1 << 20;
+/// How long the handshake waits for each answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection that is open.
+pub(super) struct Session {
+    pub(super) link: Link,
+    client: Client,
+    batch: Vec<u8>,
+    taken: usize,
+    filled: usize,
+    /// Requests to send, and behind which of their bytes which payload is sent.
+    heads: Vec<u8>,
+    payloads: Vec<(usize, Slot)>,
+}
+
+/// What the owner of the requests has to know of answers.
+pub(super) trait Answers {
+    /// Bytes of a read.
+    fn data(&mut self, slot: Slot, offset: u64, bytes: &[u8]);
+    /// Zeroes of a read.
+    fn hole(&mut self, slot: Slot, offset: u64, length: u64);
+    /// A request is done.
+    fn done(&mut self, slot: Slot, result: Result<(), flashlab_nbd::wire::ErrorNumber>) -> Result<(), LoadError>;
+    /// The payload of a write.
+    fn payload(&self, slot: Slot) -> &[u8];
+    /// Bytes have arrived: the answers that follow came now.
+    fn arrived(&mut self);
+}
+
+impl Session {
+    /// Connects and agrees on the export.
+    pub(super) fn open(uri: &Uri, simple: bool) -> Result<Session, LoadError> {
+        if uri.tls {
+            return Err(LoadError::Tls);
+        }
+        let link = connect(&uri.transport).map_err(LoadError::Connect)?;
+        let wish = Wish::export(&uri.export);
+        let client = Client::new(if simple { wish.simple() } else { wish });
+        let (batch, heads, payloads) = (vec![0; RECEIVE], Vec::new(), Vec::new());
+        let mut session = Session { link, client, batch, taken: 0, filled: 0, heads, payloads };
+        session.shake_hands()?;
+        Ok(session)
+    }
+
+    fn shake_hands(&mut self) -> Result<(), LoadError> {
+        loop {
+            let bytes = &self.batch[self.taken..self.filled];
+            let Received { consumed, event } = self.client.receive(bytes, &mut self.heads);
+            self.taken += consumed;
+            self.link.send(&mut [IoSlice::new(&self.heads)])?;
+            self.heads.clear();
+            match event {
+                Event::Ready => return Ok(()),
+                Event::Send => {}
+                Event::Need(_) => {
+                    if self.link.wait(None, Some(PATIENCE))?.late {
+                        return Err(LoadError::Late);
+                    }
+                    self.fill()?;
+                }
+                Event::Closed(why) => return Err(LoadError::Session(why)),
+                _ => unreachable!("nothing else was wished for"),
+            }
+        }
+    }
+
+    /// What the server told of the export.
+    pub(super) fn export(&self) -> &ExportInfo {
+        self.client.export().expect("it is open")
+    }
+
+    /// Requests that are not answered.
+    pub(super) fn in_flight(&self) -> usize {
+        self.client.in_flight()
+    }
+
+    /// Adds a request to what is sent next.
+    pub(super) fn request(&mut self, request: Request, payload: bool) -> Result<Slot, LoadError> {
+        let slot = self.client.request(request, &mut self.heads)?;
+        if payload {
+            self.payloads.push((self.heads.len(), slot));
+        }
+        Ok(slot)
+    }
+
+    /// Sends what was added. While the server takes no more, its answers are taken in: it may be waiting for that.
+    pub(super) fn send(&mut self, answers: &mut impl Answers) -> Result<(), LoadError> {
+        let mut sent = 0;
+        let all = self.heads.len() + self.payloads.iter().map(|(_, slot)| answers.payload(*slot).len()).sum::<usize>();
+        while sent < all {
+            let slices = slices(&self.heads, &self.payloads, sent, answers);
+            match self.link.send_now(&slices)? {
+                0 => {
+                    self.link.calls += 1;
+                    let mut fds = [PollFd::new(&self.link, PollFlags::IN | PollFlags::OUT)];
+                    wait_for(&mut fds, None)?;
+                    if fds[0].revents() != PollFlags::OUT {
+                        self.receive(answers)?;
+                    }
+                }
+                n => sent += n,
+            }
+        }
+        self.heads.clear();
+        self.payloads.clear();
+        Ok(())
+    }
+
+    /// Waits for answers, and takes in those that are there.
+    pub(super) fn receive(&mut self, answers: &mut impl Answers) -> Result<(), LoadError> {
+        self.fill()?;
+        answers.arrived();
+        loop {
+            let start = self.taken;
+            let bytes = &self.batch[start..self.filled];
+            // In transmission nothing is appended: what goes out is only asked for.
+            let Received { consumed, event } = self.client.receive(bytes, &mut Vec::new());
+            self.taken += consumed;
+            let place = |here: Range<usize>| start + here.start..start + here.end;
+            match event {
+                Event::Need(_) => return Ok(()),
+                Event::Data { slot, offset, here } => answers.data(slot, offset, &self.batch[place(here)]),
+                Event::Hole { slot, offset, length } => answers.hole(slot, offset, length.into()),
+                Event::Error { .. } => {}
+                Event::Done { slot, result } => answers.done(slot, result)?,
+                Event::Closed(why) => return Err(LoadError::Session(why)),
+                _ => unreachable!("nothing else was asked for"),
+            }
+        }
+    }
+
+    fn fill(&mut self) -> Result<(), LoadError> {
+        self.batch.copy_within(self.taken..self.filled, 0);
+        (self.taken, self.filled) = (0, self.filled - self.taken);
+        match self.link.receive(&mut self.batch[self.filled..])? {
+            0 => Err(LoadError::Gone),
+            n => {
+                self.filled += n;
+                Ok(())
+            }
+        }
+    }
+
+    /// Says goodbye. Whether the server hears it does not matter any more.
+    pub(super) fn close(mut self) {
+        self.heads.clear();
+        self.client.disconnect(&mut self.heads);
+        let _ = self.link.send(&mut [IoSlice::new(&self.heads)]);
+    }
+}
+
+/// What is to be sent, without the first `skip` bytes of it.
+fn slices<'b>(
+    heads: &'b [u8],
+    payloads: &[(usize, Slot)],
+    mut skip: usize,
+    answers: &'b impl Answers,
+) -> Vec<IoSlice<'b>> {
+    let mut slices = Vec::with_capacity(2 * payloads.len() + 1);
+    let mut add = |bytes: &'b [u8]| {
+        let skipped = skip.min(bytes.len());
+        skip -= skipped;
+        if skipped < bytes.len() {
+            slices.push(IoSlice::new(&bytes[skipped..]));
+        }
+    };
+    let mut from = 0;
+    for (behind, slot) in payloads {
+        add(&heads[from..*behind]);
+        add(answers.payload(*slot));
+        from = *behind;
+    }
+    add(&heads[from..]);
+    slices
+}

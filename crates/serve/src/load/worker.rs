@@ -1,0 +1,207 @@
+//! One connection's thread: it keeps as many requests in flight as the job says, and times and checks their answers.
+
+use super::plan::{Ask, Next, Plan};
+use super::session::{Answers, Session};
+use super::{Job, LoadError, pattern};
+use crate::{Clock, Stop};
+use flashlab_nbd::client::{Request, Slot};
+use flashlab_nbd::wire::ErrorNumber;
+use flashlab_sim::{Histogram, Instant, Rng};
+
+/// What one connection did.
+#[derive(Clone, Debug)]
+pub(super) struct Done {
+    /// Latencies of its reads, and of its writes.
+    pub(super) reads: Histogram,
+    pub(super) writes: Histogram,
+    /// System calls that moved the bytes or waited for them.
+    pub(super) calls: u64,
+    /// When the last answer came.
+    pub(super) ended: Instant,
+    /// Blocks that were checked.
+    pub(super) verified: u64,
+}
+
+/// The requests in flight, and what is known of them.
+struct Desk<'a> {
+    job: &'a Job,
+    clock: Clock,
+    now: Instant,
+    plan: Plan,
+    slots: Vec<Place>,
+    /// Read back in the end, and not timed.
+    verifying: bool,
+    done: Done,
+}
+
+#[derive(Clone)]
+struct Place {
+    ask: Ask,
+    asked: Instant,
+    /// The payload of a write, or what a read that is checked gave.
+    buffer: Vec<u8>,
+}
+
+/// Runs one connection's share of a job to its end.
+pub(super) fn run(
+    session: &mut Session,
+    job: &Job,
+    number: u32,
+    size: u64,
+    (clock, start): (Clock, Instant),
+    stop: &Stop,
+) -> Result<Done, LoadError> {
+    let nothing = Place { ask: Ask { write: false, block: 0, generation: 0 }, asked: start, buffer: Vec::new() };
+    let empty = Histogram::new();
+    let done = Done { reads: empty.clone(), writes: empty, calls: 0, ended: start, verified: 0 };
+    let mut desk = Desk {
+        job,
+        clock,
+        now: start,
+        plan: Plan::new(job, size, number, start),
+        slots: vec![nothing; job.depth as usize],
+        verifying: false,
+        done,
+    };
+    if !job.mix.reads_only() {
+        desk.fill_buffers(number);
+    }
+    session.link.calls = 0;
+    loop {
+        let next = desk.ask_all(session, stop)?;
+        session.send(&mut desk)?;
+        match next {
+            Next::Done if session.in_flight() == 0 => break,
+            Next::At(due) => {
+                let patience = due.saturating_since(clock.now());
+                if session.link.wait(None, Some(patience))?.input {
+                    session.receive(&mut desk)?;
+                }
+                desk.now = clock.now();
+            }
+            _ => session.receive(&mut desk)?,
+        }
+    }
+    desk.done.calls = session.link.calls;
+    desk.done.ended = desk.now;
+    if job.verify && !stop.is_thrown() {
+        desk.read_back(session)?;
+    }
+    Ok(desk.done)
+}
+
+impl Desk<'_> {
+    /// What a write sends where nothing is checked: noise, the same all the time.
+    fn fill_buffers(&mut self, number: u32) {
+        let mut rng = Rng::for_purpose(self.job.seed, !u64::from(number));
+        for slot in &mut self.slots {
+            slot.buffer.resize_with(self.job.block as usize, || rng.next_u64() as u8);
+        }
+    }
+
+    fn ask_all(&mut self, session: &mut Session, stop: &Stop) -> Result<Next, LoadError> {
+        while session.in_flight() < self.slots.len() {
+            match if stop.is_thrown() { Next::Done } else { self.plan.next(self.now) } {
+                Next::Ask(ask) => self.ask(session, ask)?,
+                other => return Ok(other),
+            }
+        }
+        Ok(Next::Blocked)
+    }
+
+    fn ask(&mut self, session: &mut Session, ask: Ask) -> Result<(), LoadError> {
+        let (offset, length) = (self.plan.place(ask.block), self.job.block);
+        let request = match ask.write {
+            true => Request::write(offset, length.into()),
+            false => Request::read(offset, length.into()),
+        };
+        let slot = session.request(request, ask.write)?;
+        let place = &mut self.slots[slot.index()];
+        (place.ask, place.asked) = (ask, self.now);
+        if self.job.verify {
+            place.buffer.resize(length as usize, 0);
+            if ask.write {
+                pattern::fill(&mut place.buffer, self.job.seed, offset, ask.generation.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every block that was written, and checks it.
+    fn read_back(&mut self, session: &mut Session) -> Result<(), LoadError> {
+        self.verifying = true;
+        let mut left = self.plan.written().into_iter();
+        loop {
+            while session.in_flight() < self.slots.len() {
+                let Some(ask) = left.next() else { break };
+                self.ask(session, ask)?;
+            }
+            session.send(self)?;
+            if session.in_flight() == 0 {
+                return Ok(());
+            }
+            session.receive(self)?;
+        }
+    }
+
+    fn check(&mut self, slot: usize) -> Result<(), LoadError> {
+        let Place { ask, buffer, .. } = &self.slots[slot];
+        let offset = self.plan.place(ask.block);
+        self.done.verified += 1;
+        let found = match pattern::check(buffer, self.job.seed, offset) {
+            // What was there before this load is nothing to be judged, as long as this load has not written it.
+            _ if ask.generation == 0 && !self.job.mix.reads_only() => return Ok(()),
+            Ok(generation) if ask.generation == 0 || generation == u64::from(ask.generation) => return Ok(()),
+            Ok(generation) => format!("write {generation} of it, where write {} was answered", ask.generation),
+            Err(pattern::Wrong::Elsewhere(place)) => format!("its header says {place}"),
+            Err(pattern::Wrong::Byte(byte)) => format!("it differs from byte {byte} on"),
+        };
+        Err(LoadError::Verify { offset, found })
+    }
+
+    fn part(&mut self, slot: Slot, offset: u64, length: usize) -> Option<&mut [u8]> {
+        if !self.job.verify {
+            return None;
+        }
+        let place = &mut self.slots[slot.index()];
+        let at = (offset - self.plan.place(place.ask.block)) as usize;
+        Some(&mut place.buffer[at..at + length])
+    }
+}
+
+impl Answers for Desk<'_> {
+    fn data(&mut self, slot: Slot, offset: u64, bytes: &[u8]) {
+        if let Some(part) = self.part(slot, offset, bytes.len()) {
+            part.copy_from_slice(bytes);
+        }
+    }
+
+    fn hole(&mut self, slot: Slot, offset: u64, length: u64) {
+        if let Some(part) = self.part(slot, offset, length as usize) {
+            part.fill(0);
+        }
+    }
+
+    fn done(&mut self, slot: Slot, result: Result<(), ErrorNumber>) -> Result<(), LoadError> {
+        let (ask, asked) = (self.slots[slot.index()].ask, self.slots[slot.index()].asked);
+        if let Err(error) = result {
+            let offset = self.plan.place(ask.block);
+            return Err(LoadError::Request { write: ask.write, offset, length: self.job.block, error });
+        }
+        if !self.verifying {
+            let latency = self.now.saturating_since(asked);
+            let histogram = if ask.write { &mut self.done.writes } else { &mut self.done.reads };
+            histogram.record(latency);
+        }
+        self.plan.answered(&ask);
+        if self.job.verify && !ask.write { self.check(slot.index()) } else { Ok(()) }
+    }
+
+    fn payload(&self, slot: Slot) -> &[u8] {
+        &self.slots[slot.index()].buffer
+    }
+
+    fn arrived(&mut self) {
+        self.now = self.clock.now();
+    }
+}

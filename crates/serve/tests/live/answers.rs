@@ -1,0 +1,197 @@
+//! Devices that answer later, from threads of their own, in any order; devices that keep what is written in a cache.
+
+use crate::house::{House, memory};
+use flashlab_block::{
+    Abilities, Answer, BlockDevice, Context, Geometry, Io, IoError, Memory, Outcome, Pages, Started,
+};
+use flashlab_nbd::client::Request;
+use flashlab_nbd::wire::CommandFlags;
+use flashlab_serve::Stop;
+use flashlab_serve::load::{Job, Mix, load};
+use flashlab_sim::Rng;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Poll, Waker};
+
+/// Answers later, in an order that is drawn.
+struct Later {
+    inner: Memory,
+    queue: Arc<(Mutex<Queue>, Condvar)>,
+}
+
+struct Queue {
+    waiting: Vec<Arc<Mutex<Slot>>>,
+    rng: Rng,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Slot {
+    outcome: Option<Outcome>,
+    answered: bool,
+    waker: Option<Waker>,
+}
+
+impl Later {
+    fn new(size: u64, seed: u64) -> Later {
+        let queue = Queue { waiting: Vec::new(), rng: Rng::new(seed), closed: false };
+        let queue = Arc::new((Mutex::new(queue), Condvar::new()));
+        let answering = queue.clone();
+        std::thread::spawn(move || {
+            let (lock, changed) = &*answering;
+            loop {
+                let idle = |queue: &mut Queue| queue.waiting.is_empty() && !queue.closed;
+                let mut queue = changed.wait_while(lock.lock().expect("nobody panics"), idle).expect("nobody panics");
+                if queue.waiting.is_empty() {
+                    return;
+                }
+                let waiting = queue.waiting.len() as u64;
+                let one = queue.rng.below(waiting) as usize;
+                let slot = queue.waiting.swap_remove(one);
+                drop(queue);
+                let mut slot = slot.lock().expect("nobody panics");
+                slot.answered = true;
+                slot.waker.take().into_iter().for_each(Waker::wake);
+            }
+        });
+        Later { inner: Memory::new(size, Pages::Small).expect("a size that a device can have"), queue }
+    }
+}
+
+impl Drop for Later {
+    fn drop(&mut self) {
+        self.queue.0.lock().expect("nobody panics").closed = true;
+        self.queue.1.notify_all();
+    }
+}
+
+impl BlockDevice for Later {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn abilities(&self) -> Abilities {
+        self.inner.abilities()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        let Started::Done(outcome) = self.inner.start(cx, io) else { unreachable!("memory answers at once") };
+        let slot = Arc::new(Mutex::new(Slot { outcome: Some(outcome), ..Slot::default() }));
+        self.queue.0.lock().expect("nobody panics").waiting.push(slot.clone());
+        self.queue.1.notify_all();
+        Started::Later(Box::pin(poll_fn(move |cx| {
+            let mut slot = slot.lock().expect("nobody panics");
+            if slot.answered {
+                return Poll::Ready(slot.outcome.take().expect("it is taken once"));
+            }
+            slot.waker = Some(cx.waker().clone());
+            Poll::Pending
+        })))
+    }
+}
+
+#[test]
+fn a_device_that_answers_later_and_in_any_order_keeps_every_block() {
+    for seed in 0..3 {
+        let house = House::of(Arc::new(Later::new(8 << 20, seed)));
+        let job = Job {
+            mix: Mix { random: true, reads_percent: 40 },
+            depth: 32,
+            connections: 2,
+            verify: true,
+            seed,
+            ..Job::default()
+        };
+        let stop = Stop::new().expect("there are descriptors");
+        let loaded = load(&house.uri(), &job, &stop).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(loaded.verified > 0);
+    }
+}
+
+#[test]
+fn large_reads_around_holes_come_whole_whenever_the_device_answers() {
+    let later: Arc<dyn BlockDevice> = Arc::new(Later::new(8 << 20, 1));
+    for device in [memory(8 << 20), later] {
+        let house = House::of(device);
+        let mut client = house.client();
+        let mut expected = vec![0; 1 << 20];
+        for at in [0, 70_000, 300_000, (1 << 20) - 5] {
+            expected[at..at + 5].copy_from_slice(b"bytes");
+            client.write(at as u64, b"bytes");
+        }
+        assert!(client.read(0, 1 << 20) == expected);
+        assert!(client.read(1 << 20, 1 << 20) == vec![0; 1 << 20]);
+        // In one piece, holes as zeroes.
+        let whole = Request::read(0, 1 << 20).with(CommandFlags::DF);
+        assert!(client.ask(whole, &[]).expect("the connection holds").expect("it can be read") == expected);
+    }
+}
+
+/// Keeps writes in a cache, and loses it when its power is cut.
+#[derive(Default)]
+struct Cached(Mutex<(BTreeMap<u64, u8>, BTreeMap<u64, u8>)>);
+
+impl BlockDevice for Cached {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: 1 << 20, block: 1, request_max: 1 << 20 }
+    }
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            read_only: false,
+            discard: false,
+            write_zeroes: false,
+            extents: false,
+            cache: false,
+            rotational: false,
+        }
+    }
+    fn start(&self, _: &Context, io: Io) -> Started {
+        let mut state = self.0.lock().expect("nobody panics");
+        let (cache, medium) = &mut *state;
+        let done = match io {
+            Io::Write { offset, data, durable } => {
+                let to = if durable { medium } else { cache };
+                to.extend((offset..).zip(data.iter().copied()));
+                Answer::Done
+            }
+            Io::Flush => {
+                medium.append(cache);
+                Answer::Done
+            }
+            _ => return Started::Done(Err(IoError::Unsupported)),
+        };
+        Started::Done(Ok(done))
+    }
+}
+
+#[test]
+fn a_flush_covers_what_was_answered_on_any_other_connection() {
+    let device = Arc::new(Cached::default());
+    let house = House::of(device.clone());
+    let mut clients: Vec<_> = (0..4).map(|_| house.client()).collect();
+    let durable = || device.0.lock().expect("nobody panics").1.clone();
+    for round in 0..50u64 {
+        let (writer, flusher) = ((round % 4) as usize, (round * 7 % 4 + 1) as usize % 4);
+        clients[writer].write(round, &[1]);
+        assert!(!durable().contains_key(&round));
+        clients[flusher].flush();
+        assert!(durable().contains_key(&round), "round {round}: {writer} wrote, {flusher} flushed");
+    }
+}
+
+#[test]
+fn a_write_with_fua_is_durable_when_it_is_answered() {
+    let device = Arc::new(Cached::default());
+    let house = House::of(device.clone());
+    let write = Request::write(5, 1).with(CommandFlags::FUA);
+    assert!(house.client().ask(write, &[1]).expect("the connection holds").is_ok());
+    assert!(device.0.lock().expect("nobody panics").1.contains_key(&5));
+}
+
+#[test]
+fn a_device_that_fails_is_heard_of_and_the_session_goes_on() {
+    let house = House::of(Arc::new(Cached::default()));
+    let mut client = house.client();
+    let failed = client.ask(Request::read(0, 512), &[]).expect("the connection holds");
+    assert_eq!(failed, Err(flashlab_nbd::wire::ErrorNumber::NotSupported));
+    client.flush();
+}

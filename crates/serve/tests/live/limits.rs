@@ -1,0 +1,70 @@
+//! What clients may take of a server.
+
+use crate::house::{Guest, House, alone, memory};
+use flashlab_nbd::client::Wish;
+use flashlab_serve::Limits;
+use flashlab_sim::Duration;
+use std::io::{Read, Write};
+
+#[test]
+fn a_client_that_agrees_on_nothing_is_shown_out() {
+    let limits = Limits { handshake: Duration::from_ms(50), ..Limits::default() };
+    let house = House::with(alone(memory(1 << 20)), limits, None);
+    let mut silent = house.connect();
+    let mut said = Vec::new();
+    silent.read_to_end(&mut said).expect("the server closes");
+    assert_eq!(said.len(), 18, "the greeting, and no more");
+    // Options without end, none of which chooses an export.
+    let mut chatty = house.connect();
+    let abort_never = [&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 99, 0, 0, 0, 0]].concat();
+    let _ = chatty.write_all(&abort_never);
+    let _ = chatty.read_to_end(&mut Vec::new());
+    house.empty();
+}
+
+#[test]
+fn a_client_beyond_the_limit_waits_until_another_goes() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let house = House::with(alone(memory(1 << 20)), limits, None);
+    let (first, second) = (house.client(), house.client());
+    std::thread::scope(|scope| {
+        let third = scope.spawn(|| house.client().read(0, 1));
+        while !third.is_finished() {
+            assert!(house.counters.read().connections() <= 2);
+            if house.counters.read().connections() == 2 {
+                break;
+            }
+        }
+        drop(first);
+        assert_eq!(third.join().expect("it is served"), [0]);
+    });
+    drop(second);
+}
+
+#[test]
+fn large_requests_share_what_there_is_and_all_are_done() {
+    let limits = Limits { bytes_in_flight: 20 << 20, ..Limits::default() };
+    let house = House::with(alone(memory(1 << 30)), limits, None);
+    std::thread::scope(|scope| {
+        for n in 0..6u8 {
+            let house = &house;
+            scope.spawn(move || {
+                let mut client = house.client();
+                // One alone is more than the limit: it has all of it, and goes on.
+                let (offset, bytes) = (u64::from(n) * (32 << 20), vec![n + 1; (8 << 20) * (1 + usize::from(n) % 3)]);
+                client.write(offset, &bytes);
+                assert!(client.read(offset, bytes.len() as u64) == bytes);
+            });
+        }
+    });
+}
+
+#[test]
+fn without_structured_replies_there_is_no_block_status_and_reads_are_the_same() {
+    let limits = Limits { structured_replies: false, ..Limits::default() };
+    let house = House::with(alone(memory(1 << 20)), limits, None);
+    let wish = Wish { contexts: vec!["base:allocation".into()], ..Wish::export("") };
+    let mut client = Guest::new(house.connect(), wish).expect("the server agrees");
+    client.write(100_000, b"here");
+    assert_eq!(&client.read(0, 200_000)[99_998..100_006], b"\0\0here\0\0");
+}

@@ -1,0 +1,10 @@
+//! Servers in this process, and clients that behave well or badly.
+
+mod answers;
+mod ending;
+mod house;
+mod limits;
+mod load;
+mod record;
+mod sockets;
+mod survives;

@@ -1,0 +1,98 @@
+//! The ways in: sockets in the filesystem, TCP, pipes and socket pairs.
+
+use crate::house::{Guest, alone, memory};
+use flashlab_nbd::client::Wish;
+use flashlab_serve::{Address, Exports, Limits, Listener, PrivateSocket, Server, Stop};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+fn server(stop: &Stop) -> Server {
+    let exports = Exports::new(alone(memory(1 << 20))).expect("one fits");
+    Server::new(exports, Limits::default(), stop.clone())
+}
+
+fn use_it<S: Read + Write>(stream: S) {
+    let mut client = Guest::new(stream, Wish::export("")).expect("the server agrees");
+    client.write(77, b"through");
+    assert_eq!(client.read(76, 9), b"\0through\0");
+}
+
+#[test]
+fn one_server_listens_on_tcp_and_on_a_unix_socket() {
+    let stop = Stop::new().expect("there are descriptors");
+    let private = PrivateSocket::new().expect("there is a folder for temporary files");
+    let any = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
+    let listeners: Vec<_> =
+        [any, private.address()].iter().map(|address| Listener::bind(address).expect("it is free")).collect();
+    let Ok(Address::Tcp(port)) = listeners[0].address() else { panic!("it is a TCP socket") };
+    assert_eq!(listeners[1].address().expect("it has a name"), private.address());
+    let server = server(&stop);
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.serve(listeners).expect("polling works"));
+        use_it(TcpStream::connect(port).expect("somebody listens"));
+        use_it(UnixStream::connect(private.path()).expect("somebody listens"));
+        stop.throw();
+    });
+    assert!(!private.path().exists(), "the socket goes with the server");
+}
+
+#[test]
+fn a_socket_left_behind_is_replaced_and_one_in_use_is_not() {
+    let private = PrivateSocket::new().expect("there is a folder for temporary files");
+    drop(UnixListener::bind(private.path()).expect("it is free"));
+    let living = Listener::bind(&private.address()).expect("nobody listens on it");
+    let refused = Listener::bind(&private.address()).expect_err("somebody listens on it");
+    assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+    drop(living);
+    std::fs::write(private.path(), "a file").expect("it is a folder of ours");
+    assert!(Listener::bind(&private.address()).is_err(), "a file is nothing to be removed");
+}
+
+#[test]
+fn a_socket_pair_and_a_pair_of_pipes_are_served_like_a_connection() {
+    let stop = Stop::new().expect("there are descriptors");
+    let (ours, theirs) = UnixStream::pair().expect("there are descriptors");
+    let one = server(&stop);
+    std::thread::scope(|scope| {
+        let output = theirs.try_clone().expect("there are descriptors");
+        scope.spawn(|| one.serve_pair(theirs.into(), output.into()));
+        use_it(ours);
+    });
+    assert!(stop.is_thrown(), "its one client was all there was to serve");
+
+    struct Pipes(PipeReader, PipeWriter);
+    impl Read for Pipes {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            self.0.read(to)
+        }
+    }
+    impl Write for Pipes {
+        fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+            self.1.write(from)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let stop = Stop::new().expect("there are descriptors");
+    let ((input, to_server), (from_server, output)) =
+        (io::pipe().expect("there are descriptors"), io::pipe().expect("there are descriptors"));
+    let one = server(&stop);
+    std::thread::scope(|scope| {
+        scope.spawn(|| one.serve_pair(input.into(), output.into()));
+        use_it(Pipes(from_server, to_server));
+    });
+}
+
+#[test]
+fn a_server_on_pipes_ends_when_it_is_told_to() {
+    let stop = Stop::new().expect("there are descriptors");
+    let ((input, _to_server), (_from_server, output)) =
+        (io::pipe().expect("there are descriptors"), io::pipe().expect("there are descriptors"));
+    let one = server(&stop);
+    std::thread::scope(|scope| {
+        scope.spawn(|| one.serve_pair(input.into(), output.into()));
+        stop.throw();
+    });
+}

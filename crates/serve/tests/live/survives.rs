@@ -1,0 +1,164 @@
+//! What clients do to a server: die anywhere, send nonsense, send slowly, come in crowds, never listen.
+
+use crate::house::{Guest, House, memory};
+use flashlab_nbd::client::{Request, Wish};
+use flashlab_nbd::wire::{
+    CommandFlags, CommandType, ErrorNumber, OptionHeader, OptionType, RequestHeader, RequestLayout,
+};
+use flashlab_sim::Rng;
+use std::io::{Read, Write};
+
+/// What a client sends in a short session: it chooses the export, writes, reads, flushes, trims, and says goodbye.
+fn session() -> Vec<u8> {
+    let mut bytes = vec![0, 0, 0, 3];
+    OptionHeader::emit_with(OptionType::StructuredReply, b"", &mut bytes);
+    OptionHeader::emit_with(OptionType::Go, &[0, 0, 0, 0, 0, 0], &mut bytes);
+    let mut request = |command, length, payload: &[u8]| {
+        let flags = CommandFlags::NONE;
+        let header = RequestHeader { flags, command, cookie: 1, offset: 0, length };
+        header.emit(RequestLayout::Compact, &mut bytes);
+        bytes.extend_from_slice(payload);
+    };
+    request(CommandType::Write, 600, &[7; 600]);
+    request(CommandType::Read, 1000, &[]);
+    request(CommandType::Flush, 0, &[]);
+    request(CommandType::Trim, 4096, &[]);
+    request(CommandType::Disconnect, 0, &[]);
+    bytes
+}
+
+/// It serves as if nothing had been.
+fn serves(house: &House) {
+    house.empty();
+    let mut client = house.client();
+    client.write(1 << 19, b"still here");
+    assert_eq!(client.read(1 << 19, 10), b"still here");
+}
+
+#[test]
+fn a_client_that_dies_at_any_byte_is_only_its_own_end() {
+    let house = House::of(memory(1 << 20));
+    let session = session();
+    for end in 0..=session.len() {
+        let mut stream = house.connect();
+        stream.write_all(&session[..end]).expect("the server reads");
+        // Every other one dies with replies unread, or before they are sent.
+        if end % 2 == 0 {
+            stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+            let mut replies = Vec::new();
+            // The server may have closed first, with bytes of ours unread.
+            let _ = stream.read_to_end(&mut replies);
+            assert!(replies.starts_with(b"NBDMAGIC"), "killed at byte {end}");
+        }
+    }
+    serves(&house);
+}
+
+#[test]
+fn garbage_at_any_place_ends_the_connection_and_nothing_else() {
+    let house = House::of(memory(1 << 20));
+    let session = session();
+    for seed in 0..400 {
+        let mut rng = Rng::new(seed);
+        let mut bytes = session[..rng.below(session.len() as u64 + 1) as usize].to_vec();
+        let noise = rng.below(5_000) + 1;
+        bytes.extend((0..noise).map(|_| rng.next_u64() as u8));
+        let mut stream = house.connect();
+        // It may be closed while we are still talking.
+        let _ = stream.write_all(&bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    serves(&house);
+}
+
+#[test]
+fn a_client_that_sends_byte_by_byte_is_answered_and_holds_up_nobody() {
+    let house = House::of(memory(1 << 20));
+    let (mut slow, mut other) = (house.connect(), house.client());
+    for byte in session() {
+        slow.write_all(&[byte]).expect("the server reads");
+        other.write(8192, &[byte]);
+    }
+    let mut replies = Vec::new();
+    slow.read_to_end(&mut replies).expect("the server answers");
+    // The last two replies are simple ones, without an error, as is what was written.
+    assert_eq!(replies[replies.len() - 16..][..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+    assert!(replies.windows(600).any(|part| part == [7; 600]));
+}
+
+#[test]
+fn a_client_that_never_listens_holds_up_nobody_and_can_be_gone() {
+    let house = House::of(memory(1 << 28));
+    let mut deaf = house.client();
+    let mut bytes = Vec::new();
+    for n in 0..64 {
+        let header = RequestHeader {
+            flags: CommandFlags::NONE,
+            command: CommandType::Read,
+            cookie: n,
+            offset: 0,
+            length: 1 << 20,
+        };
+        header.emit(RequestLayout::Extended, &mut bytes);
+    }
+    deaf.stream.write_all(&bytes).expect("the server reads");
+    house.client().write(0, &[1; 4096]);
+    drop(deaf);
+    serves(&house);
+}
+
+#[test]
+fn a_thousand_connections_are_served_at_a_time() {
+    let house = House::of(memory(1 << 20));
+    let mut clients: Vec<_> = (0..1000).map(|_| house.client()).collect();
+    assert_eq!(house.counters.read().connections(), 1000);
+    for (n, client) in clients.iter_mut().enumerate() {
+        client.write(n as u64 * 512, &[n as u8; 512]);
+    }
+    for (n, client) in clients.iter_mut().rev().enumerate() {
+        let n = 999 - n;
+        assert_eq!(client.read(n as u64 * 512, 512), [n as u8; 512]);
+    }
+    drop(clients);
+    serves(&house);
+}
+
+#[test]
+fn requests_of_64_mib_are_done_and_larger_ones_refused() {
+    const MOST: u64 = 64 << 20;
+    let house = House::of(memory(1 << 30));
+    for simple in [false, true] {
+        let wish = Wish { checks: false, ..Wish::export("") };
+        let wish = if simple { wish.simple() } else { wish };
+        let mut client = Guest::new(house.connect(), wish).expect("the server agrees");
+        let bytes: Vec<u8> = (0..MOST).map(|n| (n % 251) as u8).collect();
+        client.write(12345, &bytes);
+        assert!(client.read(12345, MOST) == bytes);
+        let refused = client.ask(Request::read(0, MOST + 1), &[]).expect("the connection holds");
+        let error = if simple { ErrorNumber::Invalid } else { ErrorNumber::Overflow };
+        assert_eq!(refused, Err(error));
+        client.write(0, b"goes on");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_the_right_error_and_the_session_goes_on() {
+    let mut exports = crate::house::alone(memory(1 << 20));
+    exports.push(flashlab_serve::Export { name: "ro".into(), read_only: true, ..exports[0].clone() });
+    let house = House::with(exports, flashlab_serve::Limits::default(), None);
+    let wish = |name| Wish { checks: false, ..Wish::export(name) };
+    let mut client = Guest::new(house.connect(), wish("")).expect("the server agrees");
+    let mut ask = |request, payload: &[u8]| client.ask(request, payload).expect("the connection holds").err();
+    let end = 1 << 20;
+    assert_eq!(ask(Request::write(end - 1, 2), &[0; 2]), Some(ErrorNumber::NoSpace));
+    assert_eq!(ask(Request::read(end, 1), &[]), Some(ErrorNumber::Invalid));
+    assert_eq!(ask(Request::write_zeroes(end, 1), &[]), Some(ErrorNumber::NoSpace));
+    assert_eq!(ask(Request::trim(u64::MAX, 1), &[]), Some(ErrorNumber::Invalid));
+    assert_eq!(ask(Request::cache(0, 1), &[]), Some(ErrorNumber::Invalid));
+    assert_eq!(ask(Request::write(end - 1, 1), &[9]), None);
+    let mut reader = Guest::new(house.connect(), wish("ro")).expect("the server agrees");
+    let refused = reader.ask(Request::write(0, 512), &[0; 512]).expect("the connection holds");
+    assert_eq!(refused, Err(ErrorNumber::Permission));
+    assert_eq!(reader.read(end - 1, 1), [9]);
+    assert!(Guest::new(house.connect(), wish("nobody")).is_err());
+}
