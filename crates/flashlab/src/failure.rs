@@ -78,3 +78,13 @@ impl From<flashlab_serve::DeviceError> for Failure {
         Failure::usage(error)
     }
 }
+impl From<flashlab_serve::load::LoadError> for Failure {
+    fn from(error: flashlab_serve::load::LoadError) -> Self {
+        use flashlab_serve::load::LoadError;
+        match error {
+            // What was asked for makes no sense here.
+            LoadError::Job(_) | LoadError::Tls => Failure::usage(error),
+            error => Failure { message: Some(error.to_string()), code: 1 },
+        }
+    }
+}

@@ -51,6 +51,8 @@ enum Command {
     Compare(command::compare::Options),
     /// Serves devices as real block devices, over NBD: for Linux, QEMU, fio, nbdcopy.
     Serve(command::serve::Options),
+    /// Puts a load on any NBD server: many requests in flight, counted and timed.
+    Load(command::load::Options),
     /// Lists the devices, hosts and filesystems there are.
     Devices,
     /// Lists the experiments there are.
@@ -93,6 +95,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Bench(options) => command::bench::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
         Command::Serve(options) => command::serve::run(&options),
+        Command::Load(options) => command::load::run(&options),
         Command::Devices => command::list::devices(&library),
         Command::Experiments { names } => command::list::experiments(&library, names),
         Command::Explain { what } => match what.as_deref().map(str::trim) {

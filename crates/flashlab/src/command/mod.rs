@@ -5,5 +5,6 @@ pub(crate) mod compare;
 pub(crate) mod explain;
 mod jobs;
 pub(crate) mod list;
+pub(crate) mod load;
 pub(crate) mod run;
 pub(crate) mod serve;
