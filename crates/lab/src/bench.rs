@@ -20,6 +20,8 @@ use std::ops::Range;
 #[derive(Clone)]
 pub struct Bench {
     stack: Stack,
+    /// How long the device was used before the beginning of time.
+    used_before: Duration,
     now: Instant,
     /// Names of the files on the filesystem; a file's number is its place here.
     files: Vec<String>,
@@ -36,12 +38,18 @@ enum Stack {
 impl Bench {
     /// `device`, as it is, at the beginning of time.
     pub fn new(device: Box<dyn Model>) -> Self {
-        Bench { stack: Stack::Device(device), now: Instant::ZERO, files: Vec::new(), iologs: BTreeMap::new() }
+        Bench {
+            stack: Stack::Device(device),
+            used_before: Duration::ZERO,
+            now: Instant::ZERO,
+            files: Vec::new(),
+            iologs: BTreeMap::new(),
+        }
     }
 
-    /// `device` with the medium of `seed`, or in the state that it was asked for with, at the end of its history.
+    /// `device` with the medium of `seed`, or in the state that it was asked for with.
     pub fn with(device: &Device, seed: u64) -> Self {
-        Bench { now: device.now(), ..Bench::new(device.build(seed)) }
+        Bench { used_before: device.used(), ..Bench::new(device.build(seed)) }
     }
 
     /// The trace that jobs name as `read_iolog=name`.
@@ -88,7 +96,7 @@ impl Bench {
                 self.check_blocks(job)?;
                 let files = self.files_of(job)?;
                 let iolog = job.read_iolog.as_ref().and_then(|name| self.iologs.get(name)).cloned();
-                tasks.push(Task { job, files, number: number as u32, entropy: self.now.as_ns(), iolog });
+                tasks.push(Task { job, files, number: number as u32, entropy: self.used().as_ns(), iolog });
             }
             let record = statistics.wave(wave.clone());
             if jobs[wave.clone()].iter().all(|job| job.write_iolog.is_none()) {
@@ -144,9 +152,14 @@ impl Bench {
         }
     }
 
-    /// The instant that its history has come to. Nothing is outstanding.
+    /// The instant that has come. Nothing is outstanding.
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// How long the device was used, with what it was used before.
+    pub fn used(&self) -> Duration {
+        self.used_before + self.now.since(Instant::ZERO)
     }
 
     /// Lets time pass in which nothing is asked.
@@ -304,7 +317,7 @@ impl fmt::Display for Hint {
         match self {
             Hint::ReadsUnwritten { job } => write!(
                 f,
-                "job `{job}` mostly reads what nothing has written, which a card answers without its flash: a used card \
+                "job `{job}` mostly reads what nothing has written, which a device answers without its flash: a used one \
                  is slower. To read written data, put a job that writes it before, and `stonewall` into this one"
             ),
         }

@@ -7,6 +7,7 @@
 //! | function | gives |
 //! |---|---|
 //! | [`terminal::table`] | published beside simulated, bounds and parameters, at most 100 columns wide |
+//! | [`of_device`] | what one device counted, a line a quantity |
 //! | [`csv::cells`] | every field of every cell, RFC 4180 |
 //! | [`csv::curves`], [`csv::series`], [`csv::wear`] | the points of curves, of series, the count of every erase block |
 //! | [`json::results`] | the whole of the results |
@@ -61,3 +62,5 @@ mod shape;
 mod statistics;
 mod svg;
 pub mod terminal;
+
+pub use statistics::of_device;

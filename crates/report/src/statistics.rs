@@ -14,6 +14,23 @@ pub(crate) struct Line {
     pub(crate) values: Vec<String>,
 }
 
+/// What one device counted, a line a quantity under its name; a text with a line end.
+///
+/// ```
+/// use flashlab_lab::results::DeviceStatistics;
+/// let counted = DeviceStatistics { column: "sd/kingston".into(), host_written_bytes: 4096, ..Default::default() };
+/// assert!(flashlab_report::of_device(&counted).starts_with("sd/kingston:\n  host wrote"));
+/// ```
+pub fn of_device(counted: &DeviceStatistics) -> String {
+    let lines = lines(&[counted]);
+    let width = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0);
+    let mut text = format!("{}:\n", name(counted));
+    for line in &lines {
+        text.push_str(&format!("  {:width$}  {}\n", line.name, line.values.concat()));
+    }
+    text.replace(number::NO_BREAK, " ")
+}
+
 /// The runs of devices at work: all but those that are points of a curve, unless there are no others.
 pub(crate) fn whole_runs(results: &Results) -> Vec<&DeviceStatistics> {
     let is_point = |s: &DeviceStatistics| results.curves.iter().any(|curve| curve.chart == s.table);

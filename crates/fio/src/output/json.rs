@@ -25,8 +25,13 @@ pub enum Bins {
 
 /// The text of `--output-format=json` or `json+`, with a line end.
 pub fn text(run: &Run<'_>, bins: Bins) -> String {
+    layout(&document(run, bins))
+}
+
+/// A document as fio lays its JSON out, with a line end.
+pub fn layout(document: &Value) -> String {
     let mut out = String::new();
-    write_value(&mut out, &document(run, bins), 0);
+    write_value(&mut out, document, 0);
     out.push('\n');
     out
 }

@@ -18,7 +18,7 @@ use argument::{Argument, Settings};
 use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sd::{Card, CardParameters};
-use flashlab_sim::{Duration, Instant, Model};
+use flashlab_sim::{Duration, Model};
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -188,9 +188,9 @@ impl Device {
         }
     }
 
-    /// When its history ends: what runs on it next begins then.
-    pub fn now(&self) -> Instant {
-        self.state.as_ref().map_or(Instant::ZERO, |state| state.now)
+    /// How long it was used before, in simulated time.
+    pub fn used(&self) -> Duration {
+        self.state.as_ref().map_or(Duration::ZERO, |state| state.used)
     }
 
     /// Bytes that can be addressed.

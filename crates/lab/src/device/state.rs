@@ -9,12 +9,14 @@
 //! | ... | what [`Model::save`](flashlab_sim::Model::save) gave, as one LZ4 frame |
 //! | 32 | SHA-256 of all bytes before |
 //!
+//! A device that is put away comes to rest: what it was doing in the background is done, and its clocks begin anew.
+//!
 //! The header names every number that the state rests on, so that a profile which has changed since is found, and the
 //! numbers that differ are told. A state is taken by the device that it was made with; of a card the host may be another
 //! one. Bytes from outside give an error, never a panic, and never more memory than the file says it needs and holds.
 
 use super::{Device, Held};
-use flashlab_sim::{Instant, Model};
+use flashlab_sim::{Duration, Model};
 use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -43,8 +45,8 @@ pub struct State {
     pub version: String,
     /// The seed of the medium.
     pub seed: u64,
-    /// When its history ends.
-    pub now: Instant,
+    /// How long it was used, in simulated time.
+    pub used: Duration,
     /// The numbers that it rests on: path and value, in the table's order.
     numbers: Vec<(String, String)>,
     pub(super) model: Vec<u8>,
@@ -57,21 +59,21 @@ struct Header {
     device: String,
     numbers: Vec<(String, String)>,
     seed: u64,
-    now: Instant,
+    used: Duration,
     /// Bytes of the state before compression.
     bytes: u64,
 }
 
 impl State {
-    /// The state of `model`, which is `device` with the medium of `seed`, and has come to `now` with nothing outstanding.
-    pub fn keep(device: &Device, seed: u64, now: Instant, model: &dyn Model) -> Result<State, StateError> {
+    /// The state of `model`, which is `device` with the medium of `seed`, used for `used`, with nothing outstanding.
+    pub fn keep(device: &Device, seed: u64, used: Duration, model: &dyn Model) -> Result<State, StateError> {
         let not_kept = || StateError::NotKept { device: device.argument.clone() };
         Ok(State {
             file: String::new(),
             device: device.argument.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             seed: device.state.as_ref().map_or(seed, |state| state.seed),
-            now,
+            used,
             numbers: numbers(device),
             model: model.save().ok_or_else(not_kept)?,
         })
@@ -84,7 +86,7 @@ impl State {
             device: self.device.clone(),
             numbers: self.numbers.clone(),
             seed: self.seed,
-            now: self.now,
+            used: self.used,
             bytes: self.model.len() as u64,
         };
         let header = postcard::to_allocvec(&header).expect("texts and integers serialise to memory");
@@ -145,8 +147,8 @@ impl State {
         if read.ok() != usize::try_from(header.bytes).ok() {
             return Err(refuse(Problem::Contradicts));
         }
-        let Header { version, device, numbers, seed, now, .. } = header;
-        Ok(State { file: file.to_owned(), device, version, seed, now, numbers, model })
+        let Header { version, device, numbers, seed, used, .. } = header;
+        Ok(State { file: file.to_owned(), device, version, seed, used, numbers, model })
     }
 
     /// First hexadecimal digits of a hash of what the model kept.
@@ -169,6 +171,11 @@ impl State {
             })
             .filter(|difference| difference.kept != difference.here)
             .collect();
+        if differences.iter().all(|d| d.kept.is_none() || d.here.is_none()) && differences.len() > here.len()
+        {
+            let (file, kept) = (self.file.clone(), self.device.clone());
+            return Err(StateError::OtherKind { file, kept, here: device.argument.clone() });
+        }
         if !differences.is_empty() {
             let (file, kept) = (self.file.clone(), self.device.clone());
             return Err(StateError::Differs { file, kept, here: device.argument.clone(), differences });
@@ -251,6 +258,15 @@ pub enum StateError {
         /// The numbers.
         differences: Vec<Difference>,
     },
+    /// It is the state of another kind of device.
+    OtherKind {
+        /// The file.
+        file: String,
+        /// The device that it is the state of.
+        kept: String,
+        /// The device that was to take it.
+        here: String,
+    },
     /// The model does not take it.
     Refused {
         /// The file.
@@ -291,6 +307,9 @@ impl fmt::Display for StateError {
                     0 => Ok(()),
                     more => write!(f, "\n  and {more} more"),
                 }
+            }
+            StateError::OtherKind { file, kept, here } => {
+                write!(f, "{file}: the state of {kept}, which is another kind of device than {here}")
             }
             StateError::Refused { file, version, why } => write!(
                 f,

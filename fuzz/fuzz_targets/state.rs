@@ -1,0 +1,26 @@
+//! Kept states of devices, as somebody could have made them: with a checksum that is right.
+#![no_main]
+
+use flashlab_lab::device::{Device, State};
+use flashlab_lab::library::Library;
+use libfuzzer_sys::fuzz_target;
+use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+
+static DEVICE: LazyLock<Device> = LazyLock::new(|| {
+    let library = Library::built_in().expect("the repository's own");
+    Device::open("sd/kingston:capacity=4MiB", &library).expect("a card")
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut signed = bytes.to_vec();
+    signed.extend(Sha256::digest(bytes));
+    for bytes in [bytes, &signed] {
+        match State::parse("fuzz", bytes) {
+            Ok(state) => {
+                let _ = state.fits(&DEVICE);
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+});
