@@ -27,12 +27,24 @@ struct Record {
     unreadable: bool,
 }
 
+/// A trim, of which some records are not durable.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Trim {
+    number: u64,
+    /// Nothing before this unit was changed by it, nor at or behind `end`.
+    first: u32,
+    end: u32,
+}
+
 /// What is not on record yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Records {
     /// Records of a page.
     page: usize,
+    /// In order of their numbers; those of one trim in order of their units, which do not overlap.
     pending: VecDeque<Record>,
+    /// The trims that they are of, in order.
+    trims: VecDeque<Trim>,
     /// How many of them are in the page that is being written.
     writing: Option<usize>,
     /// Records up to this number are to be written soon.
@@ -46,6 +58,7 @@ impl Records {
         Records {
             page: (unit / RECORD) as usize,
             pending: VecDeque::new(),
+            trims: VecDeque::new(),
             writing: None,
             wanted: 0,
             waiting: Vec::new(),
@@ -61,15 +74,35 @@ impl Records {
     }
     /// Whether a trim of the unit with one of these numbers is not durable.
     fn covers(&self, unit: u32, numbers: Range<u64>) -> bool {
-        let mut records = self.pending.iter().take_while(|record| record.number < numbers.end);
-        records.any(|record| {
-            let range = record.first..record.first + record.count;
-            record.number >= numbers.start && range.contains(&unit) && !record.unreadable
+        let trims = self.trims.iter().filter(|trim| numbers.contains(&trim.number));
+        trims.filter(|trim| trim.first <= unit && unit < trim.end).any(|trim| {
+            let behind = self.pending.partition_point(|r| (r.number, r.first) <= (trim.number, unit));
+            let record = behind.checked_sub(1).and_then(|at| self.pending.get(at));
+            record.is_some_and(|r| r.number == trim.number && unit < r.first + r.count && !r.unreadable)
         })
+    }
+    fn push(&mut self, record: Record) {
+        self.pending.push_back(record);
+        let end = record.first + record.count;
+        match self.trims.back_mut() {
+            Some(trim) if trim.number == record.number => trim.end = end,
+            _ => self.trims.push_back(Trim { number: record.number, first: record.first, end }),
+        }
+    }
+    /// Takes the oldest record, which is durable.
+    fn pop(&mut self) -> Option<Record> {
+        let record = self.pending.pop_front()?;
+        while self.trims.front().is_some_and(|trim| self.oldest().is_none_or(|oldest| trim.number < oldest)) {
+            self.trims.pop_front();
+        }
+        Some(record)
     }
     /// Forgets what was not durable, but for what is unreadable still.
     pub(super) fn cut(&mut self) {
         self.pending.retain(|record| record.unreadable);
+        self.trims.clear();
+        let kept = core::mem::take(&mut self.pending);
+        kept.into_iter().for_each(|record| self.push(record));
         self.writing = None;
         self.wanted = 0;
         self.waiting.clear();
@@ -165,7 +198,7 @@ impl PageMap {
 
     fn note(&mut self, record: Record) {
         self.accepted = self.accepted.max(record.number);
-        self.records.pending.push_back(record);
+        self.records.push(record);
         if self.records.pending.len() >= self.records.page {
             self.want_records(record.number);
         }
@@ -192,7 +225,7 @@ impl PageMap {
     pub(super) fn record_written(&mut self) {
         let written = self.records.writing.take().expect("a page of records was being written");
         for _ in 0..written {
-            let record = self.records.pending.pop_front().expect("as many as written");
+            let record = self.records.pop().expect("as many as written");
             for unit in record.first..record.first + record.count {
                 self.forget(unit);
             }
