@@ -1,7 +1,7 @@
 //! How a command ends when it does not end well.
 
 use flashlab_lab::bench::BenchError;
-use flashlab_lab::device::DeviceError;
+use flashlab_lab::device::{DeviceError, StateError};
 use flashlab_lab::experiment::ExperimentError;
 use flashlab_lab::library::LibraryError;
 use std::fmt::Display;
@@ -60,6 +60,11 @@ impl From<LibraryError> for Failure {
 }
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
+        Failure::usage(error)
+    }
+}
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Self {
         Failure::usage(error)
     }
 }

@@ -23,6 +23,9 @@ Examples:
   flashlab bench sd/kingston --name=a --rw=randwrite --bs=4k --direct=1 --runtime=60
   flashlab bench --fs vfat sd/kingston --name=a --directory=/mnt --rw=write --size=64m --direct=1
   flashlab compare 'sd/*' job.fio
+  flashlab age sd/kingston job.fio --to used.state
+  flashlab bench sd/kingston:state=used.state job.fio
+  flashlab run endurance --job job.fio --devices 'sd/kingston:cycles=3000' --seeds 4
   flashlab explain sd/kingston
 
 Exit codes: 0 done, and all bounds held; 1 a bound missed, or reading, writing or the device failed; 2 bad arguments, job,
@@ -47,6 +50,11 @@ enum Command {
     ///
     /// Options of flashlab stand before the device; everything after it belongs to fio.
     Bench(command::bench::Options),
+    /// Runs a job on a virtual device and keeps the state that it leaves: a used device.
+    ///
+    /// Options of flashlab stand before the device; everything after it belongs to fio, but for --to FILE. What begins
+    /// with the state asks for DEVICE:state=FILE.
+    Age(command::age::Options),
     /// Runs one job on many devices: which card for my job?
     Compare(command::compare::Options),
     /// Serves devices as real block devices, over NBD: for Linux, QEMU, fio, nbdcopy.
@@ -93,6 +101,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
         Command::Run(options) => command::run::run(&options, &library),
         Command::Bench(options) => command::bench::run(&options, &library),
+        Command::Age(options) => command::age::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
         Command::Serve(options) => command::serve::run(&options),
         Command::Load(options) => command::load::run(&options),

@@ -11,6 +11,8 @@ use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_lab::bench::{hints, refusal};
 use flashlab_lab::device::Device;
 use flashlab_lab::library::{Library, read_file};
+use flashlab_lab::results::DeviceStatistics;
+use flashlab_lab::statistics::statistics as counted;
 use flashlab_lab::units::Dimension;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -46,15 +48,20 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
+    jobs::introduce(&device);
     progress::catch_interrupts();
-    let (statistics, iologs) = {
+    let (statistics, iologs, counted) = {
         let _spinning = progress::Progress::spinner(&device.name);
-        setup.bench(&device)?.run_recorded(&invocation.jobs, &settings)?
+        let mut bench = setup.bench(&device)?;
+        let before = bench.counters();
+        let (statistics, iologs) = bench.run_recorded(&invocation.jobs, &settings)?;
+        let counted = counted(&before, &bench.counters(), bench.wear().as_ref());
+        (statistics, iologs, DeviceStatistics { column: device.argument.clone(), ..counted })
     };
     let reports = statistics.reports(&invocation.jobs);
     let text = match &real {
         Some(real) => against(real, &reports)?,
-        None => output(&invocation, &reports),
+        None => output(&invocation, &reports, &counted),
     };
     match &invocation.output {
         Some(path) => file::write(Path::new(path), text.as_bytes())?,
@@ -92,8 +99,9 @@ fn logger_rates(texts: &[String]) -> Result<Vec<u64>, Failure> {
     texts.iter().map(rate).collect()
 }
 
-/// fio's output in each of the formats that were asked for.
-fn output(invocation: &Invocation, reports: &[Report]) -> String {
+/// fio's output in each of the formats that were asked for, and what the device counted: behind the normal text, and
+/// in JSON under `flashlab` beside the jobs, where fio has nothing.
+fn output(invocation: &Invocation, reports: &[Report], counted: &DeviceStatistics) -> String {
     let accepted = jobs::without_effect(invocation);
     let run = Run {
         version: concat!("flashlab-", env!("CARGO_PKG_VERSION")),
@@ -102,11 +110,19 @@ fn output(invocation: &Invocation, reports: &[Report]) -> String {
         accepted: &accepted,
     };
     let one = |format: &OutputFormat| match format {
-        OutputFormat::Normal => Normal { jobs: &invocation.jobs, run }.to_string(),
-        OutputFormat::Json => json::text(&run, json::Bins::Without),
-        OutputFormat::JsonPlus => json::text(&run, json::Bins::With),
+        OutputFormat::Normal => {
+            let text = Normal { jobs: &invocation.jobs, run }.to_string();
+            format!("{text}\n{}", flashlab_report::of_device(counted))
+        }
+        OutputFormat::Json => with_device(json::document(&run, json::Bins::Without), counted),
+        OutputFormat::JsonPlus => with_device(json::document(&run, json::Bins::With), counted),
     };
     invocation.output_formats.iter().map(one).collect()
+}
+
+fn with_device(mut document: serde_json::Value, counted: &DeviceStatistics) -> String {
+    document["flashlab"] = serde_json::to_value(counted).expect("names are text and figures are finite");
+    json::layout(&document)
 }
 
 /// Where a job's iolog goes: what it says, with the job's number behind it where several jobs say the same.

@@ -1,6 +1,6 @@
 //! What `bench` and `compare` share: fio's words behind the device, and a bench to run them on.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::{Medium, file};
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::iolog::Iolog;
@@ -8,10 +8,11 @@ use flashlab_fio::loader::Loader;
 use flashlab_lab::bench::{Bench, BenchError};
 use flashlab_lab::device::{Device, Filesystem};
 use flashlab_lab::library::Library;
+use flashlab_sim::Duration;
 
 /// Options of flashlab that somebody may put behind the device by mistake.
-const OURS: [&str; 8] =
-    ["--fs", "--seed", "--against", "--library", "--logger-rate", "--html", "--no-html", "--format"];
+const OURS: [&str; 9] =
+    ["--fs", "--seed", "--against", "--library", "--logger-rate", "--html", "--no-html", "--format", "--to"];
 
 const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
 const IOLOG_BYTES_MAX: u64 = 4 << 30;
@@ -60,13 +61,7 @@ pub(crate) struct Setup {
 impl Setup {
     pub(crate) fn new(medium: &Medium, invocation: &Invocation, library: &Library) -> Result<Self, Failure> {
         let filesystem = medium.fs.as_ref().map(|fs| Filesystem::open(fs, library)).transpose()?;
-        let mut iologs: Vec<(String, Iolog)> = Vec::new();
-        for path in invocation.jobs.iter().filter_map(|job| job.read_iolog.as_ref()) {
-            if !iologs.iter().any(|(known, _)| known == path) {
-                iologs.push((path.clone(), read_iolog(path)?));
-            }
-        }
-        Ok(Setup { filesystem, iologs, seed: medium.seed })
+        Ok(Setup { filesystem, iologs: iologs(invocation)?, seed: medium.seed })
     }
 
     /// `device`, new, with everything around it.
@@ -80,6 +75,61 @@ impl Setup {
         }
         Ok(bench)
     }
+}
+
+/// The bytes of a workload's file, which is read once more by whoever reads what it is.
+pub(crate) fn read_bytes(path: &str) -> Result<Vec<u8>, Failure> {
+    if path == "-" {
+        return Err(Failure::usage("--job reads its file twice, so it cannot be standard input"));
+    }
+    file::read(path, IOLOG_BYTES_MAX).map_err(|why| Failure::usage(format!("{path}: cannot be read: {why}")))
+}
+
+/// The traces that jobs replay, each once.
+pub(crate) fn iologs(invocation: &Invocation) -> Result<Vec<(String, Iolog)>, Failure> {
+    let mut iologs: Vec<(String, Iolog)> = Vec::new();
+    for path in invocation.jobs.iter().filter_map(|job| job.read_iolog.as_ref()) {
+        if !iologs.iter().any(|(known, _)| known == path) {
+            iologs.push((path.clone(), read_iolog(path)?));
+        }
+    }
+    Ok(iologs)
+}
+
+/// Says that a device is not new, where it is not.
+pub(crate) fn introduce(device: &Device) {
+    if let Some(state) = &device.state {
+        let (name, made) = (&device.name, span(state.used));
+        say(format_args!("{name} begins in the state of {}: {made} of use, seed {}", state.file, state.seed));
+    }
+}
+
+/// A time, for a person: `3.2 days`.
+pub(crate) fn span(time: Duration) -> String {
+    let seconds = time.as_ns() as f64 / 1e9;
+    match seconds {
+        s if s < 120.0 => format!("{s:.3} s"),
+        s if s < 7_200.0 => format!("{:.1} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.1} days", s / 86_400.0),
+    }
+}
+
+/// Bytes of a file, for a person.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        b if b < 10 << 10 => format!("{b} B"),
+        b if b < 10 << 20 => format!("{} KiB", b >> 10),
+        b => format!("{} MiB", b >> 20),
+    }
+}
+
+/// The device as it was asked for, ready for one more key; without the state that it began in.
+pub(crate) fn before_more_keys(device: &Device) -> String {
+    let (name, keys) = device.argument.split_once(':').unwrap_or((&device.argument, ""));
+    let keys = keys.split(',').filter(|key| !key.is_empty() && !key.starts_with("state="));
+    let keys: String = keys.flat_map(|key| [key, ","]).collect();
+    format!("{name}:{keys}")
 }
 
 fn read_iolog(path: &str) -> Result<Iolog, Failure> {

@@ -1,9 +1,11 @@
 //! `flashlab run`: an experiment, its table, its page.
 
+use super::jobs;
 use crate::failure::{Failure, say};
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
-use flashlab_lab::experiment::Experiment;
+use flashlab_lab::device::Device;
+use flashlab_lab::experiment::{EnduranceSettings, EnduranceWorkload, Experiment, Kind};
 use flashlab_lab::library::Library;
 use flashlab_report::{csv, html, json, terminal};
 use std::io::IsTerminal;
@@ -17,6 +19,15 @@ pub(crate) struct Options {
     /// Seeds the medium: no two erase blocks are alike.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
+    /// For an experiment on endurance: the workload, a job file or an iolog, instead of its own.
+    #[arg(long, value_name = "FILE")]
+    job: Option<String>,
+    /// For an experiment on endurance: the devices instead of its own: `sd/*`, `sd/kthn-16gb:cycles=1000`.
+    #[arg(long, value_name = "DEVICES")]
+    devices: Option<String>,
+    /// For an experiment on endurance: how many media are drawn, from --seed on.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
     /// What is printed.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -39,7 +50,10 @@ enum Format {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let experiment = Experiment::open(&options.experiment, library)?;
+    let mut experiment = Experiment::open(&options.experiment, library)?;
+    if let Some(settings) = endurance(options, &experiment, library)? {
+        experiment.set_endurance(settings);
+    }
     progress::catch_interrupts();
     let results = {
         let progress = progress::Progress::bar(experiment.runs(), experiment.name());
@@ -62,6 +76,46 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         say(format_args!("missed: {} (limit {}; worst {})", bound.name, bound.limit, bound.worst_cell));
     }
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the options put in place of an endurance experiment's own; `None` where they say nothing.
+fn endurance(
+    options: &Options,
+    experiment: &Experiment,
+    library: &Library,
+) -> Result<Option<EnduranceSettings>, Failure> {
+    let given = [
+        ("--job", options.job.is_some()),
+        ("--devices", options.devices.is_some()),
+        ("--seeds", options.seeds.is_some()),
+    ];
+    let Some((option, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(None) };
+    if experiment.kind() != Kind::Endurance {
+        return Err(Failure::usage(format!(
+            "{option} belongs to experiments on endurance, `flashlab run endurance`; {} has devices and jobs of its own \
+             (`flashlab bench` runs a job of yours on a device)",
+            experiment.name()
+        )));
+    }
+    let devices = options.devices.as_ref().map(|pattern| Device::open_all(pattern, library)).transpose()?;
+    let named = |device: Device| (device.argument.clone(), device);
+    Ok(Some(EnduranceSettings {
+        workload: options.job.as_deref().map(workload).transpose()?,
+        devices: devices.map(|devices| devices.into_iter().map(named).collect()),
+        seeds: options.seeds,
+    }))
+}
+
+/// A job file, or an iolog, which is replayed.
+fn workload(path: &str) -> Result<EnduranceWorkload, Failure> {
+    let bytes = jobs::read_bytes(path)?;
+    let invocation = if bytes.starts_with(b"fio version ") {
+        jobs::read(&["--name=replay".into(), "--direct=1".into(), format!("--read_iolog={path}")])?
+    } else {
+        jobs::read(&[path.to_owned()])?
+    };
+    let iologs = jobs::iologs(&invocation)?;
+    Ok(EnduranceWorkload { name: path.to_owned(), bytes, jobs: invocation.jobs, iologs })
 }
 
 /// Whether tables have colours: on a terminal, unless NO_COLOR is set.

@@ -1,0 +1,86 @@
+//! `flashlab age`: a used device. Runs a job and keeps the state that it leaves.
+
+use super::jobs::{self, Setup};
+use crate::failure::{Failure, say};
+use crate::{Medium, file, progress};
+use clap::Args;
+use flashlab_fio::stats::Settings;
+use flashlab_lab::bench::refusal;
+use flashlab_lab::device::{Device, State};
+use flashlab_lab::library::Library;
+use flashlab_lab::statistics::statistics;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    medium: Medium,
+    /// Where the state is kept; may also stand at the end.
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// The device: `sd/kingston`, `nvme/p32a80:hmb=0`; `...:state=FILE` ages one further.
+    device: String,
+    /// A job file (`-`: standard input), or fio's own options.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
+    fio: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let mut words = options.fio.clone();
+    let to = destination(options.to.as_deref(), &mut words)?;
+    let device = Device::open(&options.device, library)?;
+    let invocation = jobs::read(&words)?;
+    let setup = Setup::new(&options.medium, &invocation, library)?;
+    if invocation.parse_only {
+        return Ok(ExitCode::SUCCESS);
+    }
+    jobs::introduce(&device);
+    progress::catch_interrupts();
+    let (bench, before, reports) = {
+        let _spinning = progress::Progress::spinner(&device.name);
+        let mut bench = setup.bench(&device)?;
+        let before = bench.counters();
+        let statistics = bench.run(&invocation.jobs, &Settings::default())?;
+        (bench, before, statistics.reports(&invocation.jobs))
+    };
+    let state = State::keep(&device, options.medium.seed, bench.used(), bench.device())?;
+    let bytes = state.to_bytes();
+    file::write(&to, &bytes)?;
+    let mut found = statistics(&before, &bench.counters(), bench.wear().as_ref());
+    device.argument.clone_into(&mut found.column);
+    file::print(&flashlab_report::of_device(&found))?;
+    say(format_args!(
+        "the state of {} after {} is {} ({}); begin with it: {}state={}",
+        device.argument,
+        jobs::span(bench.used()),
+        to.display(),
+        jobs::size(bytes.len() as u64),
+        jobs::before_more_keys(&device),
+        to.display(),
+    ));
+    let refusal = refusal(&reports);
+    refusal.iter().for_each(say);
+    Ok(if refusal.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Where the state goes: `--to FILE` before the device, or the last of the words behind it, from which it is taken.
+fn destination(before: Option<&Path>, words: &mut Vec<String>) -> Result<PathBuf, Failure> {
+    let mut found = before.map(Path::to_path_buf);
+    while let Some(at) = words.iter().position(|word| word == "--to" || word.starts_with("--to=")) {
+        let word = words.remove(at);
+        let path = match word.strip_prefix("--to=") {
+            Some(path) => path.to_owned(),
+            None if at < words.len() => words.remove(at),
+            None => return Err(Failure::usage("--to names no file: --to FILE")),
+        };
+        if found.replace(PathBuf::from(path)).is_some() {
+            return Err(Failure::usage("--to stands there twice: one state is kept"));
+        }
+    }
+    found.ok_or_else(|| {
+        Failure::usage(
+            "nothing says where the state is kept: add --to FILE, and later ask for DEVICE:state=FILE",
+        )
+    })
+}
