@@ -38,6 +38,14 @@ pub(crate) struct Slot {
     pub(crate) overtaken: bool,
 }
 
+impl Slot {
+    /// Whether it is the only copy of its unit in the buffer, and was not trimmed.
+    #[inline]
+    pub(crate) fn is_single(&self) -> bool {
+        self.older == NONE && self.newer == NONE && !self.overtaken && self.trimmed == 0
+    }
+}
+
 /// The slots of a buffer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WriteBuffer {

@@ -7,12 +7,12 @@ use crate::ftl::Erased;
 use crate::nand::{Block, Kind, Operation};
 
 impl PageMap {
-    /// The copy at `place` is the committed one of its unit.
+    /// The copies at places from `place` in `block` are the committed ones of their units, for each bit of `mask`.
     #[inline]
-    pub(super) fn validate(&mut self, place: u32) {
-        self.validity.set(place);
-        self.states[self.layout.block_of(place) as usize].valid += 1;
-        self.valid += 1;
+    pub(super) fn validate(&mut self, block: u32, place: u32, mask: u64) {
+        self.validity.set_mask(place, mask);
+        self.states[block as usize].valid += mask.count_ones();
+        self.valid += u64::from(mask.count_ones());
     }
 
     /// The copy at `place` is no longer the committed one.

@@ -121,9 +121,6 @@ impl PageMap {
                 assert!(stream == Stream::Host as usize || !state.slc);
                 assert!(!core::mem::replace(&mut candidates[*block as usize], true), "{block} is open twice");
             }
-            let moving: u64 = mine().map(|(_, state)| u64::from(state.moving)).sum();
-            let waiting: usize = die.gathered.iter().map(super::state::Gathered::len).sum();
-            assert!(moving >= waiting as u64, "units of die {index} that are being moved");
         }
         self.candidates.check(self.layout.blocks, &|block| {
             let state = &self.states[block as usize];

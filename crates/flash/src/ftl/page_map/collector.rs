@@ -7,7 +7,7 @@
 use super::PageMap;
 use super::Streams;
 use super::place::NONE;
-use super::state::{EACH_STREAM, Phase, Stream};
+use super::state::{BlockState, Part, Phase, Source, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
 use flashlab_sim::prefetch;
 
@@ -22,22 +22,8 @@ impl PageMap {
     /// Does what there is to do on a die: programs what was gathered, reads more.
     #[inline]
     pub(super) fn collect(&mut self, die: u32) {
-        while core::mem::take(&mut self.dies[die as usize].full) && self.program_gathered(die) {}
+        self.program_full(die);
         while self.read_next(die) {}
-    }
-
-    /// Programs a page of units that were gathered; whether one could be formed.
-    fn program_gathered(&mut self, die: u32) -> bool {
-        let per_page = self.layout.units_per_page as usize;
-        for stream in EACH_STREAM {
-            if self.dies[die as usize].gathered[stream as usize].len() >= per_page {
-                self.dies[die as usize].full = true;
-                if self.program_moved(die, stream, false) {
-                    return true;
-                }
-            }
-        }
-        false
     }
 
     pub(super) fn stir_collectors(&mut self) {
@@ -103,19 +89,17 @@ impl PageMap {
     fn read_next(&mut self, die: u32) -> bool {
         let per_page = self.layout.units_per_page;
         let state = &self.dies[die as usize];
-        if state.reads >= READS_AHEAD || !self.is_wanted(die) {
+        if state.reads >= READS_AHEAD || (state.debt <= 0 && !self.is_wanted(die)) {
             return false;
         }
         if state.victim == NONE {
             return self.choose(die);
         }
         let block = state.victim;
-        let to = self.destination(block);
-        if state.gathered[to as usize].len() >= 2 * per_page as usize {
+        if state.full.len() >= READS_AHEAD as usize {
             return false;
         }
-        let written = self.states[block as usize].next_page;
-        let slc = self.states[block as usize].slc;
+        let BlockState { next_page: written, slc, cause, .. } = self.states[block as usize];
         let mut page = state.victim_page;
         let mut paid = 0;
         let mut bytes = 0;
@@ -138,7 +122,6 @@ impl PageMap {
             state.reads += 1;
             state.idle = false;
             self.prefetch_page(block, read + PREFETCH_PAGES, written);
-            let cause = self.states[block as usize].cause;
             let kind = Kind::Read { bytes };
             self.ready.push_back(Operation { kind, block: Block(block), page: read, slc, cause, tag: die });
             return true;
@@ -231,13 +214,19 @@ impl PageMap {
             open => self.layout.pages - self.states[open as usize].next_page,
         };
         let pages = open + state.free.saturating_sub(kept) * self.layout.pages;
-        let units = state.gathered[to].len() as u64 + u64::from(self.states[block as usize].valid);
+        let waiting = state.full.iter().chain(state.gathering.iter().filter(|id| **id != NONE));
+        let waiting: u32 = waiting.map(|id| self.programs.get(*id).count).sum();
+        let units = u64::from(waiting) + u64::from(self.states[block as usize].valid);
         u64::from(pages) * u64::from(self.layout.units_per_page) >= units
     }
 
     /// Programs what waits for its page to become full, so that the victims it came from can be erased.
     fn pad(&mut self, die: u32) -> bool {
-        EACH_STREAM.into_iter().any(|stream| self.program_moved(die, stream, true))
+        let state = &mut self.dies[die as usize];
+        let Some(gathering) = state.gathering.iter_mut().find(|id| **id != NONE) else { return false };
+        state.full.push_back(core::mem::replace(gathering, NONE));
+        self.program_full(die);
+        true
     }
 
     fn begin(&mut self, die: u32, block: u32, cause: Cause) {
@@ -260,9 +249,11 @@ impl PageMap {
         }
         self.states[block as usize].phase = Phase::Victim;
         self.states[block as usize].cause = cause;
+        let to = self.destination(block);
         let die = &mut self.dies[die as usize];
         die.victim = block;
         die.victim_page = 0;
+        die.to = to;
         let base = self.layout.place(block, 0);
         for page in 0..PREFETCH_REVERSE {
             prefetch(&self.p2l, (base + page * self.layout.units_per_page) as usize);
@@ -287,33 +278,36 @@ impl PageMap {
                 mask &= mask - 1;
             }
         } else {
-            let to = self.destination(block) as usize;
             self.states[block as usize].moving += mask.count_ones();
-            let gathered = &mut self.dies[die as usize].gathered[to];
-            while mask != 0 {
-                gathered.push(base + mask.trailing_zeros());
-                mask &= mask - 1;
-            }
-            let full = gathered.len() >= self.layout.units_per_page as usize;
-            self.dies[die as usize].full |= full;
+            self.gather(die, base, mask);
         }
         self.collect(die);
     }
 
-    /// Drops from the first units that wait for a page those that were overwritten meanwhile.
+    /// The units at places from `base` on, for each bit of `mask`, wait for a page to be full.
     #[inline]
-    pub(super) fn drop_overwritten(&mut self, die: u32, stream: Stream, first: usize) {
-        let mut n = 0;
-        loop {
-            let gathered = &mut self.dies[die as usize].gathered[stream as usize];
-            if n >= gathered.len().min(first) {
-                return;
+    fn gather(&mut self, die: u32, base: u32, mut mask: u64) {
+        let per_page = self.layout.units_per_page;
+        let state = &mut self.dies[die as usize];
+        let units = &self.p2l[base as usize..(base + per_page) as usize];
+        while mask != 0 {
+            let mut id = state.gathering[state.to as usize];
+            if id == NONE {
+                id = self.programs.begin(die, Source::Moved(state.to));
             }
-            if self.validity.get(gathered.get(n)) {
-                n += 1;
-            } else {
-                let from = gathered.remove(n);
-                self.moved(self.layout.block_of(from), 1);
+            let mut count = self.programs.get(id).count;
+            let parts = self.programs.parts_mut(id);
+            while mask != 0 && count < per_page {
+                let n = mask.trailing_zeros();
+                parts[count as usize] = Part { from: base + n, unit: units[n as usize] };
+                count += 1;
+                mask &= mask - 1;
+            }
+            self.programs.get_mut(id).count = count;
+            let is_full = count == per_page;
+            state.gathering[state.to as usize] = if is_full { NONE } else { id };
+            if is_full {
+                state.full.push_back(id);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! What changes when an operation has finished: only now is a unit's new copy the committed one.
 
 use super::place::{Entry, Mapped};
-use super::state::{Program, Source};
+use super::state::{Part, Program, Source};
 use super::{Outcome, PageMap};
+use crate::ftl::write_buffer::Slot;
 use crate::nand::{Cause, Kind, Operation};
 
 impl PageMap {
@@ -20,30 +21,27 @@ impl PageMap {
     }
 
     fn program_finished(&mut self, id: u32, failed: bool) {
-        let program = self.programs.get(id);
-        match (program.source, failed) {
-            (Source::Moved(_), false) => self.commit_moved(id, &program),
-            (Source::Moved(stream), true) => {
-                let gathered = &mut self.dies[program.die as usize].gathered[stream as usize];
-                (0..program.count).for_each(|n| gathered.push(self.programs.unit(id, n)));
-            }
-            (_, false) => self.commit_accepted(id, &program),
-            (_, true) => self.requeue(id, &program),
-        }
-        let units = u64::from(self.layout.units_per_page);
+        let program = *self.programs.get(id);
+        debug_assert!(program.is_issued, "a program ends once");
+        let units = self.layout.units_per_page;
         self.counters.pages += 1;
         if failed {
             self.counters.failed += 1;
-            self.counters.failed_units += units;
+            self.counters.failed_units += u64::from(units);
+            self.program_again(id, &program);
         } else {
-            self.counters.padding += units - u64::from(program.count);
+            self.counters.padding += u64::from(units - program.count);
+            match program.source {
+                Source::Moved(_) => self.commit_moved(id, &program),
+                _ => self.commit_accepted(id, &program),
+            }
+            self.programs.end(id);
         }
         let die = &mut self.dies[program.die as usize];
         match program.source {
             Source::Moved(_) => die.move_programs -= 1,
             _ => die.programs -= 1,
         }
-        self.programs.end(id);
         self.program_ended(program.block, failed);
         self.collect(program.die);
         let die = self.layout.die_of(program.block);
@@ -52,22 +50,63 @@ impl PageMap {
         }
     }
 
+    /// Units whose program failed are programmed again, before all others.
+    #[cold]
+    fn program_again(&mut self, id: u32, program: &Program) {
+        let buffer = match program.source {
+            Source::Data => &mut self.data,
+            Source::Map => &mut self.map,
+            Source::Moved(_) => {
+                self.programs.get_mut(id).is_issued = false;
+                self.dies[program.die as usize].full.push_front(id);
+                return;
+            }
+        };
+        for part in self.programs.parts(id)[..program.count as usize].iter().rev() {
+            buffer.slot_mut(part.from).programming = false;
+            buffer.queue.push_front(part.from);
+        }
+        self.programs.end(id);
+    }
+
     fn commit_accepted(&mut self, id: u32, program: &Program) {
-        let base = self.layout.place(program.block, program.page);
         if program.source == Source::Data {
             self.counters.host += u64::from(program.count);
         } else {
             self.counters.map += u64::from(program.count);
         }
+        let mut valid = 0u64;
         for n in 0..program.count {
-            let slot = self.programs.unit(id, n);
-            self.commit_slot(program.source, slot, base + n);
+            let Part { from, unit } = self.programs.parts(id)[n as usize];
+            valid |= u64::from(self.commit_slot(program.source, from, unit, program.place + n)) << n;
         }
+        self.validate(program.block, program.place, valid);
     }
 
-    /// A unit's copy at `place` is durable.
+    /// A unit's copy at `place` is durable; whether it is valid now and not yet marked so.
     #[inline]
-    fn commit_slot(&mut self, source: Source, slot: u32, place: u32) {
+    fn commit_slot(&mut self, source: Source, slot: u32, unit: u32, place: u32) -> bool {
+        let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
+        let state = buffer.slot(slot);
+        if state.is_single() {
+            let committed = state.committed;
+            buffer.vacate(slot);
+            self.l2p[unit as usize] = Entry::at(place);
+            if let Some(old) = committed.place() {
+                self.invalidate(old);
+            }
+            if unit == self.layout.record() {
+                self.record_written();
+            }
+            return true;
+        }
+        self.commit_one_of_several(source, slot, place);
+        false
+    }
+
+    /// The same where the unit has other copies in the buffer, or was trimmed.
+    #[cold]
+    fn commit_one_of_several(&mut self, source: Source, slot: u32, place: u32) {
         let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
         let state = *buffer.slot(slot);
         let unit = state.unit;
@@ -79,83 +118,76 @@ impl PageMap {
         let Mapped::Slot(newest) = self.l2p[unit as usize].decode() else {
             unreachable!("unit {unit} is in slot {slot}")
         };
-        let committed = buffer.slot(newest).committed;
+        let Slot { committed, trimmed: newest_trimmed, .. } = *buffer.slot(newest);
         buffer.vacate(slot);
         if let Some(old) = committed.place() {
             self.invalidate(old);
         }
-        let entry = if state.trimmed > 0 && self.is_pending(unit, state.trimmed) {
-            self.mark_trimmed(place, state.trimmed)
-        } else if state.trimmed > 0 {
-            Entry::NOWHERE
-        } else {
-            self.validate(place);
-            Entry::at(place)
+        // A trim of a newer copy voids this one, too.
+        let trimmed = if state.trimmed > 0 { state.trimmed } else { newest_trimmed };
+        let entry = match trimmed {
+            0 => Entry::at(place),
+            number if self.is_pending(unit, number) => self.mark_trimmed(place, number),
+            _ => Entry::NOWHERE,
         };
+        if entry.place().is_some() {
+            self.validate(self.layout.block_of(place), place, 1);
+        }
         if newest == slot {
             self.l2p[unit as usize] = entry;
         } else {
-            // A trim of the newest copy, too, voids this one.
-            let trimmed = self.buffer(unit).slot(newest).trimmed;
-            let void = entry.place().filter(|_| trimmed > 0);
-            let entry = void.map_or(entry, |place| self.trim_place(place, trimmed));
             let newest = self.buffer_mut(unit).slot_mut(newest);
             newest.committed = entry;
-            newest.voided = void.is_some();
+            newest.voided = state.trimmed == 0 && trimmed > 0;
         }
         if unit == self.layout.record() {
             self.record_written();
         }
     }
 
-    /// Queues the units of a program that failed again, before all others.
-    fn requeue(&mut self, id: u32, program: &Program) {
-        let buffer = if program.source == Source::Data { &mut self.data } else { &mut self.map };
-        for n in (0..program.count).rev() {
-            let slot = self.programs.unit(id, n);
-            buffer.slot_mut(slot).programming = false;
-            buffer.queue.push_front(slot);
+    /// Moved units are committed where their originals are still the committed copies.
+    #[inline]
+    fn commit_moved(&mut self, id: u32, program: &Program) {
+        let mut valid = 0u64;
+        let parts = &self.programs.parts(id)[..program.count as usize];
+        for (n, part) in (0..).zip(parts) {
+            if !self.validity.take(part.from) {
+                continue;
+            }
+            valid |= 1 << n;
+            let entry = Entry::at(program.place + n);
+            let mapped = &mut self.l2p[part.unit as usize];
+            if mapped.place().is_some() {
+                *mapped = entry;
+            } else if let Mapped::Slot(slot) = mapped.decode() {
+                let buffer = if part.unit < self.layout.units { &mut self.data } else { &mut self.map };
+                buffer.slot_mut(slot).committed = entry;
+            }
+        }
+        self.validity.set_mask(program.place, valid);
+        self.states[program.block as usize].valid += valid.count_ones();
+        let block = self.layout.block_of(parts[0].from);
+        if block == self.layout.block_of(parts[parts.len() - 1].from) {
+            self.leave_block(block, program.count, valid.count_ones());
+        } else {
+            for n in 0..program.count {
+                let from = self.programs.parts(id)[n as usize].from;
+                self.leave_block(self.layout.block_of(from), 1, (valid >> n & 1) as u32);
+            }
         }
     }
 
-    /// Moved units are committed where their originals are still the committed copies.
-    fn commit_moved(&mut self, id: u32, program: &Program) {
-        let base = self.layout.place(program.block, program.page);
-        let mut kept = 0u64;
-        let mut n = 0;
-        while n < program.count {
-            // Units that were read in one block, mostly all of them.
-            let block = self.layout.block_of(self.programs.unit(id, n));
-            let start = self.layout.place(block, 0);
-            let (first, kept_before) = (n, kept.count_ones());
-            while n < program.count {
-                let from = self.programs.unit(id, n);
-                if from.wrapping_sub(start) >= self.layout.units_per_block {
-                    break;
-                }
-                if self.validity.take(from) {
-                    kept |= 1 << n;
-                    let entry = Entry::at(base + n);
-                    let unit = self.p2l[(base + n) as usize];
-                    let mapped = &mut self.l2p[unit as usize];
-                    match mapped.decode() {
-                        Mapped::Slot(slot) => self.buffer_mut(unit).slot_mut(slot).committed = entry,
-                        _ => *mapped = entry,
-                    }
-                }
-                n += 1;
-            }
-            let state = &mut self.states[block as usize];
-            let moved = match state.cause {
-                Cause::Levelling => &mut self.counters.levelling,
-                Cause::Fold => &mut self.counters.fold,
-                _ => &mut self.counters.collection,
-            };
-            *moved += u64::from(n - first);
-            state.valid -= kept.count_ones() - kept_before;
-            self.moved(block, n - first);
-        }
-        self.validity.set_mask(base, kept);
-        self.states[program.block as usize].valid += kept.count_ones();
+    /// Units that were read in `block` are programmed elsewhere, `valid` of which were still valid there.
+    #[inline]
+    fn leave_block(&mut self, block: u32, units: u32, valid: u32) {
+        let state = &mut self.states[block as usize];
+        state.valid -= valid;
+        let moved = match state.cause {
+            Cause::Levelling => &mut self.counters.levelling,
+            Cause::Fold => &mut self.counters.fold,
+            _ => &mut self.counters.collection,
+        };
+        *moved += u64::from(units);
+        self.moved(block, units);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::PageMap;
 use super::place::NONE;
-use super::state::{Phase, Program, Source, Stream};
+use super::state::{Part, Phase, Program, Source, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
 
 /// Programs of accepted units that a die may have under way: one in the array and one in transfer.
@@ -49,6 +49,7 @@ impl PageMap {
     }
 
     /// The next page of a stream on a die; more than `floor` blocks must be free if a new one is needed.
+    #[inline]
     fn next_page(&mut self, die: u32, stream: Stream, floor: u32) -> Option<(u32, u32)> {
         let mut block = self.dies[die as usize].open[stream as usize];
         if block == NONE {
@@ -163,65 +164,46 @@ impl PageMap {
     }
 
     /// Forms the program of a page of accepted units.
-    fn program_accepted(&mut self, die: u32, (block, page): (u32, u32), source: Source) {
-        let per_page = self.layout.units_per_page;
+    fn program_accepted(&mut self, die: u32, page: (u32, u32), source: Source) {
         let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
-        let count = per_page.min(buffer.queue.len() as u32);
-        let id = self.programs.begin(Program { block, page, count, die, source, live: true });
-        let base = self.layout.place(block, page);
-        for n in 0..count {
+        let count = self.layout.units_per_page.min(buffer.queue.len() as u32);
+        let id = self.programs.begin(die, source);
+        for part in &mut self.programs.parts_mut(id)[..count as usize] {
             let slot = buffer.queue.pop_front().expect("as many as counted");
             let state = buffer.slot_mut(slot);
             state.programming = true;
-            self.p2l[(base + n) as usize] = state.unit;
-            self.programs.set_unit(id, n, slot);
+            *part = Part { from: slot, unit: state.unit };
         }
-        for n in count..per_page {
-            self.p2l[(base + n) as usize] = NONE;
-        }
+        self.programs.get_mut(id).count = count;
         self.dies[die as usize].programs += 1;
         let cause = if source == Source::Data { Cause::Host } else { Cause::Map };
-        self.issue_program(id, cause);
+        self.issue(id, page, cause);
     }
 
-    /// Programs a page of what was read of a die for a stream: a full page, or with `pad` what there is. Whether one
-    /// could be formed.
-    pub(super) fn program_moved(&mut self, die: u32, stream: Stream, pad: bool) -> bool {
-        if self.dies[die as usize].move_programs >= AHEAD {
-            return false;
+    /// Programs the pages of moved units of a die that are full, as far as they can be.
+    #[inline]
+    pub(super) fn program_full(&mut self, die: u32) {
+        while let Some(&id) = self.dies[die as usize].full.front() {
+            if self.dies[die as usize].move_programs >= AHEAD {
+                return;
+            }
+            let &Program { source, .. } = self.programs.get(id);
+            let Source::Moved(stream) = source else { unreachable!("moved units are gathered") };
+            let Some(page) = self.page_for_moved(die, stream) else { return };
+            let state = &mut self.dies[die as usize];
+            state.full.pop_front();
+            state.move_programs += 1;
+            let first = self.programs.parts(id)[0].from;
+            let cause = self.states[self.layout.block_of(first) as usize].cause;
+            if cause == Cause::Fold && self.in_foreground(die) {
+                self.dies[die as usize].debt += i64::from(self.layout.units_per_page);
+            }
+            self.issue(id, page, cause);
         }
-        let per_page = self.layout.units_per_page as usize;
-        self.drop_overwritten(die, stream, per_page);
-        let waiting = self.dies[die as usize].gathered[stream as usize].len();
-        if waiting == 0 || (waiting < per_page && !pad) {
-            return false;
-        }
-        let Some((block, page)) = self.page_for_moved(die, stream) else { return false };
-        let count = waiting.min(per_page);
-        let program =
-            Program { block, page, count: count as u32, die, source: Source::Moved(stream), live: true };
-        let id = self.programs.begin(program);
-        let base = self.layout.place(block, page);
-        let state = &mut self.dies[die as usize];
-        let gathered = &mut state.gathered[stream as usize];
-        let cause = self.states[self.layout.block_of(gathered.get(0)) as usize].cause;
-        for n in 0..count {
-            let from = gathered.pop();
-            self.p2l[base as usize + n] = self.p2l[from as usize];
-            self.programs.set_unit(id, n as u32, from);
-        }
-        for n in count..per_page {
-            self.p2l[base as usize + n] = NONE;
-        }
-        state.move_programs += 1;
-        if cause == Cause::Fold && self.in_foreground(die) {
-            self.dies[die as usize].debt += per_page as i64;
-        }
-        self.issue_program(id, cause);
-        true
     }
 
     /// A page of the die for moved units; of another die that has more than it needs, if this one has none.
+    #[inline]
     fn page_for_moved(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
         if let Some(page) = self.next_page(die, stream, 0) {
             return Some(page);
@@ -239,13 +221,24 @@ impl PageMap {
         self.next_page(other, stream, floor)
     }
 
-    fn issue_program(&mut self, id: u32, cause: Cause) {
-        let Program { block, page, count, .. } = self.programs.get(id);
+    /// Issues a program of a page.
+    #[inline]
+    fn issue(&mut self, id: u32, (block, page): (u32, u32), cause: Cause) {
+        let per_page = self.layout.units_per_page;
+        let place = self.layout.place(block, page);
+        let program = self.programs.get_mut(id);
+        *program = Program { place, block, page, is_issued: true, ..*program };
+        let count = program.count as usize;
+        let units = &mut self.p2l[place as usize..(place + per_page) as usize];
+        for (unit, part) in units.iter_mut().zip(&self.programs.parts(id)[..count]) {
+            *unit = part.unit;
+        }
+        for unit in &mut units[count..] {
+            *unit = NONE;
+        }
         let slc = self.states[block as usize].slc;
         // A page is transferred as a whole, padding too.
-        let bytes = self.layout.units_per_page * self.parameters.unit as u32;
-        debug_assert!(count <= self.layout.units_per_page);
-        let kind = Kind::Program { bytes };
+        let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };
         self.ready.push_back(Operation { kind, block: Block(block), page, slc, cause, tag: id });
     }
 
@@ -256,22 +249,19 @@ impl PageMap {
     pub fn content(&self, operation: &Operation, index: u32) -> Content {
         let program = self.programs.get(operation.tag);
         assert!(
-            program.live && (Block(program.block), program.page) == (operation.block, operation.page),
+            program.is_issued && (Block(program.block), program.page) == (operation.block, operation.page),
             "{operation:?} is not under way"
         );
         if index >= program.count {
             return Content::Padding;
         }
-        let unit = self.programs.unit(operation.tag, index);
+        let Part { from, unit } = self.programs.parts(operation.tag)[index as usize];
         match program.source {
-            Source::Data | Source::Map => {
-                let buffer = if program.source == Source::Data { &self.data } else { &self.map };
-                let slot = buffer.slot(unit);
-                Content::New { unit: slot.unit, version: slot.version }
-            }
+            Source::Data => Content::New { unit, version: self.data.slot(from).version },
+            Source::Map => Content::New { unit, version: self.map.slot(from).version },
             Source::Moved(_) => {
-                let (block, page, index) = self.layout.parts(unit);
-                Content::Copy { unit: self.p2l[unit as usize], block: Block(block), page, index }
+                let (block, page, index) = self.layout.parts(from);
+                Content::Copy { unit, block: Block(block), page, index }
             }
         }
     }

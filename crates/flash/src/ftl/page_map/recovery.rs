@@ -15,7 +15,7 @@
 
 use super::PageMap;
 use super::place::{Entry, Mapped, NONE};
-use super::state::{BlockState, DieState, Phase, Programs};
+use super::state::{BlockState, DieState, Phase};
 use crate::ftl::write_buffer::Slot;
 use crate::nand::{Block, Cut, Kind, Operation};
 use alloc::vec::Vec;
@@ -54,8 +54,8 @@ impl PageMap {
             .filter(|(operation, cut)| matches!(operation.kind, Kind::Program { .. }) && *cut == Cut::Torn)
             .map(|(operation, _)| operation.tag)
             .collect();
-        let live: Vec<u32> = self.programs.live().collect();
-        for id in live {
+        let issued: Vec<u32> = self.programs.issued().collect();
+        for id in issued {
             let program = self.programs.get(id);
             let state = &mut self.states[program.block as usize];
             if torn.contains(&id) {
@@ -65,7 +65,7 @@ impl PageMap {
                 state.next_page = state.next_page.min(program.page);
             }
         }
-        self.programs = Programs::new(self.layout.units_per_page);
+        self.programs.clear();
     }
 
     /// What was only in the buffers is lost.

@@ -23,10 +23,6 @@ pub(super) enum Stream {
 
 /// How many streams there are.
 pub(super) const STREAMS: usize = 5;
-/// All of them.
-pub(super) const EACH_STREAM: [Stream; STREAMS] =
-    [Stream::Host, Stream::Collection, Stream::Cold, Stream::Levelled, Stream::Map];
-
 /// What becomes of a block, in this order and round again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Phase {
@@ -90,47 +86,6 @@ pub(super) struct BlockHistory {
     pub(super) closed_at: u64,
 }
 
-/// Places of units that were read and wait for a page, first in, first out.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Gathered {
-    places: Vec<u32>,
-    head: usize,
-}
-
-impl Gathered {
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.places.len() - self.head
-    }
-    #[inline]
-    pub(super) fn push(&mut self, place: u32) {
-        self.places.push(place);
-    }
-    /// The `n`-th of those that wait.
-    #[inline]
-    pub(super) fn get(&self, n: usize) -> u32 {
-        self.places[self.head + n]
-    }
-    /// The first one waits no more.
-    #[inline]
-    pub(super) fn pop(&mut self) -> u32 {
-        let place = self.places[self.head];
-        self.head += 1;
-        if self.head == self.places.len() {
-            self.places.clear();
-            self.head = 0;
-        } else if self.head >= 1_024 {
-            self.places.drain(..self.head);
-            self.head = 0;
-        }
-        place
-    }
-    /// The `n`-th waits no more.
-    pub(super) fn remove(&mut self, n: usize) -> u32 {
-        self.places.remove(self.head + n)
-    }
-}
-
 /// A die.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct DieState {
@@ -150,8 +105,8 @@ pub(super) struct DieState {
     pub(super) debt: i64,
     /// Millionths of units that folding owes to the host.
     pub(super) fold_debt: i64,
-    /// A page of gathered units may wait for its program.
-    pub(super) full: bool,
+    /// Where the victim's valid units go.
+    pub(super) to: Stream,
     /// One step may be done because the device is idle.
     pub(super) idle: bool,
     /// Invalid units in blocks that are candidates.
@@ -163,8 +118,10 @@ pub(super) struct DieState {
     /// Blocks with one bit a cell: all, and those closed in the order of closing.
     pub(super) slc: u32,
     pub(super) slc_closed: VecDeque<u32>,
-    /// The places of units that were read and wait for a page of each stream.
-    pub(super) gathered: [Gathered; STREAMS],
+    /// For each stream the program that gathers what was read, or [`NONE`].
+    pub(super) gathering: [u32; STREAMS],
+    /// Programs that are full and wait for a page.
+    pub(super) full: VecDeque<u32>,
 }
 
 impl DieState {
@@ -179,28 +136,17 @@ impl DieState {
             move_programs: 0,
             debt: 0,
             fold_debt: 0,
-            full: false,
+            to: Stream::Collection,
             idle: false,
             dead: 0,
             failing: VecDeque::new(),
             levelled: NONE,
             slc: 0,
             slc_closed: VecDeque::new(),
-            gathered: Default::default(),
+            gathering: [NONE; STREAMS],
+            full: VecDeque::new(),
         }
     }
-}
-
-/// A program that was formed and has not finished. Its units: slots of a write buffer, or the places moved from.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Program {
-    pub(super) block: u32,
-    pub(super) page: u32,
-    pub(super) count: u32,
-    /// The die whose valid units it moves.
-    pub(super) die: u32,
-    pub(super) source: Source,
-    pub(super) live: bool,
 }
 
 /// Where a program's units come from.
@@ -211,53 +157,87 @@ pub(super) enum Source {
     Moved(Stream),
 }
 
-/// Programs under way; the tag of an operation is its number here.
+/// A unit of a program.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Part {
+    /// Its slot in the write buffer, or the place that it is moved from.
+    pub(super) from: u32,
+    /// Its logical number.
+    pub(super) unit: u32,
+}
+
+/// A program that gathers units, or that is under way.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Program {
+    /// The first place that it writes, and the block; no place as long as it gathers.
+    pub(super) place: u32,
+    pub(super) block: u32,
+    pub(super) page: u32,
+    /// Units in it.
+    pub(super) count: u32,
+    /// The die whose valid units it moves, or that the page is on.
+    pub(super) die: u32,
+    pub(super) source: Source,
+    /// It ends when it is reported finished.
+    pub(super) is_issued: bool,
+}
+
+/// Programs that gather units or are under way; the tag of an operation is its number here.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Programs {
     programs: Vec<Program>,
-    units: Vec<u32>,
-    units_per_page: usize,
+    parts: Vec<Part>,
+    per_page: usize,
     vacant: Vec<u32>,
 }
 
 impl Programs {
     pub(super) fn new(units_per_page: u32) -> Self {
-        Programs { units_per_page: units_per_page as usize, ..Programs::default() }
+        Programs { per_page: units_per_page as usize, ..Programs::default() }
     }
+    /// A program without units and place.
     #[inline]
-    pub(super) fn begin(&mut self, program: Program) -> u32 {
-        match self.vacant.pop() {
-            Some(id) => {
-                self.programs[id as usize] = program;
-                id
-            }
-            None => {
-                self.programs.push(program);
-                self.units.resize(self.programs.len() * self.units_per_page, NONE);
-                self.programs.len() as u32 - 1
-            }
+    pub(super) fn begin(&mut self, die: u32, source: Source) -> u32 {
+        let program = Program { place: NONE, block: NONE, page: 0, count: 0, die, source, is_issued: false };
+        if let Some(id) = self.vacant.pop() {
+            self.programs[id as usize] = program;
+            return id;
         }
+        self.programs.push(program);
+        self.parts.resize(self.programs.len() * self.per_page, Part { from: NONE, unit: NONE });
+        self.programs.len() as u32 - 1
     }
     #[inline]
-    pub(super) fn get(&self, id: u32) -> Program {
-        self.programs[id as usize]
+    pub(super) fn get(&self, id: u32) -> &Program {
+        &self.programs[id as usize]
     }
     #[inline]
-    pub(super) fn unit(&self, id: u32, n: u32) -> u32 {
-        self.units[id as usize * self.units_per_page + n as usize]
+    pub(super) fn get_mut(&mut self, id: u32) -> &mut Program {
+        &mut self.programs[id as usize]
+    }
+    /// The units of a page, of which the first `count` are in the program.
+    #[inline]
+    pub(super) fn parts(&self, id: u32) -> &[Part] {
+        let first = id as usize * self.per_page;
+        &self.parts[first..first + self.per_page]
     }
     #[inline]
-    pub(super) fn set_unit(&mut self, id: u32, n: u32, unit: u32) {
-        self.units[id as usize * self.units_per_page + n as usize] = unit;
+    pub(super) fn parts_mut(&mut self, id: u32) -> &mut [Part] {
+        let first = id as usize * self.per_page;
+        &mut self.parts[first..first + self.per_page]
     }
     #[inline]
     pub(super) fn end(&mut self, id: u32) {
-        debug_assert!(self.programs[id as usize].live, "a program ends once");
-        self.programs[id as usize].live = false;
+        self.programs[id as usize].is_issued = false;
         self.vacant.push(id);
     }
-    pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..).zip(&self.programs).filter(|(_, p)| p.live).map(|(id, _)| id)
+    /// Those under way.
+    pub(super) fn issued(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.programs).filter(|(_, program)| program.is_issued).map(|(id, _)| id)
+    }
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        *self = Programs::new(self.per_page as u32);
     }
 }
 
