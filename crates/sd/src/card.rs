@@ -107,6 +107,8 @@ pub struct Card {
     /// In order of arrival, without the one that is served.
     queue: VecDeque<(Instant, Request)>,
     served: Option<Completion>,
+    /// When the last request was done.
+    idle_since: Instant,
     /// The write that is served.
     writing: Option<Writing>,
     seed: u64,
@@ -130,6 +132,7 @@ impl Card {
             buffer: Buffer::new(buffered_pages),
             queue: VecDeque::new(),
             served: None,
+            idle_since: Instant::ZERO,
             writing: None,
             seed,
         }
@@ -291,6 +294,7 @@ impl Model for Card {
         if self.served.is_some() {
             self.queue.push_back((now, request));
         } else {
+            self.flash.idle(now.saturating_since(self.idle_since));
             self.serve(now, now, &request);
         }
     }
@@ -303,6 +307,7 @@ impl Model for Card {
         let done = self.served.take_if(|completion| completion.at <= limit);
         if let Some(completion) = &done {
             self.writing = None;
+            self.idle_since = completion.at;
             if let Some((arrived, next)) = self.queue.pop_front() {
                 self.serve(arrived, completion.at, &next);
             }
@@ -319,7 +324,8 @@ impl Model for Card {
 
     /// The array's part; what the host takes to initialise a card is not in it.
     fn power_up(&mut self, now: Instant) -> Instant {
-        now + self.flash.power_up()
+        self.idle_since = now + self.flash.power_up();
+        self.idle_since
     }
 
     fn save(&self) -> Option<Vec<u8>> {

@@ -1,15 +1,21 @@
 //! Where data lies on a card that fills erase blocks in the order of its writes.
 //!
 //! Each granule's place is known (erase block and slot), and what each block holds, so that live data is counted to the
-//! granule. A block of which nothing lives is free. When few are free, the closed block with the least live data is
-//! collected: its live granules are written behind everything else, packed. Data that levelling moves goes to blocks of
-//! its own.
+//! granule. A block of which nothing lives is free. Streams, what is written piecemeal, and what levelling moves go to
+//! blocks of their own, so that what is overwritten together dies together.
+//!
+//! When next to no blocks are free, the closed one with the least live data is collected: its live granules are written,
+//! packed, behind what is written piecemeal. A card collects ahead of that where it does not hurt, as long as an eighth of
+//! the victim is dead: while it is idle, page by page, until as many blocks are free as it has to spare (a page that would
+//! not be done when the next command comes is not begun); and up to two victims for each block that a stream fills, until
+//! three quarters as many are free, so that small writes find free blocks.
 //!
 //! # Guarantees
 //! [`Appended::check`]: a granule's place holds that granule, each block's live count is the number of such places, a
 //! closed block without any is free.
 
 use super::ReadOnly;
+use super::collection::{Candidates, Victim};
 use super::mapped::Mapped;
 use super::medium::{Filling, Medium, Run, Work};
 use crate::nand::Block;
@@ -23,8 +29,19 @@ use serde::{Deserialize, Serialize};
 const NONE: u32 = u32::MAX;
 /// Free blocks that collection keeps: one to collect into, one for what levelling moves.
 const RESERVE: u32 = 2;
+/// The most blocks that are collected for each one that a stream fills.
+const AHEAD: u32 = 2;
 /// Granules in a chunk of the map; chunks are made when something in them is written.
 const CHUNK: usize = 1024;
+
+/// What a block is filled with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Fill {
+    /// What is written in sequence.
+    Streamed,
+    /// What is written piecemeal, rewritten because of that, or collected.
+    Scattered,
+}
 
 /// The places of all granules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,9 +57,20 @@ pub(super) struct Appended {
     /// The granule that was written to each slot of a block that is not free.
     contents: Vec<Box<[u32]>>,
     live: Vec<u32>,
-    /// The block being filled; for each pool, the one being filled with what levelling moves.
-    filling: Option<Filling>,
+    /// Blocks that are full; what lives in them.
+    closed: Vec<bool>,
+    candidates: Candidates,
+    /// What is left of the block that is collected while the card is idle.
+    idle_victim: u32,
+    idle_left: Vec<u32>,
+    /// Blocks that the capacity takes.
+    data_blocks: u32,
+    /// The blocks being filled, by what they are filled with; with what levelling moves, one a pool.
+    streamed: Option<Filling>,
+    scattered: Option<Filling>,
     moved: Vec<Option<Filling>>,
+    /// What was written last.
+    latest: Fill,
 }
 
 impl Appended {
@@ -57,7 +85,14 @@ impl Appended {
             places: vec![None; (capacity.div_ceil(granule) as usize).div_ceil(CHUNK)],
             contents: vec![Box::default(); blocks],
             live: vec![0; blocks],
-            filling: None,
+            closed: vec![false; blocks],
+            idle_victim: NONE,
+            idle_left: Vec::new(),
+            candidates: Candidates::new(Victim::Greedy, 1, blocks as u32, slots, 0),
+            data_blocks: capacity.div_ceil(medium.nand.erase_block) as u32,
+            streamed: None,
+            scattered: None,
+            latest: Fill::Scattered,
             moved: vec![None; medium.blocks.pool_count() as usize],
         }
     }
@@ -66,7 +101,7 @@ impl Appended {
     /// something, those that are filled, and the reserve.
     pub(super) fn needed(capacity: u64, erase_block: u64, pools: u32) -> u64 {
         let data = capacity.div_ceil(erase_block);
-        data + data / 200 + 1 + u64::from(pools) + u64::from(RESERVE)
+        data + data / 200 + 2 + u64::from(pools) + u64::from(RESERVE)
     }
 
     /// Whether places of that many blocks and granules can be numbered.
@@ -74,19 +109,38 @@ impl Appended {
         blocks.saturating_mul((erase_block / granule).next_power_of_two()) < u64::from(NONE)
     }
 
-    /// The block in which programming goes on.
+    /// The block that was written last.
     pub(super) fn place(&self) -> u32 {
-        self.filling.map_or(0, |filling| filling.block.0)
+        self.filling(self.latest).map_or(0, |filling| filling.block.0)
     }
 
-    /// Copies `ranges` of whole granules behind everything else, packed; returns the time.
-    pub(super) fn copy(&mut self, ranges: &[Range<u64>], medium: &mut Medium) -> Result<Duration, ReadOnly> {
+    fn filling(&self, fill: Fill) -> Option<Filling> {
+        match fill {
+            Fill::Streamed => self.streamed,
+            Fill::Scattered => self.scattered,
+        }
+    }
+
+    fn filling_mut(&mut self, fill: Fill) -> &mut Option<Filling> {
+        match fill {
+            Fill::Streamed => &mut self.streamed,
+            Fill::Scattered => &mut self.scattered,
+        }
+    }
+
+    /// Copies `ranges` of whole granules, packed; returns the time.
+    pub(super) fn copy(
+        &mut self,
+        fill: Fill,
+        ranges: &[Range<u64>],
+        medium: &mut Medium,
+    ) -> Result<Duration, ReadOnly> {
         let granule = self.granule;
         let mut granules = ranges.iter().flat_map(|r| r.start / granule..r.end.div_ceil(granule)).peekable();
         let (mut time, mut bytes) = (Duration::ZERO, 0);
         let of_page = self.page / granule;
         while granules.peek().is_some() {
-            let mut filling = self.open(medium, &mut time)?;
+            let mut filling = self.open(fill, medium, &mut time)?;
             let mut programs = 0;
             while medium.room(&filling) > programs * self.page && granules.peek().is_some() {
                 let slot = ((filling.filled + programs * self.page) / granule) as u32;
@@ -97,7 +151,7 @@ impl Appended {
                 programs += 1;
             }
             time += medium.program(&mut filling, programs).time();
-            self.filling = Some(filling);
+            *self.filling_mut(fill) = Some(filling);
         }
         Ok(time + medium.stream(bytes))
     }
@@ -105,15 +159,17 @@ impl Appended {
     /// Writes `range`, page by page.
     pub(super) fn write(
         &mut self,
+        fill: Fill,
         range: &Range<u64>,
         medium: &mut Medium,
         work: &mut Work,
     ) -> Result<(), ReadOnly> {
         let page = self.page;
+        self.latest = fill;
         let mut at = range.start;
         while at < range.end {
             let mut merge = Duration::ZERO;
-            let mut filling = self.open(medium, &mut merge)?;
+            let mut filling = self.open(fill, medium, &mut merge)?;
             // Whole pages at once, up to the end of the block; else one that is written in part.
             let whole = if at.is_multiple_of(page) { (range.end - at) / page } else { 0 };
             let pages = whole.min(medium.room(&filling) / page).max(1);
@@ -121,7 +177,7 @@ impl Appended {
             let slot = (filling.filled / self.granule) as u32;
             self.put_all(filling.block, slot, at / self.granule..end.div_ceil(self.granule), medium);
             let run = medium.program(&mut filling, pages);
-            self.filling = Some(filling);
+            *self.filling_mut(fill) = Some(filling);
             match work.runs.last_mut() {
                 // Pages that continue the run before it, of which only the last may be partial.
                 Some(last)
@@ -148,25 +204,80 @@ impl Appended {
         }
     }
 
+    /// Good blocks beyond those that the capacity takes.
+    fn spare(&self, medium: &Medium) -> u32 {
+        medium.blocks.usable_count().saturating_sub(self.data_blocks)
+    }
+
+    /// The most live granules of a block that is collected ahead of need.
+    fn worthwhile(&self) -> u32 {
+        self.slots / 8 * 7
+    }
+
+    /// Collects while the card is idle for `gap`.
+    pub(super) fn idle(&mut self, mut gap: Duration, medium: &mut Medium) {
+        let of_page = (self.page / self.granule) as usize;
+        let (read, t_prog) = (medium.stream(self.page), medium.nand.t_prog);
+        while gap >= read + t_prog {
+            if self.idle_left.is_empty() {
+                if medium.blocks.free_count_total() >= self.spare(medium) {
+                    return;
+                }
+                let Some(victim) = self.victim(self.worthwhile()) else { return };
+                self.idle_left = self.live_in(victim);
+                self.idle_victim = victim.0;
+                medium.counters.collections += 1;
+            }
+            // Some may have been overwritten since.
+            let (bits, victim) = (self.slot_bits, self.idle_victim);
+            let mut granules = [0; 64];
+            let mut count = 0;
+            while count < of_page.min(granules.len())
+                && let Some(granule) = self.idle_left.pop()
+            {
+                if self.place_of(granule) >> bits == victim {
+                    granules[count] = granule;
+                    count += 1;
+                }
+            }
+            if count == 0 {
+                continue;
+            }
+            let Ok(time) = self.move_out(Block(victim), &granules[..count], medium) else { return };
+            medium.counters.collection_bytes += count as u64 * self.granule;
+            gap = gap.saturating_sub(read + time);
+        }
+    }
+
     /// The block to go on in, with room for a page; a new one is taken, and others collected, where that is needed.
-    fn open(&mut self, medium: &mut Medium, time: &mut Duration) -> Result<Filling, ReadOnly> {
-        if let Some(filling) = self.filling {
+    fn open(&mut self, fill: Fill, medium: &mut Medium, time: &mut Duration) -> Result<Filling, ReadOnly> {
+        if let Some(filling) = self.filling(fill) {
             if medium.room(&filling) > 0 {
                 return Ok(filling);
             }
-            self.filling = None;
-            self.free_if_dead(filling.block, medium);
+            *self.filling_mut(fill) = None;
+            self.close(filling.block, medium);
         }
         let filling = self.take(medium)?;
-        self.filling = Some(filling);
+        *self.filling_mut(fill) = Some(filling);
+        let of_page = (self.page / self.granule) as u32;
         while medium.blocks.free_count_total() < RESERVE {
-            let victim = self.victim().ok_or(ReadOnly)?;
+            let victim = self.victim(self.slots - of_page).ok_or(ReadOnly)?;
             *time += self.collect(victim, medium)?;
         }
+        if fill == Fill::Streamed {
+            for _ in 0..AHEAD {
+                if medium.blocks.free_count_total() >= self.spare(medium) / 4 * 3 {
+                    break;
+                }
+                let Some(victim) = self.victim(self.worthwhile()) else { break };
+                *time += self.collect(victim, medium)?;
+            }
+        }
         // Collecting may have filled it.
-        match self.filling {
+        match self.filling(fill) {
             Some(filling) if medium.room(&filling) > 0 => Ok(filling),
-            _ => self.open(medium, time),
+            _ => self.open(fill, medium, time),
         }
     }
 
@@ -176,17 +287,10 @@ impl Appended {
         Ok(filling)
     }
 
-    fn is_filling(&self, block: Block) -> bool {
-        self.moved.iter().chain([&self.filling]).flatten().any(|filling| filling.block == block)
-    }
-
-    /// The closed block with the least live data, if collecting it gains a page.
-    fn victim(&self) -> Option<Block> {
-        let most = self.slots - (self.page / self.granule) as u32;
-        let closed = (0..).zip(&self.contents).filter(|(block, contents)| {
-            !contents.is_empty() && self.live[*block as usize] <= most && !self.is_filling(Block(*block))
-        });
-        closed.min_by_key(|(block, _)| self.live[*block as usize]).map(|(block, _)| Block(block))
+    /// The closed block with the least live data, if no more than `most` granules live in it.
+    fn victim(&mut self, most: u32) -> Option<Block> {
+        let least = self.candidates.choose(0, 0)?;
+        (self.live[least as usize] <= most).then_some(Block(least))
     }
 
     /// The live granules of a block.
@@ -198,26 +302,64 @@ impl Appended {
         (0..).zip(&self.contents[block.0 as usize]).filter_map(lives).collect()
     }
 
-    /// Writes what lives in a block behind everything else; the block is free then.
+    /// Writes what lives in a block to another; the block is free then.
     fn collect(&mut self, block: Block, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let granules = self.live_in(block);
         medium.counters.collections += 1;
         medium.counters.collection_bytes += granules.len() as u64 * self.granule;
-        let mut time = medium.stream(granules.len() as u64 * self.granule);
-        for page in granules.chunks((self.page / self.granule) as usize) {
-            let mut filling = match self.filling {
+        let read = medium.stream(granules.len() as u64 * self.granule);
+        Ok(read + self.move_out(block, &granules, medium)?)
+    }
+
+    /// Writes granules that lie in `from` behind what is written piecemeal, packed; returns the time to program them.
+    fn move_out(
+        &mut self,
+        from: Block,
+        mut granules: &[u32],
+        medium: &mut Medium,
+    ) -> Result<Duration, ReadOnly> {
+        let mut time = Duration::ZERO;
+        while !granules.is_empty() {
+            let mut filling = match self.scattered {
                 Some(filling) if medium.room(&filling) > 0 => filling,
                 full => {
-                    self.filling = None;
-                    full.inspect(|full| self.free_if_dead(full.block, medium));
+                    self.scattered = None;
+                    full.inspect(|full| self.close(full.block, medium));
                     self.take(medium)?
                 }
             };
-            self.put_page(&filling, page, medium);
-            time += medium.program(&mut filling, 1).time();
-            self.filling = Some(filling);
+            let (now, rest) = granules.split_at(granules.len().min(self.room(&filling, medium)));
+            time += self.move_into(&mut filling, from, now, medium);
+            self.scattered = Some(filling);
+            granules = rest;
         }
         Ok(time)
+    }
+
+    /// Granules for which there is room.
+    fn room(&self, filling: &Filling, medium: &Medium) -> usize {
+        (medium.room(filling) / self.granule) as usize
+    }
+
+    /// Writes granules that lie in `from` to `filling`, which has room, packed.
+    fn move_into(
+        &mut self,
+        filling: &mut Filling,
+        from: Block,
+        granules: &[u32],
+        medium: &mut Medium,
+    ) -> Duration {
+        let slot = (filling.filled / self.granule) as usize;
+        self.contents[filling.block.0 as usize][slot..slot + granules.len()].copy_from_slice(granules);
+        let first = self.number(filling.block, slot as u32);
+        for (number, granule) in (first..).zip(granules) {
+            let chunk = self.places[*granule as usize / CHUNK].as_mut().expect("what lives lies somewhere");
+            chunk[*granule as usize % CHUNK] = number;
+        }
+        self.live[filling.block.0 as usize] += granules.len() as u32;
+        self.dead(from.0, granules.len() as u32, medium);
+        let pages = (granules.len() as u64 * self.granule).div_ceil(self.page);
+        medium.program(filling, pages).time()
     }
 
     /// Moves what lives in little worn blocks, for levelling's sake: of one block a pool, and of more where the policy
@@ -225,25 +367,28 @@ impl Appended {
     fn level(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
         for pool in 0..medium.blocks.pool_count() {
-            while let Some(from) = medium.blocks.relocate_among(pool, &|block| !self.is_filling(block)) {
+            while let Some(from) = medium.blocks.relocate_among(pool, &|block| self.closed[block.0 as usize])
+            {
                 let granules = self.live_in(from);
                 medium.counters.levelling_bytes += granules.len() as u64 * self.granule;
                 time += medium.stream(granules.len() as u64 * self.granule);
-                for page in granules.chunks((self.page / self.granule) as usize) {
+                let mut left = &granules[..];
+                while !left.is_empty() {
                     let mut filling = match self.moved[pool as usize] {
                         Some(filling) if medium.room(&filling) > 0 => filling,
                         full => {
                             self.moved[pool as usize] = None;
-                            full.inspect(|full| self.free_if_dead(full.block, medium));
+                            full.inspect(|full| self.close(full.block, medium));
                             let Ok(filling) = medium.take_worn(pool) else { return time };
                             self.contents[filling.block.0 as usize] =
                                 vec![NONE; self.slots as usize].into_boxed_slice();
                             filling
                         }
                     };
-                    self.put_page(&filling, page, medium);
-                    time += medium.program(&mut filling, 1).time();
+                    let (now, rest) = left.split_at(left.len().min(self.room(&filling, medium)));
+                    time += self.move_into(&mut filling, from, now, medium);
                     self.moved[pool as usize] = Some(filling);
+                    left = rest;
                 }
                 if !medium.blocks.must_relocate(pool) {
                     break;
@@ -251,13 +396,6 @@ impl Appended {
             }
         }
         time
-    }
-
-    fn put_page(&mut self, filling: &Filling, granules: &[u32], medium: &mut Medium) {
-        let slot = (filling.filled / self.granule) as u32;
-        for (slot, granule) in (slot..).zip(granules) {
-            self.put(filling.block, slot, u64::from(*granule), medium);
-        }
     }
 
     fn number(&self, block: Block, slot: u32) -> u32 {
@@ -313,16 +451,33 @@ impl Appended {
         if block == NONE >> self.slot_bits || count == 0 {
             return;
         }
-        self.live[block as usize] -= count;
-        self.free_if_dead(Block(block), medium);
+        let lived = self.live[block as usize];
+        let lives = lived - count;
+        self.live[block as usize] = lives;
+        if self.closed[block as usize] {
+            self.candidates.remove(0, block, lived);
+            if lives > 0 {
+                self.candidates.insert(0, block, lives, 0);
+            } else {
+                self.closed[block as usize] = false;
+                self.free(Block(block), medium);
+            }
+        }
     }
 
-    /// Gives a block back that is closed and of which nothing lives.
-    fn free_if_dead(&mut self, block: Block, medium: &mut Medium) {
-        if self.live[block.0 as usize] == 0 && !self.is_filling(block) {
-            self.contents[block.0 as usize] = Box::default();
-            medium.blocks.release(block);
+    /// A block is full.
+    fn close(&mut self, block: Block, medium: &mut Medium) {
+        let lives = self.live[block.0 as usize];
+        if lives == 0 {
+            return self.free(block, medium);
         }
+        self.closed[block.0 as usize] = true;
+        self.candidates.insert(0, block.0, lives, 0);
+    }
+
+    fn free(&mut self, block: Block, medium: &mut Medium) {
+        self.contents[block.0 as usize] = Box::default();
+        medium.blocks.release(block);
     }
 
     /// Walks all of it.
@@ -354,9 +509,17 @@ impl Appended {
         for (block, contents) in (0..).zip(&self.contents) {
             let used = medium.blocks.is_used(Block(block));
             assert_eq!(used, !contents.is_empty(), "block {block} is used, and holds something");
-            let idle = live[block as usize] == 0 && !self.is_filling(Block(block));
-            assert!(!used || !idle, "nothing lives in block {block}, and it is not free");
+            let filling = self.moved.iter().chain([&self.streamed, &self.scattered]).flatten();
+            let is_filling = filling.filter(|filling| filling.block.0 == block).count() == 1;
+            assert_eq!(
+                used,
+                is_filling || self.closed[block as usize],
+                "block {block} is being filled or closed"
+            );
         }
+        self.candidates.check(medium.blocks.count(), &|block| {
+            self.closed[block as usize].then_some(self.live[block as usize])
+        });
         medium.blocks.check();
     }
 }

@@ -3,11 +3,15 @@
 //!
 //! Every superblock has one data block, or none while nothing in it is mapped. A write opens it: it gets a block of its own.
 //! A write from the first byte on *streams* into that block, in place; when the end is reached, the block becomes the
-//! data block and the old one is free, without a copy. Any other write is *logged*, page behind page; when the log block
-//! is full, what is valid is copied together. When more would be open than [`Mapping::open_units`](super::Mapping), the least
+//! data block and the old one is free, without a copy. Any other write is *logged*, page behind page; when the log is
+//! full, what is valid is copied together. When more would be open than [`Mapping::open_units`](super::Mapping), the least
 //! recently used is closed: behind a stream the rest of the old data is copied, of a log all that is valid.
 //!
-//! A stream's page that is not full yet is programmed in a block for such pages, and again in place when it is full.
+//! A run's page that is not full yet is programmed in a block for such pages, and again in its place when it is full.
+//!
+//! A superblock has two log blocks at most. When a run in the log from the first byte on has overwritten all that is mapped,
+//! what lies before the run is dead and given back: a stream that is broken off and begun again time after time costs no
+//! copies.
 //!
 //! With a fast mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a superblock that is written from its first byte again before any
 //! other is, goes into fast blocks, as many as there are bits in a cell; it stays there until another one is written, and
@@ -36,9 +40,20 @@ struct Open {
     superblock: u32,
     /// Where the stream continues; `None` once it is logged.
     next: Option<u64>,
-    /// Fast blocks that are full.
+    /// The run that is logged.
+    run: Option<LoggedRun>,
+    /// Blocks that are full: fast ones, or the first of two log blocks.
     full: Vec<Block>,
     filling: Filling,
+}
+
+/// Logged writes that each begin where the one before ended.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct LoggedRun {
+    start: u64,
+    end: u64,
+    /// Full blocks that hold nothing of it.
+    before: usize,
 }
 
 /// A superblock whose data is in fast blocks.
@@ -93,11 +108,11 @@ impl LogBlocks {
         }
     }
 
-    /// Good blocks without which it cannot go on: one a superblock, one for each open one, one to copy to, one for
+    /// Good blocks without which it cannot go on: one a superblock, two for each open one, one to copy to, one for
     /// partial pages; in fast mode what two superblocks take there beyond one block, and one for staging.
     pub(super) fn needed(capacity: u64, erase_block: u64, open_units: u32, slc_bits: Option<u32>) -> u64 {
         let fast = slc_bits.map_or(0, |bits| 2 * u64::from(bits.saturating_sub(1)) + 1);
-        capacity.div_ceil(erase_block) + u64::from(open_units) + 2 + fast
+        capacity.div_ceil(erase_block) + 2 * u64::from(open_units) + 2 + fast
     }
 
     /// The erase block that `offset` was last written to.
@@ -195,6 +210,7 @@ impl LogBlocks {
         let streams = open.next == Some(range.start);
         let done = if streams {
             open.next = Some(range.end);
+            open.run = None;
             self.stream(&mut open, &range, medium, work)
         } else {
             open.next = None;
@@ -228,7 +244,7 @@ impl LogBlocks {
         }
         let filling = medium.take(again && medium.nand.t_prog_slc.is_some())?;
         let next = (range.start == span.start).then_some(range.start);
-        Ok(Open { superblock, next, full: Vec::new(), filling })
+        Ok(Open { superblock, next, run: None, full: Vec::new(), filling })
     }
 
     /// Programs the pages of `range` in place.
@@ -263,11 +279,16 @@ impl LogBlocks {
         medium: &mut Medium,
         work: &mut Work,
     ) -> Result<(), ReadOnly> {
-        let mut pages = range.end.div_ceil(self.page) - range.start / self.page;
+        let goes_on = open.run.is_some_and(|run| run.end == range.start);
+        let last = if goes_on { range.end / self.page } else { range.end.div_ceil(self.page) };
+        let mut pages = last - range.start / self.page;
+        if !goes_on {
+            open.run = Some(LoggedRun { start: range.start, end: range.start, before: open.full.len() });
+        }
         let mut merge = Duration::ZERO;
         while pages > 0 {
             if medium.room(&open.filling) == 0 {
-                merge += self.compact(open, medium)?;
+                merge += self.extend_log(open, medium)?;
                 continue;
             }
             let now = pages.min(medium.room(&open.filling) / self.page);
@@ -275,7 +296,35 @@ impl LogBlocks {
             work.runs.push(Run { merge: core::mem::take(&mut merge), ..run });
             pages -= now;
         }
+        if goes_on && !range.end.is_multiple_of(self.page) {
+            work.runs.push(self.program_partial(medium)?);
+        }
+        if let Some(run) = &mut open.run {
+            run.end = range.end;
+        }
+        self.release_dead(open, medium);
         Ok(())
+    }
+
+    /// Makes room in the log: by another block, or, where it has two, by copying what is valid.
+    fn extend_log(&mut self, open: &mut Open, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+        if !open.full.is_empty() || open.filling.is_slc() {
+            return self.compact(open, medium);
+        }
+        let next = medium.take(false)?;
+        open.full.push(core::mem::replace(&mut open.filling, next).block);
+        Ok(Duration::ZERO)
+    }
+
+    /// Gives back what lies before the logged run, where the run has overwritten all that is mapped.
+    fn release_dead(&mut self, open: &mut Open, medium: &mut Medium) {
+        let span = self.span(open.superblock);
+        let Some(run) = &mut open.run else { return };
+        if run.start == span.start && self.mapped.bytes(&(run.end..span.end)) == 0 && !open.filling.is_slc() {
+            open.full.drain(..run.before).for_each(|block| medium.blocks.release(block));
+            run.before = 0;
+            self.release_data(open.superblock, medium);
+        }
     }
 
     /// A page that is not full, in the block for such pages. What is in it before is superseded by the time it is full.
@@ -355,6 +404,7 @@ impl LogBlocks {
         release_open(open, medium);
         self.release_data(superblock, medium);
         open.full.clear();
+        open.run = None;
         open.filling = match log {
             Some(log) => {
                 self.set_data(superblock, to.block);

@@ -81,6 +81,8 @@ pub struct Superblocks {
     mapped: Mapped,
     /// Least recently used first.
     open: Vec<Open>,
+    /// The last write went on with a stream, began one, or wrote a superblock whole.
+    streamed: bool,
     /// What the last write copied, as bytes: rewritten, and merged.
     rewritten: Vec<Range<u64>>,
     merged: Vec<Range<u64>>,
@@ -99,6 +101,7 @@ impl Superblocks {
             units: vec![Unit::BLANK; count],
             mapped: Mapped::new(capacity, granule),
             open: Vec::with_capacity(mapping.open_units as usize),
+            streamed: false,
             rewritten: Vec::new(),
             merged: Vec::new(),
         }
@@ -141,6 +144,10 @@ impl Superblocks {
         copies
     }
 
+    /// Whether the last write went on with a stream, began one, or wrote a superblock whole.
+    pub fn streamed(&self) -> bool {
+        self.streamed
+    }
     /// The bytes that the last write rewrote: [`Copies::read_modify_write`].
     pub fn rewritten(&self) -> &[Range<u64>] {
         &self.rewritten
@@ -218,6 +225,7 @@ impl Superblocks {
     /// Writes `range`, which lies in one superblock.
     fn write_one(&mut self, superblock: usize, range: Range<u64>, place: u32, copies: &mut Copies) {
         let span = self.span(superblock);
+        self.streamed = true;
         if range == span {
             self.open.retain(|o| o.superblock != superblock);
             self.set_form(span, Form::Sequential);
@@ -235,6 +243,7 @@ impl Superblocks {
                 return;
             }
             if self.overwrite == Overwrite::Log {
+                self.streamed = false;
                 open.next = None;
                 self.open.push(open);
                 return;
@@ -244,6 +253,7 @@ impl Superblocks {
             }
         }
         let streams = range.start == span.start;
+        self.streamed = streams;
         if streams || self.overwrite == Overwrite::Log {
             if self.open.len() == self.open_max {
                 let oldest = self.open.remove(0);

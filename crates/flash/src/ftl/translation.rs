@@ -6,7 +6,7 @@
 //! superblock lies in one block (and its log block). Elsewhere blocks are filled in the order of the writes, and what is
 //! dead is collected.
 
-use super::appended::Appended;
+use super::appended::{Appended, Fill};
 use super::log_blocks::LogBlocks;
 use super::medium::{Medium, Work};
 use super::streams::Streams;
@@ -189,14 +189,16 @@ impl Translation {
             Space::Appended { superblocks, places } => {
                 let copies = superblocks.write(range.clone(), places.place());
                 if copies.read_modify_write > 0 {
-                    work.read_modify_write += places.copy(superblocks.rewritten(), medium)?;
+                    work.read_modify_write +=
+                        places.copy(Fill::Scattered, superblocks.rewritten(), medium)?;
                     medium.counters.read_modify_write_bytes += copies.read_modify_write;
                 }
                 if copies.merge > 0 {
-                    work.merge += places.copy(superblocks.merged(), medium)?;
+                    work.merge += places.copy(Fill::Streamed, superblocks.merged(), medium)?;
                     medium.counters.merge_bytes += copies.merge;
                 }
-                places.write(&range, medium, work)?;
+                let fill = if superblocks.streamed() { Fill::Streamed } else { Fill::Scattered };
+                places.write(fill, &range, medium, work)?;
             }
         }
         medium.counters.host_written_bytes += range.end - range.start;
@@ -232,6 +234,16 @@ impl Translation {
         let same = self.granule.index(range.start) == self.granule.index(range.end);
         head.unwrap_or_default()
             + if same && head.is_some() { Duration::ZERO } else { tail.unwrap_or_default() }
+    }
+
+    /// The card has been idle for `gap`.
+    #[inline]
+    pub fn idle(&mut self, gap: Duration) {
+        if let Space::Appended { places, .. } = &mut self.space
+            && gap > self.medium.nand.t_prog
+        {
+            places.idle(gap, &mut self.medium);
+        }
     }
 
     /// Unmaps `range`.

@@ -20,8 +20,9 @@ pub enum LevellingKind {
 /// The parameters of a card's wear; each may be left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Wear {
-    /// Bytes of the erase blocks that hold data, bad ones and spare ones included. Left out: a fifteenth more than the
-    /// capacity, which is what remains of 2^n bytes of flash sold as 10^m, and at least what the layer cannot do without.
+    /// Bytes of the erase blocks that hold data, bad ones and spare ones included. Left out: an eighth more than the
+    /// capacity, and at least what the layer cannot do without. 2^n bytes of flash sold as 10^m leave 5 to 7 %, and dies
+    /// have some per cent of blocks beyond their nominal 2^n.
     pub raw: Option<u64>,
     /// The policy. Left out: dynamic.
     pub levelling: Option<LevellingKind>,
@@ -88,7 +89,7 @@ impl Wear {
     pub fn raw_blocks(&self, capacity: u64, erase_block: u64, needed: u64) -> u64 {
         match self.raw {
             Some(raw) => raw / erase_block,
-            None => ((capacity + capacity / 15) / erase_block).max(needed + needed / 100 + 2),
+            None => ((capacity + capacity / 8) / erase_block).max(needed + needed / 100 + 2),
         }
     }
 
@@ -133,7 +134,7 @@ mod tests {
         let wear = Wear::default();
         assert_eq!(wear.check(100 * AU, AU, 104), Ok(()));
         assert_eq!((wear.policy(), wear.endurance()), (LevellingPolicy::Dynamic, None));
-        assert_eq!(wear.raw_blocks(3_000 * AU, AU, 3_004), 3_200);
+        assert_eq!(wear.raw_blocks(3_000 * AU, AU, 3_004), 3_375);
         assert!(wear.raw_blocks(AU, AU, 5) > 5, "a card of one block has what it needs");
     }
 
@@ -158,7 +159,7 @@ mod tests {
                 "wear.threshold is 0; moving data erases a block, so counts cannot all be equal: expected at least 1",
                 "wear.relief is 5; expected 1 to the threshold, 4",
                 "wear.pools is 0; expected at least 1",
-                "wear.pools is 500 for 107 erase blocks; a pool has at least two",
+                "wear.pools is 500 for 112 erase blocks; a pool has at least two",
                 "wear.cycles is 0: no block could ever be erased; expected for example 3000, or none for blocks that \
                  never wear",
                 "wear.raw is 100 erase blocks of 4194304 B, of which 100 are good; a capacity of 419430400 B takes 104 \
