@@ -1,0 +1,189 @@
+//! An NBD client: against any server, and in whole sessions with ours, held against the plain model of the tests.
+#![no_main]
+
+#[path = "../../crates/nbd/tests/pair/mod.rs"]
+mod pair;
+
+use flashlab_nbd::client::{Client, Event, Goal, Request, Tls as Want, Wish};
+use flashlab_nbd::server::{Closed, Policy, Tls};
+use flashlab_nbd::wire::{CommandFlags, CommandType};
+use libfuzzer_sys::fuzz_target;
+use pair::disk::{CONTEXTS, Disk};
+use pair::guest::Op;
+use pair::{Choices, Plan, run};
+
+fn wish(choices: &mut Choices) -> Wish {
+    let bits = choices.below(256);
+    Wish {
+        structured: bits & 1 == 0,
+        extended: bits & 2 == 0,
+        export_name: bits & 12 == 12,
+        no_zeroes: bits & 16 == 0,
+        checks: bits & 32 == 0,
+        tls: [Want::Off, Want::Off, Want::Try, Want::Require][bits >> 6],
+        contexts: CONTEXTS[..choices.below(4)].iter().map(|name| name.to_string()).collect(),
+        ..Wish::export("disk")
+    }
+}
+
+fn request(choices: &mut Choices) -> Request {
+    let command = CommandType::from_wire(choices.below(9) as u16);
+    let command = if command == CommandType::Disconnect { CommandType::Read } else { command };
+    let flags = CommandFlags(choices.below(64) as u16).without(CommandFlags::PAYLOAD_LEN);
+    let flags = if choices.below(2) == 0 { CommandFlags::NONE } else { flags };
+    let scale = [1, 512, 512, 4096][choices.below(4)];
+    let (offset, length) = (choices.below(64) as u64 * scale, choices.below(64) as u64 * scale);
+    let (offset, length) = if command == CommandType::Flush { (0, 0) } else { (offset, length) };
+    Request { command, flags, offset, length }
+}
+
+/// A session with our own server.
+fn whole(choices: &mut Choices) {
+    let mut wish = wish(choices);
+    let bits = choices.below(256);
+    let tls = match wish.tls {
+        Want::Off => [Tls::Off, Tls::On][bits & 1],
+        Want::Try => [Tls::Off, Tls::On, Tls::Require][bits % 3],
+        Want::Require => [Tls::On, Tls::Require][bits & 1],
+    };
+    wish.export_name &= tls != Tls::Off || wish.tls != Want::Require;
+    let policy = Policy {
+        tls,
+        structured: bits & 8 == 0,
+        extended: bits & 16 == 0,
+        direct_min: choices.below(3000),
+        ..Policy::default()
+    };
+    let mut disk = Disk::new(32);
+    disk.export.block_minimum = if bits & 32 == 0 { 1 } else { 512 };
+    let ops = (0..choices.below(40)).map(|_| {
+        let (request, fill) = (request(choices), choices.below(256) as u8);
+        let contexts = (0..3).filter(|_| choices.below(4) == 3).collect();
+        Op { request, fill, contexts }
+    });
+    let plan = Plan { wish, policy, disk, ops: ops.collect(), depth: 0 };
+    let plan = Plan { depth: 1 + choices.below(30), ..plan };
+    let pair = run(&plan, choices);
+    assert_eq!(pair.host.closed, Some(Closed::Disconnect));
+    assert!(pair.guest.is_over() && pair.guest.closed.is_none(), "{:?}", pair.guest.closed);
+    assert_eq!(pair.host.disk.bytes, pair.guest.disk.bytes);
+}
+
+/// Bytes that no server would send, or hardly one.
+fn hostile(choices: &mut Choices, bytes: &[u8]) {
+    let mut wish = wish(choices);
+    wish.goal = [Goal::Transmission, Goal::Transmission, Goal::Info, Goal::List][choices.below(4)];
+    let (structured, extended) = (wish.structured, wish.extended);
+    let ahead = choices.below(4) > 0;
+    if ahead {
+        (wish.export_name, wish.tls, wish.goal) = (false, Want::Off, Goal::Transmission);
+    }
+    let mut client = Client::new(wish);
+    let reply = |option: u8, kind: u8, data: &[u8]| {
+        [
+            &b"\0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0"[..],
+            &[option, 0, 0, 0, kind, 0, 0, 0, data.len() as u8],
+            data,
+        ]
+        .concat()
+    };
+    let mut stream = Vec::new();
+    if ahead {
+        // What the client asks for is granted, so that it can send requests.
+        stream.extend(b"NBDMAGICIHAVEOPT\0\x03");
+        if extended {
+            stream.extend(reply(11, 1, &[]));
+        } else if structured {
+            stream.extend(reply(8, 1, &[]));
+        }
+    }
+    let (mut sent, mut ready, mut cookies) = (Vec::new(), false, Vec::new());
+    let mut rest = bytes;
+    let mut at = 0;
+    let mut quiet = 0;
+    loop {
+        let received = client.receive(&stream[at..], &mut sent);
+        at += received.consumed;
+        quiet = if received.consumed == 0 { quiet + 1 } else { 0 };
+        assert!(quiet < 5, "the client makes no progress");
+        match received.event {
+            Event::Need(need) => {
+                assert!(need > stream.len() - at && need <= Client::NEED_MAX);
+                quiet = 0;
+                if rest.is_empty() {
+                    break;
+                }
+                if ahead && !ready {
+                    if sent.windows(12).any(|asked| asked == b"IHAVEOPT\0\0\0\x0a") {
+                        stream.extend(reply(10, 4, b"\0\0\0\x07base:allocation"));
+                        stream.extend(reply(10, 1, &[]));
+                    }
+                    stream.extend(reply(7, 3, b"\0\0\0\0\0\0\x01\0\0\0\x1d\xfd"));
+                    stream.extend(reply(7, 1, &[]));
+                    sent.clear();
+                    ready = true;
+                    continue;
+                }
+                // A reply's header with fields of the input, or the input as it is.
+                let shape = choices.below(8);
+                let cookie: [u8; 8] = cookies.get(choices.below(8)).copied().unwrap_or([0; 8]);
+                let count = rest.len().min(1 + choices.below(64));
+                let (piece, behind) = rest.split_at(count);
+                rest = behind;
+                let kind = [0u16, 1, 2, 5, 6, 0x8001, 0x8002, 3][choices.below(8)].to_be_bytes();
+                let last = [0, choices.below(2) as u8];
+                match shape {
+                    0 => stream.extend([b"\x67\x44\x66\x98\0\0\0\0", &cookie[..]].concat()),
+                    1..3 => {
+                        let length = (count as u32).to_be_bytes();
+                        stream.extend([b"\x66\x8e\x33\xef", &last[..], &kind, &cookie, &length].concat());
+                    }
+                    3..6 => {
+                        let (offset, length) = ([0; 8], (count as u64).to_be_bytes());
+                        stream.extend(
+                            [b"\x6e\x8a\x27\x8c", &last[..], &kind, &cookie, &offset, &length].concat(),
+                        );
+                    }
+                    6 => {
+                        let option = [3, 6, 7, 10, 9, 5, 8, 11][choices.below(8)];
+                        stream.extend(reply(option, 1 + choices.below(4) as u8, piece));
+                        continue;
+                    }
+                    _ => {}
+                }
+                stream.extend(piece);
+            }
+            Event::Ready => {
+                ready = true;
+                for _ in 0..1 + choices.below(8) {
+                    sent.clear();
+                    let request = Request { offset: 0, ..request(choices) };
+                    if client.request(request, &mut sent).is_ok() {
+                        cookies.push(sent[8..16].try_into().expect("a request has a cookie"));
+                    }
+                }
+            }
+            Event::StartTls => client.tls_started(&mut sent),
+            Event::Data { here, .. } => assert!(here.end <= stream.len() && !here.is_empty()),
+            Event::Closed(why) => {
+                assert!(!why.to_string().is_empty());
+                break;
+            }
+            _ => {}
+        }
+        if at > 1 << 16 {
+            stream.drain(..at);
+            at = 0;
+        }
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let mut choices = Choices::new(rest);
+    if first % 2 == 0 {
+        whole(&mut choices);
+    } else {
+        hostile(&mut choices, rest);
+    }
+});
