@@ -32,14 +32,15 @@
 mod error;
 mod handshake;
 mod pending;
+mod request;
 mod session;
 mod transmission;
 mod wish;
 
 pub use error::{ClientError, RequestError};
 pub use pending::Slot;
+pub use request::Request;
 pub use session::{Client, Event, Extent, Received};
-pub use transmission::Request;
 pub use wish::{ExportInfo, Goal, Tls, Wish};
 
 /// The data of an answer to an option is at most this long.

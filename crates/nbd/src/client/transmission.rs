@@ -4,7 +4,7 @@
 //! that nothing has to be kept. Every rule of the specification that a client can check is checked.
 
 use super::pending::{InFlight, Pending};
-use super::{ClientError, Event, ExportInfo, Extent, Received, RequestError, Slot};
+use super::{ClientError, Event, ExportInfo, Extent, Received, Request, RequestError, Slot};
 use crate::wire::{
     BlockDescriptor, ChunkHeader, ChunkLayout, ChunkType, CommandFlags, CommandType, Descriptors, ErrorChunk,
     ErrorNumber, OffsetHole, Reader, ReplyFlags, RequestHeader, RequestLayout, SIMPLE_REPLY_MAGIC,
@@ -12,58 +12,6 @@ use crate::wire::{
 };
 use alloc::string::String;
 use alloc::vec::Vec;
-
-/// What to ask for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request {
-    /// What.
-    pub command: CommandType,
-    /// How.
-    pub flags: CommandFlags,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes.
-    pub length: u64,
-}
-
-impl Request {
-    fn new(command: CommandType, offset: u64, length: u64) -> Request {
-        Request { command, flags: CommandFlags::NONE, offset, length }
-    }
-    /// Bytes of the export.
-    pub fn read(offset: u64, length: u64) -> Request {
-        Request::new(CommandType::Read, offset, length)
-    }
-    /// New bytes for the export; they have to follow the request at once.
-    pub fn write(offset: u64, length: u64) -> Request {
-        Request::new(CommandType::Write, offset, length)
-    }
-    /// Make durable what was answered.
-    pub fn flush() -> Request {
-        Request::new(CommandType::Flush, 0, 0)
-    }
-    /// Not needed any more.
-    pub fn trim(offset: u64, length: u64) -> Request {
-        Request::new(CommandType::Trim, offset, length)
-    }
-    /// Will be read soon.
-    pub fn cache(offset: u64, length: u64) -> Request {
-        Request::new(CommandType::Cache, offset, length)
-    }
-    /// Zeroes for the export.
-    pub fn write_zeroes(offset: u64, length: u64) -> Request {
-        Request::new(CommandType::WriteZeroes, offset, length)
-    }
-    /// What all metadata contexts say.
-    pub fn block_status(offset: u64, length: u64) -> Request {
-        Request::new(CommandType::BlockStatus, offset, length)
-    }
-    /// The same with more flags.
-    #[must_use]
-    pub fn with(self, flags: CommandFlags) -> Request {
-        Request { flags: self.flags.with(flags), ..self }
-    }
-}
 
 /// The second phase of a session.
 pub(super) struct Transmission {
@@ -129,7 +77,7 @@ impl Transmission {
             return Err(RequestError::TooLong);
         }
         if self.checks {
-            self.check(&request)?;
+            request.check(&self.export, !self.contexts.is_empty())?;
         }
         let Request { command, flags, offset, length } = request;
         let payload = command == CommandType::Write && self.layout == RequestLayout::Extended;
@@ -157,7 +105,7 @@ impl Transmission {
             return Err(RequestError::NotOffered(command));
         }
         if self.checks {
-            self.check(&request)?;
+            request.check(&self.export, !self.contexts.is_empty())?;
         }
         let (mut asked, mut ids) = (0u64, Vec::new());
         for place in contexts {
@@ -185,49 +133,6 @@ impl Transmission {
             let (flags, command) = (CommandFlags::NONE, CommandType::Disconnect);
             RequestHeader { flags, command, cookie: 0, offset: 0, length: 0 }.emit(self.layout, to);
         }
-    }
-
-    /// "The client MUST NOT use a feature documented as 'exposed' by a flag unless that flag was set."
-    fn check(&self, request: &Request) -> Result<(), RequestError> {
-        use CommandFlags as F;
-        use TransmissionFlags as T;
-        let Request { command, flags, offset, length } = *request;
-        let export = &self.export;
-        let has = |flag| export.flags.has(flag);
-        let (offered, may) = match command {
-            CommandType::Read => (true, F::NONE.with_if(has(T::SEND_DF), F::DF)),
-            CommandType::Write => (!has(T::READ_ONLY), F::NONE),
-            CommandType::Flush => (has(T::SEND_FLUSH), F::NONE),
-            CommandType::Trim => (has(T::SEND_TRIM) && !has(T::READ_ONLY), F::NONE),
-            CommandType::Cache => (has(T::SEND_CACHE), F::NONE),
-            CommandType::WriteZeroes => {
-                let fast = F::NO_HOLE.with_if(has(T::SEND_FAST_ZERO), F::FAST_ZERO);
-                (has(T::SEND_WRITE_ZEROES) && !has(T::READ_ONLY), fast)
-            }
-            CommandType::BlockStatus => (!self.contexts.is_empty(), F::REQ_ONE),
-            _ => (false, F::NONE),
-        };
-        if !offered {
-            return Err(RequestError::NotOffered(command));
-        }
-        let may = may.with_if(has(T::SEND_FUA), F::FUA);
-        if !flags.without(may).is_empty() {
-            return Err(RequestError::Flags(flags.without(may)));
-        }
-        if command == CommandType::Flush {
-            return if offset == 0 && length == 0 { Ok(()) } else { Err(RequestError::Range) };
-        }
-        if length == 0 {
-            return Err(RequestError::Empty);
-        }
-        if offset.checked_add(length).is_none_or(|end| end > export.size) {
-            return Err(RequestError::Range);
-        }
-        if (offset | length) & u64::from(export.block_minimum() - 1) != 0 {
-            return Err(RequestError::Blocks);
-        }
-        let payload = matches!(command, CommandType::Read | CommandType::Write);
-        if payload && length > export.payload_max().into() { Err(RequestError::TooLong) } else { Ok(()) }
     }
 
     /// Takes what was received, up to the next event.

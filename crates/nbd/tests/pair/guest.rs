@@ -242,7 +242,9 @@ impl Guest {
                 asked.bytes = self.disk.bytes[offset as usize..(offset + length) as usize].to_vec();
                 asked.come = vec![false; length as usize];
             }
-            CommandType::Write if length > 0 => self.disk.write(offset, &vec![asked.op.fill; length as usize]),
+            CommandType::Write if length > 0 => {
+                self.disk.write(offset, &vec![asked.op.fill; length as usize])
+            }
             CommandType::Trim if length > 0 => self.disk.zero(offset, length, true),
             CommandType::WriteZeroes if length > 0 => {
                 self.disk.zero(offset, length, !flags.has(CommandFlags::NO_HOLE));

@@ -1,0 +1,88 @@
+//! Metadata contexts in the handshake, and what holds for an export in the end (proto.md, "Metadata querying",
+//! "Transmission flags").
+
+use super::{Error, Handshake, error};
+use crate::server::{ContextSet, Export, MetaContext, Style};
+use crate::wire::{
+    ContextEntry, ContextQuery, OptionReplyHeader, OptionReplyType, OptionType, TransmissionFlags,
+};
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+impl Handshake {
+    /// "`NBD_OPT_LIST_META_CONTEXT`" and "`NBD_OPT_SET_META_CONTEXT`": all but the last answer.
+    pub(super) fn meta_context(
+        &mut self,
+        option: OptionType,
+        data: &[u8],
+        to: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        if self.agreed.style() == Style::Simple {
+            return error(OptionReplyType::ErrInvalid, "metadata contexts need structured replies");
+        }
+        let query = match ContextQuery::parse(data) {
+            Ok(query) => query,
+            Err(wrong) => return error(OptionReplyType::ErrInvalid, wrong),
+        };
+        if let Some(query) = query.queries().find(|query| !query.contains(':')) {
+            return error(OptionReplyType::ErrInvalid, format_args!("the query {query:?} has no namespace"));
+        }
+        let export = self.find(query.name)?;
+        let list = option == OptionType::ListMetaContext;
+        let mut chosen = ContextSet::NONE;
+        for (place, context) in self.available(&export) {
+            let matches = |query: &str| {
+                // A namespace alone is a wildcard, in a list only.
+                query == context.name || list && query.ends_with(':') && context.name.starts_with(query)
+            };
+            let all = list && query.is_empty();
+            if !all && !query.queries().any(matches) {
+                continue;
+            }
+            chosen.insert(place);
+            // "The metadata context ID in these replies is reserved and SHOULD be set to zero", in a list.
+            let id = if list { 0 } else { place as u32 };
+            let mut data = Vec::new();
+            ContextEntry { id, name: &context.name }.emit(&mut data);
+            OptionReplyHeader::emit_with(option, OptionReplyType::MetaContext, &data, to);
+        }
+        if !list {
+            self.agreed.contexts = Some((query.name.to_string(), chosen));
+        }
+        Ok(())
+    }
+
+    /// The contexts that can be had now, with their places.
+    fn available<'a>(&self, export: &'a Export) -> impl Iterator<Item = (usize, &'a MetaContext)> + use<'a> {
+        let extended = self.agreed.extended;
+        let contexts = export.contexts.iter().take(64).enumerate();
+        contexts.filter(move |(_, context)| extended || !context.wide)
+    }
+
+    /// What holds for an export that is asked for by this name: its flags, and the contexts that were agreed on for it.
+    pub(super) fn terms(&self, export: &Export, name: &str) -> (TransmissionFlags, ContextSet) {
+        use TransmissionFlags as T;
+        let contexts = match &self.agreed.contexts {
+            // What has gone from the export since then is not there any more.
+            Some((of, chosen)) if of == name => {
+                let mut contexts = ContextSet::NONE;
+                self.available(export)
+                    .filter(|(place, _)| chosen.has(*place))
+                    .for_each(|(place, _)| contexts.insert(place));
+                contexts
+            }
+            _ => ContextSet::NONE,
+        };
+        let style = self.agreed.style();
+        let zeroes = export.flags.has(T::SEND_WRITE_ZEROES);
+        let flags =
+            export.flags.without(T::SEND_DF | T::BLOCK_STATUS_PAYLOAD | T::SEND_RESIZE).with(T::HAS_FLAGS);
+        // "MUST leave this flag clear if structured replies have not been negotiated"; "MUST set this transmission flag
+        // to 0 if NBD_FLAG_SEND_WRITE_ZEROES is not set".
+        let flags = if zeroes { flags } else { flags.without(T::SEND_FAST_ZERO) };
+        let flags = flags
+            .with_if(style != Style::Simple, T::SEND_DF)
+            .with_if(style == Style::Extended && !contexts.is_empty(), T::BLOCK_STATUS_PAYLOAD);
+        (flags, contexts)
+    }
+}
