@@ -58,7 +58,7 @@ impl PageMap {
         self.dies[die as usize].dead >= u64::from(self.layout.units_per_block)
     }
 
-    fn slc_is_full(&self, die: u32) -> bool {
+    fn slc_waits(&self, die: u32) -> bool {
         let state = &self.dies[die as usize];
         let full = |slc: crate::ftl::slc::Slc| state.slc >= slc.blocks;
         state.open[Stream::Host as usize] == NONE && self.parameters.slc.is_some_and(full)
@@ -82,7 +82,7 @@ impl PageMap {
             || state.levelled != NONE
             || (state.victim != NONE && must(state.victim))
             || self.is_urgent(die)
-            || self.slc_is_full(die)
+            || self.slc_waits(die)
     }
 
     /// Reads the next page that has valid units, if one should be read; whether something was done.
@@ -182,7 +182,7 @@ impl PageMap {
         }
         let urgent = self.is_urgent(die);
         let state = &self.dies[die as usize];
-        let fold = state.fold_debt > 0 || state.idle || self.slc_is_full(die);
+        let fold = state.fold_debt > 0 || state.idle || self.slc_waits(die);
         let main = state.debt > 0 || urgent || (state.idle && self.idle_collects(die));
         let slc = state.slc_closed.front().copied().filter(|_| fold);
         let victim = if main && self.gains(die) { self.candidates.choose(die, self.accepted) } else { None };

@@ -120,6 +120,8 @@ impl PageMap {
         to.count("host_written_bytes", bytes(c.accepted));
         to.count("programmed_bytes", c.pages * self.parameters.geometry.program_bytes());
         to.count("collection_count", c.collections);
+        to.count("levelling_count", c.levellings);
+        to.count("fold_count", c.folds);
         to.count("collection_moved_bytes", bytes(c.collection));
         to.count("levelling_moved_bytes", bytes(c.levelling));
         to.count("fold_moved_bytes", bytes(c.fold));

@@ -45,6 +45,7 @@ pub use program::Content;
 pub use recovery::Recovery;
 
 use super::collection::Candidates;
+use super::slc::Slc;
 use super::write_buffer::WriteBuffer;
 use super::{Blocks, collection};
 use crate::nand::{Block, Operation};
@@ -236,6 +237,11 @@ impl PageMap {
             Mapped::Slot(slot) => Some(Ticket(self.buffer(unit).slot(slot).version)),
             _ => None,
         }
+    }
+    /// Whether the SLC buffer of every die is full: from now on the host waits for folding.
+    pub fn slc_is_full(&self) -> bool {
+        let full = |slc: &Slc| self.dies.iter().all(|die| die.slc >= slc.blocks);
+        self.parameters.slc.as_ref().is_some_and(full)
     }
     /// Units in the write buffer that are not programmed.
     pub fn buffered(&self) -> u32 {
