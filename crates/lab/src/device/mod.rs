@@ -15,6 +15,7 @@ use crate::library::{Library, LibraryError, UnknownName, read_file};
 use crate::profile::{Kind, Number, Parameter, Parts, Profile};
 use crate::results;
 use argument::{Argument, Settings};
+use flashlab_flash::ftl::LevellingPolicy;
 use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sd::{Card, CardParameters};
@@ -191,6 +192,18 @@ impl Device {
     /// How long it was used before, in simulated time.
     pub fn used(&self) -> Duration {
         self.state.as_ref().map_or(Duration::ZERO, |state| state.used)
+    }
+
+    /// The difference of erases at which static levelling moves data; `None` where levelling is not static.
+    pub fn levelling_threshold(&self) -> Option<u32> {
+        let policy = match &self.hardware {
+            Hardware::Card { card, .. } => card.wear.policy(),
+            Hardware::Ssd(ssd) => ssd.page_map.levelling,
+        };
+        match policy {
+            LevellingPolicy::Static { threshold, .. } => Some(threshold),
+            LevellingPolicy::None | LevellingPolicy::Dynamic => None,
+        }
     }
 
     /// Bytes that can be addressed.

@@ -17,7 +17,7 @@
 //! the second half of the history. What a block's rate in one quarter of it says of its rate in the next (their correlation
 //! over all blocks) is how far blocks differ for good: a block that only had its turn, as levelling gives it, is carried on at
 //! the mean rate, one that is always written at its own. After each doubling of the history there is an estimate; wear is
-//! steady once one differs from the one before by at most `steady_percent`. A device that fails before is simulated to its
+//! steady once one differs from the one before by at most `steady_percent`, and static levelling moves data if it ever will. A device that fails before is simulated to its
 //! failure. What fails without being worn (`endurance.program_fail`, `endurance.erase_fail`) counts if it happens in what is
 //! simulated, and is not carried on.
 
@@ -173,14 +173,16 @@ impl Place<'_> {
             }
             let [.., half, three, whole] = snapshots.as_slice() else { unreachable!("four were taken") };
             let estimate = extrapolate(half, three, whole, begin);
-            let steady = match (known, estimate) {
-                (Some(before), Some((now, erases))) => {
-                    (now - before).abs() <= steady_percent / 100.0 * now && erases >= ERASES_LEAST
+            let steady = match (known, &estimate) {
+                (Some(before), Some(now)) => {
+                    let difference = (now.first_failure_ns - before).abs();
+                    let close = difference <= steady_percent / 100.0 * now.first_failure_ns;
+                    close && now.erases >= ERASES_LEAST && !self.levelling_will_begin(now)
                 }
                 _ => false,
             };
             let nothing = estimate.is_none() && runs >= IDLE_RUNS;
-            known = estimate.map(|(at, _)| at);
+            known = estimate.map(|estimate| estimate.first_failure_ns);
             if steady || nothing || runs >= RUNS_MAX {
                 return Ok(self.life(&bench, begin, &at_begin, known));
             }
@@ -189,6 +191,15 @@ impl Place<'_> {
             snapshots.push(Snapshot::of(&bench));
             length *= 2;
         }
+    }
+
+    /// Whether static levelling, which moves nothing yet, would before the end.
+    fn levelling_will_begin(&self, estimate: &Estimate) -> bool {
+        let threshold = self.device.levelling_threshold();
+        threshold.is_some_and(|threshold| {
+            let threshold = f64::from(threshold);
+            estimate.gap_now < threshold && estimate.gap_at_end >= threshold
+        })
     }
 
     /// Runs the workload once; the instant of a failure, if there was one.
@@ -242,9 +253,21 @@ impl Snapshot {
     }
 }
 
-/// When the first block reaches its limit, in nanoseconds since `begin`, if each goes on as it did from `half` on; and the
-/// erases that this block has seen since then. `None` where nothing wears.
-fn extrapolate(half: &Snapshot, three: &Snapshot, whole: &Snapshot, begin: Instant) -> Option<(f64, u32)> {
+/// How a life would end if all went on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Estimate {
+    /// When the first block reaches its limit, in nanoseconds.
+    first_failure_ns: f64,
+    /// The erases that this block has seen in the time over which rates were taken.
+    erases: u32,
+    /// Difference of erases between the most and the least worn block, now and then.
+    gap_now: f64,
+    gap_at_end: f64,
+}
+
+/// When the first block reaches its limit, counted from `begin`, if each goes on as it did from `half` on. `None` where
+/// nothing wears.
+fn extrapolate(half: &Snapshot, three: &Snapshot, whole: &Snapshot, begin: Instant) -> Option<Estimate> {
     let (first, second, last) = (half.wear.as_ref()?, three.wear.as_ref()?, whole.wear.as_ref()?);
     let mut bad = last.bad.iter().copied().peekable();
     let counts = first.erase_counts.iter().zip(&second.erase_counts).zip(&last.erase_counts);
@@ -255,6 +278,7 @@ fn extrapolate(half: &Snapshot, three: &Snapshot, whole: &Snapshot, begin: Insta
             early: f64::from(b - a),
             late: f64::from(c - b),
             erases: c - a,
+            count: f64::from(*c),
             left: f64::from(limit.saturating_sub(*c)),
         })
         .collect();
@@ -267,12 +291,25 @@ fn extrapolate(half: &Snapshot, three: &Snapshot, whole: &Snapshot, begin: Insta
     // Spearman and Brown: how far two quarters together tell what is for good.
     let for_good = 2.0 * correlation / (1.0 + correlation);
     let time = whole.at.since(half.at).as_ns() as f64;
+    let rate = |block: &Block| (early + late + for_good * (f64::from(block.erases) - early - late)) / time;
     let lives = blocks.iter().filter_map(|block| {
-        let rate = (early + late + for_good * (f64::from(block.erases) - early - late)) / time;
+        let rate = rate(block);
         (rate > 0.0).then(|| (block.left / rate, block.erases))
     });
     let (rest, erases) = lives.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    Some((whole.at.since(begin).as_ns() as f64 + rest, erases))
+    let gap = |count: &dyn Fn(&Block) -> f64| {
+        let (least, most) = blocks
+            .iter()
+            .map(count)
+            .fold((f64::INFINITY, 0.0_f64), |(least, most), count| (least.min(count), most.max(count)));
+        most - least
+    };
+    Some(Estimate {
+        first_failure_ns: whole.at.since(begin).as_ns() as f64 + rest,
+        erases,
+        gap_now: gap(&|block| block.count),
+        gap_at_end: gap(&|block| block.count + rate(block) * rest),
+    })
 }
 
 /// A block's erases in the third and the fourth quarter of a history, and those that it has left.
@@ -280,6 +317,7 @@ struct Block {
     early: f64,
     late: f64,
     erases: u32,
+    count: f64,
     left: f64,
 }
 
@@ -355,7 +393,7 @@ mod tests {
         let wear = Wear { bytes: 4096, erase_counts, bad: vec![], rated_cycles: Some(100), limits };
         Snapshot { at: Instant::from_ns(at), wear: Some(wear) }
     }
-    fn end(counts: [Vec<u32>; 3], limits: Vec<u32>) -> Option<(f64, u32)> {
+    fn end(counts: [Vec<u32>; 3], limits: Vec<u32>) -> Option<Estimate> {
         let [a, b, c] = counts;
         let limits = || limits.clone();
         extrapolate(
@@ -372,8 +410,9 @@ mod tests {
         let with = |hot| [vec![hot], cold.clone()].concat();
         let found = end([with(100), with(150), with(200)], vec![1_000; 5]).expect("it wears");
         // 100 erases in 100 ns, 800 are left.
-        assert!((found.0 - 1_000.0).abs() < 1.0, "{}", found.0);
-        assert_eq!(found.1, 100);
+        assert!((found.first_failure_ns - 1_000.0).abs() < 1.0, "{found:?}");
+        assert_eq!((found.erases, found.gap_now), (100, 200.0));
+        assert!((found.gap_at_end - 1_000.0).abs() < 2.0, "{found:?}");
     }
 
     #[test]
@@ -381,7 +420,7 @@ mod tests {
         // Blocks of which one half is written in each quarter.
         let counts = [[10, 10, 10, 10], [20, 20, 10, 10], [20, 20, 20, 20]].map(Vec::from);
         let found = end(counts, vec![1_000, 900, 1_000, 1_000]).expect("it wears");
-        assert!((found.0 - (200.0 + 880.0 * 10.0)).abs() < 1.0, "{}", found.0);
+        assert!((found.first_failure_ns - (200.0 + 880.0 * 10.0)).abs() < 1.0, "{found:?}");
     }
 
     #[test]
