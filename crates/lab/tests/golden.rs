@@ -176,7 +176,7 @@ fn a_cell_is_fitted_where_a_profile_says_so_and_only_there() {
             assert_eq!(cell.role == Role::Fitted, named, "{}", name(cell));
         }
         for fitted in fitted_on {
-            let known = results.cells.iter().any(|cell| name(cell) == *fitted);
+            let known = ALL.iter().flat_map(|results| &results.cells).any(|cell| name(cell) == *fitted);
             assert!(known, "{}: a number was fitted on {fitted}, which is no cell", results.experiment);
         }
         for parameter in &results.parameters {

@@ -1,5 +1,6 @@
 //! The program as people use it: started with arguments, watched from outside.
 
+mod aged;
 mod bad_input;
 mod desk;
 mod determinism;

@@ -4,7 +4,9 @@
 //! thing ends so. Sizes may say K, M and G, as fio's do. `none` takes an optional parameter away.
 
 use crate::library::UnknownName;
-use crate::profile::{Kind, Number, Parameter, Place, Source, SourceText, ValueError, did_you_mean, suggest};
+use crate::profile::{
+    Kind, Number, Parameter, Place, Shape, Source, SourceText, ValueError, did_you_mean, suggest,
+};
 use crate::units::{clip, or_list};
 use flashlab_flash::Impossible;
 use std::fmt;
@@ -68,7 +70,7 @@ pub enum ArgumentProblem {
     Unknown(UnknownName),
     /// A profile of another kind.
     WrongKind {
-        /// The file.
+        /// The file, or the name.
         file: String,
         /// What it describes.
         found: Kind,
@@ -267,7 +269,8 @@ impl Argument {
     ) -> Result<Option<Number>, ArgumentError> {
         let path = parameter.path;
         let text = self.slice(span);
-        if text == "none" {
+        let is_a_word = matches!(parameter.shape(), Shape::Choice(names) if names.contains(&"none"));
+        if text == "none" && !is_a_word {
             return match parameter.absent {
                 Some(_) => Ok(None),
                 None => Err(self.refuse(span.clone(), ArgumentProblem::CannotBeNone { path })),

@@ -287,6 +287,12 @@ fn find(
         _ => library.device(name),
     };
     let found = found.cloned();
+    let other = Kind::ALL.into_iter().find(|kind| library.profile(*kind, name).is_ok());
+    if let (Err(_), Some(other)) = (&found, other) {
+        let problem =
+            ArgumentProblem::WrongKind { file: name.to_owned(), found: other, expected: kinds.to_vec() };
+        return Err(argument.refuse(span.clone(), problem).into());
+    }
     found.map_err(|unknown| argument.refuse(span.clone(), ArgumentProblem::Unknown(unknown)).into())
 }
 

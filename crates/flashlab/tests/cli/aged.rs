@@ -1,0 +1,202 @@
+//! Used devices, what a device counted, and how long it lives: `age`, `state=FILE`, `run endurance`.
+
+use crate::desk::Desk;
+use insta::assert_snapshot;
+use serde_json::Value;
+
+const CARD: &str = "sd/kingston:capacity=64MiB,cycles=40,beyond=4";
+const WRITE: &str = "--name=w --rw=randwrite --bs=4k --size=32M --io_size=64M --direct=1";
+const READ: &str = "--name=r --rw=randread --bs=4k --size=32M --number_ios=500 --direct=1";
+
+#[test]
+fn a_used_card_goes_on_from_its_file() {
+    let desk = Desk::new("aged");
+    let aged = desk.line(&format!("age {CARD} {WRITE} --to used.state"));
+    assert!(aged.err.contains(&format!("begin with it: {CARD},state=used.state")), "{}", aged.err);
+    let out = aged.fine();
+    assert!(out.starts_with(&format!("{CARD}:\n  host wrote")) && out.contains("life left"), "{out}");
+
+    let bench = |device: &str| desk.line(&format!("bench {device} {READ} --output-format=json"));
+    let used = bench(&format!("{CARD},state=used.state"));
+    assert!(used.err.contains("begins in the state of used.state"), "{}", used.err);
+    let used = used.fine();
+    assert_eq!(used, bench(&format!("{CARD},state=used.state")).fine(), "the file stays as it is");
+    assert_ne!(used, bench(CARD).fine());
+    // A card that goes through the reader of another host is the same card.
+    bench(&format!("{CARD},host=at91rm9200,state=used.state")).fine();
+    // The seed is the state's.
+    assert_eq!(
+        used,
+        desk.line(&format!("bench --seed 9 {CARD},state=used.state {READ} --output-format=json")).fine()
+    );
+
+    let further = desk.line(&format!("age --to more.state {CARD},state=used.state {WRITE}"));
+    assert!(further.err.contains(&format!("begin with it: {CARD},state=more.state")), "{}", further.err);
+    further.fine();
+    let compared = desk.line(&format!("compare {CARD},state=more.state {READ}")).fine();
+    assert!(compared.contains("sd/kingston"), "{compared}");
+    assert_eq!(desk.names(), ["more.state", "used.state"]);
+}
+
+#[test]
+fn a_drive_is_aged_like_a_card() {
+    let desk = Desk::new("aged-drive");
+    let drive = "nvme/p32a80:capacity=256MiB,blocks=24,pages=96,hmb=8M";
+    let write = "--name=w --rw=write --bs=128k --size=256M --direct=1";
+    desk.line(&format!("age {drive} {write} --to d.state")).fine();
+    let out = desk.line(&format!("bench {drive},state=d.state {READ}")).fine();
+    assert!(out.contains("map look-ups"), "{out}");
+    let err = desk.line(&format!("bench {drive},state=d.state,loaders=2 {READ}")).refused();
+    assert!(err.contains("map.loaders was 1, is 2"), "{err}");
+    let err = desk
+        .line(&format!("bench nvme/p32a80:capacity=256MiB,blocks=24,pages=96,hmb=0,state=d.state {READ}"))
+        .refused();
+    assert!(err.contains("pc.hmb was 8MiB, is 0B"), "{err}");
+}
+
+#[test]
+fn what_the_device_counted_stands_behind_fios_output() {
+    let desk = Desk::new("counted");
+    let text = desk.line(&format!("bench {CARD} {WRITE}")).fine();
+    let (_, counted) = text.split_once(&format!("\n\n{CARD}:\n")).expect("a paragraph of its own");
+    assert!(counted.starts_with("  host wrote") && counted.contains("64.0 MiB"), "{counted}");
+    let json: Value =
+        serde_json::from_str(&desk.line(&format!("bench {CARD} {WRITE} --output-format=json")).fine())
+            .expect("JSON");
+    let flashlab = &json["flashlab"];
+    assert_eq!(flashlab["host_written_bytes"], 64 << 20);
+    let (programmed, written) = (flashlab["programmed_bytes"].as_f64().expect("bytes"), (64 << 20) as f64);
+    assert_eq!(flashlab["write_amplification"].as_f64(), Some(programmed / written));
+    assert!(flashlab["erases"]["mean"].as_f64().expect("erases") > 0.0);
+    let results: Value =
+        serde_json::from_str(&desk.line("run at91 --no-html --format json").out).expect("JSON");
+    assert_eq!(results["statistics"].as_array().map(Vec::len), Some(8), "a device a row and column");
+}
+
+#[test]
+fn a_state_that_is_wrong_is_refused_and_so_is_where_it_should_go() {
+    let desk = Desk::new("wrong-state");
+    desk.line(&format!("age {CARD} {WRITE} --to used.state")).fine();
+    let whole = std::fs::read(desk.path("used.state")).expect("it is there");
+    desk.put("cut.state", &whole[..whole.len() / 2]).put("text.state", "not a state").put("empty.state", "");
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    desk.put("damaged.state", &damaged).put("folder/x", "");
+    let mut messages = String::new();
+    for line in [
+        format!("bench {CARD},state=cut.state {READ}"),
+        format!("bench {CARD},state=damaged.state {READ}"),
+        format!("bench {CARD},state=text.state {READ}"),
+        format!("bench {CARD},state=empty.state {READ}"),
+        format!("bench {CARD},state=nothing {READ}"),
+        format!("bench {CARD},state=folder {READ}"),
+        format!("bench {CARD},state= {READ}"),
+        format!("bench {CARD},t_prog=1ms,state=used.state {READ}"),
+        format!("bench sd/kioxia:state=used.state {READ}"),
+        format!("bench nvme/p32a80:state=used.state {READ}"),
+        format!("age {CARD} {WRITE}"),
+        format!("age {CARD} {WRITE} --to"),
+        format!("age --to a {CARD} {WRITE} --to=b"),
+        format!("age {CARD} --to a"),
+        format!("bench {CARD} {READ} --to a"),
+    ] {
+        messages.push_str(&desk.line(&line).refused());
+    }
+    assert_snapshot!(messages);
+    let err = desk.line(&format!("age {CARD} {WRITE} --to nowhere/x")).failed();
+    assert!(err.starts_with("flashlab: nowhere/x: "), "{err}");
+}
+
+#[test]
+fn drives_that_cannot_be_are_refused_with_the_number() {
+    let desk = Desk::new("drives");
+    let profile = include_str!("../../../../profiles/nvme/p32a80.toml");
+    let mut messages = String::new();
+    for (key, line) in [
+        ("channels =", "channels = 0"),
+        ("dies =", "dies = 300"),
+        ("page =", "page = \"1000B\""),
+        ("capacity =", "capacity = \"400GiB\""),
+        ("reserve =", "reserve = 0"),
+        ("levelling =", "levelling = \"statik\""),
+        ("levelling =", "levelling = \"static\"\nthreshold = 0"),
+        ("minimum =", "minimum = \"250MiB\""),
+        ("generation =", "generation = \"gen6\""),
+        ("blocking =", "blocking = 1"),
+        ("lanes =", "lanes = 3"),
+    ] {
+        let changed: String = profile
+            .lines()
+            .map(|l| if l.starts_with(key) { line } else { l })
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let with_source = match line.contains("threshold") {
+            true => format!("{changed}\"wear.threshold\" = {{ typical = \"x\" }}\n"),
+            false => changed,
+        };
+        let err = desk.put("my.toml", with_source).line(&format!("bench my.toml {READ}")).refused();
+        let first = err.lines().next().unwrap_or_default();
+        let place = first.split(": ").nth(1).unwrap_or_default().to_owned();
+        assert!(place.matches(':').count() == 2, "{err}");
+        messages.push_str(&first.replacen(&place, "my.toml:LINE", 1));
+        messages.push('\n');
+    }
+    for argument in [
+        "nvme/p32a80:cycles=0",
+        "nvme/p32a80:hmb=4M",
+        "nvme/p32a80:hmb=64",
+        "nvme/p32a80:host=raspberry-pi-4",
+        "sd/kingston:host=linux-pc",
+        "sd/kingston:hmb=64M",
+        "nvme/p32a80:levelling=static,threshold=0",
+        "sd/kingston:cycles=0",
+    ] {
+        messages.push_str(&desk.line(&format!("bench {argument} {READ}")).refused());
+    }
+    assert_snapshot!(messages);
+}
+
+#[test]
+fn how_long_a_card_lives_under_a_job_or_a_trace() {
+    let desk = Desk::new("endurance");
+    desk.put("job.fio", "[w]\ndirect=1\nrw=write\nbs=1M\nsize=16M\n");
+    desk.put("trace.log", "fio version 3 iolog\n0 a add\n0 a open\n1 a write 0 1048576\n20 a write 1048576 1048576\n1000 a close\n");
+    let run = |job: &str, device: &str| {
+        let line = format!("run endurance --no-html --format json --job {job} --devices {device} --seeds 3");
+        let text = desk.line(&line).fine();
+        serde_json::from_str::<Value>(&text).expect("JSON")
+    };
+    let days = |results: &Value, row: &str| {
+        let cells = results["cells"].as_array().expect("cells");
+        let cell = cells.iter().find(|c| c["table"] == "days until the first failure" && c["row"] == row);
+        cell.and_then(|cell| cell["simulated"]["mean"].as_f64())
+    };
+    let job = run("job.fio", CARD);
+    let (least, median, most) = (days(&job, "least"), days(&job, "median"), days(&job, "most"));
+    assert!(least > Some(0.0) && least <= median && median <= most, "{least:?} {median:?} {most:?}");
+    assert!(days(&run("trace.log", CARD), "median") > median, "2 MiB a second and a pause");
+    // Wear without end, and nothing that wears.
+    let endless = run("job.fio", "sd/kingston:capacity=64MiB");
+    assert!(days(&endless, "median").is_none() && endless["notes"].to_string().contains("wear has no end"));
+    desk.put("read.fio", "[r]\ndirect=1\nrw=read\nbs=1M\nsize=16M\n");
+    assert!(run("read.fio", CARD)["notes"].to_string().contains("erases nothing"));
+    let mut messages = String::new();
+    for line in [
+        "run at91 --job job.fio",
+        "run endurance --job nothing",
+        "run endurance --job -",
+        "run endurance --seeds 0",
+        "run endurance --devices usb/*",
+        "run endurance --devices sd/kingston:cycles=many",
+    ] {
+        messages.push_str(&desk.line(line).refused());
+    }
+    desk.put("wrong.fio", "[w]\nrw=wirte\n")
+        .put("fs.fio", "[w]\ndirect=1\nrw=write\nsize=1M\ndirectory=/mnt\n");
+    desk.put("wrong.log", "fio version 3 iolog\n0 a add\n0 a opne\n");
+    for job in ["wrong.fio", "wrong.log", "fs.fio"] {
+        messages
+            .push_str(&desk.line(&format!("run endurance --job {job} --devices {CARD} --seeds 1")).refused());
+    }
+    assert_snapshot!(messages);
+}
