@@ -1,40 +1,57 @@
-//! How fast simulation is: requests per CPU second, beside fio's own request generator, and the memory it takes.
+//! How fast simulation is: simulated requests and flash operations per CPU second, beside fio's own request generator, and
+//! the memory it takes.
 //!
-//! `cargo bench -p flashlab-lab`. Figures are medians of several runs in one process; the ratio beside the peer is taken
-//! in the same run, since machines differ and are shared. Nothing here is a test: it prints.
+//! `cargo bench -p flashlab-lab --bench speed`, or with some of `cards reads writes wear hmb` behind `--`. Everything goes
+//! through what a user runs: profiles, fio jobs, full statistics, exact scheduling; "count only" is the translation layer
+//! alone, without time. The drive is `nvme/reference` (8 channels of 4 dies, pages of 16 KiB with four 4 KiB units each, 256
+//! pages a block), written once in sequence before it is read; before writes are measured, twice its capacity was written
+//! at random. CPU seconds are those of the process: one core's, but for experiments, which use all.
+//!
+//! The yardstick is MQSim on one core with the same shape of device: 46 to 53 thousand 4 KiB random reads and 88 to 104
+//! thousand steady random writes per CPU second. Each row names workload, device and number of requests, so that it can be
+//! run beside ours. Figures of one machine are worth nothing on another; nothing here is a test: it prints.
 
 use cpu_time::ProcessTime;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Direction;
 use flashlab_fio::loader::Nothing;
 use flashlab_fio::stats::Settings;
+use flashlab_flash::ftl::page_map::{Accepted, PageMap};
 use flashlab_lab::bench::Bench;
-use flashlab_lab::device::Device;
+use flashlab_lab::device::{Device, Hardware};
 use flashlab_lab::experiment::Experiment;
 use flashlab_lab::library::Library;
+use flashlab_lab::statistics::Counters;
+use flashlab_sim::Rng;
 use std::process::Command;
 
 const REPEATS: usize = 5;
 const MILLION: f64 = 1e6;
+const GIB: u64 = 1 << 30;
+/// Bytes of a program on the reference drive.
+const PAGE: u64 = 16 << 10;
 
 fn main() {
     let library = Library::built_in().expect("the repository's own library");
+    println!("{}, {} threads", processor(), std::thread::available_parallelism().map_or(1, usize::from));
     println!(
-        "machine: {}, {} threads",
-        processor(),
-        std::thread::available_parallelism().map_or(1, usize::from)
+        "yardstick: MQSim, one core: 0.046 to 0.053 M random reads, 0.088 to 0.104 M steady random writes a CPU second\n"
     );
+    let asked: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let parts: [(&str, fn(&Library)); 5] =
+        [("cards", cards), ("reads", reads), ("writes", writes), ("wear", wear), ("hmb", hmb)];
+    for (_, part) in parts.iter().filter(|(name, _)| asked.is_empty() || asked.iter().any(|a| a == name)) {
+        part(&library);
+        println!();
+    }
+    println!("peak memory: {}", peak_memory());
+}
 
-    let seconds = median(|| {
-        let start = ProcessTime::now();
-        let experiment = Experiment::open("sd-cards", &library).expect("it exists");
-        experiment.run(&library, 1, &()).expect("it runs");
-        start.elapsed().as_secs_f64()
-    });
+fn cards(library: &Library) {
+    let seconds = median(|| experiment_seconds("sd-cards", library));
     println!("run sd-cards: {seconds:.2} CPU seconds for the 480 runs and their layouts");
-
-    let ours = median(|| random_reads("sd/kingston", false, &library));
-    let used = median(|| random_reads("sd/kingston", true, &library));
+    let ours = median(|| card_reads("sd/kingston", false, library));
+    let used = median(|| card_reads("sd/kingston", true, library));
     println!(
         "4 KiB random reads, depth 1, card model, full statistics: {:.1} million a CPU second on a fresh card, {:.1} on \
          one of which 16 GiB were written at random",
@@ -49,7 +66,212 @@ fn main() {
         ),
         None => println!("fio is not installed: no peer to compare with"),
     }
-    println!("peak memory: {}", peak_memory());
+}
+
+/// The head of a table of rates.
+fn head() {
+    println!(
+        "{:44} {:38} {:>10} {:>7} {:>9} {:>11} {:>6}",
+        "workload", "device", "requests", "CPU s", "M req/s", "M flash op/s", "WA"
+    );
+}
+
+/// What was measured of one workload.
+struct Row {
+    workload: String,
+    device: String,
+    requests: u64,
+    seconds: f64,
+    operations: u64,
+    amplification: Option<f64>,
+}
+
+impl Row {
+    fn print(&self) {
+        let rate = |n: u64| n as f64 / self.seconds / MILLION;
+        println!(
+            "{:44} {:38} {:>10} {:>7.2} {:>9.2} {:>12.2} {:>6}",
+            self.workload,
+            self.device,
+            self.requests,
+            self.seconds,
+            rate(self.requests),
+            rate(self.operations),
+            self.amplification.map_or(String::new(), |wa| format!("{wa:.2}")),
+        );
+    }
+}
+
+fn reads(library: &Library) {
+    head();
+    let device = "nvme/reference";
+    let mut bench = Bench::with(&open(device, library), 1);
+    run(&mut bench, FILL);
+    for depth in [32, 128] {
+        let job = format!(
+            "--name=r --filename=x --rw=randread --bs=4k --ioengine=libaio --direct=1 --iodepth={depth} --number_ios=8000000"
+        );
+        measure(&mut bench, format!("4 KiB random reads, depth {depth}"), device, &job).print();
+    }
+}
+
+const FILL: &str = "--name=fill --filename=x --rw=write --bs=1m --ioengine=libaio --direct=1 --iodepth=4";
+
+fn writes(library: &Library) {
+    head();
+    for (spare, blocks) in [(28, 656), (7, 548)] {
+        let device = format!("nvme/reference:capacity=64GiB,blocks={blocks}");
+        let opened = open(&device, library);
+        let random = |requests: u64| {
+            format!(
+                "--name=w --filename=x --rw=randwrite --bs=4k --ioengine=libaio --direct=1 --iodepth=128 --norandommap \
+                 --number_ios={requests} --time_based --runtime=10d"
+            )
+        };
+        let mut bench = Bench::with(&opened, 1);
+        run(&mut bench, FILL);
+        run(&mut bench, &random(2 * 64 * GIB / 4096));
+        let workload = format!("steady 4 KiB random writes, {spare} % spare, depth 128");
+        measure(&mut bench, workload, &device, &random(4_000_000)).print();
+        let effective = bench.counters().get("effective_spare_ppm") as f64 / 1e4;
+        drop(bench);
+        count_only(&opened, spare, &device).print();
+        println!("  effective spare, net of what collection keeps free: {effective:.2} %");
+    }
+}
+
+/// The same writes on the translation layer alone.
+fn count_only(device: &Device, spare: u32, name: &str) -> Row {
+    const AHEAD: usize = 16;
+    let Hardware::Ssd(ssd) = &device.hardware else { panic!("{name} is an SSD") };
+    let mut map = PageMap::new(&ssd.layer(), 1);
+    let units = map.units();
+    let write = |map: &mut PageMap, unit| {
+        while map.write(unit) == Accepted::Full {
+            map.settle();
+        }
+        map.settle();
+    };
+    (0..units).for_each(|unit| write(&mut map, unit));
+    let mut rng = Rng::new(1);
+    let mut ring: [u32; AHEAD] = std::array::from_fn(|_| rng.below(units.into()) as u32);
+    let mut random = |map: &mut PageMap, requests: u64| {
+        for request in 0..requests {
+            let next = rng.below(units.into()) as u32;
+            map.prefetch(next);
+            let unit = std::mem::replace(&mut ring[request as usize % AHEAD], next);
+            write(map, unit);
+        }
+    };
+    random(&mut map, 2 * u64::from(units));
+    let counters = |map: &PageMap| {
+        let mut counters = Counters::default();
+        map.observe(&mut counters);
+        counters
+    };
+    let before = counters(&map);
+    let requests = 8_000_000;
+    let start = ProcessTime::now();
+    random(&mut map, requests);
+    let seconds = start.elapsed().as_secs_f64();
+    row(
+        format!("the same writes, {spare} % spare, count only"),
+        name,
+        requests,
+        seconds,
+        0,
+        (&before, &counters(&map)),
+    )
+}
+
+/// Runs a job and counts; a median would need a device for each repeat, and gigabytes of them.
+fn measure(bench: &mut Bench, workload: String, device: &str, line: &str) -> Row {
+    let before = bench.counters();
+    let start = ProcessTime::now();
+    let (reads, writes) = run(bench, line);
+    let seconds = start.elapsed().as_secs_f64();
+    row(workload, device, reads + writes, seconds, reads, (&before, &bench.counters()))
+}
+
+fn row(
+    workload: String,
+    device: &str,
+    requests: u64,
+    seconds: f64,
+    reads: u64,
+    (before, after): (&Counters, &Counters),
+) -> Row {
+    let since = |name| after.since(before, name);
+    // What collection moves is read, a unit at a time, before it is programmed.
+    let moved = (since("collection_moved_bytes") + since("levelling_moved_bytes")) / 4096;
+    let operations =
+        reads + moved + since("map_read_count") + since("programmed_bytes") / PAGE + since("erase_count");
+    let written = since("host_written_bytes");
+    let amplification = (written > 0).then(|| since("programmed_bytes") as f64 / written as f64);
+    Row { workload, device: device.to_owned(), requests, seconds, operations, amplification }
+}
+
+/// Runs a line of fio's options; returns the requests that read and that wrote.
+fn run(bench: &mut Bench, line: &str) -> (u64, u64) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let jobs = Invocation::parse(&words, &Nothing).expect("a job").jobs;
+    let statistics = bench.run(&jobs, &Settings::default()).expect("it runs");
+    let count = |direction| statistics.job(0).direction(direction).total_ios();
+    (count(Direction::Read), count(Direction::Write))
+}
+
+fn open(device: &str, library: &Library) -> Device {
+    Device::open(device, library).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The week of writing, a column at a time.
+fn wear(library: &Library) {
+    let folder = library.experiment("wear").expect("it is shipped");
+    let text = |file: &str| String::from_utf8_lossy(folder.file(file).unwrap_or_default()).into_owned();
+    let whole: toml::Table = text("experiment.toml").parse().expect("it was read when the library was");
+    let names = |key: &str| {
+        whole.get(key).and_then(toml::Value::as_table).into_iter().flatten().map(|(name, _)| name.clone())
+    };
+    let steps = whole.get("step").and_then(toml::Value::as_array).cloned().unwrap_or_default();
+    let here = std::env::temp_dir().join(format!("flashlab-speed-{}", std::process::id()));
+    for step in &steps {
+        let table = step.get("table").and_then(toml::Value::as_str).unwrap_or_default();
+        for column in names("columns") {
+            let elsewhere = |columns: &toml::Value| {
+                columns.as_array().is_some_and(|c| !c.contains(&column.as_str().into()))
+            };
+            if step.get("columns").is_some_and(elsewhere) {
+                continue;
+            }
+            let mut one = whole.clone();
+            let device = whole["columns"][column.as_str()].clone();
+            one.insert("columns".into(), toml::Table::from_iter([(column.clone(), device)]).into());
+            let mut step = step.clone();
+            step.as_table_mut().map(|step| step.remove("columns"));
+            one.insert("step".into(), vec![step].into());
+            one.remove("bound");
+            one.remove("variants");
+            std::fs::create_dir_all(&here).expect("a folder for what is temporary");
+            std::fs::write(here.join("experiment.toml"), one.to_string()).expect("writable");
+            std::fs::write(here.join("published.toml"), "").expect("writable");
+            let seconds = experiment_seconds(&here.display().to_string(), library);
+            println!("run wear, {table}, {column}: {seconds:.2} CPU seconds");
+        }
+    }
+    // Temporary: whether it stays matters to nobody.
+    let _ = std::fs::remove_dir_all(&here);
+}
+
+fn hmb(library: &Library) {
+    println!("run hmb: {:.2} CPU seconds", experiment_seconds("hmb", library));
+}
+
+/// CPU seconds of a whole experiment.
+fn experiment_seconds(name: &str, library: &Library) -> f64 {
+    let start = ProcessTime::now();
+    let experiment = Experiment::open(name, library).unwrap_or_else(|error| panic!("{error}"));
+    experiment.run(library, 1, &()).unwrap_or_else(|error| panic!("{error}"));
+    start.elapsed().as_secs_f64()
 }
 
 fn median(mut measure: impl FnMut() -> f64) -> f64 {
@@ -59,22 +281,17 @@ fn median(mut measure: impl FnMut() -> f64) -> f64 {
 }
 
 /// Requests per CPU second of random reads over 16 GiB, on a fresh card or on one that was written there at random.
-fn random_reads(device: &str, used: bool, library: &Library) -> f64 {
-    let jobs = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        Invocation::parse(&words, &Nothing).expect("a job").jobs
-    };
-    let mut bench = Bench::new(Device::open(device, library).expect("a card").build(1));
+fn card_reads(device: &str, used: bool, library: &Library) -> f64 {
+    let mut bench = Bench::with(&open(device, library), 1);
     if used {
-        let writes =
-            "--name=used --filename=x --rw=randwrite --bs=4k --filesize=16G --number_ios=500000 --direct=1";
-        bench.run(&jobs(writes), &Settings::default()).expect("it runs");
+        run(
+            &mut bench,
+            "--name=used --filename=x --rw=randwrite --bs=4k --filesize=16G --number_ios=500000 --direct=1",
+        );
     }
-    let reads =
-        jobs("--name=a --filename=x --rw=randread --bs=4k --filesize=16G --number_ios=4000000 --direct=1");
+    let reads = "--name=a --filename=x --rw=randread --bs=4k --filesize=16G --number_ios=4000000 --direct=1";
     let start = ProcessTime::now();
-    let statistics = bench.run(&reads, &Settings::default()).expect("it runs");
-    let done = statistics.job(0).direction(Direction::Read).total_ios();
+    let (done, _) = run(&mut bench, reads);
     done as f64 / start.elapsed().as_secs_f64()
 }
 

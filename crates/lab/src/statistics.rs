@@ -132,27 +132,25 @@ impl Wear {
 }
 
 /// Bytes that are moved or written beside the host's data: cause and counter.
-const MOVED: [(&str, &str); 6] = [
+const MOVED: [(&str, &str); 7] = [
     ("collection", "collection_moved_bytes"),
     ("levelling", "levelling_moved_bytes"),
     ("fold", "fold_moved_bytes"),
     ("map", "map_programmed_bytes"),
     ("read-modify-write", "read_modify_write_bytes"),
     ("merge", "merge_bytes"),
+    ("padding", "padding_bytes"),
 ];
 
-/// Where a look-up of the map is answered, and the counters of it.
-const LOOK_UPS: [(&str, [&str; 2]); 3] = [
-    ("sram", ["map_hit_sram_count", "map_hit_count"]),
-    ("hmb", ["map_hit_hmb_count", ""]),
-    ("miss", ["map_miss_count", ""]),
+/// Where a look-up of the map is answered: in a page that the controller holds, changed or not; in a page that the host
+/// holds; in a table of the whole map; in the directory of map pages, since there is none; nowhere, so that one is loaded.
+const LOOK_UPS: [(&str, &[&str]); 5] = [
+    ("sram", &["map_hit_sram_count", "map_hit_changed_count", "map_hit_count"]),
+    ("hmb", &["map_hit_hmb_count"]),
+    ("table", &["map_hit_table_count"]),
+    ("directory", &["map_hit_nowhere_count"]),
+    ("miss", &["map_miss_count"]),
 ];
-
-/// Look-ups of the map between two instants by where they were answered: in the controller's memory, in the host's,
-/// nowhere.
-pub fn look_ups(before: &Counters, after: &Counters) -> [(&'static str, u64); 3] {
-    LOOK_UPS.map(|(place, counters)| (place, counters.iter().map(|name| after.since(before, name)).sum()))
-}
 
 /// What a device did between two instants, in a reader's terms; `wear` is that of the second. Names are left to the
 /// caller.
@@ -162,8 +160,8 @@ pub fn statistics(before: &Counters, after: &Counters, wear: Option<&Wear>) -> D
     let programmed_bytes = since("programmed_bytes");
     let ratio = programmed_bytes as f64 / host_written_bytes as f64;
     let moved = MOVED.map(|(cause, counter)| (cause, since(counter)));
-    let look_ups = look_ups(before, after);
-    let looked_up = look_ups.iter().any(|(_, count)| *count > 0);
+    let look_ups = LOOK_UPS.map(|(place, counters)| (place, counters.iter().map(|name| since(name)).sum()));
+    let look_ups = look_ups.into_iter().filter(|(_, count)| *count > 0);
     DeviceStatistics {
         host_written_bytes,
         host_read_bytes: after.find("host_read_bytes").map(|_| since("host_read_bytes")),
@@ -173,7 +171,7 @@ pub fn statistics(before: &Counters, after: &Counters, wear: Option<&Wear>) -> D
         erases: wear.map(Wear::erases),
         collection_count: since("collection_count"),
         moved_bytes: moved.into_iter().filter(|(_, bytes)| *bytes > 0).collect(),
-        map_look_ups: if looked_up { look_ups.to_vec() } else { Vec::new() },
+        map_look_ups: look_ups.collect(),
         effective_spare: after.find("effective_spare_ppm").map(|ppm| ppm as f64 / 1e6),
         lifetime_left_percent: wear.and_then(Wear::lifetime_left_percent),
         bad_block_count: after.get("bad_block_count"),
