@@ -1,7 +1,7 @@
 //! Sockets that wait for clients, and connecting to them.
 
-use crate::link::Link;
 use crate::Address;
+use crate::link::Link;
 use flashlab_nbd::uri::Transport;
 use listenfd::ListenFd;
 use std::ffi::OsStr;

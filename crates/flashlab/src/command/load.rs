@@ -5,8 +5,8 @@ use crate::status::end_on_signals;
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_fio::number::{KbBase, LARGEST, TimeUnit, bounded, time};
-use flashlab_serve::load::{Job, Mix, load};
 use flashlab_serve::Stop;
+use flashlab_serve::load::{Job, Mix, load};
 use flashlab_serve::uri::Uri;
 use flashlab_sim::Duration;
 use std::process::ExitCode;
@@ -98,8 +98,8 @@ fn runtime(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let uri = Uri::parse(&options.uri)
-        .map_err(|error| Failure::usage(format_args!("{}: {error}", options.uri)))?;
+    let uri =
+        Uri::parse(&options.uri).map_err(|error| Failure::usage(format_args!("{}: {error}", options.uri)))?;
     let job = Job {
         mix: Mix::parse(&options.rw, options.rwmixread).expect("clap has checked it"),
         block: options.bs,

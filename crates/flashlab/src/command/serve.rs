@@ -7,7 +7,7 @@ use clap::Args;
 use flashlab_lab::units::Dimension;
 use flashlab_serve::uri::PORT;
 use flashlab_serve::{
-    Address, Exports, Limits, Listener, PrivateSocket, Recorder, Server, Stop, open, run as run_beside,
+    Address, Count, Exports, Limits, Listener, PrivateSocket, Recorder, Server, Stop, open, run as run_beside,
 };
 use flashlab_sim::Duration;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -235,8 +235,22 @@ fn listen_and_serve(
         code
     });
     status.finish();
+    account(server);
     drop(private);
     code.map(ExitCode::from)
+}
+
+/// What it did, and what that took.
+fn account(server: &Server) {
+    let counted = server.counters().read();
+    tracing::info!(
+        connections = counted.get(Count::Accepted),
+        requests = counted.requests(),
+        errors = counted.get(Count::Errors),
+        batches = counted.get(Count::Batches),
+        system_calls = counted.get(Count::Calls),
+        "served"
+    );
 }
 
 /// A file with the process id that goes with the process.

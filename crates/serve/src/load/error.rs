@@ -69,7 +69,11 @@ impl std::error::Error for LoadError {}
 
 impl From<io::Error> for LoadError {
     fn from(error: io::Error) -> Self {
-        LoadError::Io(error)
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        match error.kind() {
+            BrokenPipe | ConnectionReset | UnexpectedEof => LoadError::Gone,
+            _ => LoadError::Io(error),
+        }
     }
 }
 impl From<RequestError> for LoadError {

@@ -126,7 +126,10 @@ impl fmt::Display for JobError {
         match self {
             JobError::Zero(option) => write!(f, "--{option}=0 does nothing; give at least 1"),
             JobError::Beyond { end, capacity } => {
-                write!(f, "the area ends at byte {end}, the export at byte {capacity}; give less --size or --offset")
+                write!(
+                    f,
+                    "the area ends at byte {end}, the export at byte {capacity}; give less --size or --offset"
+                )
             }
             JobError::TooSmall { share, block } => {
                 write!(f, "each connection has {share} bytes, less than a block of {block}; give more --size")
@@ -137,7 +140,9 @@ impl fmt::Display for JobError {
             JobError::Offset { offset, block } => {
                 write!(f, "--offset={offset}: the export takes multiples of {block} bytes")
             }
-            JobError::TooSmallToVerify => f.write_str("--verify needs blocks of 32 bytes or more, in multiples of 8"),
+            JobError::TooSmallToVerify => {
+                f.write_str("--verify needs blocks of 32 bytes or more, in multiples of 8")
+            }
             JobError::ReadOnly => f.write_str("the export is read-only; give --rw=read or --rw=randread"),
         }
     }
@@ -157,10 +162,9 @@ impl Job {
         }
         let (capacity, block) = (export.size, u64::from(self.block));
         let end = self.size.map_or(Some(capacity.max(self.offset)), |size| self.offset.checked_add(size));
-        let end = end.filter(|end| *end <= capacity).ok_or(JobError::Beyond {
-            end: end.unwrap_or(u64::MAX),
-            capacity,
-        })?;
+        let end = end
+            .filter(|end| *end <= capacity)
+            .ok_or(JobError::Beyond { end: end.unwrap_or(u64::MAX), capacity })?;
         let (least, most) = (u64::from(export.block_minimum()), u64::from(export.payload_max()));
         if !block.is_multiple_of(least) || block > most {
             return Err(JobError::Block { block: self.block, least, most });

@@ -30,16 +30,19 @@ pub fn load(uri: &Uri, job: &Job, stop: &Stop) -> Result<Loaded, LoadError> {
     let (clock, cpu) = (Clock::start(), cpu_ns());
     let start = clock.now();
     let done: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..).zip(&mut sessions).map(|(number, session)| {
-            scope.spawn(move || {
-                let done = worker::run(session, job, number, size, (clock, start), stop);
-                if done.is_err() {
-                    // One that failed ends all.
-                    stop.throw();
-                }
-                done
+        let workers: Vec<_> = (0..)
+            .zip(&mut sessions)
+            .map(|(number, session)| {
+                scope.spawn(move || {
+                    let done = worker::run(session, job, number, size, (clock, start), stop);
+                    if done.is_err() {
+                        // One that failed ends all.
+                        stop.throw();
+                    }
+                    done
+                })
             })
-        }).collect();
+            .collect();
         let join = |worker: thread::ScopedJoinHandle<'_, _>| {
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };

@@ -202,7 +202,8 @@ mod tests {
 
     #[test]
     fn a_rate_spaces_requests_and_a_late_one_catches_up() {
-        let mut plan = Plan::new(&Job { rate_iops: Some(1_000), ..job("randread") }, 1 << 20, 0, Instant::ZERO);
+        let mut plan =
+            Plan::new(&Job { rate_iops: Some(1_000), ..job("randread") }, 1 << 20, 0, Instant::ZERO);
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
         assert!(matches!(plan.next(at(0)), Next::Ask(_)));
         assert_eq!(plan.next(at(0)), Next::At(at(1)));

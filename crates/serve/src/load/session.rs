@@ -3,8 +3,8 @@
 use super::LoadError;
 use crate::link::{Link, wait_for};
 use crate::listener::connect;
-use flashlab_nbd::uri::Uri;
 use flashlab_nbd::client::{Client, Event, ExportInfo, Received, Request, Slot, Wish};
+use flashlab_nbd::uri::Uri;
 use flashlab_sim::Duration;
 use rustix::event::{PollFd, PollFlags};
 use std::io::IoSlice;
@@ -34,7 +34,11 @@ pub(super) trait Answers {
     /// Zeroes of a read.
     fn hole(&mut self, slot: Slot, offset: u64, length: u64);
     /// A request is done.
-    fn done(&mut self, slot: Slot, result: Result<(), flashlab_nbd::wire::ErrorNumber>) -> Result<(), LoadError>;
+    fn done(
+        &mut self,
+        slot: Slot,
+        result: Result<(), flashlab_nbd::wire::ErrorNumber>,
+    ) -> Result<(), LoadError>;
     /// The payload of a write.
     fn payload(&self, slot: Slot) -> &[u8];
     /// Bytes have arrived: the answers that follow came now.
@@ -100,7 +104,8 @@ impl Session {
     /// Sends what was added. While the server takes no more, its answers are taken in: it may be waiting for that.
     pub(super) fn send(&mut self, answers: &mut impl Answers) -> Result<(), LoadError> {
         let mut sent = 0;
-        let all = self.heads.len() + self.payloads.iter().map(|(_, slot)| answers.payload(*slot).len()).sum::<usize>();
+        let all = self.heads.len()
+            + self.payloads.iter().map(|(_, slot)| answers.payload(*slot).len()).sum::<usize>();
         while sent < all {
             let slices = slices(&self.heads, &self.payloads, sent, answers);
             match self.link.send_now(&slices)? {

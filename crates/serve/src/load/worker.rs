@@ -51,7 +51,8 @@ pub(super) fn run(
     (clock, start): (Clock, Instant),
     stop: &Stop,
 ) -> Result<Done, LoadError> {
-    let nothing = Place { ask: Ask { write: false, block: 0, generation: 0 }, asked: start, buffer: Vec::new() };
+    let nothing =
+        Place { ask: Ask { write: false, block: 0, generation: 0 }, asked: start, buffer: Vec::new() };
     let empty = Histogram::new();
     let done = Done { reads: empty.clone(), writes: empty, calls: 0, ended: start, verified: 0 };
     let mut desk = Desk {
@@ -152,7 +153,9 @@ impl Desk<'_> {
             // What was there before this load is nothing to be judged, as long as this load has not written it.
             _ if ask.generation == 0 && !self.job.mix.reads_only() => return Ok(()),
             Ok(generation) if ask.generation == 0 || generation == u64::from(ask.generation) => return Ok(()),
-            Ok(generation) => format!("write {generation} of it, where write {} was answered", ask.generation),
+            Ok(generation) => {
+                format!("write {generation} of it, where write {} was answered", ask.generation)
+            }
             Err(pattern::Wrong::Elsewhere(place)) => format!("its header says {place}"),
             Err(pattern::Wrong::Byte(byte)) => format!("it differs from byte {byte} on"),
         };

@@ -42,7 +42,8 @@ impl Later {
             let (lock, changed) = &*answering;
             loop {
                 let idle = |queue: &mut Queue| queue.waiting.is_empty() && !queue.closed;
-                let mut queue = changed.wait_while(lock.lock().expect("nobody panics"), idle).expect("nobody panics");
+                let mut queue =
+                    changed.wait_while(lock.lock().expect("nobody panics"), idle).expect("nobody panics");
                 if queue.waiting.is_empty() {
                     return;
                 }

@@ -17,7 +17,9 @@ fn what_was_answered_before_the_end_is_there_and_clients_hear_of_it() {
             std::thread::spawn(move || {
                 let mut answered = 0;
                 // Until the connection ends; every answer up to then is a good one.
-                while let Ok(done) = client.ask(Request::write((n << 24) + answered * 8 % (1 << 24), 8), &answered.to_le_bytes()) {
+                while let Ok(done) = client
+                    .ask(Request::write((n << 24) + answered * 8 % (1 << 24), 8), &answered.to_le_bytes())
+                {
                     assert_eq!(done.err(), None);
                     answered += 1;
                 }
@@ -55,7 +57,8 @@ fn a_client_that_never_listens_is_cut_after_the_grace() {
         use std::io::Write;
         let (flags, command) = (CommandFlags::NONE, CommandType::Read);
         let mut bytes = Vec::new();
-        RequestHeader { flags, command, cookie: 1, offset: 0, length: 64 << 20 }.emit(RequestLayout::Extended, &mut bytes);
+        RequestHeader { flags, command, cookie: 1, offset: 0, length: 64 << 20 }
+            .emit(RequestLayout::Extended, &mut bytes);
         // In one piece, so that holes do not make it small.
         bytes[5] |= 4;
         (&deaf.stream).write_all(&bytes).expect("the server reads");

@@ -98,7 +98,8 @@ pub(crate) struct Guest<S> {
 
 impl<S: Read + Write> Guest<S> {
     pub(crate) fn new(stream: S, wish: Wish) -> io::Result<Guest<S>> {
-        let mut guest = Guest { stream, client: Client::new(wish), received: Vec::new(), to_send: Vec::new() };
+        let mut guest =
+            Guest { stream, client: Client::new(wish), received: Vec::new(), to_send: Vec::new() };
         loop {
             match guest.next()? {
                 Event::Ready => return Ok(guest),
@@ -138,7 +139,11 @@ impl<S: Read + Write> Guest<S> {
     }
 
     /// Asks one thing and waits for its end; what was read is in order of the offset.
-    pub(crate) fn ask(&mut self, request: Request, payload: &[u8]) -> io::Result<Result<Vec<u8>, ErrorNumber>> {
+    pub(crate) fn ask(
+        &mut self,
+        request: Request,
+        payload: &[u8],
+    ) -> io::Result<Result<Vec<u8>, ErrorNumber>> {
         self.client.request(request, &mut self.to_send).map_err(io::Error::other)?;
         self.to_send.extend_from_slice(payload);
         let mut read = vec![0; if request.length <= 1 << 30 { request.length as usize } else { 0 }];

@@ -51,7 +51,8 @@ fn large_requests_share_what_there_is_and_all_are_done() {
             scope.spawn(move || {
                 let mut client = house.client();
                 // One alone is more than the limit: it has all of it, and goes on.
-                let (offset, bytes) = (u64::from(n) * (32 << 20), vec![n + 1; (8 << 20) * (1 + usize::from(n) % 3)]);
+                let (offset, bytes) =
+                    (u64::from(n) * (32 << 20), vec![n + 1; (8 << 20) * (1 + usize::from(n) % 3)]);
                 client.write(offset, &bytes);
                 assert!(client.read(offset, bytes.len() as u64) == bytes);
             });

@@ -21,7 +21,8 @@ fn every_pattern_moves_what_it_says_and_finds_what_it_wrote() {
     let house = House::of(memory(4 << 20));
     for word in ["write", "read", "rw", "randwrite", "randread", "randrw"] {
         for (connections, simple_replies) in [(1, true), (3, false)] {
-            let job = Job { mix: mix(word), depth: 8, connections, verify: true, simple_replies, ..Job::default() };
+            let job =
+                Job { mix: mix(word), depth: 8, connections, verify: true, simple_replies, ..Job::default() };
             let loaded = run(&house, &job).unwrap_or_else(|error| panic!("{word}: {error}"));
             let blocks = (4 << 20) / 4096 / u64::from(connections) * u64::from(connections);
             assert_eq!(loaded.requests(), blocks, "{word}");
@@ -121,7 +122,10 @@ fn the_report_says_the_same_to_people_and_to_programs() {
     let loaded = run(&house, &job).expect("the server serves");
     let json: serde_json::Value = serde_json::from_str(&loaded.json()).expect("it is JSON");
     assert_eq!(json["total_ios"], 256);
-    assert_eq!(json["read"]["total_ios"].as_u64().zip(json["write"]["total_ios"].as_u64()).map(|(r, w)| r + w), Some(256));
+    assert_eq!(
+        json["read"]["total_ios"].as_u64().zip(json["write"]["total_ios"].as_u64()).map(|(r, w)| r + w),
+        Some(256)
+    );
     assert_eq!(json["read"]["lat_ns"]["N"], json["read"]["total_ios"]);
     assert!(json["system_calls"].as_u64() > Some(0));
     let text = loaded.text();

@@ -30,7 +30,8 @@ fn what_arrives_is_an_iolog_that_fio_and_we_can_repeat() {
     let text = std::fs::read_to_string(&path).expect("it was written");
     let iolog = Iolog::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!((iolog.version, &iolog.files[..]), (Version::Three, &["a_card".to_owned()][..]));
-    let asked: Vec<_> = iolog.entries.iter().map(|entry| (entry.action, entry.offset, entry.length)).collect();
+    let asked: Vec<_> =
+        iolog.entries.iter().map(|entry| (entry.action, entry.offset, entry.length)).collect();
     let expected = [
         (Action::Write, 8192, 4096),
         (Action::Read, 0, 512),

@@ -1,0 +1,278 @@
+//! Our NBD server beside the ones that people use, in one run: 4 KiB at random through the same batched client, bytes at
+//! 64 KiB beside a plain socket, and fio's own engine. Everything is interleaved and medians are compared, so that a
+//! busy machine disturbs all alike.
+//!
+//! `cargo bench -p flashlab --bench nbd [-- SECONDS REPEATS]` (1 second and 5 repeats without). Peers that are not
+//! installed are left out by name.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+const SIZE: &str = "512M";
+const SIZE_BYTES: &str = "536870912";
+/// Requests in flight on each connection, and connections.
+const SHAPES: [(u32, u32); 3] = [(32, 1), (32, 2), (16, 4)];
+
+/// A server that is measured.
+struct Peer {
+    name: &'static str,
+    /// Version and settings, as printed.
+    about: String,
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+    }
+}
+
+impl Peer {
+    fn uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.socket.display())
+    }
+    /// Processor time in clock ticks of a hundredth of a second.
+    fn ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let fields: Vec<&str> = after_name.split_whitespace().collect();
+        let field = |n: usize| fields.get(n).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        field(11) + field(12)
+    }
+}
+
+fn main() {
+    let numbers: Vec<u32> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    let seconds = numbers.first().copied().unwrap_or(1);
+    let repeats = numbers.get(1).copied().unwrap_or(5);
+    let folder = std::env::temp_dir().join(format!("flashlab-bench-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("there is a folder for temporary files");
+    let peers = start(&folder);
+    for peer in &peers {
+        println!("{:<8} {}", peer.name, peer.about);
+        // So that nobody reads what was never written.
+        load(peer, &["--rw=write", "--bs=1m", "--iodepth=4"]);
+    }
+    println!("machine  {} processors, {seconds} s a run, medians of {repeats}\n", processors());
+    random(&peers, seconds, repeats);
+    bytes(&peers, seconds, repeats);
+    fio(&peers, seconds, repeats);
+    drop(peers);
+    let _ = fs::remove_dir_all(&folder);
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn start(folder: &Path) -> Vec<Peer> {
+    let socket = |name: &str| folder.join(format!("{name}.sock"));
+    let at = |name: &str| socket(name).display().to_string();
+    let mut peers = Vec::new();
+    let mut add = |name, about: &str, command: &mut Command| {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        match child {
+            Ok(child) => {
+                let peer = Peer { name, about: about.to_owned(), child, socket: socket(name) };
+                while UnixStream::connect(&peer.socket).is_err() {
+                    std::thread::yield_now();
+                }
+                peers.push(peer);
+            }
+            Err(error) => println!("{name:<8} left out: {error}"),
+        }
+    };
+    let ours = concat!("flashlab ", env!("CARGO_PKG_VERSION"), ", memory:size=512M");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flashlab"));
+    add("ours", ours, command.args(["serve", "memory:size=512M", "--unix", &at("ours")]));
+    let about = format!("{}, memory plugin, 16 threads (its default, and its best here)", version("nbdkit"));
+    add("nbdkit", &about, Command::new("nbdkit").args(["-f", "-U", &at("nbdkit"), "memory", SIZE]));
+    // Without an iothread: with one, it aborts when a client disconnects. Its null driver, which stores nothing, is
+    // faster than a file in memory.
+    let about = format!("{}, null-co (stores nothing), no iothread", version("qemu-storage-daemon"));
+    let null = format!("driver=null-co,node-name=n,size={SIZE_BYTES},read-zeroes=off");
+    let listen = format!("addr.type=unix,addr.path={},max-connections=0", at("qsd"));
+    let mut command = Command::new("qemu-storage-daemon");
+    command.args(["--blockdev", &null, "--nbd-server", &listen]);
+    add("qsd", &about, command.args(["--export", "type=nbd,id=e,node-name=n,name=,writable=on"]));
+    peers
+}
+
+fn version(program: &str) -> String {
+    let output = Command::new(program).arg("--version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or(program).trim().to_owned()
+}
+
+/// Runs our load on a server.
+fn load(peer: &Peer, options: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flashlab"));
+    command.args(["load", &peer.uri(), "--size=512m", "--output-format=json"]).args(options);
+    let output = command.stderr(Stdio::inherit()).output().expect("the program is built");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{}: {error}", peer.name))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Values by row and server, in the order in which they were measured.
+#[derive(Default)]
+struct Runs(BTreeMap<(String, &'static str), Vec<f64>>);
+
+impl Runs {
+    fn add(&mut self, row: &str, name: &'static str, value: f64) {
+        self.0.entry((row.to_owned(), name)).or_default().push(value);
+    }
+    fn median(&self, row: &str, name: &'static str) -> f64 {
+        median(&mut self.0.get(&(row.to_owned(), name)).cloned().unwrap_or_default())
+    }
+}
+
+fn random(peers: &[Peer], seconds: u32, repeats: u32) {
+    let (mut iops, mut calls, mut cpu) = (Runs::default(), Runs::default(), Runs::default());
+    let row = |rw: &str, (depth, connections): (u32, u32)| format!("{rw:<9} {depth} x {connections}");
+    for repeat in 0..repeats as usize {
+        for rw in ["randread", "randwrite"] {
+            for shape in SHAPES {
+                let options = [
+                    format!("--rw={rw}"),
+                    format!("--iodepth={}", shape.0),
+                    format!("--connections={}", shape.1),
+                    format!("--runtime={seconds}"),
+                ];
+                // Everyone is first in turn.
+                for n in 0..peers.len() {
+                    let peer = &peers[(n + repeat) % peers.len()];
+                    let before = peer.ticks();
+                    let run = load(peer, &options.each_ref().map(String::as_str));
+                    let number = |key: &str| run[key].as_f64().unwrap_or(f64::NAN);
+                    let server = (peer.ticks() - before) as f64 / 100.0;
+                    let row = row(rw, shape);
+                    iops.add(&row, peer.name, number("iops") / 1e3);
+                    calls.add(&row, peer.name, number("system_calls_per_million") / 1e3);
+                    cpu.add(&row, peer.name, server * 1e6 / number("total_ios"));
+                }
+            }
+        }
+    }
+    println!("4 KiB at random, iodepth x connections; kIOPS, and seconds of server CPU per million requests");
+    println!("{:<18}{:>16}{:>16}{:>16}{:>10}{:>8}", "", "ours", "nbdkit", "qsd", "/nbdkit", "/qsd");
+    for rw in ["randread", "randwrite"] {
+        for shape in SHAPES {
+            let row = row(rw, shape);
+            let mut line = format!("{row:<18}");
+            for name in ["ours", "nbdkit", "qsd"] {
+                let cell = format!("{:.0} ({:.2})", iops.median(&row, name), cpu.median(&row, name));
+                write!(line, "{cell:>16}").expect("a string takes all");
+            }
+            let ratio = |name| iops.median(&row, "ours") / iops.median(&row, name);
+            println!("{line}{:>10.2}{:>8.2}", ratio("nbdkit"), ratio("qsd"));
+        }
+    }
+    println!(
+        "wanted: /nbdkit 2.5 on one connection, 3 on two and four; /qsd 7, for writes on one connection 5\n"
+    );
+}
+
+/// Processor seconds per GiB, of both sides together.
+fn bytes(peers: &[Peer], seconds: u32, repeats: u32) {
+    let Some(ours) = peers.iter().find(|peer| peer.name == "ours") else { return };
+    let mut runs = Runs::default();
+    for _ in 0..repeats {
+        for rw in ["read", "write"] {
+            let before = ours.ticks();
+            let runtime = format!("--runtime={seconds}");
+            let run = load(ours, &[&format!("--rw={rw}"), "--bs=64k", "--iodepth=8", &runtime]);
+            let cpu =
+                run["cpu_seconds"].as_f64().unwrap_or(f64::NAN) + (ours.ticks() - before) as f64 / 100.0;
+            let gib = run[rw]["io_bytes"].as_f64().unwrap_or(f64::NAN) / f64::from(1 << 30);
+            runs.add(rw, "ours", cpu / gib);
+        }
+        runs.add("socket", "plain", plain_copy(seconds));
+    }
+    let plain = runs.median("socket", "plain");
+    println!("64 KiB, iodepth 8, one connection: seconds of CPU per GiB, both sides");
+    println!("plain copy over a Unix socket  {plain:.3}");
+    for rw in ["read", "write"] {
+        let ours = runs.median(rw, "ours");
+        println!("{rw:<31}{ours:.3}, {:.2} times that (wanted: 1.5 at most)", ours / plain);
+    }
+    println!();
+}
+
+/// One thread sends 64 KiB at a time from a store of the devices' size, another receives them into one place: what a
+/// server and its client have to do at the least.
+fn plain_copy(seconds: u32) -> f64 {
+    let (mut to, mut from) = UnixStream::pair().expect("there are descriptors");
+    let (send, mut receive) = (vec![1u8; 512 << 20], vec![0; 64 << 10]);
+    let cpu = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    };
+    let gib = (seconds as usize).max(1);
+    let before = cpu();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for chunk in send.chunks(64 << 10).cycle().take(gib << 14) {
+                to.write_all(chunk).expect("the other end reads");
+            }
+        });
+        for _ in 0..gib << 14 {
+            from.read_exact(&mut receive).expect("the other end sends");
+        }
+    });
+    (cpu() - before) / gib as f64
+}
+
+fn fio(peers: &[Peer], seconds: u32, repeats: u32) {
+    let engines = Command::new("fio").arg("--enghelp").output();
+    if !engines.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("nbd")) {
+        println!("fio: left out, not installed or without its nbd engine");
+        return;
+    }
+    let mut runs = Runs::default();
+    for repeat in 0..repeats as usize {
+        for rw in ["randread", "randwrite"] {
+            for n in 0..peers.len() {
+                let peer = &peers[(n + repeat) % peers.len()];
+                let output = Command::new("fio")
+                    .args([
+                        "--name=a",
+                        "--ioengine=nbd",
+                        "--bs=4k",
+                        "--iodepth=32",
+                        "--time_based",
+                        "--size=512m",
+                    ])
+                    .args([
+                        format!("--rw={rw}"),
+                        format!("--uri={}", peer.uri()),
+                        format!("--runtime={seconds}"),
+                    ])
+                    .arg("--output-format=json")
+                    .output()
+                    .expect("fio ran a moment ago");
+                let text = String::from_utf8_lossy(&output.stdout);
+                let json: Value =
+                    text.find('{').and_then(|at| serde_json::from_str(&text[at..]).ok()).unwrap_or_default();
+                let direction = &json["jobs"][0][rw.trim_start_matches("rand")];
+                runs.add(rw, peer.name, direction["iops"].as_f64().unwrap_or(f64::NAN) / 1e3);
+            }
+        }
+    }
+    println!("fio's own nbd engine, 4 KiB, iodepth 32, one job; kIOPS");
+    for rw in ["randread", "randwrite"] {
+        let [ours, nbdkit, qsd] = ["ours", "nbdkit", "qsd"].map(|name| runs.median(rw, name));
+        println!("{rw:<18}{ours:>16.1}{nbdkit:>16.1}{qsd:>16.1}{:>10.2} (wanted: 0.97)", ours / nbdkit);
+    }
+}

@@ -1,0 +1,125 @@
+//! QEMU guests on Debian's kernel, in software emulation, about 20 seconds each: Linux' own client with four connections,
+//! and the export as a QEMU drive.
+//!
+//! The kernel and its modules are looked for in `target/guest`, where `./test` unpacks them, and then in the system.
+
+use crate::tools::{Folder, here, skipped, with};
+use std::path::{Path, PathBuf};
+
+/// How every guest begins.
+const BOOT: &str = r#"#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
+# Modules need one another in an order that several rounds find.
+for round in 1 2 3 4 5; do for module in /modules/*.ko; do insmod $module 2>/dev/null; done; done
+step() { echo "GUEST $*"; }
+forget() { sync; echo 3 > /proc/sys/vm/drop_caches; }
+dd if=/dev/urandom of=/noise bs=64k count=64 2>/dev/null
+"#;
+
+/// Attaches the card over four connections, and writes to it from four sides at a time.
+const ATTACH: &str = r#"
+ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
+disk=/dev/nbd0
+/tools/nbd-client -C 4 -b 4096 -N card 10.0.2.2 PORT $disk && step attached
+"#;
+
+/// Writes noise to the card and reads it back; then a filesystem, and the same in a file of it.
+const USE: &str = r#"
+step size $(cat /sys/block/${disk#/dev/}/size)
+for part in 0 1 2 3; do
+    dd if=/noise of=$disk bs=64k skip=$((part * 16)) seek=$((part * 100)) count=16 conv=fsync 2>/dev/null &
+done
+wait
+forget
+for part in 0 1 2 3; do
+    dd if=$disk bs=64k skip=$((part * 100)) count=16 2>/dev/null
+done > /back
+cmp /noise /back && step same
+mkdir /on; /tools/mke2fs -q -t ext4 -F $disk </dev/null; mount -t ext4 $disk /on && cp /noise /on/noise; umount /on
+forget
+mount -t ext4 $disk /on && cmp /noise /on/noise && step filesystem; umount /on
+"#;
+
+/// Of all the kernel's modules, those that a network card and the two block devices need.
+const MODULES: [&str; 10] = [
+    "virtio",
+    "virtio_ring",
+    "virtio_pci_legacy_dev",
+    "virtio_pci_modern_dev",
+    "virtio_pci",
+    "failover",
+    "net_failover",
+    "virtio_net",
+    "virtio_blk",
+    "nbd",
+];
+
+#[test]
+fn linux_own_client_uses_it_over_four_connections() {
+    let network = "-netdev user,id=net -device virtio-net-pci,netdev=net,romfile=";
+    let init = format!("{BOOT}{ATTACH}{USE}/tools/nbd-client -d $disk && step detached\npoweroff -f\n");
+    let serve = ["card=memory:size=64M", "--tcp", "127.0.0.1:0"];
+    guest(
+        "guest-nbd",
+        &init,
+        network,
+        &serve,
+        &["attached", "size 131072", "same", "filesystem", "detached"],
+    );
+}
+
+#[test]
+fn qemu_gives_it_to_a_guest_as_a_drive() {
+    let drive = "-drive file=$uri,format=raw,if=virtio,discard=unmap";
+    let init = format!("{BOOT}disk=/dev/vda\n{USE}poweroff -f\n");
+    guest("guest-drive", &init, drive, &["card=memory:size=64M"], &["size 131072", "same", "filesystem"]);
+}
+
+/// Boots a guest that runs `init` while the card is served, and looks at its steps and at the filesystem that it left.
+fn guest(name: &str, init: &str, devices: &str, serve: &[&str], expected: &[&str]) {
+    if !here(&["qemu-system-x86_64", "busybox", "nbd-client", "nbdcopy", "mke2fs", "fsck.ext4"]) {
+        return;
+    }
+    let Some((kernel, modules)) = kernel() else {
+        skipped("no Debian kernel in target/guest or /boot");
+        return;
+    };
+    let folder = Folder::new(name);
+    std::fs::create_dir(folder.path("root")).expect("it is ours");
+    std::fs::write(folder.path("init"), init).expect("the disk has room");
+    let names = MODULES.map(|name| format!("-name {name}.ko")).join(" -o ");
+    // On a busy machine an emulated timer can miss the kernel's test of it.
+    let script = format!(
+        "cd root; mkdir bin tools proc sys dev modules; cp $(command -v busybox) bin
+         for tool in nbd-client mke2fs; do
+            cp $(command -v $tool) tools
+            for library in $(ldd tools/$tool | grep -o '/[^ ]*'); do cp --parents $library .; done
+         done
+         find {modules} {names} | xargs -I+ cp + modules
+         port=${{uri##*:}}; sed s/PORT/${{port%%/*}}/ ../init > init; chmod +x init
+         find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd; cd ..
+         timeout 300 qemu-system-x86_64 -accel tcg -m 512 -nodefaults -no-reboot -display none -serial stdio \\
+            -kernel {kernel} -initrd initrd -append 'console=ttyS0 panic=-1 quiet no_timer_check' {devices} < /dev/null
+         nbdcopy $uri card.img; fsck.ext4 -f -n card.img || true",
+        modules = modules.display(),
+        kernel = kernel.display(),
+    );
+    let said = with(&folder, serve, &script);
+    let steps: Vec<&str> = said.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect();
+    assert_eq!(steps, expected, "{said}");
+    assert!(said.contains("Pass 5"), "{said}");
+}
+
+/// Debian's kernel for clouds, which has what is needed and little else, and the folder of its modules.
+fn kernel() -> Option<(PathBuf, PathBuf)> {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guest");
+    [unpacked.as_path(), Path::new("/")].into_iter().find_map(|root| {
+        let boot = std::fs::read_dir(root.join("boot")).ok()?;
+        let names = boot.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let version = names.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned())).max()?;
+        let modules = root.join("lib/modules").join(&version);
+        modules.is_dir().then(|| (root.join("boot").join(format!("vmlinuz-{version}")), modules))
+    })
+}

@@ -1,0 +1,13 @@
+//! Served devices as people use them: through tools that nobody here wrote, and from the command line.
+//!
+//! A tool that is not installed is named on standard error, where the test runner cannot hide it, and its test ends
+//! there. `./test` installs all of them on Debian.
+
+mod copy;
+mod guest;
+mod inspect;
+mod mount;
+mod reference;
+mod run;
+mod serve;
+mod tools;

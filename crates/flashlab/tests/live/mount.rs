@@ -1,0 +1,50 @@
+//! nbdfuse: an export as a file, a filesystem on it, and its checker.
+
+use crate::tools::{Folder, here, skipped, with};
+use std::path::Path;
+
+#[test]
+fn a_filesystem_made_on_it_through_nbdfuse_is_clean() {
+    if !here(&["nbdfuse", "mkfs.ext4", "fsck.ext4", "debugfs", "fusermount3"]) {
+        return;
+    }
+    if !Path::new("/dev/fuse").exists() {
+        skipped("there is no /dev/fuse");
+        return;
+    }
+    let folder = Folder::new("nbdfuse");
+    folder.noise("file", 3 << 20);
+    let script = "mkdir mnt; nbdfuse -P pid mnt/disk $uri & server=$!
+        for n in $(seq 200); do test -s pid && break; sleep 0.05; done; test -s pid
+        trap 'fusermount3 -u mnt || true; wait $server || true' EXIT
+        mkfs.ext4 -q -F mnt/disk; fsck.ext4 -f -n mnt/disk
+        debugfs -w -R 'write file noise' mnt/disk; fsck.ext4 -f -n mnt/disk
+        debugfs -R 'dump noise back' mnt/disk; cmp file back";
+    let said = with(&folder, &["memory:size=64M"], script);
+    assert!(said.contains("Pass 5"), "{said}");
+}
+
+#[test]
+fn a_loop_device_over_nbdfuse_is_a_block_device_like_any() {
+    if !here(&["nbdfuse", "losetup", "mkfs.ext4", "fsck.ext4", "fusermount3"]) {
+        return;
+    }
+    let folder = Folder::new("loop");
+    // Whether loop devices can be made here is not ours to say: first try with a plain file.
+    let loops = "truncate -s 1M plain; loop=$(losetup -f --show plain) && losetup -d $loop";
+    let probe = std::process::Command::new("sh").args(["-c", loops]).current_dir(&folder).output();
+    if !Path::new("/dev/fuse").exists() || !probe.is_ok_and(|output| output.status.success()) {
+        skipped("no loop devices or no /dev/fuse here");
+        return;
+    }
+    let script = "mkdir mnt on; nbdfuse -P pid mnt/disk $uri & server=$!
+        for n in $(seq 200); do test -s pid && break; sleep 0.05; done; test -s pid
+        trap 'umount on 2>/dev/null || true; losetup -d $loop 2>/dev/null || true; fusermount3 -u mnt || true; wait $server || true' EXIT
+        loop=$(losetup -f --show mnt/disk)
+        mkfs.ext4 -q $loop; mount $loop on
+        dd if=/dev/zero of=on/file bs=64k count=100 conv=fsync status=none; sum=$(cksum < on/file); umount on
+        mount $loop on; test \"$sum\" = \"$(cksum < on/file)\"; umount on
+        fsck.ext4 -f -n $loop";
+    let said = with(&folder, &["memory:size=64M"], script);
+    assert!(said.contains("Pass 5"), "{said}");
+}

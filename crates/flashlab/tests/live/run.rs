@@ -1,0 +1,123 @@
+//! `flashlab serve --run` and the habits that go with it.
+
+use crate::tools::{Folder, attempt, flashlab, with};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+
+#[test]
+fn the_command_has_the_uri_and_the_socket_and_its_status_is_passed_on() {
+    let folder = Folder::new("run");
+    let said = with(&folder, &["memory:size=1M"], "echo $uri; test -S $unixsocket; echo $unixsocket");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], format!("nbd+unix:///?socket={}", lines[1]));
+    assert!(!std::path::Path::new(lines[1]).exists(), "the private socket goes with the server");
+    for code in [0, 1, 7, 255] {
+        assert_eq!(attempt(&folder, &["memory:size=1M"], &format!("exit {code}")).status.code(), Some(code));
+    }
+    assert_eq!(attempt(&folder, &["memory:size=1M"], "kill -9 $$").status.code(), Some(137));
+    let tcp = with(&folder, &["memory:size=1M", "--tcp", "127.0.0.1:0"], "echo $uri; echo \"<$unixsocket>\"");
+    assert!(tcp.starts_with("nbd://127.0.0.1:") && tcp.ends_with("<>\n"), "{tcp}");
+    let named = with(&folder, &["a card=memory:size=1M", "--abstract", "flashlab-run-test"], "echo $uri");
+    assert_eq!(named, "nbd+unix:///a%20card?socket=%00flashlab-run-test\n");
+}
+
+fn started(folder: &Folder, arguments: &[&str]) -> (Child, String) {
+    let mut child =
+        flashlab(arguments).current_dir(folder).stdout(Stdio::piped()).spawn().expect("it is built");
+    let mut uri = String::new();
+    BufReader::new(child.stdout.as_mut().expect("it is piped")).read_line(&mut uri).expect("it prints text");
+    (child, uri.trim_end().to_owned())
+}
+
+fn signal(child: &Child, name: &str) {
+    let pid = child.id().to_string();
+    let killed = std::process::Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();
+    assert!(killed.is_ok_and(|status| status.success()));
+}
+
+#[test]
+fn a_signal_under_load_ends_it_in_order_and_leaves_nothing_behind() {
+    for name in ["TERM", "INT"] {
+        let folder = Folder::new(&format!("signal-{name}"));
+        let serve = [
+            "serve",
+            "memory:size=16M",
+            "--unix",
+            "card.sock",
+            "--print-uri",
+            "-P",
+            "pid",
+            "--record",
+            "log",
+        ];
+        let (mut server, uri) = started(&folder, &serve);
+        let pid = std::fs::read_to_string(folder.path("pid")).expect("clients can connect");
+        assert_eq!(pid.trim_end(), server.id().to_string());
+        let load = ["load", &uri, "--rw=randrw", "--iodepth=16", "--connections=2", "--runtime=60"];
+        let loading = flashlab(&load).stderr(Stdio::piped()).spawn().expect("it is built");
+        // Something has arrived when the log has grown.
+        while std::fs::metadata(folder.path("log")).is_ok_and(|log| log.len() < 10_000) {
+            std::thread::yield_now();
+        }
+        signal(&server, name);
+        assert_eq!(server.wait().expect("it ends").code(), Some(0), "{name}");
+        let loaded = loading.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&loaded.stderr);
+        assert_eq!(loaded.status.code(), Some(1), "{said}");
+        assert!(said.contains("the server closed the connection"), "{said}");
+        assert!(!folder.path("card.sock").exists() && !folder.path("pid").exists());
+        let log = std::fs::read_to_string(folder.path("log")).expect("it was recorded");
+        assert!(
+            log.starts_with("fio version 3 iolog\n0 device add\n0 device open\n")
+                && log.ends_with("device close\n")
+        );
+    }
+}
+
+#[test]
+fn a_signal_ends_the_command_too() {
+    let folder = Folder::new("signal-run");
+    let script = "echo up; exec sleep 600";
+    let (mut server, up) = started(&folder, &["serve", "memory:size=1M", "--run", script]);
+    assert_eq!(up, "up");
+    signal(&server, "TERM");
+    assert_eq!(server.wait().expect("it ends").code(), Some(128 + 15));
+}
+
+#[test]
+fn what_was_recorded_is_repeated_in_simulated_time() {
+    let folder = Folder::new("record");
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let script = format!("{program} load $uri --rw=randrw --size=1m --iodepth=4");
+    with(&folder, &["memory:size=1M", "--record", "log"], &script);
+    let job = ["bench", "sd/kingston", "--name=a", "--read_iolog=log", "--direct=1", "--output-format=json"];
+    let output = flashlab(&job).current_dir(&folder).output().expect("it is built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let ios = |direction: &str| json["jobs"][0][direction]["total_ios"].as_u64();
+    assert_eq!(ios("read").zip(ios("write")).map(|(reads, writes)| reads + writes), Some(256));
+}
+
+#[test]
+fn load_prints_for_people_and_for_programs() {
+    let folder = Folder::new("load");
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let options = "--rw=write --bs=4k --iodepth=8 --numjobs=2 --verify";
+    let said = with(&folder, &["memory:size=1M"], &format!("{program} load $uri {options}"));
+    assert!(said.contains("connections 2") && said.contains("blocks, all as they were written"), "{said}");
+    let json =
+        with(&folder, &["memory:size=1M"], &format!("{program} load $uri {options} --output-format=json"));
+    let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!((&json["total_ios"], &json["verified_blocks"]), (&256.into(), &256.into()));
+}
+
+#[test]
+fn one_client_is_served_on_standard_input_and_output() {
+    let mut server = flashlab(&["serve", "-s", "memory:size=1M"]);
+    let mut server = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is built");
+    let mut greeting = [0; 18];
+    server.stdout.as_mut().expect("it is piped").read_exact(&mut greeting).expect("it greets");
+    assert!(greeting.starts_with(b"NBDMAGICIHAVEOPT"));
+    drop(server.stdin.take());
+    assert_eq!(server.wait().expect("it ends").code(), Some(0));
+}

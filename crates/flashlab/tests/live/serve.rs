@@ -1,0 +1,85 @@
+//! What `serve` and `load` refuse, and how they say it.
+
+use crate::tools::{Folder, flashlab};
+use insta::assert_snapshot;
+
+fn refused(arguments: &[&str]) -> String {
+    let output = flashlab(arguments).output().expect("it is built");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {said}");
+    format!("$ flashlab {}\n{said}\n", arguments.join(" "))
+}
+
+#[test]
+fn devices_that_are_none_are_refused_with_their_place() {
+    let devices = [
+        "",
+        "=",
+        ":",
+        "memory",
+        "memory:",
+        "memory:size",
+        "memory:size=",
+        "memory:size=1",
+        "memory:size=0",
+        "memory:size=99999999999999999999G",
+        "memory:size=17000G",
+        "memory:size=1G,size=2G",
+        "memory:size=1G,",
+        "memory:sise=1G",
+        "memory:size=1G,pages=large",
+        "a=memory:size=-1G",
+        "sd/kingston",
+        "a=card.toml",
+        "disk",
+    ];
+    assert_snapshot!(devices.map(|device| refused(&["serve", device])).concat());
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let one = "memory:size=1M";
+    assert_snapshot!(
+        [
+            &["serve", one, one][..],
+            &["serve", one, "a=memory:size=1M", "a=memory:size=2M"],
+            &["serve", one, "--unix", ""],
+            &["serve", one, "--unix", "-", "--unix", "-"],
+            &["serve", one, "--abstract", ""],
+            &["serve", one, "--tcp", "70000"],
+            &["serve", one, "-s", "--tcp", "1"],
+            &["serve", one, "--connections", "0"],
+            &["serve", one, "--handshake-time", "10"],
+            &["serve", one, "--log", "loud"],
+            &["load", "localhost"],
+            &["load", "nbds://localhost"],
+            &["load", "nbd://localhost", "--rw=randtrim"],
+            &["load", "nbd://localhost", "--bs=0"],
+            &["load", "nbd://localhost", "--bs=4q"],
+            &["load", "nbd://localhost", "--bs=1g"],
+            &["load", "nbd://localhost", "--iodepth=0"],
+            &["load", "nbd://localhost", "--runtime=0"],
+            &["load", "nbd://localhost", "--rwmixread=101"],
+            &["load", "nbd://localhost", "--rate_iops=0"],
+        ]
+        .map(refused)
+        .concat()
+    );
+}
+
+#[test]
+fn what_the_system_refuses_is_said_with_its_name() {
+    let folder = Folder::new("refused");
+    let failed = |arguments: &[&str]| {
+        let output = flashlab(arguments).current_dir(&folder).output().expect("it is built");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    std::fs::write(folder.path("file"), "not a socket").expect("the disk has room");
+    assert!(failed(&["serve", "memory:size=1M", "--unix", "file"]).contains("file: Address already in use"));
+    assert!(failed(&["serve", "memory:size=1M", "--unix", "no/where"]).contains("no/where: No such file"));
+    assert!(failed(&["serve", "memory:size=1M", "--record", "no/where"]).contains("no/where: No such file"));
+    assert!(failed(&["load", "nbd+unix:///?socket=no/where"]).contains("cannot connect: No such file"));
+    let long = "x".repeat(200);
+    assert!(failed(&["serve", "memory:size=1M", "--abstract", &long]).contains("@xxx"));
+}
