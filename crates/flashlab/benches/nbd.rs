@@ -2,8 +2,8 @@
 //! 64 KiB beside a plain socket, and fio's own engine. Everything is interleaved and medians are compared, so that a
 //! busy machine disturbs all alike.
 //!
-//! `cargo bench -p flashlab --bench nbd [-- SECONDS REPEATS]` (1 second and 5 repeats without). Peers that are not
-//! installed are left out by name.
+//! `cargo bench -p flashlab --bench nbd [-- MILLISECONDS REPEATS]` (500 ms and 9 repeats without): many short runs are
+//! better than few long ones where others use the machine. Peers that are not installed are left out by name.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -51,8 +51,8 @@ impl Peer {
 
 fn main() {
     let numbers: Vec<u32> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
-    let seconds = numbers.first().copied().unwrap_or(1);
-    let repeats = numbers.get(1).copied().unwrap_or(5);
+    let milliseconds = numbers.first().copied().unwrap_or(500);
+    let repeats = numbers.get(1).copied().unwrap_or(9);
     let folder = std::env::temp_dir().join(format!("flashlab-bench-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("there is a folder for temporary files");
     let peers = start(&folder);
@@ -61,10 +61,10 @@ fn main() {
         // So that nobody reads what was never written.
         load(peer, &["--rw=write", "--bs=1m", "--iodepth=4"]);
     }
-    println!("machine  {} processors, {seconds} s a run, medians of {repeats}\n", processors());
-    random(&peers, seconds, repeats);
-    bytes(&peers, seconds, repeats);
-    fio(&peers, seconds, repeats);
+    println!("machine  {} processors, {milliseconds} ms a run, medians of {repeats}\n", processors());
+    random(&peers, milliseconds, repeats);
+    bytes(&peers, milliseconds, repeats);
+    fio(&peers, milliseconds, repeats);
     drop(peers);
     let _ = fs::remove_dir_all(&folder);
 }
@@ -138,7 +138,7 @@ impl Runs {
     }
 }
 
-fn random(peers: &[Peer], seconds: u32, repeats: u32) {
+fn random(peers: &[Peer], milliseconds: u32, repeats: u32) {
     let (mut iops, mut calls, mut cpu) = (Runs::default(), Runs::default(), Runs::default());
     let row = |rw: &str, (depth, connections): (u32, u32)| format!("{rw:<9} {depth} x {connections}");
     for repeat in 0..repeats as usize {
@@ -148,7 +148,7 @@ fn random(peers: &[Peer], seconds: u32, repeats: u32) {
                     format!("--rw={rw}"),
                     format!("--iodepth={}", shape.0),
                     format!("--connections={}", shape.1),
-                    format!("--runtime={seconds}"),
+                    format!("--runtime={milliseconds}ms"),
                 ];
                 // Everyone is first in turn.
                 for n in 0..peers.len() {
@@ -185,20 +185,20 @@ fn random(peers: &[Peer], seconds: u32, repeats: u32) {
 }
 
 /// Processor seconds per GiB, of both sides together.
-fn bytes(peers: &[Peer], seconds: u32, repeats: u32) {
+fn bytes(peers: &[Peer], milliseconds: u32, repeats: u32) {
     let Some(ours) = peers.iter().find(|peer| peer.name == "ours") else { return };
     let mut runs = Runs::default();
     for _ in 0..repeats {
         for rw in ["read", "write"] {
             let before = ours.ticks();
-            let runtime = format!("--runtime={seconds}");
+            let runtime = format!("--runtime={milliseconds}ms");
             let run = load(ours, &[&format!("--rw={rw}"), "--bs=64k", "--iodepth=8", &runtime]);
             let cpu =
                 run["cpu_seconds"].as_f64().unwrap_or(f64::NAN) + (ours.ticks() - before) as f64 / 100.0;
             let gib = run[rw]["io_bytes"].as_f64().unwrap_or(f64::NAN) / f64::from(1 << 30);
             runs.add(rw, "ours", cpu / gib);
         }
-        runs.add("socket", "plain", plain_copy(seconds));
+        runs.add("socket", "plain", plain_copy());
     }
     let plain = runs.median("socket", "plain");
     println!("64 KiB, iodepth 8, one connection: seconds of CPU per GiB, both sides");
@@ -212,29 +212,30 @@ fn bytes(peers: &[Peer], seconds: u32, repeats: u32) {
 
 /// One thread sends 64 KiB at a time from a store of the devices' size, another receives them into one place: what a
 /// server and its client have to do at the least.
-fn plain_copy(seconds: u32) -> f64 {
+fn plain_copy() -> f64 {
+    /// Of 64 KiB: a GiB.
+    const CHUNKS: usize = 1 << 14;
     let (mut to, mut from) = UnixStream::pair().expect("there are descriptors");
     let (send, mut receive) = (vec![1u8; 512 << 20], vec![0; 64 << 10]);
     let cpu = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
     };
-    let gib = (seconds as usize).max(1);
     let before = cpu();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            for chunk in send.chunks(64 << 10).cycle().take(gib << 14) {
+            for chunk in send.chunks(64 << 10).cycle().take(CHUNKS) {
                 to.write_all(chunk).expect("the other end reads");
             }
         });
-        for _ in 0..gib << 14 {
+        for _ in 0..CHUNKS {
             from.read_exact(&mut receive).expect("the other end sends");
         }
     });
-    (cpu() - before) / gib as f64
+    cpu() - before
 }
 
-fn fio(peers: &[Peer], seconds: u32, repeats: u32) {
+fn fio(peers: &[Peer], milliseconds: u32, repeats: u32) {
     let engines = Command::new("fio").arg("--enghelp").output();
     if !engines.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("nbd")) {
         println!("fio: left out, not installed or without its nbd engine");
@@ -257,7 +258,7 @@ fn fio(peers: &[Peer], seconds: u32, repeats: u32) {
                     .args([
                         format!("--rw={rw}"),
                         format!("--uri={}", peer.uri()),
-                        format!("--runtime={seconds}"),
+                        format!("--runtime={milliseconds}ms"),
                     ])
                     .arg("--output-format=json")
                     .output()

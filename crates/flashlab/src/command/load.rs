@@ -1,6 +1,6 @@
 //! `flashlab load`: many requests at a time against any NBD server, counted and timed.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
 use crate::status::end_on_signals;
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
@@ -124,5 +124,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Format::Json => loaded.json(),
     };
     file::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    // Whoever stopped it early has what there was until then, and is told so.
+    Ok(if stop.is_thrown() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }

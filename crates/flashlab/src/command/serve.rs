@@ -122,6 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     } else {
         listen_and_serve(options, &server, addresses, &exports[0].name, &stop, &status)?
     };
+    account(&server);
     if let (Some(recorder), Some(path)) = (recorder, &options.record) {
         recorder.finish().map_err(|error| Failure::io(path, &error))?;
     }
@@ -235,7 +236,6 @@ fn listen_and_serve(
         code
     });
     status.finish();
-    account(server);
     drop(private);
     code.map(ExitCode::from)
 }
