@@ -11,7 +11,9 @@ use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, WorkloadError, file_bytes};
 use flashlab_host::VfatParameters;
 use flashlab_host::vfat::{Allocate, NoRoom, Vfat};
-use flashlab_sim::{Arrival, Completion, Duration, FileId, Instant, Mechanism, Model, Request, Workload};
+use flashlab_sim::{
+    Arrival, Completion, Duration, FileId, Instant, Mechanism, Model, Request, Status, Workload,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -350,6 +352,7 @@ pub fn refusal(reports: &[Report]) -> Option<BenchError> {
         direction: failure.io.direction,
         offset: failure.io.offset,
         length: failure.io.length,
+        status: failure.status,
     })
 }
 
@@ -406,6 +409,8 @@ pub enum BenchError {
         offset: u64,
         /// Its bytes.
         length: u64,
+        /// Why.
+        status: Status,
     },
     /// The jobs would take longer than can be simulated.
     TooLong,
@@ -440,12 +445,19 @@ impl fmt::Display for BenchError {
                 f,
                 "job `{job}`: {option}={bytes} is no multiple of the device's block of {block} bytes, which direct I/O needs"
             ),
-            BenchError::Refused { job, direction, offset, length } => write!(
-                f,
-                "job `{job}` ended early: the device refused to {} {length} bytes at byte {offset}, which is beyond its end \
-                 or not made of whole blocks",
-                direction.name()
-            ),
+            BenchError::Refused { job, direction, offset, length, status } => {
+                let why = match status {
+                    Status::OutOfRange => "which is beyond its end or not made of whole blocks",
+                    Status::ReadOnly => "since so many erase blocks are bad that it takes no more writes",
+                    Status::Unreadable => "since what was there cannot be read any more",
+                    Status::Ok | Status::Unsupported => "which it does not do",
+                };
+                let direction = direction.name();
+                write!(
+                    f,
+                    "job `{job}` ended early: the device refused to {direction} {length} bytes at byte {offset}, {why}"
+                )
+            }
             BenchError::TooLong => write!(
                 f,
                 "the jobs are not done after {YEARS} years of simulated time: lower runtime=, startdelay= or thinktime=, or \

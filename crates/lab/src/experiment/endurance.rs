@@ -78,6 +78,8 @@ struct Place<'a> {
 struct Life {
     /// When the first block wore out, in nanoseconds; `None`: never.
     first_failure_ns: Option<f64>,
+    /// Whether its wear was steady, or it ended, before there was no patience left.
+    steady: bool,
     /// Bytes written a nanosecond, in the mean.
     written_rate: f64,
     amplification: Option<f64>,
@@ -165,7 +167,7 @@ impl Place<'_> {
                 while runs < at {
                     if let Some(ended) = self.once(&mut bench, workload, &at_begin)? {
                         let after = ended.since(begin).as_ns() as f64;
-                        return Ok(self.life(&bench, begin, &at_begin, Some(after)));
+                        return Ok(self.life(&bench, begin, &at_begin, (Some(after), true)));
                     }
                     runs += 1;
                 }
@@ -184,7 +186,7 @@ impl Place<'_> {
             let nothing = estimate.is_none() && runs >= IDLE_RUNS;
             known = estimate.map(|estimate| estimate.first_failure_ns);
             if steady || nothing || runs >= RUNS_MAX {
-                return Ok(self.life(&bench, begin, &at_begin, known));
+                return Ok(self.life(&bench, begin, &at_begin, (known, steady || nothing)));
             }
             // What is half of the next history is the end of this one.
             snapshots.clear();
@@ -222,7 +224,7 @@ impl Place<'_> {
         bench: &Bench,
         begin: Instant,
         at_begin: &Counters,
-        first_failure_ns: Option<f64>,
+        (first_failure_ns, steady): (Option<f64>, bool),
     ) -> Life {
         let wear = bench.wear();
         let mut found = statistics(at_begin, &bench.counters(), wear.as_ref());
@@ -231,6 +233,7 @@ impl Place<'_> {
         let simulated_ns = bench.now().since(begin).as_ns();
         Life {
             first_failure_ns,
+            steady,
             written_rate: found.host_written_bytes as f64 / simulated_ns.max(1) as f64,
             amplification: found.write_amplification,
             simulated_ns,
@@ -368,11 +371,18 @@ fn report(outcome: &mut Outcome, column: &str, device: &Device, lives: Vec<Life>
             None => format!("{column}: {} counts no erase blocks, so nothing is known of its life.", device.argument),
             Some(wear) if wear.limits.is_empty() => format!(
                 "{column}: wear has no end on {}: its profile has no endurance. To give it one, add for example \
-                 :endurance.rated=3000 to the device.",
+                 :cycles=3000 to the device.",
                 device.argument
             ),
             Some(_) => format!("{column}: the workload erases nothing on {}, so it never wears out.", device.argument),
         });
+    }
+    if let Some(life) = lives.iter().find(|life| !life.steady) {
+        outcome.notes.push(format!(
+            "{column}: the wear was not steady after {:.1} simulated days; the days until the first failure are a rough \
+             estimate. A job that writes more in a run is estimated better.",
+            life.simulated_ns as f64 / NS_A_DAY
+        ));
     }
     let Some(life) = lives.into_iter().next() else { return };
     let simulated = life.simulated_ns as f64 / NS_A_DAY;
