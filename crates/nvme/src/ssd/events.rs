@@ -2,7 +2,8 @@
 //! queue.
 //!
 //! Fetches take one and the same time, each direction of the link and the firmware serve in order of arrival, and events
-//! are handled in order of time, so that every queue stays sorted. Only loads of map pages end out of order.
+//! are handled in order of time, so that every queue stays sorted. Only loads of map pages end out of order. The array
+//! keeps its own events; of those of one instant, its are first, and then those of the stages in their order.
 
 use super::Ssd;
 use alloc::collections::VecDeque;
@@ -10,62 +11,98 @@ use flashlab_flash::nand::Channels;
 use flashlab_sim::{Agenda, Completion, Instant};
 use serde::{Deserialize, Serialize};
 
-/// Requests by the stage that they are in, with its end.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Events {
-    /// Commands on their way to the drive.
-    pub(super) fetched: VecDeque<(Instant, u32)>,
-    /// The command that the firmware works on.
-    pub(super) firmware: Option<(Instant, u32)>,
-    /// Requests that wait for map pages.
-    pub(super) loads: Agenda<u32>,
-    /// Data on its way to the drive.
-    pub(super) received: VecDeque<(Instant, u32)>,
-    /// Data and completions on their way to the host.
-    pub(super) sent: VecDeque<(Instant, u32)>,
-    /// Completions without data on their way to the host.
-    pub(super) posted: VecDeque<(Instant, u32)>,
-}
-
-/// The stages, in the order in which their events of one instant are handled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    Array,
+/// The stages of a request, but for the array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[repr(u8)]
+pub(super) enum Stage {
+    /// Data and completion are on their way to the host.
     Sent,
+    /// A completion without data is.
     Posted,
+    /// The command is on its way to the drive.
     Fetched,
+    /// The firmware works on it.
     Firmware,
+    /// It waits for map pages.
     Loads,
+    /// Its data is on the way to the drive.
     Received,
 }
 
-fn front(queue: &VecDeque<(Instant, u32)>) -> Instant {
-    queue.front().map_or(Instant::MAX, |(at, _)| *at)
+const STAGES: [Stage; 6] =
+    [Stage::Sent, Stage::Posted, Stage::Fetched, Stage::Firmware, Stage::Loads, Stage::Received];
+
+/// Requests by the stage that they are in, with its end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Events {
+    /// When each stage's first event is.
+    due: [Instant; STAGES.len()],
+    /// The least of `due`, and whose it is.
+    first: (Instant, Stage),
+    queues: [VecDeque<(Instant, u32)>; STAGES.len()],
+    loads: Agenda<u32>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Events {
+            due: [Instant::MAX; STAGES.len()],
+            first: (Instant::MAX, Stage::Sent),
+            queues: Default::default(),
+            loads: Agenda::new(),
+        }
+    }
 }
 
 impl Events {
-    /// The earliest event and whose it is.
+    /// `slot` ends `stage` at `at`; not before those that are there, but for loads.
     #[inline]
-    fn next(&self, array: &Channels) -> (Instant, Stage) {
-        let mut first = (array.next_due().unwrap_or(Instant::MAX), Stage::Array);
-        let mut consider = |at: Instant, stage: Stage| {
-            if at < first.0 {
-                first = (at, stage);
+    pub(super) fn push(&mut self, stage: Stage, at: Instant, slot: u32) {
+        if stage == Stage::Loads {
+            self.loads.insert(at, slot);
+        } else {
+            self.queues[stage as usize].push_back((at, slot));
+        }
+        if at < self.due[stage as usize] {
+            self.due[stage as usize] = at;
+            if (at, stage as u8) < (self.first.0, self.first.1 as u8) {
+                self.first = (at, stage);
             }
-        };
-        consider(front(&self.sent), Stage::Sent);
-        consider(front(&self.posted), Stage::Posted);
-        consider(front(&self.fetched), Stage::Fetched);
-        consider(self.firmware.map_or(Instant::MAX, |(at, _)| at), Stage::Firmware);
-        consider(self.loads.next_due().unwrap_or(Instant::MAX), Stage::Loads);
-        consider(front(&self.received), Stage::Received);
-        first
+        }
     }
 
-    /// When the next one is; nothing happens before.
+    /// Takes the first event of the stage that is first.
+    #[inline]
+    fn pop(&mut self) -> (Instant, u32, Stage) {
+        let stage = self.first.1;
+        let queue = &mut self.queues[stage as usize];
+        let (found, next) = if stage == Stage::Loads {
+            (self.loads.pop(Instant::MAX), self.loads.next_due())
+        } else {
+            (queue.pop_front(), queue.front().map(|(at, _)| *at))
+        };
+        let (at, slot) = found.expect("what is first is there");
+        self.due[stage as usize] = next.unwrap_or(Instant::MAX);
+        self.first = (self.due[0], STAGES[0]);
+        for stage in &STAGES[1..] {
+            let due = self.due[*stage as usize];
+            if due < self.first.0 {
+                self.first = (due, *stage);
+            }
+        }
+        (at, slot, stage)
+    }
+
+    /// Whether the firmware works on a command.
+    #[inline]
+    pub(super) fn firmware_works(&self) -> bool {
+        self.due[Stage::Firmware as usize] < Instant::MAX
+    }
+
+    /// When the next one is, of the array's too; nothing happens before.
     #[inline]
     pub(super) fn next_due(&self, array: &Channels) -> Option<Instant> {
-        let (at, _) = self.next(array);
+        let at = array.next_due().map_or(self.first.0, |at| at.min(self.first.0));
         (at < Instant::MAX).then_some(at)
     }
 
@@ -80,43 +117,28 @@ impl Ssd {
     #[inline]
     pub(super) fn advance(&mut self, limit: Instant) -> Option<Completion> {
         loop {
-            let (at, stage) = self.events.next(&self.array);
-            if at > limit || at == Instant::MAX {
+            let (first, _) = self.events.first;
+            // The array goes on by itself until something else is first.
+            if let Some(finished) = self.array.complete(first.min(limit)) {
+                self.array_finished(&finished);
+                continue;
+            }
+            if first > limit || first == Instant::MAX {
                 return None;
             }
+            let (at, slot, stage) = self.events.pop();
             match stage {
-                Stage::Array => {
-                    // What is due may be an inner event of the array, after which something else is first.
-                    if let Some(finished) = self.array.complete(at) {
-                        self.array_finished(&finished);
-                    }
-                }
-                Stage::Sent => {
-                    let (at, slot) = self.events.sent.pop_front().expect("it is due");
-                    return Some(self.finish(at, slot));
-                }
-                Stage::Posted => {
-                    let (at, slot) = self.events.posted.pop_front().expect("it is due");
-                    return Some(self.finish(at, slot));
-                }
+                Stage::Sent | Stage::Posted => return Some(self.finish(at, slot)),
                 Stage::Fetched => {
-                    let (at, slot) = self.events.fetched.pop_front().expect("it is due");
                     self.commands.push_back(slot);
                     self.run_firmware(at);
                 }
                 Stage::Firmware => {
-                    let (at, slot) = self.events.firmware.take().expect("it is due");
                     self.leave_firmware(at, slot);
                     self.run_firmware(at);
                 }
-                Stage::Loads => {
-                    let (at, slot) = self.events.loads.pop(limit).expect("it is due");
-                    self.go_on(at, slot);
-                }
-                Stage::Received => {
-                    let (at, slot) = self.events.received.pop_front().expect("it is due");
-                    self.received(at, slot);
-                }
+                Stage::Loads => self.go_on(at, slot),
+                Stage::Received => self.received(at, slot),
             }
         }
     }

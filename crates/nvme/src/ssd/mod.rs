@@ -30,7 +30,7 @@ use crate::hmb::{Buffer, Descriptor, Driver, Effect, HmbError, Plenty, SetFeatur
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use events::Events;
+use events::{Events, Stage};
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::map::{Loaders, Map, Policy};
 use flashlab_flash::ftl::page_map::{PageMap, Ticket};
@@ -187,14 +187,22 @@ impl Ssd {
         1 << self.unit_shift
     }
 
+    /// As [`Geometry::admits`], without divisions: blocks are a power of two.
+    #[inline]
+    fn admits(&self, request: &Request) -> bool {
+        let within = request.end() <= self.parameters.page_map.capacity;
+        let whole = (request.offset | request.length) & (self.parameters.block - 1) == 0;
+        request.op.is_flush() || (within && whole && request.length > 0)
+    }
+
     /// The firmware takes commands up while it has none.
     #[inline]
     fn run_firmware(&mut self, now: Instant) {
-        while self.events.firmware.is_none() && self.map_pages.len() < MAP_QUEUE_MAX {
+        while !self.events.firmware_works() && self.map_pages.len() < MAP_QUEUE_MAX {
             let Some(slot) = self.commands.pop_front() else { return };
             let time = self.take_up(now, slot);
             if time > Duration::ZERO {
-                self.events.firmware = Some((now + time, slot));
+                self.events.push(Stage::Firmware, now + time, slot);
                 return;
             }
             self.leave_firmware(now, slot);
@@ -206,7 +214,7 @@ impl Ssd {
         let request = self.slots.get(slot).request;
         let times = self.parameters.controller;
         let whole = self.map.is_whole();
-        let (firmware, map) = if !self.geometry().admits(&request) {
+        let (firmware, map) = if !self.admits(&request) {
             self.slots.get_mut(slot).status = Status::OutOfRange;
             (times.t_command, Duration::ZERO)
         } else {
@@ -238,7 +246,7 @@ impl Ssd {
         let ready = self.slots.get(slot).ready;
         if ready > now {
             self.slots.get_mut(slot).map += ready.since(now);
-            self.events.loads.insert(ready, slot);
+            self.events.push(Stage::Loads, ready, slot);
             return;
         }
         self.go_on(now, slot);
@@ -264,7 +272,7 @@ impl Ssd {
     fn post(&mut self, now: Instant, slot: u32) {
         let post = self.link.post();
         self.slots.get_mut(slot).bus += post;
-        self.events.posted.push_back((now + post, slot));
+        self.events.push(Stage::Posted, now + post, slot);
     }
 
     /// A completion is in the host's memory.
@@ -285,7 +293,7 @@ impl Ssd {
         let fetch = self.link.fetch();
         self.slots.get_mut(slot).bus = fetch;
         self.in_drive += 1;
-        self.events.fetched.push_back((now + fetch, slot));
+        self.events.push(Stage::Fetched, now + fetch, slot);
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Ssd;
 use crate::hmb::{Buffer, Driver, Plenty};
 use flashlab_flash::nand::Channels;
-use flashlab_sim::{Fate, Instant, Model, Op, PowerCut};
+use flashlab_sim::{Fate, Instant, Op, PowerCut};
 
 impl Ssd {
     pub(super) fn cut(&mut self, now: Instant) -> PowerCut {
@@ -17,7 +17,7 @@ impl Ssd {
         let mut undecided = self.layer.power_cut(&torn);
         for slot in self.slots.iter() {
             let request = &slot.request;
-            if matches!(request.op, Op::Write | Op::Trim) && self.geometry().admits(request) {
+            if matches!(request.op, Op::Write | Op::Trim) && self.admits(request) {
                 let units = self.units_touched(request);
                 undecided.extend(units.start.max(slot.next_unit)..units.end);
             }

@@ -1,6 +1,6 @@
 //! Reads: the look-up in the map, the pages of the array, and their way to the host.
 
-use super::Ssd;
+use super::{Ssd, Stage};
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::map::Found as Held;
 use flashlab_flash::ftl::page_map::Found;
@@ -137,7 +137,7 @@ impl Ssd {
         let slot_state = self.slots.get_mut(slot);
         if slot_state.pending == 0 {
             slot_state.bus += occupy + post;
-            self.events.sent.push_back((end + post, slot));
+            self.events.push(Stage::Sent, end + post, slot);
         }
     }
 

@@ -3,7 +3,7 @@
 //! A drive that loads its map trims page of the map by page, and only those that exist: deallocating all of a drive costs
 //! what is mapped on it.
 
-use super::Ssd;
+use super::{Ssd, Stage};
 use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_flash::ftl::MapPage;
@@ -115,7 +115,7 @@ impl Ssd {
         // The read request's way up and the first data's down.
         let arrives = end + self.link.round_trip();
         self.slots.get_mut(slot).bus += occupy + self.link.round_trip();
-        self.events.received.push_back((arrives, slot));
+        self.events.push(Stage::Received, arrives, slot);
     }
 
     /// The data of a write is here.
