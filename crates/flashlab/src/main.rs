@@ -53,7 +53,7 @@ enum Command {
     /// Runs a job on a virtual device and keeps the state that it leaves: a used device.
     ///
     /// Options of flashlab stand before the device; everything after it belongs to fio, but for --to FILE. What begins
-    /// with the state asks for DEVICE:state=FILE.
+    /// with the state asks for DEVICE:state=FILE. Of a device below a filesystem (--fs) only the device is kept.
     Age(command::age::Options),
     /// Runs one job on many devices: which card for my job?
     Compare(command::compare::Options),

@@ -193,8 +193,8 @@ fn numbers<'a>(text: &mut String, numbers: impl Iterator<Item = &'a Number>) {
 fn mechanism(mechanism: Mechanism) -> String {
     let (words, moved_by) = match mechanism {
         Mechanism::Bus => (
-            "Time in which data and commands move over the wires between host and card, where nothing else was slower.",
-            "card.modes, host.modes, host.bus_clock, host.bus_width",
+            "Time in which data and commands move over the wires between host and device, where nothing else was slower.",
+            "card.modes, host.modes, host.bus_clock, host.bus_width; nvme.generation, nvme.lanes, nvme.payload",
         ),
         Mechanism::Host => (
             "The host's own work: building commands, interrupts, copies, the filesystem.",
@@ -207,11 +207,13 @@ fn mechanism(mechanism: Mechanism) -> String {
         Mechanism::Program => (
             "Programming what the request wrote, as far as it did not overlap with the transfer, and making a partial \
              program unit durable.",
-            "flash.page, flash.t_prog, flash.erase_block, flash.t_bers, ftl.program_unit, ftl.t_commit",
+            "flash.page, flash.t_prog, flash.erase_block, flash.t_bers, ftl.program_unit, ftl.t_commit; nand.t_prog, \
+             ftl.write_buffer, ftl.reserve",
         ),
-        Mechanism::Read => {
-            ("Reading what the request asked for from the array.", "flash.t_read, flash.read_rate")
-        }
+        Mechanism::Read => (
+            "Reading what the request asked for from the array.",
+            "flash.t_read, flash.read_rate; nand.t_read, nand.channel_rate",
+        ),
         Mechanism::ReadModifyWrite => (
             "Reading and rewriting a superblock because part of it was overwritten.",
             "ftl.superblock, ftl.map_unit, ftl.overwrite, flash.read_rate, flash.t_prog",
@@ -222,7 +224,7 @@ fn mechanism(mechanism: Mechanism) -> String {
         ),
         Mechanism::Map => (
             "Loading mapping information that was not in the controller's memory.",
-            "ftl.map_cache, ftl.map_page, ftl.map_unit",
+            "ftl.map_cache, ftl.map_page, ftl.map_unit; map.sram, map.t_load, map.t_hmb, map.loaders, pc.hmb",
         ),
         Mechanism::Queue => ("Waiting behind other requests.", "iodepth, numjobs"),
     };

@@ -19,7 +19,7 @@ static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
 });
 
 const CARD: &str = "test/one:capacity=64MiB,cycles=50";
-const SSD: &str = "test/ssd:cycles=50,hmb=256K";
+const SSD: &str = "drive/ssd:cycles=50,hmb=256K";
 
 fn open(argument: &str) -> Device {
     Device::open(argument, &LIBRARY).unwrap_or_else(|e| panic!("{e}"))
@@ -144,7 +144,7 @@ fn what_is_wrong_is_said() {
         [
             say("test/one:", &right),
             say("test/two:capacity=4MiB,open_units=3,map_cache=none,", &right),
-            say("test/ssd:", &right),
+            say("drive/ssd:", &right),
             say("test/one:capacity=4MiB,", &kept("wrong-form", &other_form)),
             say("test/one:capacity=4MiB,", &kept("wrong-bits", &damaged)),
             say("test/one:capacity=4MiB,", &kept("wrong-cut", &bytes[..30])),

@@ -299,6 +299,9 @@ impl Definition {
         if !self.rows.is_empty() && self.kind != Kind::Matrix {
             return Err("[[row]] belongs to kind \"matrix\"".into());
         }
+        if !self.variants.is_empty() && self.kind != Kind::Sweep {
+            return Err(format!("variants belongs to kind \"sweep\", not to \"{kind}\""));
+        }
         if self.runs != 1 && self.kind != Kind::Matrix {
             return Err(format!("runs belongs to kind \"matrix\", not to \"{kind}\""));
         }
@@ -321,6 +324,9 @@ impl Definition {
                     "step \"{}\": iterations, points, measure and a preparation of its own belong to kind \"wear\"",
                     step.table
                 ));
+            }
+            if step.filesystem.is_some() && self.kind != Kind::Matrix {
+                return Err(format!("step \"{}\": filesystem belongs to kind \"matrix\"", step.table));
             }
             if self.kind == Kind::Matrix && (!step.before.is_empty() || step.pause.is_some()) {
                 return Err(format!(

@@ -118,11 +118,12 @@ impl Step {
         if self.iterations.is_none_or(|iterations| iterations == 0) || self.measures.is_empty() {
             return Err(": expected iterations and at least one [[step.measure]]".into());
         }
-        if !self.unit.is_empty() || self.filesystem.is_some() || self.role.is_some() || self.points == Some(0)
-        {
-            return Err(": a step of kind \"wear\" has no unit, role or filesystem (each measure has a unit and may have a \
+        if !self.unit.is_empty() || self.role.is_some() || self.points == Some(0) {
+            return Err(
+                ": a step of kind \"wear\" has no unit and no role (each measure has a unit and may have a \
                         role), and series of at least one point"
-                .into());
+                    .into(),
+            );
         }
         for measure in &self.measures {
             let units = measure.metric.units();

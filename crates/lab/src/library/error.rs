@@ -125,7 +125,7 @@ pub enum Untidy {
         /// The host.
         unknown: UnknownName,
     },
-    /// A `typical` value that differs between cards of one host.
+    /// A `typical` value that differs between devices of one published table.
     NotTypical {
         /// The parameter.
         path: &'static str,
@@ -142,7 +142,7 @@ impl fmt::Display for Untidy {
             Untidy::NoHost { file, unknown } => write!(f, "{file}: {unknown}"),
             Untidy::NotTypical { path, first, second } => write!(
                 f,
-                "{path}: {first}, but {second}; what is typical is the same for all devices measured on one host"
+                "{path}: {first}, but {second}; what is typical is the same for all devices of one published table"
             ),
         }
     }

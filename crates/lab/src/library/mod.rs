@@ -173,7 +173,7 @@ impl Library {
     }
 
     /// What is wrong between profiles, each of which is right in itself: hosts that do not exist, and `typical` values
-    /// that differ between cards measured on one host.
+    /// that differ between devices that were fitted on one published table.
     pub fn untidy(&self) -> Vec<Untidy> {
         let mut found = Vec::new();
         let cards: Vec<_> = self.devices().collect();
@@ -182,8 +182,10 @@ impl Library {
             if let Err(unknown) = self.profile(card.kind.host().expect("it is a device"), host) {
                 found.push(Untidy::NoHost { file: card.text.file.clone(), unknown });
             }
+            let tables = tables(card);
             for number in card.numbers.iter().filter(|n| matches!(n.source, Source::Typical(_))) {
-                let mut kin = cards[..i].iter().filter(|(_, other)| other.host == card.host);
+                let of_one_table = |other: &Profile| self::tables(other).iter().any(|t| tables.contains(t));
+                let mut kin = cards[..i].iter().filter(|(_, other)| of_one_table(other));
                 let differs = kin.find_map(|(other_name, other)| {
                     let first = other.number(number.parameter.path)?;
                     let typical = matches!(first.source, Source::Typical(_));
@@ -200,6 +202,15 @@ impl Library {
         }
         found
     }
+}
+
+/// The published tables, with their rows, that numbers of a profile were fitted on.
+fn tables(profile: &Profile) -> Vec<&str> {
+    let cells = profile.numbers.iter().filter_map(|number| match &number.source {
+        Source::Fitted(cells) => Some(cells),
+        _ => None,
+    });
+    cells.flatten().filter_map(|cell| Some(cell.rsplit_once('/')?.0)).collect()
 }
 
 /// The folder under `profiles` that a kind has for itself; its profiles are named without it.

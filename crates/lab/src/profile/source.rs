@@ -7,7 +7,8 @@ use std::fmt;
 pub enum Source {
     /// Adjusted until these cells of an experiment came out: a free parameter.
     Fitted(Vec<String>),
-    /// Chosen because devices of the kind are like this; the same in all profiles of a host: a free parameter, once.
+    /// Chosen because devices of the kind are like this; the same in all profiles of one published table: a free parameter,
+    /// once.
     Typical(String),
     /// A specification says so.
     Spec(String),
