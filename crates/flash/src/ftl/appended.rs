@@ -486,7 +486,7 @@ impl Appended {
     /// With what is wrong.
     pub(super) fn check(&self, mapped: &Mapped, medium: &Medium) {
         let mut live = vec![0; self.live.len()];
-        for granule in 0..self.places.len() * CHUNK {
+        for granule in 0..mapped.len().min(self.places.len() * CHUNK) {
             let place = self.place_of(granule as u32);
             let offset = granule as u64 * self.granule;
             if place == NONE {

@@ -9,9 +9,9 @@
 //!
 //! A run's page that is not full yet is programmed in a block for such pages, and again in its place when it is full.
 //!
-//! A superblock has two log blocks at most. When a run in the log from the first byte on has overwritten all that is mapped,
-//! what lies before the run is dead and given back: a stream that is broken off and begun again time after time costs no
-//! copies.
+//! A superblock has two log blocks at most, or three while a run from the first byte on is logged. When such a run has
+//! overwritten all that is mapped, what lies before it is dead and given back: a stream that is broken off and begun again
+//! time after time costs no copies.
 //!
 //! With a fast mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a superblock that is written from its first byte again before any
 //! other is, goes into fast blocks, as many as there are bits in a cell; it stays there until another one is written, and
@@ -19,7 +19,7 @@
 //!
 //! # Guarantees
 //! [`LogBlocks::check`]: every used block is the data block of one superblock, or open for one, or the one for partial
-//! pages, or the one for staging. No state changes where there is no block for it: the write fails as a whole.
+//! pages. No state changes where there is no block for it: the write fails as a whole.
 
 use super::ReadOnly;
 use super::mapped::Mapped;
@@ -108,11 +108,11 @@ impl LogBlocks {
         }
     }
 
-    /// Good blocks without which it cannot go on: one a superblock, two for each open one, one to copy to, one for
-    /// partial pages; in fast mode what two superblocks take there beyond one block, and one for staging.
+    /// Good blocks without which it cannot go on: one a superblock, three for each open one, one to copy to, one for
+    /// partial pages; in fast mode what two superblocks take there beyond one block.
     pub(super) fn needed(capacity: u64, erase_block: u64, open_units: u32, slc_bits: Option<u32>) -> u64 {
-        let fast = slc_bits.map_or(0, |bits| 2 * u64::from(bits.saturating_sub(1)) + 1);
-        capacity.div_ceil(erase_block) + 2 * u64::from(open_units) + 2 + fast
+        let fast = slc_bits.map_or(0, |bits| 2 * u64::from(bits.saturating_sub(1)));
+        capacity.div_ceil(erase_block) + 3 * u64::from(open_units) + 2 + fast
     }
 
     /// The erase block that `offset` was last written to.
@@ -306,9 +306,12 @@ impl LogBlocks {
         Ok(())
     }
 
-    /// Makes room in the log: by another block, or, where it has two, by copying what is valid.
+    /// Makes room in the log: by another block, or, where it has two, or three for a run from the first byte on, by
+    /// copying what is valid.
     fn extend_log(&mut self, open: &mut Open, medium: &mut Medium) -> Result<Duration, ReadOnly> {
-        if !open.full.is_empty() || open.filling.is_slc() {
+        let start = self.span(open.superblock).start;
+        let most = if open.run.is_some_and(|run| run.start == start) { 2 } else { 1 };
+        if open.full.len() >= most || open.filling.is_slc() {
             return self.compact(open, medium);
         }
         let next = medium.take(false)?;
@@ -432,20 +435,46 @@ impl LogBlocks {
     fn level(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
         for pool in 0..medium.blocks.pool_count() {
-            while let Some(from) = medium.blocks.relocate_among(pool, &|b| self.owner[b.0 as usize] != NONE) {
-                let superblock = self.owner[from.0 as usize];
-                let bytes = self.mapped.bytes(&self.span(superblock));
-                let Ok(mut to) = medium.take_worn(pool) else { return time };
-                time += medium.copy(&mut to, bytes);
-                medium.counters.levelling_bytes += bytes;
-                self.release_data(superblock, medium);
-                self.set_data(superblock, to.block);
+            while let Some(from) = medium.blocks.relocate(pool) {
+                let Ok(moved) = self.move_out(from, pool, medium) else { return time };
+                time += moved;
                 if !medium.blocks.must_relocate(pool) {
                     break;
                 }
             }
         }
         time
+    }
+
+    /// Copies what lies in a block to another one. A superblock that is open, or lies in fast blocks, is closed by that.
+    fn move_out(&mut self, from: Block, pool: u32, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+        if self.partial.is_some_and(|partial| partial.block == from) {
+            // Of its pages, only the last of each open run is not programmed in its place.
+            let mut to = medium.take_worn(pool)?;
+            let time = medium.fold(&mut to, self.page);
+            self.partial = Some(to);
+            medium.blocks.release(from);
+            return Ok(time);
+        }
+        let holds = |open: &Open| open.filling.block == from || open.full.contains(&from);
+        let open = self.open.iter().position(holds);
+        let fast = self.fast.as_ref().filter(|fast| fast.blocks.contains(&from));
+        let superblock = match (open, fast) {
+            (Some(i), _) => self.open[i].superblock,
+            (_, Some(fast)) => fast.superblock,
+            _ => self.owner[from.0 as usize],
+        };
+        let bytes = self.mapped.bytes(&self.span(superblock));
+        let mut to = medium.take_worn(pool)?;
+        let time = if fast.is_some() { medium.fold(&mut to, bytes) } else { medium.copy(&mut to, bytes) };
+        medium.counters.levelling_bytes += bytes;
+        if let Some(i) = open {
+            let open = self.open.remove(i);
+            release_open(&open, medium);
+        }
+        self.release_data(superblock, medium);
+        self.set_data(superblock, to.block);
+        Ok(time)
     }
 
     fn set_data(&mut self, superblock: u32, block: Block) {
@@ -495,7 +524,6 @@ impl LogBlocks {
         }
         used.extend(self.fast.iter().flat_map(|fast| fast.blocks.iter().copied()));
         used.extend(self.partial.map(|filling| filling.block));
-        used.extend(medium.staging());
         used.sort_unstable();
         let count = used.len();
         used.dedup();

@@ -26,6 +26,11 @@ impl Mapped {
         self.words[(granule / 64) as usize] >> (granule % 64) & 1 == 1
     }
 
+    /// Granules that can be asked for.
+    pub(super) fn len(&self) -> usize {
+        self.words.len() * 64
+    }
+
     /// Tells the processor that `offset` will be asked for soon.
     pub(super) fn prefetch(&self, offset: u64) {
         flashlab_sim::prefetch(&self.words, (self.granule.index(offset) / 64) as usize);

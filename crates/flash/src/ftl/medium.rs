@@ -1,7 +1,9 @@
 //! A card's array at work: erase blocks taken, filled page by page, given back; times and counts of it.
 //!
 //! A block is erased when it is taken, and pays t_BERS with its first page. Where the card has a fast mode
-//! ([`Nand::slc`]), a block in it holds one bit a cell, so a part of its bytes, and is programmed faster.
+//! ([`Nand::t_prog_slc`]), a block in it holds one bit a cell, so a part of its bytes, and is programmed faster.
+//! Data of full cells is copied by way of fast blocks, as a controller does that cannot hold what full cells take at once.
+//! These blocks are the controller's own: their wear is left out, they stand many times the cycles.
 
 use super::{Blocks, ReadOnly, Wear};
 use crate::nand::{Block, Factor, Nand, Variation};
@@ -52,6 +54,7 @@ pub(super) struct Counters {
     pub(super) read_modify_write_bytes: u64,
     pub(super) merge_bytes: u64,
     pub(super) fold_bytes: u64,
+    pub(super) staged_bytes: u64,
     pub(super) collections: u64,
     pub(super) collection_bytes: u64,
     pub(super) levelling_bytes: u64,
@@ -79,12 +82,8 @@ pub(super) struct Medium {
     pub(super) nand: Nand,
     pub(super) blocks: Blocks,
     variation: Variation,
-    /// The pool that gives the next block.
-    pool: u32,
     /// Good blocks that the layer cannot do without.
     needed: u32,
-    /// A block in fast mode through which data of full cells is copied.
-    staging: Option<Filling>,
     read_only: bool,
     pub(super) counters: Counters,
 }
@@ -95,9 +94,7 @@ impl Medium {
         Medium {
             blocks: Blocks::new(count, wear.pools(), wear.policy(), wear.endurance().as_ref(), seed),
             variation: Variation::new(seed, nand.spread_ppm),
-            pool: 0,
             needed: needed as u32,
-            staging: None,
             read_only: false,
             counters: Counters::default(),
             nand,
@@ -114,21 +111,15 @@ impl Medium {
         self.variation.factor(u64::from(block.0))
     }
 
-    /// Takes an erased block, of the pools in turn.
+    /// Takes an erased block.
     pub(super) fn take(&mut self, slc: bool) -> Result<Filling, ReadOnly> {
-        self.take_any(slc).ok_or(ReadOnly).inspect_err(|_| self.read_only = true)
-    }
-
-    fn take_any(&mut self, slc: bool) -> Option<Filling> {
-        let pools = self.blocks.pool_count();
-        for _ in 0..pools {
-            let pool = self.pool;
-            self.pool = (self.pool + 1) % pools;
-            if let Some(block) = self.blocks.take_erased(pool) {
-                return Some(self.filling(block, slc));
+        match self.blocks.take_erased_of_any() {
+            Some(block) => Ok(self.filling(block, slc)),
+            None => {
+                self.read_only = true;
+                Err(ReadOnly)
             }
         }
-        None
     }
 
     /// Takes an erased block for data that levelling moves.
@@ -151,8 +142,8 @@ impl Medium {
 
     /// Bytes of a block in fast mode.
     fn slc_bytes(&self) -> u64 {
-        let share = self.nand.erase_block / u64::from(self.nand.cell_bits());
-        (share - share % self.nand.page).max(self.nand.page)
+        let pages = self.nand.erase_block / self.nand.page;
+        pages.div_ceil(u64::from(self.nand.cell_bits())) * self.nand.page
     }
 
     fn page_time(&self, filling: &Filling) -> Duration {
@@ -187,30 +178,11 @@ impl Medium {
         self.stream(bytes) + self.program(to, bytes.div_ceil(self.nand.page)).time()
     }
 
-    /// Data of full cells is copied by way of fast blocks, where there are any.
+    /// The time in which `bytes` of full cells, on their way to others, are programmed in fast blocks, where there are any.
     fn stage(&mut self, bytes: u64) -> Duration {
-        let mut time = Duration::ZERO;
-        let mut pages = if self.nand.t_prog_slc.is_some() { bytes.div_ceil(self.nand.page) } else { 0 };
-        while pages > 0 {
-            let mut filling = match self.staging.take() {
-                Some(filling) if self.room(&filling) > 0 => filling,
-                full => {
-                    full.inspect(|full| self.blocks.release(full.block));
-                    let Some(next) = self.take_any(true) else { return time };
-                    next
-                }
-            };
-            let now = pages.min(self.room(&filling) / self.nand.page);
-            time += self.program(&mut filling, now).time();
-            self.staging = Some(filling);
-            pages -= now;
-        }
-        time
-    }
-
-    /// The block through which copies go.
-    pub(super) fn staging(&self) -> Option<Block> {
-        self.staging.map(|filling| filling.block)
+        let Some(t_prog) = self.nand.t_prog_slc else { return Duration::ZERO };
+        self.counters.staged_bytes += bytes;
+        t_prog * bytes.div_ceil(self.nand.page)
     }
 
     pub(super) fn observe(&self, to: &mut dyn Observer) {
@@ -220,6 +192,7 @@ impl Medium {
         to.count("read_modify_write_bytes", c.read_modify_write_bytes);
         to.count("merge_bytes", c.merge_bytes);
         to.count("fold_moved_bytes", c.fold_bytes);
+        to.count("staged_bytes", c.staged_bytes);
         to.count("collection_count", c.collections);
         to.count("collection_moved_bytes", c.collection_bytes);
         to.count("levelling_moved_bytes", c.levelling_bytes);

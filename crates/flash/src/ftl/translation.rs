@@ -10,7 +10,7 @@ use super::appended::{Appended, Fill};
 use super::log_blocks::LogBlocks;
 use super::medium::{Medium, Work};
 use super::streams::Streams;
-use super::{Blocks, Form, MapCache, MapPage, Mapping, Overwrite, ReadOnly, Superblocks, Wear};
+use super::{Blocks, Form, Ftl, MapCache, MapPage, Mapping, Overwrite, ReadOnly, Superblocks, Wear};
 use crate::Impossible;
 use crate::nand::{Block, Nand};
 use crate::stride::Stride;
@@ -36,6 +36,7 @@ enum Space {
 /// The translation layer of a card, with its array.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Translation {
+    capacity: u64,
     medium: Medium,
     mapping: Mapping,
     granule: Stride,
@@ -75,6 +76,7 @@ impl Translation {
             Space::Appended { superblocks, places: Appended::new(capacity, granule, &medium) }
         };
         Translation {
+            capacity,
             space,
             streams: Streams::new(mapping.open_units as usize),
             granule: Stride::new(granule),
@@ -299,7 +301,8 @@ impl Translation {
     /// Whether `other` has the same array and the same parameters: one's state can be the other's.
     pub fn is_like(&self, other: &Translation) -> bool {
         let count = |t: &Translation| (t.medium.blocks.count(), t.medium.blocks.pool_count());
-        self.medium.nand == other.medium.nand
+        self.capacity == other.capacity
+            && self.medium.nand == other.medium.nand
             && self.mapping == other.mapping
             && count(self) == count(other)
             && self.medium.blocks.policy() == other.medium.blocks.policy()
@@ -338,6 +341,34 @@ impl Translation {
             Space::Logged(log) => log.check(&self.medium),
             Space::Appended { superblocks, places } => places.check(superblocks.mapped(), &self.medium),
         }
+    }
+}
+
+impl Ftl for Translation {
+    fn unit_bytes(&self) -> u64 {
+        self.granule()
+    }
+    fn unit_count(&self) -> u64 {
+        self.capacity / self.granule()
+    }
+    fn write(&mut self, first: u64, count: u64) -> Result<(), ReadOnly> {
+        let unit = self.granule();
+        Translation::write(self, first * unit..(first + count) * unit).map(|_| ())
+    }
+    fn trim(&mut self, first: u64, count: u64) {
+        let unit = self.granule();
+        Translation::trim(self, first * unit..(first + count) * unit);
+    }
+    /// There is no volatile buffer.
+    fn flush(&mut self) {}
+    fn blocks(&self) -> &Blocks {
+        Translation::blocks(self)
+    }
+    fn check(&self) {
+        Translation::check(self);
+    }
+    fn observe(&self, to: &mut dyn Observer) {
+        Translation::observe(self, to);
     }
 }
 

@@ -10,7 +10,8 @@
 //! and erases one block for each that it takes, then the erase counts of a pool never differ by more than
 //! `threshold` + 1, whatever is written. For that, a block that is so worn stays free until the least worn one has been
 //! erased again, and as soon as fewer than two other blocks are free, the least worn blocks are moved round in turn
-//! until that has happened. (A workload must seek out the data that levelling has moved for it to come so far.)
+//! until that has happened. (A workload must seek out the data that levelling has moved for it to come so far.) What the
+//! layer above says cannot be moved is not bound by this.
 
 use super::{DynamicLevelling, Levelling};
 use crate::nand::Block;
@@ -61,13 +62,14 @@ impl StaticLevelling {
         self.moving = gap >= if self.moving { self.relief } else { self.threshold };
     }
 
-    /// Whether the least worn used blocks must move round: so few free blocks may be used, or a used one is so worn.
+    /// Whether the least worn used blocks must move round: too few free blocks may be used. One alone is not enough where
+    /// what is freed next is above the ceiling.
     fn is_pressed(&self) -> bool {
         let (Some((least, _)), Some((most, _))) = (self.used.first(), self.used.last()) else { return false };
         let ceiling = self.ceiling();
-        let last = if self.free.free_count() == 1 { self.free.least() } else { self.free.second() };
-        (*most > ceiling || last.is_some_and(|erases| erases > ceiling))
-            && self.free.least().is_some_and(|free| *least <= free)
+        let last =
+            if self.free.free_count() == 1 { self.free.least().max(Some(*most)) } else { self.free.second() };
+        last.is_some_and(|erases| erases > ceiling) && self.free.least().is_some_and(|free| *least <= free)
     }
 }
 
@@ -101,7 +103,8 @@ impl Levelling for StaticLevelling {
         }
         let pressed = self.is_pressed();
         let most = self.free.most().unwrap_or_default();
-        let worth = |erases: u32| pressed || most.saturating_sub(erases) >= self.relief;
+        let least = self.used.first().map_or(0, |(erases, _)| *erases);
+        let worth = |erases: u32| (pressed && erases == least) || most.saturating_sub(erases) >= self.relief;
         let mut candidates = self.used.iter().take_while(|(erases, _)| worth(*erases));
         candidates.find(|(_, block)| movable(*block)).map(|(_, block)| *block)
     }

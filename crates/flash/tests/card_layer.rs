@@ -1,0 +1,288 @@
+//! A card's translation layer at count level: closed forms of log blocks and of collection, wear, and all of its structure
+//! after every step of random workloads.
+
+use flashlab_flash::ftl::{Ftl, LevellingKind, Mapping, Overwrite, ReadOnly, Translation, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sim::{Duration, Rng};
+use proptest::prelude::*;
+
+const PAGE: u64 = 4 << 10;
+
+fn nand(pages: u64) -> Nand {
+    Nand {
+        page: PAGE,
+        t_read: Duration::from_us(100),
+        read_rate: 64 << 20,
+        t_prog: Duration::from_us(600),
+        t_prog_slc: None,
+        bits: None,
+        erase_block: pages * PAGE,
+        t_bers: Duration::ZERO,
+        spread_ppm: 0,
+    }
+}
+
+fn mapping(overwrite: Overwrite, superblock: u64, open_units: u32) -> Mapping {
+    Mapping {
+        program_unit: PAGE,
+        t_commit: Duration::ZERO,
+        map_unit: superblock,
+        superblock,
+        overwrite,
+        open_units,
+        map_cache: None,
+        map_page: 4 << 10,
+    }
+}
+
+/// A card that logs, of `blocks` superblocks of `pages` pages.
+fn logging(blocks: u64, pages: u64, open_units: u32, wear: Wear) -> Translation {
+    let (nand, mapping) = (nand(pages), mapping(Overwrite::Log, pages * PAGE, open_units));
+    let capacity = blocks * pages * PAGE;
+    Translation::check_wear(capacity, &nand, &mapping, &wear).expect("a possible card");
+    Translation::new(capacity, nand, mapping, &wear, 1)
+}
+
+fn fill(card: &mut Translation) {
+    let units = card.unit_count();
+    for first in (0..units).step_by(16) {
+        Ftl::write(card, first, 16.min(units - first)).expect("it takes writes");
+    }
+}
+
+/// Bytes programmed for each byte that `writes` write.
+fn amplification(card: &mut Translation, writes: impl FnOnce(&mut Translation)) -> f64 {
+    let (written, programmed) = card.written_and_programmed();
+    writes(card);
+    let (written_now, programmed_now) = card.written_and_programmed();
+    (programmed_now - programmed) as f64 / (written_now - written) as f64
+}
+
+/// L1: one log block for each open superblock, page writes at random. A write to one that is not open costs a full merge.
+#[test]
+fn random_page_writes_over_log_blocks_amplify_by_the_share_that_is_not_open() {
+    for (blocks, open, pages) in [(64, 16, 64), (100, 10, 128), (32, 24, 64)] {
+        let mut card = logging(blocks, pages, open, Wear::default());
+        fill(&mut card);
+        let mut rng = Rng::new(7);
+        let mut random = |card: &mut Translation, n| {
+            (0..n).for_each(|_| Ftl::write(card, rng.below(blocks * pages), 1).unwrap());
+        };
+        random(&mut card, 2_000);
+        let found = amplification(&mut card, |card| random(card, 20_000));
+        let expected = 1.0 + pages as f64 * (1.0 - f64::from(open) / blocks as f64);
+        assert!((found / expected - 1.0).abs() < 0.01, "{found}, expected {expected}");
+        card.check();
+    }
+}
+
+/// L3: over as many superblocks as can be open, writes cost what the log's filling costs; over more, a copy each miss.
+#[test]
+fn amplification_has_a_step_where_more_is_written_than_can_be_open() {
+    let (pages, open) = (64u64, 8u64);
+    let found = |over: u64| {
+        let mut card = logging(64, pages, open as u32, Wear::default());
+        fill(&mut card);
+        let mut rng = Rng::new(8);
+        let mut random = |card: &mut Translation, n| {
+            (0..n).for_each(|_| Ftl::write(card, rng.below(over) * pages + rng.below(pages), 1).unwrap());
+        };
+        random(&mut card, 4_000);
+        amplification(&mut card, |card| random(card, 20_000))
+    };
+    // Two log blocks are filled, then one block is copied.
+    assert!(found(open) < 1.55, "{}", found(open));
+    for over in [12, 16, 32] {
+        let expected = 1.0 + pages as f64 * (1.0 - open as f64 / over as f64);
+        assert!((found(over) / expected - 1.0).abs() < 0.015, "{}, expected {expected}", found(over));
+    }
+}
+
+/// L4: with one open superblock, the first page of each in turn: every write rewrites a block.
+#[test]
+fn single_pages_of_one_superblock_after_another_amplify_by_the_pages_of_a_block() {
+    let (blocks, pages) = (20, 32);
+    let mut card = logging(blocks, pages, 1, Wear::default());
+    fill(&mut card);
+    Ftl::write(&mut card, 0, 1).unwrap();
+    let found = amplification(&mut card, |card| {
+        (1..=500).for_each(|n| Ftl::write(card, n % blocks * pages, 1).unwrap());
+    });
+    assert_eq!(found, pages as f64);
+}
+
+#[test]
+fn sequential_overwrites_amplify_by_nothing() {
+    for open in [1, 4] {
+        let mut card = logging(20, 32, open, Wear::default());
+        fill(&mut card);
+        let found = amplification(&mut card, |card| (0..5).for_each(|_| fill(card)));
+        assert_eq!(found, 1.0);
+        card.check();
+    }
+    let mut card = convert(200, 64, Wear::default());
+    fill(&mut card);
+    assert_eq!(amplification(&mut card, |card| (0..5).for_each(|_| fill(card))), 1.0);
+    card.check();
+}
+
+/// A stream that is broken off and begun again, with all else streaming past it, costs no copies.
+#[test]
+fn a_stream_that_begins_again_and_again_leaves_nothing_to_copy() {
+    let mut card = logging(20, 32, 2, Wear::default());
+    let found = amplification(&mut card, |card| {
+        for _ in 0..100 {
+            (0..9 * 32 + 18).step_by(2).for_each(|at| Ftl::write(card, at, 2).unwrap());
+            card.check();
+        }
+    });
+    assert_eq!(found, 1.0);
+}
+
+/// A card that fills blocks in the order of writes.
+fn convert(blocks: u64, pages: u64, wear: Wear) -> Translation {
+    let (nand, mapping) = (nand(pages), mapping(Overwrite::Convert, 512 * PAGE, 4));
+    let capacity = blocks * pages * PAGE;
+    Translation::check_wear(capacity, &nand, &mapping, &wear).expect("a possible card");
+    Translation::new(capacity, nand, mapping, &wear, 1)
+}
+
+/// Greedy collection of random page writes (G2), with a share of the data that is written but once (G8): the blocks of
+/// that share are full, so the rest has all of the spare space.
+#[test]
+fn greedy_collection_amplifies_as_in_closed_form() {
+    // Raw blocks that hold data, capacity over them, and the closed form for blocks of 64 pages.
+    let (raw, pages) = (2_048u64, 64u64);
+    for (spare, expected) in [(0.28, 2.402), (0.15, 3.799)] {
+        for cold in [0.0, 0.5] {
+            // What the reserve and the blocks being filled take is not in service.
+            let service = (raw - 4) as f64;
+            // With a cold share c of U, the rest has (1 - c) U of T - c U.
+            let rho = 1.0 / (1.0 + spare);
+            let mapped = service / (1.0 + spare * (1.0 - cold));
+            let hot = mapped * (1.0 - cold);
+            assert!((hot / (service - cold * mapped) - rho).abs() < 1e-9);
+            let wear = Wear { raw: Some(raw * pages * PAGE), ..Wear::default() };
+            let mut card = convert(mapped as u64, pages, wear);
+            fill(&mut card);
+            let units = (mapped as u64 * pages) as f64 * (1.0 - cold);
+            let mut rng = Rng::new(3);
+            let mut random = |card: &mut Translation, passes: f64| {
+                (0..(units * passes) as u64)
+                    .for_each(|_| Ftl::write(card, rng.below(units as u64), 1).unwrap());
+            };
+            random(&mut card, 6.0);
+            let found = amplification(&mut card, |card| random(card, 2.0));
+            assert!(
+                (found / expected - 1.0).abs() < 0.02,
+                "spare {spare}, cold {cold}: {found}, expected {expected}"
+            );
+            card.check();
+        }
+    }
+}
+
+/// W1, W2: under static levelling all blocks are used up before the card ends; without levelling next to none.
+#[test]
+fn a_card_lives_as_long_as_its_levelling_lets_it() {
+    let (blocks, pages, cycles, spare) = (100u64, 16u64, 200u32, 28u64);
+    let life = |levelling| {
+        let wear = Wear {
+            raw: Some((blocks + spare) * pages * PAGE),
+            levelling: Some(levelling),
+            threshold: Some(16),
+            cycles: Some(cycles),
+            beyond: Some(0),
+            ..Wear::default()
+        };
+        let mut card = logging(blocks, pages, 2, wear);
+        fill(&mut card);
+        let mut writes = 0u64;
+        while Ftl::write(&mut card, 0, pages).is_ok() {
+            writes += 1;
+        }
+        card.check();
+        assert!(card.blocks().summary().failures > 0);
+        assert_eq!(Ftl::write(&mut card, 16, 1), Err(ReadOnly));
+        writes
+    };
+    let (none, dynamic, all) =
+        (life(LevellingKind::None), life(LevellingKind::Dynamic), life(LevellingKind::Static));
+    // The block that the superblock lies in is warm, too.
+    let (warm, whole) = ((spare + 1) * u64::from(cycles), (blocks + spare) * u64::from(cycles));
+    assert!((0.9..=1.0).contains(&(dynamic as f64 / warm as f64)), "{dynamic} of {warm}");
+    assert!(
+        none <= dynamic && none as f64 > 0.7 * warm as f64,
+        "spare blocks are used one after another: {none}"
+    );
+    // Moving data costs a share of about one in the threshold; the last blocks fail within it.
+    assert!((0.8..1.0).contains(&(all as f64 / whole as f64)), "{all} of {whole}");
+}
+
+fn wears() -> impl Strategy<Value = Wear> {
+    let kinds = [LevellingKind::None, LevellingKind::Dynamic, LevellingKind::Static];
+    (0usize..3, 1u32..6, 1u32..3, prop::option::of(5u32..60), 0u32..4).prop_map(
+        move |(kind, threshold, pools, cycles, beyond)| Wear {
+            levelling: Some(kinds[kind]),
+            threshold: Some(threshold),
+            relief: Some(1 + threshold / 2),
+            pools: Some(pools),
+            cycles,
+            beyond: Some(beyond * 4),
+            ..Wear::default()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever is written and trimmed, until the card ends and beyond.
+    #[test]
+    fn the_structure_holds_after_every_step(
+        logs in any::<bool>(),
+        fast in any::<bool>(),
+        open_units in 1u32..4,
+        wear in wears(),
+        steps in prop::collection::vec((0u64..96, 1u64..40, 0u8..10, 0u64..8), 1..120),
+    ) {
+        let (pages, blocks) = (8u64, 12u64);
+        let overwrite = if logs { Overwrite::Log } else { Overwrite::Convert };
+        let mut nand = nand(pages);
+        if fast {
+            nand.t_prog_slc = Some(Duration::from_us(200));
+        }
+        let mapping = mapping(overwrite, pages * PAGE, open_units);
+        let capacity = blocks * pages * PAGE;
+        let mut card = Translation::new(capacity, nand, mapping, &wear, 5);
+        let mut mapped = vec![false; (blocks * pages) as usize];
+        let mut ended = false;
+        for (first, count, what, shift) in steps {
+            // Some ranges are not whole pages.
+            let start = first * PAGE + if what < 7 { 0 } else { shift * 512 };
+            let end = (start + count * PAGE).min(capacity);
+            let units = |range: std::ops::Range<u64>| range.start as usize..range.end as usize;
+            if what == 0 {
+                card.trim(start..end);
+                let (start, end) = (start.div_ceil(PAGE), end / PAGE);
+                if start < end {
+                    mapped[units(start..end)].fill(false);
+                }
+            } else if card.write(start..end).is_ok() {
+                prop_assert!(!ended, "a card that has ended takes no writes");
+                mapped[units(start / PAGE..end.div_ceil(PAGE))].fill(true);
+            } else {
+                ended = true;
+                prop_assert!(wear.cycles.is_some(), "only a card that wears ends");
+                break;
+            }
+            card.check();
+            for (unit, mapped) in (0..).zip(&mapped) {
+                prop_assert_eq!(card.is_mapped(unit * PAGE), *mapped, "unit {}", unit);
+            }
+        }
+        if ended {
+            prop_assert!(card.write(0..PAGE).is_err());
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Power cuts and kept states of a card.
+
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::{Card, CardParameters, Link, Mode};
+use flashlab_sim::{
+    Completion, Duration, Fate, FileId, Instant, Model, Op, PowerCut, Request, RequestId, Rng, Status,
+};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+fn parameters(overwrite: Overwrite) -> CardParameters {
+    let erase_block = 64 * KIB;
+    CardParameters {
+        capacity: 2 * MIB,
+        modes: vec![Mode::DefaultSpeed],
+        nand: Nand {
+            page: 8 * KIB,
+            t_read: Duration::from_us(100),
+            read_rate: 64 * MIB,
+            t_prog: Duration::from_us(600),
+            t_prog_slc: (overwrite == Overwrite::Log).then(|| Duration::from_us(200)),
+            bits: None,
+            erase_block,
+            t_bers: Duration::from_us(900),
+            spread_ppm: 30_000,
+        },
+        mapping: Mapping {
+            program_unit: 8 * KIB,
+            t_commit: Duration::from_us(250),
+            map_unit: erase_block,
+            superblock: erase_block,
+            overwrite,
+            open_units: 3,
+            map_cache: None,
+            map_page: 4 * KIB,
+        },
+        wear: Wear::default(),
+    }
+}
+
+fn card(overwrite: Overwrite) -> Card {
+    let parameters = parameters(overwrite);
+    parameters.check().expect("a possible card");
+    Card::new(parameters, Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }, 3)
+}
+
+fn random_request(rng: &mut Rng, id: u64) -> Request {
+    let op = [Op::Write, Op::Write, Op::Write, Op::Read, Op::Trim, Op::Flush][rng.below(6) as usize];
+    let blocks = [1, 16, 256][rng.below(3) as usize];
+    let length = 512 * (1 + rng.below(blocks));
+    let offset = 512 * rng.below((2 * MIB - length) / 512);
+    Request { id: RequestId(id), op, file: FileId::DEVICE, offset, length }
+}
+
+/// One life of a card with many cuts: what completed and what each cut left.
+fn life(overwrite: Overwrite, seed: u64, cuts: u64) -> (Vec<Completion>, Vec<PowerCut>) {
+    let mut card = card(overwrite);
+    let mut rng = Rng::new(seed);
+    let (mut now, mut completions, mut left) = (Instant::ZERO, Vec::new(), Vec::new());
+    for cut in 0..cuts {
+        let mut outstanding: Vec<Request> = Vec::new();
+        for id in 0..1 + rng.below(6) {
+            let request = random_request(&mut rng, id);
+            card.submit(now, request);
+            outstanding.push(request);
+        }
+        let until = now + Duration::from_ns(rng.below(12_000_000));
+        while let Some(completion) = card.complete(until) {
+            now = completion.at;
+            outstanding.retain(|request| request.id != completion.id);
+            completions.push(completion);
+        }
+        now = now.max(until);
+        let undecided = card.power_cut(now);
+        // Served in order: of what is outstanding only the first has been begun.
+        let begun = outstanding.first().filter(|request| request.op == Op::Write);
+        for (range, _) in &undecided.undecided {
+            let request =
+                begun.unwrap_or_else(|| panic!("seed {seed}, cut {cut}: {range:?} was not being written"));
+            assert!(
+                request.offset <= range.start && range.end <= request.end(),
+                "seed {seed}, cut {cut}: {range:?} is outside of {request:?}, which was being written"
+            );
+        }
+        if let Some(request) = begun {
+            let named: u64 = undecided.undecided.iter().map(|(range, _)| range.end - range.start).sum();
+            assert_eq!(named, request.length, "seed {seed}, cut {cut}: all of a torn write is named");
+        }
+        left.push(undecided);
+        now = card.power_up(now);
+        card.check();
+    }
+    (completions, left)
+}
+
+/// What completed is durable, nothing but the write that was served is undecided, and all of it is named.
+#[test]
+fn a_cut_undecides_nothing_but_the_write_that_was_served() {
+    let mut fates = [0u32; 3];
+    for seed in 0..50 {
+        for overwrite in [Overwrite::Log, Overwrite::Convert] {
+            let (_, left) = life(overwrite, seed, 100);
+            for (_, fate) in left.iter().flat_map(|cut| &cut.undecided) {
+                fates[*fate as usize] += 1;
+            }
+        }
+    }
+    assert!(fates.iter().all(|count| *count > 100), "old, new and unreadable all occur: {fates:?}");
+}
+
+#[test]
+fn the_same_cuts_leave_the_same() {
+    for overwrite in [Overwrite::Log, Overwrite::Convert] {
+        assert_eq!(life(overwrite, 4, 100), life(overwrite, 4, 100));
+    }
+}
+
+#[test]
+fn what_a_cut_write_had_not_begun_is_as_it_was() {
+    let mut card = card(Overwrite::Convert);
+    let request =
+        |op, id| Request { id: RequestId(id), op, file: FileId::DEVICE, offset: 0, length: 256 * KIB };
+    card.submit(Instant::ZERO, request(Op::Write, 0));
+    let cut = card.power_cut(Instant::ZERO + Duration::from_ms(3));
+    let (last, fate) = cut.undecided.last().expect("it was torn");
+    assert!(*fate == Fate::Old && last.end == 256 * KIB);
+    let now = card.power_up(Instant::ZERO + Duration::from_ms(3));
+    // Of a fresh card, what was not begun is unmapped again: reading it takes the wires' time only.
+    let tail = Request { offset: 128 * KIB, length: 4 * KIB, ..request(Op::Read, 1) };
+    card.submit(now, tail);
+    let done = card.complete(Instant::MAX).unwrap();
+    let bus = Mode::DefaultSpeed.bus();
+    assert_eq!(done.spent.total(), bus.command() * 2 + bus.read_block() * 8);
+}
+
+#[test]
+fn a_kept_state_goes_on_like_the_card_that_it_is_of() {
+    for overwrite in [Overwrite::Log, Overwrite::Convert] {
+        let (mut original, mut rng, mut now) = (card(overwrite), Rng::new(9), Instant::ZERO);
+        let drive = |card: &mut Card, rng: &mut Rng, now: &mut Instant| -> Vec<Completion> {
+            (0..300)
+                .map(|id| {
+                    card.submit(*now, random_request(rng, id));
+                    let done = card.complete(Instant::MAX).expect("it completes");
+                    *now = done.at;
+                    done
+                })
+                .collect()
+        };
+        drive(&mut original, &mut rng, &mut now);
+        let state = original.save().expect("a card can be kept");
+        let mut copy = card(overwrite);
+        copy.restore(&state).expect("it is the same card");
+        copy.check();
+        let (mut other_rng, mut other_now) = (rng.clone(), now);
+        assert_eq!(
+            drive(&mut original, &mut rng, &mut now),
+            drive(&mut copy, &mut other_rng, &mut other_now)
+        );
+        let other = match overwrite {
+            Overwrite::Log => Overwrite::Convert,
+            Overwrite::Convert => Overwrite::Log,
+        };
+        assert!(card(other).restore(&state).is_err(), "the state of another card");
+        assert!(card(overwrite).restore(&state[..state.len() / 2]).is_err(), "half a state");
+    }
+}
+
+#[test]
+fn a_worn_out_card_refuses_writes_and_still_reads() {
+    let mut parameters = parameters(Overwrite::Log);
+    parameters.wear = Wear { cycles: Some(20), beyond: Some(0), ..Wear::default() };
+    let mut card =
+        Card::new(parameters, Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }, 3);
+    let (mut now, mut statuses) = (Instant::ZERO, Vec::new());
+    for id in 0..20_000 {
+        let op = if statuses.contains(&Status::ReadOnly) { Op::Read } else { Op::Write };
+        let request = Request { id: RequestId(id), op, file: FileId::DEVICE, offset: 0, length: 64 * KIB };
+        card.submit(now, request);
+        let done = card.complete(Instant::MAX).unwrap();
+        now = done.at;
+        statuses.push(done.status);
+        if op == Op::Read {
+            break;
+        }
+    }
+    assert_eq!(statuses[statuses.len() - 2..], [Status::ReadOnly, Status::Ok]);
+    card.check();
+}
