@@ -329,16 +329,16 @@ impl Model for Card {
     }
 
     fn save(&self) -> Option<Vec<u8>> {
-        postcard::to_allocvec(&self.flash).ok()
+        postcard::to_allocvec(&(&self.flash, self.idle_since)).ok()
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
-        let flash: Translation = postcard::from_bytes(state)
+        let (flash, idle_since): (Translation, Instant) = postcard::from_bytes(state)
             .map_err(|error| RestoreError::new(format!("this is no state of a card: {error}")))?;
         if !self.flash.is_like(&flash) {
             return Err(RestoreError::new("it is the state of a card with other parameters"));
         }
-        self.flash = flash;
+        (self.flash, self.idle_since) = (flash, idle_since);
         Ok(())
     }
 
