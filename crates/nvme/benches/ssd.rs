@@ -47,8 +47,8 @@ fn main() {
 const REPEATS: usize = 7;
 
 /// Millions a CPU second: the best and the median of several runs of `requests`.
-fn rates(requests: u64, mut run: impl FnMut() -> f64) -> (f64, f64) {
-    let mut seconds: Vec<f64> = (0..REPEATS).map(|_| run()).collect();
+fn rates(requests: u64, run: impl FnMut(usize) -> f64) -> (f64, f64) {
+    let mut seconds: Vec<f64> = (1..=REPEATS).map(run).collect();
     seconds.sort_by(f64::total_cmp);
     let rate = |seconds: f64| requests as f64 / seconds / MILLION;
     (rate(seconds[0]), rate(seconds[REPEATS / 2]))
@@ -65,7 +65,7 @@ fn reads(gib: u64) {
             "--name=r --filename=x --rw=randread --bs=4k --ioengine=libaio --direct=1 --iodepth={depth} \
              --number_ios={requests}"
         );
-        let (best, median) = rates(requests, || drive.run(&job).1);
+        let (best, median) = rates(requests, |n| drive.run(&format!("{job} --randseed={n}")).1);
         println!(
             "4 KiB random reads, depth {depth}, {gib} GiB: {best:.2} million requests and operations of the array a CPU \
              second at best, {median:.2} in the median of {REPEATS} runs of {requests}"
@@ -86,7 +86,7 @@ fn writes(gib: u64, spare_percent: u64) {
     drive.run(&random(2 * units));
     let before = drive.programmed();
     let requests = units.min(2_000_000);
-    let (best, median) = rates(requests, || drive.run(&random(requests)).1);
+    let (best, median) = rates(requests, |n| drive.run(&format!("{} --randseed={n}", random(requests))).1);
     let programs = (drive.programmed() - before) / 16_384;
     let amplification = programs as f64 * 4.0 / (requests * REPEATS as u64) as f64;
     println!(

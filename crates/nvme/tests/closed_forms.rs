@@ -289,3 +289,41 @@ fn a_state_that_was_kept_goes_on_as_the_original() {
     assert!(other.ssd.restore(&state).expect_err("other parameters").why.contains("other parameters"));
     assert!(other.ssd.restore(&state[..100]).is_err());
 }
+
+/// Q7: where dies limit, steady random writes take what programs, moves and erases take. Units are whole pages, so that a
+/// moved unit is one read.
+#[test]
+fn steady_random_writes_are_as_fast_as_the_dies_collect() {
+    let mut parameters = small();
+    parameters.page_map.geometry.planes = 1;
+    parameters.page_map.geometry.page = 4 * KIB;
+    parameters.page_map.geometry.blocks = 128;
+    parameters.page_map.geometry.pages = 64;
+    parameters.page_map.capacity = 100 * MIB;
+    parameters.page_map.idle_free = 0;
+    parameters.page_map.write_buffer = 512 * KIB;
+    parameters.timing.channel_rate = 100_000_000_000;
+    parameters.timing.t_command = Duration::ZERO;
+    parameters.controller.t_command_write = Duration::ZERO;
+    parameters.controller.depth = 1_024;
+    let timing = parameters.timing;
+    let mut drive = Driven::new(parameters);
+    drive.fill(100 * MIB);
+    let random = |rng: &mut Rng| (Op::Write, random_block(rng, 100 * MIB), 4 * KIB);
+    drive.closed_loop(256, 60_000, random);
+    let before = (drive.counter("programmed_bytes"), drive.counter("collection_moved_bytes"));
+    let erases = |drive: &Driven| drive.ssd.layer().blocks().erases();
+    let erased = erases(&drive);
+    let mut rng = Rng::new(77);
+    let count = 60_000;
+    let (_, time) = drive.closed_loop(256, count, |_| random(&mut rng));
+    let programs = (drive.counter("programmed_bytes") - before.0) as f64 / (4 * KIB) as f64;
+    let moves = (drive.counter("collection_moved_bytes") - before.1) as f64 / (4 * KIB) as f64;
+    let ns = |d: Duration| d.as_ns() as f64;
+    let busy = programs * ns(timing.program_mean())
+        + moves * ns(timing.t_read)
+        + (erases(&drive) - erased) as f64 * ns(timing.t_bers);
+    let amplification = programs / count as f64;
+    assert!((1.5..4.0).contains(&amplification), "{amplification}");
+    close(count as f64 / time, count as f64 / (busy / 4.0), 3.0, "writes a nanosecond");
+}

@@ -129,10 +129,7 @@ impl Ssd {
             let (at, slot, stage) = self.events.pop();
             match stage {
                 Stage::Sent | Stage::Posted => return Some(self.finish(at, slot)),
-                Stage::Fetched => {
-                    self.commands.push_back(slot);
-                    self.run_firmware(at);
-                }
+                Stage::Fetched => self.fetched(at, slot),
                 Stage::Firmware => {
                     self.leave_firmware(at, slot);
                     self.run_firmware(at);

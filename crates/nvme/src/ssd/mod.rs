@@ -200,13 +200,29 @@ impl Ssd {
     fn run_firmware(&mut self, now: Instant) {
         while !self.events.firmware_works() && self.map_pages.len() < MAP_QUEUE_MAX {
             let Some(slot) = self.commands.pop_front() else { return };
-            let time = self.take_up(now, slot);
-            if time > Duration::ZERO {
-                self.events.push(Stage::Firmware, now + time, slot);
-                return;
-            }
-            self.leave_firmware(now, slot);
+            self.serve(now, slot);
         }
+    }
+
+    /// A command is in the drive: the firmware takes it up, or it waits.
+    #[inline]
+    fn fetched(&mut self, now: Instant, slot: u32) {
+        let waits = self.events.firmware_works() || self.map_pages.len() >= MAP_QUEUE_MAX;
+        if waits || !self.commands.is_empty() {
+            self.commands.push_back(slot);
+            return self.run_firmware(now);
+        }
+        self.serve(now, slot);
+    }
+
+    /// The idle firmware takes a command up.
+    #[inline]
+    fn serve(&mut self, now: Instant, slot: u32) {
+        let time = self.take_up(now, slot);
+        if time > Duration::ZERO {
+            return self.events.push(Stage::Firmware, now + time, slot);
+        }
+        self.leave_firmware(now, slot);
     }
 
     /// What the firmware does with a command: all changes to the map happen here. Returns how long it takes.

@@ -3,6 +3,7 @@
 
 use super::Ssd;
 use crate::hmb::{Buffer, Driver, Plenty};
+use flashlab_flash::ftl::MapPage;
 use flashlab_flash::nand::Channels;
 use flashlab_sim::{Fate, Instant, Op, PowerCut};
 
@@ -15,6 +16,9 @@ impl Ssd {
         while self.advance(now).is_some() {}
         let torn = self.array.power_cut(now);
         let mut undecided = self.layer.power_cut(&torn);
+        for unit in &undecided {
+            self.map.found_again(MapPage((u64::from(*unit) / self.map.entries()) as u32));
+        }
         for slot in self.slots.iter() {
             let request = &slot.request;
             if matches!(request.op, Op::Write | Op::Trim) && self.admits(request) {

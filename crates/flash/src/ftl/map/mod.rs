@@ -281,13 +281,13 @@ impl Map {
         if !self.host_memory_fits() || self.host_memory.len() == self.directory.count() {
             return false;
         }
-        // Some page is missing; the search goes on where it ended, and once more from the beginning.
+        // Some page is missing; the search goes on where it ended, and once more from the beginning. What is changed comes
+        // when it is written back.
         let missing = |map: &Map, from: u32| {
             let mut existing = map.directory.iter(from..map.pages());
-            existing.find(|page| !map.host_memory.contains(*page))
+            existing.find(|page| !map.host_memory.contains(*page) && !map.changed.contains(*page))
         };
-        let page = missing(self, self.next_to_load).or_else(|| missing(self, 0));
-        let page = page.expect("host memory holds fewer pages than exist");
+        let Some(page) = missing(self, self.next_to_load).or_else(|| missing(self, 0)) else { return false };
         self.host_memory.insert(page);
         self.counts.loads += 1;
         self.next_to_load = page.0 + 1;
@@ -298,6 +298,13 @@ impl Map {
     pub fn has_idle_work(&self) -> bool {
         !self.changed.is_empty()
             || (self.host_memory_fits() && self.host_memory.len() < self.directory.count())
+    }
+
+    /// After a power cut something of `page` is mapped again: the trim that emptied it was not on record.
+    pub fn found_again(&mut self, page: MapPage) {
+        if !self.exists(page) {
+            self.directory.insert(page);
+        }
     }
 
     /// The power is gone, and host memory with it. What was changed is found again by reading what was programmed last, and
@@ -339,5 +346,132 @@ impl Map {
             );
         }
         assert!(self.changed.len() <= self.changed.capacity());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    const PAGES: u32 = 24;
+    const LOOK: Duration = Duration::from_ns(2);
+    const FETCH: Duration = Duration::from_ns(5);
+
+    fn map(policy: Policy) -> Map {
+        let parameters = MapParameters {
+            sram: Some(3 * 512),
+            page: 512,
+            entry: 8,
+            dirty: 2 * 512,
+            t_look: LOOK,
+            t_hmb: FETCH,
+            t_load: Duration::from_us(90),
+            t_write_back: Duration::from_us(4),
+            loaders: 1,
+            blocking: true,
+            policy,
+        };
+        parameters.check().expect("possible");
+        Map::new(&parameters, u64::from(PAGES) * 64)
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        LookUp(u32),
+        Change(u32, bool),
+        Deallocate(Range<u32>),
+        Lend(u64),
+        TakeAway,
+        GiveBack,
+        WriteBack,
+        LoadAhead,
+        PowerCut,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            8 => (0..PAGES).prop_map(Step::LookUp),
+            5 => (0..PAGES, any::<bool>()).prop_map(|(page, all)| Step::Change(page, all)),
+            1 => (0..PAGES, 0..PAGES).prop_map(|(a, b)| Step::Deallocate(a.min(b)..a.max(b))),
+            1 => (0u64..30).prop_map(|pages| Step::Lend(pages * 512)),
+            1 => Just(Step::TakeAway),
+            1 => Just(Step::GiveBack),
+            2 => Just(Step::WriteBack),
+            2 => Just(Step::LoadAhead),
+            1 => Just(Step::PowerCut),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_exists_and_nothing_else(
+            policy in prop_oneof![Just(Policy::CleanMap), Just(Policy::DirectTable), Just(Policy::WriteBuffer)],
+            steps in prop::collection::vec(step(), 0..150),
+        ) {
+            let mut map = map(policy);
+            let mut exists = BTreeSet::new();
+            // Whether host memory was taken away and not lent anew.
+            let mut away = false;
+            for step in steps {
+                match step {
+                    Step::LookUp(page) => {
+                        let LookUp { found, time } = map.look_up(MapPage(page));
+                        if found == Found::Nowhere {
+                            prop_assert!(!exists.contains(&page));
+                        } else if found != Found::Table {
+                            prop_assert!(exists.contains(&page));
+                            let again = map.look_up(MapPage(page));
+                            prop_assert!(matches!(again.found, Found::Changed | Found::Sram | Found::Table), "{again:?}");
+                        }
+                        prop_assert!([Duration::ZERO, LOOK, LOOK + FETCH].contains(&time));
+                    }
+                    Step::Change(page, all) => {
+                        let change = map.change(MapPage(page), all);
+                        prop_assert!(!change.load || (exists.contains(&page) && !all));
+                        exists.insert(page);
+                        prop_assert_eq!(map.look_up(MapPage(page)).time, Duration::ZERO);
+                    }
+                    Step::Deallocate(pages) => {
+                        map.deallocate(pages.clone());
+                        exists.retain(|page| !pages.contains(page));
+                    }
+                    Step::Lend(bytes) => {
+                        map.lend(bytes);
+                        away = false;
+                    }
+                    Step::TakeAway if !away => {
+                        map.take_away();
+                        away = true;
+                    }
+                    Step::GiveBack if away => {
+                        map.give_back();
+                        away = false;
+                    }
+                    Step::TakeAway | Step::GiveBack => {}
+                    Step::WriteBack => {
+                        let written = map.write_back();
+                        prop_assert!(written.is_none_or(|page| exists.contains(&page.0)));
+                    }
+                    Step::LoadAhead => {
+                        map.load_ahead();
+                    }
+                    Step::PowerCut => {
+                        map.power_cut();
+                        away = false;
+                    }
+                }
+                map.check();
+                let mut listed: Vec<u32> = map.existing(0..PAGES).map(|page| page.0).collect();
+                listed.sort_unstable();
+                prop_assert_eq!(listed, exists.iter().copied().collect::<Vec<_>>());
+            }
+            while map.write_back().is_some() || map.load_ahead() {
+                map.check();
+            }
+            prop_assert!(!map.has_idle_work());
+        }
     }
 }
