@@ -368,7 +368,8 @@ pub struct DeviceStatistics {
     /// notion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effective_spare: Option<f64>,
-    /// What is left at the end of the erases that the blocks are rated for, in percent; none where wear has no end.
+    /// What is left at the end of the erases that the blocks are rated for, in percent, of the one in use that is worn
+    /// most; 0 where the device takes no more writes, none where wear has no end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_left_percent: Option<f64>,
     /// Erase blocks that are out of use.

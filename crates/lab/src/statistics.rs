@@ -111,10 +111,11 @@ impl Wear {
         Erases { mean: sum as f64 / blocks as f64, min, max, sd: spread.sqrt() / blocks as f64 }
     }
 
-    /// What is left of the erases that the blocks in use are rated for, in percent; `None` where wear has no end.
+    /// What is left of the erases that the blocks are rated for, in percent, of the one in use that is worn most; `None`
+    /// where wear has no end.
     pub fn lifetime_left_percent(&self) -> Option<f64> {
         let rated = f64::from(self.rated_cycles?);
-        Some((100.0 * (1.0 - self.erases().mean / rated)).max(0.0))
+        Some((100.0 * (1.0 - f64::from(self.erases().max) / rated)).max(0.0))
     }
 
     /// For a report, under a name.
@@ -162,6 +163,7 @@ pub fn statistics(before: &Counters, after: &Counters, wear: Option<&Wear>) -> D
     let moved = MOVED.map(|(cause, counter)| (cause, since(counter)));
     let look_ups = LOOK_UPS.map(|(place, counters)| (place, counters.iter().map(|name| since(name)).sum()));
     let look_ups = look_ups.into_iter().filter(|(_, count)| *count > 0);
+    let read_only = after.get("read_only") > 0;
     DeviceStatistics {
         host_written_bytes,
         host_read_bytes: after.find("host_read_bytes").map(|_| since("host_read_bytes")),
@@ -173,9 +175,11 @@ pub fn statistics(before: &Counters, after: &Counters, wear: Option<&Wear>) -> D
         moved_bytes: moved.into_iter().filter(|(_, bytes)| *bytes > 0).collect(),
         map_look_ups: look_ups.collect(),
         effective_spare: after.find("effective_spare_ppm").map(|ppm| ppm as f64 / 1e6),
-        lifetime_left_percent: wear.and_then(Wear::lifetime_left_percent),
+        lifetime_left_percent: wear
+            .and_then(Wear::lifetime_left_percent)
+            .map(|left| if read_only { 0.0 } else { left }),
         bad_block_count: after.get("bad_block_count"),
-        read_only: after.get("read_only") > 0,
+        read_only,
         ..DeviceStatistics::default()
     }
 }
@@ -194,7 +198,7 @@ mod tests {
             limits: vec![],
         };
         assert_eq!(wear.erases(), Erases { mean: 5.0, min: 2, max: 9, sd: 2.0 });
-        assert_eq!(wear.lifetime_left_percent(), Some(90.0));
+        assert_eq!(wear.lifetime_left_percent(), Some(82.0), "the most worn counts");
         let none = Wear { erase_counts: vec![], bad: vec![], ..wear };
         assert_eq!(none.erases(), Erases::default());
     }

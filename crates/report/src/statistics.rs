@@ -103,7 +103,7 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
     add("effective spare", "Raw space beyond the exported, net of what collection keeps free.", &|run| {
         run.effective_spare.map(|spare| percent(100.0 * spare))
     });
-    add("life left", "Of the erases that the blocks are rated for.", &|run| {
+    add("life left", "Of the erases that blocks are rated for, in the one that is worn most.", &|run| {
         run.lifetime_left_percent.map(percent)
     });
     add("blocks out of use", "Worn out, failed or bad from the factory.", &|run| {

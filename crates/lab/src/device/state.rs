@@ -109,8 +109,12 @@ impl State {
         let cannot_read =
             |error: std::io::Error| StateError::CannotRead { file: file.clone(), why: error.to_string() };
         let mut bytes = Vec::new();
-        let opened = File::open(path).map_err(cannot_read)?;
-        opened.take(STATE_BYTES_MAX).read_to_end(&mut bytes).map_err(cannot_read)?;
+        let mut opened = File::open(path).map_err(cannot_read)?;
+        opened.by_ref().take(PREFIX as u64).read_to_end(&mut bytes).map_err(cannot_read)?;
+        // What is no state may have no end.
+        if bytes.starts_with(MAGIC) {
+            opened.take(STATE_BYTES_MAX).read_to_end(&mut bytes).map_err(cannot_read)?;
+        }
         State::parse(&file, &bytes)
     }
 

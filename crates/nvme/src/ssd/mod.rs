@@ -84,6 +84,7 @@ pub struct Ssd {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     host_read_bytes: u64,
+    host_written_bytes: u64,
     read_modify_write_bytes: u64,
     retries: u64,
     uncorrectable: u64,
@@ -379,6 +380,7 @@ impl Model for Ssd {
 
     fn observe(&self, to: &mut dyn Observer) {
         to.count("host_read_bytes", self.counts.host_read_bytes);
+        to.count("host_written_bytes", self.counts.host_written_bytes);
         to.count("read_modify_write_bytes", self.counts.read_modify_write_bytes);
         to.count("read_retry_count", self.counts.retries);
         to.count("uncorrectable_count", self.counts.uncorrectable);

@@ -86,6 +86,7 @@ impl Ssd {
     /// A write leaves the firmware: what it overwrites in part is read first.
     pub(super) fn write(&mut self, now: Instant, slot: u32, request: &Request) {
         let units = self.units_touched(request);
+        self.counts.host_written_bytes += request.length;
         self.slots.get_mut(slot).next_unit = units.start;
         if request.offset.is_multiple_of(self.unit()) && request.length.is_multiple_of(self.unit()) {
             return self.receive(now, slot, request.length);

@@ -117,7 +117,7 @@ impl PageMap {
     pub fn observe(&self, to: &mut dyn Observer) {
         let c = &self.counters;
         let bytes = |units: u64| units * self.parameters.unit;
-        to.count("host_written_bytes", bytes(c.accepted));
+        to.count("accepted_unit_bytes", bytes(c.accepted));
         to.count("programmed_bytes", c.pages * self.parameters.geometry.program_bytes());
         to.count("collection_count", c.collections);
         to.count("levelling_count", c.levellings);
