@@ -161,9 +161,9 @@ mod tests {
     fn allowed(victim: Victim, reference: &Reference, pool: u32, now: u64, chosen: u32) -> bool {
         let mine: Vec<_> = reference.closed.iter().filter(|(block, ..)| block % 2 == pool).collect();
         let (_, valid, at) = **mine.iter().find(|(block, ..)| *block == chosen).expect("a candidate");
-        let score = |valid: u32, at: u64| {
-            f64::from(UNITS - valid) * (now - at + 1) as f64 / (2.0 * f64::from(valid)).max(1e-9)
-        };
+        // An empty block costs nothing: its score is infinite, however old it is.
+        let score =
+            |valid: u32, at: u64| f64::from(UNITS - valid) * (now - at + 1) as f64 / (2.0 * f64::from(valid));
         match victim {
             Victim::Greedy => mine.iter().all(|(_, other, _)| valid <= *other),
             Victim::Fifo => mine[0].0 == chosen,

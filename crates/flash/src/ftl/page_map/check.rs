@@ -98,6 +98,8 @@ impl PageMap {
         let mut candidates = vec![false; self.states.len()];
         for (index, die) in (0..).zip(&self.dies) {
             assert_eq!(die.free, self.blocks.free_count(index), "free blocks of die {index}");
+            let takes = self.takes(index, Stream::Host, self.parameters.floor());
+            assert_eq!(self.takers.contains(index), takes, "die {index} takes a page");
             let mine = || {
                 let dies = self.layout.dies as usize;
                 (0..).zip(&self.states).skip(index as usize).step_by(dies)

@@ -14,7 +14,7 @@ use flashlab_sim::prefetch;
 /// Reads of a victim that may be under way.
 const READS_AHEAD: u32 = 2;
 /// Pages whose units' map lines are loaded before they move.
-const PREFETCH_PAGES: u32 = 8;
+const PREFETCH_PAGES: u32 = 4;
 /// Pages further on whose part of the reverse map is loaded before that.
 const PREFETCH_REVERSE: u32 = 32;
 
@@ -22,8 +22,12 @@ impl PageMap {
     /// Does what there is to do on a die: programs what was gathered, reads more.
     #[inline]
     pub(super) fn collect(&mut self, die: u32) {
-        self.program_full(die);
-        while self.read_next(die) {}
+        let state = &self.dies[die as usize];
+        if !state.full.is_empty() {
+            self.program_full(die);
+        }
+        while self.dies[die as usize].reads < READS_AHEAD && self.read_next(die) {}
+        self.reconsider(die);
     }
 
     pub(super) fn stir_collectors(&mut self) {
@@ -89,7 +93,7 @@ impl PageMap {
     fn read_next(&mut self, die: u32) -> bool {
         let per_page = self.layout.units_per_page;
         let state = &self.dies[die as usize];
-        if state.reads >= READS_AHEAD || (state.debt <= 0 && !self.is_wanted(die)) {
+        if state.debt <= 0 && !self.is_wanted(die) {
             return false;
         }
         if state.victim == NONE {
@@ -278,16 +282,16 @@ impl PageMap {
                 mask &= mask - 1;
             }
         } else {
-            self.states[block as usize].moving += mask.count_ones();
-            self.gather(die, base, mask);
+            self.gather(die, block, base, mask);
         }
         self.collect(die);
     }
 
     /// The units at places from `base` on, for each bit of `mask`, wait for a page to be full.
     #[inline]
-    fn gather(&mut self, die: u32, base: u32, mut mask: u64) {
+    fn gather(&mut self, die: u32, block: u32, base: u32, mut mask: u64) {
         let per_page = self.layout.units_per_page;
+        let mut moving = 0;
         let state = &mut self.dies[die as usize];
         let units = &self.p2l[base as usize..(base + per_page) as usize];
         while mask != 0 {
@@ -297,12 +301,14 @@ impl PageMap {
             }
             let mut count = self.programs.get(id).count;
             let parts = self.programs.parts_mut(id);
+            let before = count;
             while mask != 0 && count < per_page {
                 let n = mask.trailing_zeros();
                 parts[count as usize] = Part { from: base + n, unit: units[n as usize] };
                 count += 1;
                 mask &= mask - 1;
             }
+            moving += count - before;
             self.programs.get_mut(id).count = count;
             let is_full = count == per_page;
             state.gathering[state.to as usize] = if is_full { NONE } else { id };
@@ -310,6 +316,7 @@ impl PageMap {
                 state.full.push_back(id);
             }
         }
+        self.states[block as usize].moving += moving;
     }
 
     /// Units that were read from `block` are on their way no more.

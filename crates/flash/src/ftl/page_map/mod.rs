@@ -57,7 +57,7 @@ use flashlab_sim::prefetch;
 use place::{Layout, Mapped, NONE};
 use records::Records;
 use serde::{Deserialize, Serialize};
-use state::{BlockHistory, BlockState, DieState, Phase, Programs, Validity};
+use state::{BlockHistory, BlockState, DieSet, DieState, Phase, Programs, Validity};
 
 /// A page-mapped translation layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -85,6 +85,8 @@ pub struct PageMap {
     outstanding: u32,
     /// Something changed that may let pages be programmed.
     stirred: bool,
+    /// Dies that take a page of the host's data now.
+    takers: DieSet,
     /// The dies that the next pages of data and of the map go to.
     next_die: u32,
     next_map_die: u32,
@@ -184,6 +186,7 @@ impl PageMap {
             ready: VecDeque::new(),
             outstanding: 0,
             stirred: false,
+            takers: DieSet::new(layout.dies),
             next_die: 0,
             next_map_die: 0,
             next_idle_die: 0,
@@ -196,6 +199,7 @@ impl PageMap {
             layout,
         };
         map.judge_spare();
+        (0..layout.dies).for_each(|die| map.reconsider(die));
         map
     }
 
@@ -269,7 +273,9 @@ impl PageMap {
         match self.l2p[unit as usize].decode() {
             Mapped::At(place) => {
                 let (block, page, unit) = self.layout.parts(place);
-                Found::At { block: Block(block), page, unit, slc: self.states[block as usize].slc }
+                // The block's state is another line of memory: looked at only where it says something.
+                let slc = self.parameters.slc.is_some() && self.states[block as usize].slc;
+                Found::At { block: Block(block), page, unit, slc }
             }
             Mapped::Nowhere | Mapped::Trimmed(_) => Found::Unmapped,
             Mapped::Unreadable => Found::Unreadable,

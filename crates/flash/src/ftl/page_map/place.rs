@@ -177,7 +177,7 @@ mod tests {
     proptest! {
         #[test]
         fn dividing_by_multiplication_is_exact(by in 1u32.., n: u32) {
-            for by in [by, by.next_power_of_two().max(1), by % 5_000 + 1] {
+            for by in [by, 1 << (by % 32), by % 5_000 + 1] {
                 prop_assert_eq!(Divisor::new(by).split(n), (n / by, n % by));
             }
         }

@@ -97,21 +97,23 @@ impl PageMap {
     }
 
     /// Programs pages of accepted units while there are any and a die takes one.
+    #[inline]
     pub(super) fn program_data(&mut self) {
         while self.page_waits(&self.data) {
-            let dies = self.layout.dies;
-            let Some(die) = (0..dies)
-                .map(|n| wrap(self.next_die + n, dies))
-                .find(|die| self.takes(*die, Stream::Host, self.parameters.floor()))
-            else {
-                return;
-            };
-            self.next_die = wrap(die + 1, dies);
+            let Some(die) = self.takers.next(self.next_die) else { return };
+            self.next_die = wrap(die + 1, self.layout.dies);
             let page = self.next_page(die, Stream::Host, self.parameters.floor()).expect("the die takes one");
             self.program_accepted(die, page, Source::Data);
             self.owe(die, page.0);
             self.collect(die);
         }
+    }
+
+    /// Follows a change of a die: whether it takes a page of the host's data now.
+    #[inline]
+    pub(super) fn reconsider(&mut self, die: u32) {
+        let takes = self.takes(die, Stream::Host, self.parameters.floor());
+        self.takers.set(die, takes);
     }
 
     /// Programs pages of the map and of records.
@@ -136,7 +138,7 @@ impl PageMap {
 
     /// Whether a die may program a page of accepted units now.
     #[inline]
-    fn takes(&self, die: u32, stream: Stream, floor: u32) -> bool {
+    pub(super) fn takes(&self, die: u32, stream: Stream, floor: u32) -> bool {
         let state = &self.dies[die as usize];
         let slack = i64::from(self.layout.units_per_page);
         let owes = stream == Stream::Host && (state.debt > slack || state.fold_debt > slack * 1_000_000);
@@ -218,7 +220,9 @@ impl PageMap {
             let other = &self.dies[*other as usize];
             other.free > floor
         })?;
-        self.next_page(other, stream, floor)
+        let page = self.next_page(other, stream, floor);
+        self.reconsider(other);
+        page
     }
 
     /// Issues a program of a page.

@@ -241,6 +241,40 @@ impl Programs {
     }
 }
 
+/// One bit a die.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DieSet {
+    words: Vec<u64>,
+}
+
+impl DieSet {
+    pub(super) fn new(dies: u32) -> Self {
+        DieSet { words: alloc::vec![0; dies.div_ceil(64) as usize] }
+    }
+    #[inline]
+    pub(super) fn set(&mut self, die: u32, member: bool) {
+        let (word, bit) = (&mut self.words[(die / 64) as usize], 1 << (die % 64));
+        *word = if member { *word | bit } else { *word & !bit };
+    }
+    pub(super) fn contains(&self, die: u32) -> bool {
+        self.words[(die / 64) as usize] >> (die % 64) & 1 == 1
+    }
+    /// The first member from `die` on, and round.
+    #[inline]
+    pub(super) fn next(&self, die: u32) -> Option<u32> {
+        let (first, from) = ((die / 64) as usize, u64::MAX << (die % 64));
+        let members = self.words[first] & from;
+        if members != 0 {
+            return Some(first as u32 * 64 + members.trailing_zeros());
+        }
+        let words = self.words.len();
+        (first + 1..=first + words).find_map(|word| {
+            let members = self.words[word % words] & if word == first + words { !from } else { u64::MAX };
+            (members != 0).then(|| (word % words) as u32 * 64 + members.trailing_zeros())
+        })
+    }
+}
+
 /// One bit a place: whether it holds the committed copy of a unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Validity {
@@ -292,5 +326,39 @@ impl Validity {
     }
     pub(super) fn prefetch(&self, place: u32) {
         flashlab_sim::prefetch(&self.words, (place / 64) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_next_of_a_set_is_the_first_from_there_and_round(members in prop::collection::vec(any::<bool>(), 1..200), from: prop::sample::Index) {
+            let dies = members.len() as u32;
+            let mut set = DieSet::new(dies);
+            (0..).zip(&members).for_each(|(die, member)| set.set(die, *member));
+            let from = from.index(members.len()) as u32;
+            let expected = (0..dies).map(|n| (from + n) % dies).find(|die| members[*die as usize]);
+            prop_assert_eq!(set.next(from), expected);
+        }
+
+        #[test]
+        fn a_mask_of_places_is_what_was_set(bits in prop::collection::vec(any::<bool>(), 300), first in 0u32..230, count in 1u32..=64) {
+            let mut validity = Validity::new(300);
+            (0..).zip(&bits).filter(|(_, bit)| **bit).for_each(|(place, _)| validity.set(place));
+            let expected = (0..count).filter(|n| bits[(first + n) as usize]).fold(0, |mask, n| mask | 1u64 << n);
+            prop_assert_eq!(validity.mask(first, count), expected);
+            let mut other = Validity::new(300);
+            other.set_mask(first, expected);
+            for place in 0..300 {
+                let within = (first..first + count).contains(&place);
+                prop_assert_eq!(other.get(place), within && bits[place as usize]);
+            }
+            prop_assert_eq!(validity.take(first), bits[first as usize]);
+            prop_assert!(!validity.get(first));
+        }
     }
 }
