@@ -110,7 +110,7 @@ impl State {
             |error: std::io::Error| StateError::CannotRead { file: file.clone(), why: error.to_string() };
         let mut bytes = Vec::new();
         let mut opened = File::open(path).map_err(cannot_read)?;
-        opened.by_ref().take(PREFIX as u64).read_to_end(&mut bytes).map_err(cannot_read)?;
+        Read::by_ref(&mut opened).take(PREFIX as u64).read_to_end(&mut bytes).map_err(cannot_read)?;
         // What is no state may have no end.
         if bytes.starts_with(MAGIC) {
             opened.take(STATE_BYTES_MAX).read_to_end(&mut bytes).map_err(cannot_read)?;
