@@ -46,8 +46,8 @@ fn a_drive_is_aged_like_a_card() {
     desk.line(&format!("age {drive} {write} --to d.state")).fine();
     let out = desk.line(&format!("bench {drive},state=d.state {READ}")).fine();
     assert!(out.contains("map look-ups"), "{out}");
-    let err = desk.line(&format!("bench {drive},state=d.state,loaders=2 {READ}")).refused();
-    assert!(err.contains("map.loaders was 1, is 2"), "{err}");
+    let err = desk.line(&format!("bench {drive},state=d.state,t_load=92us {READ}")).refused();
+    assert!(err.contains("map.t_load was 91us, is 92us"), "{err}");
     let err = desk
         .line(&format!("bench nvme/p32a80:capacity=256MiB,blocks=24,pages=96,hmb=0,state=d.state {READ}"))
         .refused();

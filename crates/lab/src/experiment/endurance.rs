@@ -40,7 +40,7 @@ const IDLE_RUNS: u64 = 64;
 /// The most runs of the workload that are simulated.
 const RUNS_MAX: u64 = 1 << 20;
 /// Erases that the block which fails first must have seen in the time over which rates are taken.
-const ERASES_LEAST: u32 = 8;
+const ERASES_LEAST: u32 = 4;
 const NS_A_DAY: f64 = 86_400e9;
 
 /// What a user puts in place of the experiment's own.
