@@ -38,7 +38,8 @@ fn main() {
         "yardstick: MQSim, one core: 0.046 to 0.053 M random reads, 0.088 to 0.104 M steady random writes a CPU second\n"
     );
     let asked: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    let parts: [(&str, fn(&Library)); 5] =
+    type Part = (&'static str, fn(&Library));
+    let parts: [Part; 5] =
         [("cards", cards), ("reads", reads), ("writes", writes), ("wear", wear), ("hmb", hmb)];
     for (_, part) in parts.iter().filter(|(name, _)| asked.is_empty() || asked.iter().any(|a| a == name)) {
         part(&library);
