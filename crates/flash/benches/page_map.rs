@@ -58,7 +58,9 @@ fn parameters(capacity: u64, spare_percent: u64) -> PageMapParameters {
     let (channels, dies, pages, page) = (8, 4, 256, 16_384);
     let block = u64::from(pages) * page;
     let raw = capacity / 100 * (100 + spare_percent);
-    let blocks = raw.div_ceil(block * u64::from(channels * dies)) as u32;
+    // Spare is what data can use: without the reserve of each die and what is unwritten in its two open blocks.
+    let reserve = 3;
+    let blocks = raw.div_ceil(block * u64::from(channels * dies)) as u32 + reserve + 1;
     PageMapParameters {
         geometry: Geometry { channels, dies, planes: 1, blocks, pages, page },
         cell: Cell::Tlc,
@@ -67,7 +69,7 @@ fn parameters(capacity: u64, spare_percent: u64) -> PageMapParameters {
         map_pages: 0,
         victim: Victim::Greedy,
         streams: Streams::Two,
-        reserve: 3,
+        reserve,
         idle_free: 0,
         write_buffer: 2 << 20,
         slc: None,

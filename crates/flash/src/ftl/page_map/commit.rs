@@ -5,6 +5,7 @@ use super::state::{Part, Program, Source};
 use super::{Outcome, PageMap};
 use crate::ftl::write_buffer::Slot;
 use crate::nand::{Cause, Kind, Operation};
+use flashlab_sim::prefetch;
 
 impl PageMap {
     #[inline]
@@ -74,6 +75,14 @@ impl PageMap {
             self.counters.host += u64::from(program.count);
         } else {
             self.counters.map += u64::from(program.count);
+        }
+        // What is known of the copies that become void, and the map, lie all over: they are loaded at the same time.
+        let buffer = if program.source == Source::Data { &self.data } else { &self.map };
+        for part in &self.programs.parts(id)[..program.count as usize] {
+            prefetch(&self.l2p, part.unit as usize);
+            if let Some(place) = buffer.slot(part.from).committed.place() {
+                self.prefetch_place(place);
+            }
         }
         let mut valid = 0u64;
         for n in 0..program.count {

@@ -360,14 +360,20 @@ impl PageMap {
             self.l2p[unit as usize] = Entry::slot(slot);
             if let Some(place) = entry.place() {
                 // They change when the slot's program has finished.
-                self.validity.prefetch(place);
-                let block = self.layout.block_of(place);
-                prefetch(&self.states, block as usize);
-                self.candidates.prefetch(block);
+                self.prefetch_place(place);
             }
         }
         self.accepted = number;
         true
+    }
+
+    /// Loads what changes when the copy at `place` becomes void.
+    #[inline]
+    fn prefetch_place(&self, place: u32) {
+        self.validity.prefetch(place);
+        let block = self.layout.block_of(place);
+        prefetch(&self.states, block as usize);
+        self.candidates.prefetch(block);
     }
 
     #[inline]
