@@ -26,8 +26,12 @@ fn what_at91_takes_for_granted_does_not_show_in_it() {
     let library = Library::built_in().expect("the repository's own library");
     for card in ["sd/sandisk-512mb", "sd/sandisk-2gb"] {
         for command_max in ["512B", "32KiB"] {
-            let with =
-                |more: &str| milliseconds(&library, &format!("{card}:host.command_max={command_max}{more}"));
+            let with = |more: &str| {
+                milliseconds(
+                    &library,
+                    &format!("{card}:host.command_max={command_max},flash.spread=0%{more}"),
+                )
+            };
             assert_eq!(with(",flash.read_rate=200MiB/s"), with(""), "{card}: the streaming rate shows");
             assert_eq!(with(",ftl.overwrite=convert"), with(""), "{card}: the kind of overwrite shows");
             assert_eq!(with(",ftl.map_page=4KiB"), with(""), "{card}: the map page shows");

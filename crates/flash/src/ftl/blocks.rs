@@ -49,9 +49,8 @@ pub struct Blocks {
     bad: Vec<u32>,
     factory_bad: u32,
     first_failure: Option<u64>,
-    /// The pool that gave the last block, and the one of the block that was freed last.
+    /// The pool that gave the last block.
     taken_last: u32,
-    freed_last: u32,
 }
 
 /// Wear in a few numbers, over all blocks that were not bad from the factory.
@@ -100,7 +99,6 @@ impl Blocks {
             bad,
             first_failure: None,
             taken_last: pools - 1,
-            freed_last: 0,
         };
         for block in &blocks.bad {
             blocks.states[*block as usize] = State::Bad;
@@ -140,14 +138,10 @@ impl Blocks {
         self.erase_and_use(pool, |policy| policy.take_worn())
     }
 
-    /// Like [`Blocks::take_erased`], of whichever pool: of the pools in turn, or, without levelling, of the one of the
-    /// block that was freed last.
+    /// Like [`Blocks::take_erased`], of the pools in turn.
     pub fn take_erased_of_any(&mut self) -> Option<Block> {
         let pools = self.pool_count();
-        let first = match self.policy {
-            LevellingPolicy::None => self.freed_last,
-            _ => (self.taken_last + 1) % pools,
-        };
+        let first = (self.taken_last + 1) % pools;
         (first..first + pools).find_map(|pool| {
             let block = self.take_erased(pool % pools)?;
             self.taken_last = pool % pools;
@@ -372,7 +366,6 @@ impl Blocks {
 
     fn free_block(&mut self, block: Block) {
         self.states[block.0 as usize] = State::Free;
-        self.freed_last = block.0 % self.pool_count();
         let erases = self.erase_count(block);
         self.pool_of(block).freed(block, erases);
     }

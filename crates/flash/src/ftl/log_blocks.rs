@@ -9,9 +9,11 @@
 //!
 //! A run's page that is not full yet is programmed in a block for such pages, and again in its place when it is full.
 //!
-//! A superblock has two log blocks at most, or three while a run from the first byte on is logged. When such a run has
-//! overwritten all that is mapped, what lies before it is dead and given back: a stream that is broken off and begun again
-//! time after time costs no copies.
+//! A stream that is broken off and begun again costs no copies: it begins in a new block, and the one before is dead as soon
+//! as it gets as far as that. What was no more than a page is no stream and is logged. When a run that is logged from the
+//! first byte on has overwritten all that is mapped, what lies before it is dead and given back.
+//!
+//! An open superblock has two blocks at most beside its data block, or three for a stream that was begun again.
 //!
 //! With a fast mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a superblock that is written from its first byte again before any
 //! other is, goes into fast blocks, as many as there are bits in a cell; it stays there until another one is written, and
@@ -33,6 +35,8 @@ use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
 const NONE: u32 = u32::MAX;
+/// The most streams of a superblock that were broken off and are not dead.
+const BROKEN_MAX: usize = 2;
 
 /// A superblock that is being written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,6 +49,22 @@ struct Open {
     /// Blocks that are full: fast ones, or the first of two log blocks.
     full: Vec<Block>,
     filling: Filling,
+    /// Streams that were broken off before this one began.
+    broken: Vec<BrokenStream>,
+}
+
+impl Open {
+    fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
+        let broken = self.broken.iter().map(|broken| broken.block);
+        self.full.iter().copied().chain(broken).chain([self.filling.block])
+    }
+}
+
+/// A stream that was begun again from the first byte on.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct BrokenStream {
+    block: Block,
+    end: u64,
 }
 
 /// Logged writes that each begin where the one before ended.
@@ -212,13 +232,16 @@ impl LogBlocks {
             open.next = Some(range.end);
             open.run = None;
             self.stream(&mut open, &range, medium, work)
+        } else if range.start == span.start && self.begins_again(&open) {
+            self.begin_again(&mut open, &range, medium, work)
         } else {
             open.next = None;
             self.log(&mut open, &range, medium, work)
         };
+        self.release_dead(&mut open, medium);
         self.latest = superblock;
         self.place[superblock as usize] = open.filling.block.0;
-        if done.is_ok() && streams && range.end == span.end {
+        if done.is_ok() && open.next == Some(span.end) {
             self.complete(open, medium);
         } else {
             self.open.push(open);
@@ -244,7 +267,28 @@ impl LogBlocks {
         }
         let filling = medium.take(again && medium.nand.t_prog_slc.is_some())?;
         let next = (range.start == span.start).then_some(range.start);
-        Ok(Open { superblock, next, run: None, full: Vec::new(), filling })
+        Ok(Open { superblock, next, run: None, full: Vec::new(), filling, broken: Vec::new() })
+    }
+
+    /// Whether a stream that is begun again gets a new block: it was more than a page, and there may be one.
+    fn begins_again(&self, open: &Open) -> bool {
+        let written = open.next.map_or(0, |next| next - self.span(open.superblock).start);
+        written > self.page && !open.filling.is_slc() && open.broken.len() < BROKEN_MAX
+    }
+
+    /// Streams `range`, from the first byte on, into a new block.
+    fn begin_again(
+        &mut self,
+        open: &mut Open,
+        range: &Range<u64>,
+        medium: &mut Medium,
+        work: &mut Work,
+    ) -> Result<(), ReadOnly> {
+        let fresh = medium.take(false)?;
+        let block = core::mem::replace(&mut open.filling, fresh).block;
+        let end = open.next.replace(range.end).unwrap_or(range.start);
+        open.broken.push(BrokenStream { block, end });
+        self.stream(open, range, medium, work)
     }
 
     /// Programs the pages of `range` in place.
@@ -302,7 +346,6 @@ impl LogBlocks {
         if let Some(run) = &mut open.run {
             run.end = range.end;
         }
-        self.release_dead(open, medium);
         Ok(())
     }
 
@@ -311,7 +354,7 @@ impl LogBlocks {
     fn extend_log(&mut self, open: &mut Open, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let start = self.span(open.superblock).start;
         let most = if open.run.is_some_and(|run| run.start == start) { 2 } else { 1 };
-        if open.full.len() >= most || open.filling.is_slc() {
+        if open.full.len() + open.broken.len() >= most || open.filling.is_slc() {
             return self.compact(open, medium);
         }
         let next = medium.take(false)?;
@@ -319,13 +362,27 @@ impl LogBlocks {
         Ok(Duration::ZERO)
     }
 
-    /// Gives back what lies before the logged run, where the run has overwritten all that is mapped.
+    /// Gives back what a stream or a run from the first byte on has overwritten: streams that were broken off no further
+    /// than this, and, where nothing behind is mapped, all that lies before.
     fn release_dead(&mut self, open: &mut Open, medium: &mut Medium) {
         let span = self.span(open.superblock);
-        let Some(run) = &mut open.run else { return };
-        if run.start == span.start && self.mapped.bytes(&(run.end..span.end)) == 0 && !open.filling.is_slc() {
-            open.full.drain(..run.before).for_each(|block| medium.blocks.release(block));
-            run.before = 0;
+        let run_end = open.run.and_then(|run| (run.start == span.start).then_some(run.end));
+        let Some(end) = open.next.or(run_end) else { return };
+        if open.filling.is_slc() {
+            return;
+        }
+        let is_all =
+            (!open.broken.is_empty() || open.run.is_some()) && self.mapped.bytes(&(end..span.end)) == 0;
+        open.broken.retain(|broken| {
+            let dead = is_all || broken.end <= end;
+            if dead {
+                medium.blocks.release(broken.block);
+            }
+            !dead
+        });
+        if is_all {
+            let before = open.run.as_mut().map_or(0, |run| core::mem::take(&mut run.before));
+            open.full.drain(..before).for_each(|block| medium.blocks.release(block));
             self.release_data(open.superblock, medium);
         }
     }
@@ -351,6 +408,7 @@ impl LogBlocks {
     fn complete(&mut self, open: Open, medium: &mut Medium) {
         let superblock = open.superblock;
         self.release_data(superblock, medium);
+        open.broken.iter().for_each(|broken| medium.blocks.release(broken.block));
         if open.filling.is_slc() {
             let mut blocks = open.full;
             blocks.push(open.filling.block);
@@ -407,6 +465,7 @@ impl LogBlocks {
         release_open(open, medium);
         self.release_data(superblock, medium);
         open.full.clear();
+        open.broken.clear();
         open.run = None;
         open.filling = match log {
             Some(log) => {
@@ -456,7 +515,7 @@ impl LogBlocks {
             medium.blocks.release(from);
             return Ok(time);
         }
-        let holds = |open: &Open| open.filling.block == from || open.full.contains(&from);
+        let holds = |open: &Open| open.blocks().any(|block| block == from);
         let open = self.open.iter().position(holds);
         let fast = self.fast.as_ref().filter(|fast| fast.blocks.contains(&from));
         let superblock = match (open, fast) {
@@ -520,7 +579,7 @@ impl LogBlocks {
         let owned = self.owner.iter().filter(|owner| **owner != NONE).count();
         assert_eq!(owned, used.len(), "data blocks and those that have an owner");
         for open in &self.open {
-            used.extend(open.full.iter().copied().chain([open.filling.block]));
+            used.extend(open.blocks());
         }
         used.extend(self.fast.iter().flat_map(|fast| fast.blocks.iter().copied()));
         used.extend(self.partial.map(|filling| filling.block));
@@ -541,6 +600,5 @@ impl LogBlocks {
 }
 
 fn release_open(open: &Open, medium: &mut Medium) {
-    open.full.iter().for_each(|block| medium.blocks.release(*block));
-    medium.blocks.release(open.filling.block);
+    open.blocks().for_each(|block| medium.blocks.release(block));
 }

@@ -93,9 +93,12 @@ impl Wear {
         }
     }
 
-    /// Pools.
+    /// Pools; without levelling all blocks lie in one, since nothing chooses between them.
     pub fn pools(&self) -> u32 {
-        self.pools.unwrap_or(1)
+        match self.levelling {
+            Some(LevellingKind::None) => 1,
+            _ => self.pools.unwrap_or(1),
+        }
     }
 
     /// The policy with its numbers.

@@ -6,7 +6,7 @@
 //! | 4 | the version of this form, little endian; now 1 |
 //! | 4 | bytes of the header, little endian |
 //! | ... | the header, in postcard: [`Header`] |
-//! | ... | what [`Model::save`](flashlab_sim::Model::save) gave, as one LZ4 frame |
+//! | ... | what [`Model::save`] gave, as one LZ4 frame |
 //! | 32 | SHA-256 of all bytes before |
 //!
 //! A device that is put away comes to rest: what it was doing in the background is done, and its clocks begin anew.
