@@ -272,6 +272,27 @@ fn a_flush_waits_for_the_programs_and_a_write_in_part_reads_first() {
     assert_eq!(whole.spent[Mechanism::ReadModifyWrite], Duration::ZERO);
 }
 
+/// FUA is one program, however much else is not durable: what was trimmed, and what other dies program.
+#[test]
+fn a_write_with_fua_takes_the_time_of_its_own_program() {
+    let parameters = small();
+    let page = |n| parameters.timing.transfer(32 << 10) + parameters.timing.program(n, false);
+    let mut drive = Driven::new(parameters.clone());
+    let first = drive.one(Op::WriteFua, 0, 4 * KIB);
+    assert_eq!(first.spent[Mechanism::Program], page(0));
+    drive.one(Op::Write, MIB, 4 * KIB);
+    drive.one(Op::Trim, 0, 4 * KIB);
+    let second = drive.one(Op::WriteFua, 2 * MIB, 4 * KIB);
+    assert_eq!(second.spent[Mechanism::Program], page(0), "the next die");
+    // The record of the trim is still to be programmed, and nothing else.
+    assert_eq!(drive.one(Op::Flush, 0, 0).spent[Mechanism::Program], page(0));
+    assert_eq!(
+        drive.one(Op::WriteFua, 2 * MIB, 4 * KIB).spent[Mechanism::Program],
+        page(0),
+        "every time anew"
+    );
+}
+
 #[test]
 fn a_state_that_was_kept_goes_on_as_the_original() {
     use flashlab_sim::Model;

@@ -1,14 +1,15 @@
-//! Power cuts at any instant, through the model: what a completed flush covered is never undecided, nothing of before is
-//! outstanding afterwards, and the whole structure holds.
+//! Power cuts at any instant, through the model: what a completed flush covered or a completed write with FUA wrote is never
+//! undecided, nothing of before is outstanding afterwards, what was lost stays an error, and the whole structure holds.
 
 mod common;
 
 use common::{KIB, MIB, loading, small, us};
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::page_map::Found;
+use flashlab_flash::nand::{Endurance, Reliability};
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sim::{Duration, Fate, FileId, Instant, Model, Op, Request, RequestId, Rng, Status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const UNIT: u64 = 4 * KIB;
 const CUTS: u64 = 60;
@@ -17,8 +18,14 @@ fn units(request: &Request) -> impl Iterator<Item = u64> {
     request.offset / UNIT..request.end().div_ceil(UNIT)
 }
 
+/// The units that a request covers in part.
+fn parts(request: &Request) -> impl Iterator<Item = u64> {
+    let whole = request.offset.div_ceil(UNIT)..request.end() / UNIT;
+    units(request).filter(move |unit| !whole.contains(unit))
+}
+
 /// Units that a cut may name: those whose last change no completed flush covers. A flush covers what had been done when it
-/// was submitted.
+/// was submitted; a write with FUA covers itself and that of its units.
 #[derive(Default)]
 struct Open {
     /// How many changes of the unit are outstanding, and when the last one that is not was done.
@@ -38,13 +45,29 @@ impl Open {
             *done = at;
         }
     }
+    fn fail(&mut self, request: &Request) {
+        for unit in units(request) {
+            self.units.get_mut(&unit).expect("it was begun").0 -= 1;
+        }
+        self.units.retain(|_, (outstanding, done)| *outstanding > 0 || *done > Instant::ZERO);
+    }
+    fn forced(&mut self, request: &Request, submitted: Instant) {
+        for unit in units(request) {
+            let (outstanding, done) = self.units.get_mut(&unit).expect("it was begun");
+            *outstanding -= 1;
+            if *outstanding == 0 && *done <= submitted {
+                self.units.remove(&unit);
+            }
+        }
+    }
     fn flushed(&mut self, submitted: Instant) {
         self.units.retain(|_, (outstanding, done)| *outstanding > 0 || *done > submitted);
     }
 }
 
 fn random(rng: &mut Rng, id: u64, capacity: u64) -> Request {
-    let op = [Op::Write, Op::Write, Op::Write, Op::Trim, Op::Read, Op::Flush][rng.below(6) as usize];
+    let op =
+        [Op::Write, Op::Write, Op::Write, Op::WriteFua, Op::Trim, Op::Read, Op::Flush][rng.below(7) as usize];
     let length = [512, UNIT, UNIT, 64 * KIB, 300 * KIB][rng.below(5) as usize];
     let step = if rng.below(4) == 0 { 512 } else { UNIT };
     let span = if rng.below(2) == 0 { capacity } else { 4 * MIB };
@@ -53,6 +76,7 @@ fn random(rng: &mut Rng, id: u64, capacity: u64) -> Request {
 }
 
 fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
+    let reliable = parameters.reliability.is_none();
     let mut ssd = Ssd::new(parameters, seed);
     let capacity = ssd.geometry().capacity;
     let mut rng = Rng::new(seed);
@@ -60,17 +84,29 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
     let mut open = Open::default();
     let mut seen = Vec::new();
     let mut id = 0;
+    let mut lost_units = 0;
     for cut in 0..CUTS {
         let mut outstanding: BTreeMap<u64, (Request, Instant)> = BTreeMap::new();
+        // Writes that have to keep a part of what is lost.
+        let mut doomed = BTreeSet::new();
         let end = now + Duration::from_ns(1 + rng.below(30_000_000));
         while now < end {
             let limit = (now + Duration::from_ns(rng.below(400_000))).min(end);
             while let Some(done) = ssd.complete(limit) {
                 now = done.at;
                 let (request, submitted) = outstanding.remove(&done.id.0).expect("it was submitted");
-                assert_eq!(done.status, Status::Ok, "seed {seed}, cut {cut}: {request:?}");
+                let reads =
+                    request.op == Op::Read || (request.op.is_write() && parts(&request).next().is_some());
+                let failed = done.status == Status::Unreadable && reads && !reliable;
+                assert!(failed || done.status == Status::Ok, "seed {seed}, cut {cut}: {request:?}: {done:?}");
+                assert!(
+                    failed || !doomed.remove(&done.id.0),
+                    "seed {seed}, cut {cut}: {request:?} kept what is lost"
+                );
                 match request.op {
                     Op::Flush => open.flushed(submitted),
+                    Op::Write | Op::WriteFua if failed => open.fail(&request),
+                    Op::WriteFua => open.forced(&request, submitted),
                     Op::Write | Op::Trim => open.end(&request, now),
                     _ => {}
                 }
@@ -80,20 +116,31 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
             if now < end && outstanding.len() < 16 {
                 id += 1;
                 let request = random(&mut rng, id, capacity);
+                let keeps = |unit| {
+                    let changes = open.units.get(&unit).is_some_and(|(outstanding, _)| *outstanding > 0);
+                    ssd.layer().read(unit as u32) == Found::Unreadable && !changes
+                };
+                if request.op.is_write() && parts(&request).any(keeps) {
+                    doomed.insert(id);
+                }
                 ssd.submit(now, request);
-                if matches!(request.op, Op::Write | Op::Trim) {
+                if request.op.is_write() || request.op == Op::Trim {
                     open.begin(&request);
                 }
                 outstanding.insert(id, (request, now));
             }
         }
+        let unreadable: Vec<u32> = (0..ssd.layer().units())
+            .filter(|unit| ssd.layer().read(*unit) == Found::Unreadable)
+            .filter(|unit| !open.units.contains_key(&u64::from(*unit)))
+            .collect();
         let lost = ssd.power_cut(now);
         for (range, fate) in &lost.undecided {
             assert_eq!(*fate, Fate::Old);
             for unit in range.start / UNIT..range.end / UNIT {
                 assert!(
                     open.units.contains_key(&unit),
-                    "seed {seed}, cut {cut}: unit {unit} was flushed, and is undecided"
+                    "seed {seed}, cut {cut}: unit {unit} was flushed or forced, and is undecided"
                 );
             }
         }
@@ -102,6 +149,11 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
         open.units.clear();
         ssd.layer().check();
         ssd.map().check();
+        for unit in unreadable {
+            let found = ssd.layer().read(unit);
+            assert_eq!(found, Found::Unreadable, "seed {seed}, cut {cut}: unit {unit} was lost");
+            lost_units += 1;
+        }
         let entries = ssd.map().entries();
         for unit in 0..ssd.layer().units() {
             let page = MapPage((u64::from(unit) / entries) as u32);
@@ -110,13 +162,34 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
         }
         seen.push((now.as_ns(), Status::Ok));
     }
+    assert_eq!(lost_units == 0, reliable, "seed {seed}: units are lost where pages cannot be read");
     seen
+}
+
+/// A drive of which programs fail, and a tenth of all reads.
+fn unreliable() -> SsdParameters {
+    let mut parameters = loading(16 * KIB, 64 * KIB);
+    parameters.page_map.endurance =
+        Some(Endurance { program_fail_ppb: 1_000_000, ..Endurance::exactly(10_000) });
+    parameters.reliability = Some(Reliability {
+        fresh: 1e-4,
+        worn: 0.0,
+        cycles_exponent: 1.0,
+        doubling: us(1_000_000),
+        age_exponent: 1.0,
+        codeword_bits: 1_000,
+        correctable: 0,
+        codewords: 1,
+        retries_max: 0,
+        retry_gain: 1.0,
+    });
+    parameters
 }
 
 #[test]
 fn what_was_flushed_survives_cuts_at_any_instant() {
     for seed in 0..6 {
-        for parameters in [small(), loading(16 * KIB, 64 * KIB), loading(16 * KIB, MIB)] {
+        for parameters in [small(), loading(16 * KIB, 64 * KIB), loading(16 * KIB, MIB), unreliable()] {
             survive(parameters, seed);
         }
     }

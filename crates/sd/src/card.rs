@@ -158,7 +158,8 @@ impl Card {
         let status = if self.geometry().admits(request) {
             match request.op {
                 Op::Read => self.read(request, &mut spent),
-                Op::Write => self.write(start, request, &mut spent),
+                // A write is programmed when the card is no longer busy: it is durable either way.
+                Op::Write | Op::WriteFua => self.write(start, request, &mut spent),
                 Op::Trim => self.erase(request, &mut spent),
                 Op::Flush | Op::FlushData => Status::Ok,
             }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// Drives models made by `make` with random requests of `seed` and asserts the contract of [`Model`]: causality (no
 /// completion before its request, none above the limit, none earlier than the one before), exact accounting of time,
 /// every request completed once, refusal of what is beyond the capacity, determinism, clones that behave like their
-/// originals, and power cuts after which nothing of before is outstanding.
+/// originals, and power cuts after which nothing of before is outstanding and what was written with FUA is not undecided.
 ///
 /// # Panics
 /// With the seed in the message, where the model breaks one of them.
@@ -20,6 +20,7 @@ pub fn check(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
     }
     refuses_what_it_does_not_hold(&mut *make(), seed);
     survives_power_cuts(make, seed);
+    keeps_what_was_forced(&mut *make(), seed);
     let idle = make();
     assert_eq!(idle.next_due(), None, "seed {seed}: an idle model has nothing due");
 }
@@ -31,8 +32,18 @@ fn random_request(rng: &mut Rng, model: &dyn Model, id: u64) -> Request {
     let length = 1 + rng.below(blocks.min(longest));
     let span = if rng.below(2) == 0 { blocks } else { blocks.min(1 << 14) };
     let offset = rng.below(span.max(length + 1) - length);
-    let op = [Op::Read, Op::Write, Op::Read, Op::Write, Op::Write, Op::Trim, Op::Flush, Op::FlushData]
-        [rng.below(8) as usize];
+    let ops = [
+        Op::Read,
+        Op::Read,
+        Op::Write,
+        Op::Write,
+        Op::Write,
+        Op::WriteFua,
+        Op::Trim,
+        Op::Flush,
+        Op::FlushData,
+    ];
+    let op = ops[rng.below(ops.len() as u64) as usize];
     Request {
         id: RequestId(id),
         op,
@@ -158,6 +169,32 @@ fn survives_power_cuts(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
         seen
     };
     assert_eq!(run(), run(), "seed {seed}: the same cuts gave other completions");
+}
+
+/// A write with FUA behind other requests, and a cut as soon as it is done.
+fn keeps_what_was_forced(model: &mut dyn Model, seed: u64) {
+    let mut rng = Rng::for_purpose(seed, 55);
+    let mut now = Instant::ZERO;
+    for round in 0..8 {
+        for id in 1..6 {
+            let request = random_request(&mut rng, model, id);
+            model.submit(now, request);
+        }
+        while let Some(completion) = model.complete(Instant::MAX) {
+            now = completion.at;
+        }
+        let request = Request { op: Op::WriteFua, ..random_request(&mut rng, model, 0) };
+        model.submit(now, request);
+        let done = model.complete(Instant::MAX).expect("a write completes");
+        let cut = model.power_cut(done.at);
+        let named =
+            cut.undecided.iter().any(|(range, _)| range.start < request.end() && request.offset < range.end);
+        assert!(
+            !named || done.status != Status::Ok,
+            "seed {seed}, cut {round}: {request:?} was done, and {cut:?}"
+        );
+        now = model.power_up(done.at);
+    }
 }
 
 fn refuses_what_it_does_not_hold(model: &mut dyn Model, seed: u64) {

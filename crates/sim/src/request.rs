@@ -24,6 +24,9 @@ pub enum Op {
     Read,
     /// Write the range; done when the device says so, which is not a promise of durability.
     Write,
+    /// Write the range; done when it is durable (FUA, forced unit access), which says nothing of other writes. A trim that
+    /// is to be durable is followed by a flush.
+    WriteFua,
     /// Unmap the range.
     Trim,
     /// Make all that was written durable; the range is ignored.
@@ -36,6 +39,11 @@ impl Op {
     /// Whether it is one of the flushes, which have no range.
     pub const fn is_flush(self) -> bool {
         matches!(self, Op::Flush | Op::FlushData)
+    }
+    /// Whether it is one of the writes.
+    #[inline]
+    pub const fn is_write(self) -> bool {
+        matches!(self, Op::Write | Op::WriteFua)
     }
 }
 

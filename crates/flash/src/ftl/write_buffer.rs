@@ -152,6 +152,14 @@ impl WriteBuffer {
         }
     }
 
+    /// Whether one of the copies of a unit, of which `newest` is the newest, was accepted up to `number` and is not durable.
+    pub(crate) fn holds(&self, newest: u32, number: u64) -> bool {
+        let older = |slot: &u32| Some(self.slot(*slot).older).filter(|older| *older != NONE);
+        core::iter::successors(Some(newest), older)
+            .map(|slot| self.slot(slot))
+            .any(|slot| slot.accepted <= number && !slot.overtaken)
+    }
+
     /// Gives back a slot whose program has ended.
     #[inline]
     pub(crate) fn vacate(&mut self, slot: u32) {

@@ -17,6 +17,8 @@ struct Unit {
     contents: Vec<(u64, Content)>,
     /// All trims, but for those that a power cut undid.
     trims: Vec<u64>,
+    /// Promised for this unit alone.
+    durable: u64,
     /// A copy of it could not be read when it was moved.
     lost: bool,
 }
@@ -30,7 +32,7 @@ pub(crate) struct Reference {
 
 impl Reference {
     pub(crate) fn new(units: u32) -> Self {
-        let unit = Unit { contents: vec![(0, Content::Nothing)], trims: Vec::new(), lost: false };
+        let unit = Unit { contents: vec![(0, Content::Nothing)], trims: Vec::new(), durable: 0, lost: false };
         Reference { units: vec![unit; units as usize], durable: 0, recorded: 0 }
     }
     pub(crate) fn write(&mut self, unit: u32, number: u64) {
@@ -49,6 +51,11 @@ impl Reference {
         assert!(number >= self.durable, "what was durable is so for ever");
         self.durable = number;
     }
+    /// The unit as of `number` is promised.
+    pub(crate) fn promise_unit(&mut self, unit: u32, number: u64) {
+        let durable = &mut self.units[unit as usize].durable;
+        *durable = number.max(*durable);
+    }
 
     /// What a read of a running device must give.
     pub(crate) fn assert_newest(&self, unit: u32, found: Content) {
@@ -66,8 +73,8 @@ impl Reference {
     /// A read after a cut: old or new or an error, but nothing older than what was promised; and exactly what a scan of
     /// all spare areas finds, under the trims on record. From now on it is durable.
     pub(crate) fn assert_possible(&mut self, unit: u32, found: Content, scanned: Option<u64>) {
-        let durable = self.durable;
         let of = &mut self.units[unit as usize];
+        let durable = self.durable.max(of.durable);
         let promised = of.contents.iter().rposition(|(number, _)| *number <= durable).expect("the first is");
         let possible = of.contents[promised..].iter().any(|(_, content)| *content == found);
         let lost = of.lost && found == Content::Unreadable;

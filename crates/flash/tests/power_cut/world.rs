@@ -2,7 +2,9 @@
 //! anything.
 
 use crate::reference::{Content, Reference};
-use flashlab_flash::ftl::page_map::{Accepted, Content as Unit, Found, Outcome, PageMap, PageMapParameters};
+use flashlab_flash::ftl::page_map::{
+    Accepted, Content as Unit, Found, Outcome, PageMap, PageMapParameters, Ticket,
+};
 use flashlab_flash::nand::strict::{End, Spare, StrictNand};
 use flashlab_flash::nand::{Block, Kind, Operation};
 use flashlab_sim::{Rng, mix};
@@ -23,6 +25,8 @@ pub(crate) struct World {
     map: PageMap,
     nand: StrictNand,
     reference: Reference,
+    /// Units that were written with FUA and are not durable yet.
+    forced: Vec<(u32, Ticket)>,
     failures: Failures,
     rng: Rng,
     hash: u64,
@@ -44,6 +48,7 @@ impl World {
             nand: StrictNand::new(&parameters.geometry, map.units_per_page()),
             reference: Reference::new(map.units()),
             map,
+            forced: Vec::new(),
             failures,
             rng: Rng::new(seed),
             hash: seed,
@@ -72,7 +77,10 @@ impl World {
     pub(crate) fn live(&mut self, steps: u32) {
         for _ in 0..steps {
             match self.rng.below(100) {
-                0..45 => self.write(),
+                0..42 => {
+                    self.write();
+                }
+                42..45 => self.write_forced(),
                 45..50 => self.trim(),
                 50..52 => {
                     self.map.flush();
@@ -93,7 +101,19 @@ impl World {
             let watermark = self.map.watermark();
             assert!(self.map.durable(watermark));
             self.reference.promise(watermark.0);
+            self.promise_forced();
         }
+    }
+
+    fn promise_forced(&mut self) {
+        let World { map, reference, forced, .. } = self;
+        forced.retain(|(unit, ticket)| {
+            let is_durable = map.is_unit_durable(*unit, *ticket);
+            if is_durable {
+                reference.promise_unit(*unit, ticket.0);
+            }
+            !is_durable
+        });
     }
 
     /// Half of all accesses go to an eighth of the units.
@@ -103,13 +123,20 @@ impl World {
         self.rng.below(of) as u32
     }
 
-    fn write(&mut self) {
+    fn write(&mut self) -> Option<u32> {
         let unit = self.unit();
         if let Accepted::Buffered(ticket) = self.map.write(unit) {
             self.reference.write(unit, ticket.0);
-        } else {
-            self.issue();
-            self.end_one();
+            return Some(unit);
+        }
+        self.issue();
+        self.end_one();
+        None
+    }
+
+    fn write_forced(&mut self) {
+        if let Some(unit) = self.write() {
+            self.forced.push((unit, self.map.force()));
         }
     }
 
@@ -237,6 +264,8 @@ impl World {
         }
         if !self.map.is_read_only() {
             assert!(self.map.durable(self.map.accepted()), "a flush ends");
+            self.promise_forced();
+            assert_eq!(self.forced, [], "what a flush covers is durable unit by unit");
         }
         self.reference.promise(self.map.watermark().0);
     }
@@ -246,6 +275,7 @@ impl World {
         let rng = &mut self.rng;
         let cut = self.nand.power_cut(|_| rng.below(2) == 0);
         let lost = self.map.power_cut(&cut);
+        self.forced.clear();
         assert!(lost.is_sorted());
         let recovery = self.map.recover();
         assert!(recovery.pages >= recovery.die_pages);

@@ -337,7 +337,8 @@ impl Vfat {
         };
         let longest = self.device.geometry().capacity;
         match request.op {
-            Op::Trim => Err(Status::Unsupported),
+            // A file is durable with its metadata: that is what a flush is for.
+            Op::Trim | Op::WriteFua => Err(Status::Unsupported),
             Op::Flush | Op::FlushData => {
                 let data_only = request.op == Op::FlushData;
                 let entries = if data_only { Entries::SizeOf(index) } else { Entries::Of(index) };

@@ -3,14 +3,15 @@
 //! A command is fetched over the link, waits for the firmware, which serves one at a time and in order, and is looked up in
 //! the map. Reads then go to the array page by page, and each page over the link when it has left the array; what is not
 //! mapped is answered without the array. Writes fetch their data over the link and are done when all of it is in the
-//! write buffer, which programs empty. A part of a unit that is mapped is read first and written with the rest.
+//! write buffer, which programs empty; with FUA, when all of it is programmed, for which it does not wait until a page is
+//! full. A part of a unit that is mapped is read first and written with the rest.
 //!
 //! - Where the map does not fit in the drive's memory, [`Map`] says what a look-up costs. Either the firmware waits while a
 //!   map page is loaded, or it turns to the next command and the request waits alone.
 //! - Without commands for `t_idle` the firmware writes back what changed of the map, loads ahead what host memory has
 //!   room for, and collects.
 //! - Time spent sums exactly: the parts are the link, the firmware, the map, the array's work for the piece that was last,
-//!   and waiting for the write buffer or a flush (`program`); the rest is waiting behind others.
+//!   and waiting for the write buffer, FUA or a flush (`program`); the rest is waiting behind others.
 //!
 //! Left out: several processors, arbitration between submission queues, interrupts and the host's own time, write
 //! ordering between queues, and host memory that other devices compete for.
@@ -76,6 +77,8 @@ pub struct Ssd {
     stalled: VecDeque<u32>,
     /// In order of their tickets.
     flushes: VecDeque<(Ticket, u32)>,
+    /// Writes with FUA that are accepted, with their last units' tickets.
+    forced: Vec<(Ticket, u32)>,
     /// When the last request was done, while there is none.
     idle_since: Instant,
     counts: Counts,
@@ -137,6 +140,7 @@ impl Ssd {
             map_pages: VecDeque::new(),
             stalled: VecDeque::new(),
             flushes: VecDeque::new(),
+            forced: Vec::new(),
             idle_since: Instant::ZERO,
             counts: Counts::default(),
             parameters,
@@ -240,7 +244,7 @@ impl Ssd {
                     let map = if whole { Duration::ZERO } else { self.look_up(now, slot, &request) };
                     (self.command_time(&request), map)
                 }
-                Op::Write => {
+                Op::Write | Op::WriteFua => {
                     let map = if whole { Duration::ZERO } else { self.change_map(now, slot, &request) };
                     (times.t_command_write, map)
                 }
@@ -278,7 +282,7 @@ impl Ssd {
         }
         match request.op {
             Op::Read => self.read(now, slot, &request),
-            Op::Write => self.write(now, slot, &request),
+            Op::Write | Op::WriteFua => self.write(now, slot, &request),
             Op::Trim => self.trim(now, slot, &request),
             Op::Flush | Op::FlushData => self.flush(now, slot),
         }

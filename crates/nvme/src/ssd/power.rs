@@ -21,7 +21,7 @@ impl Ssd {
         }
         for slot in self.slots.iter() {
             let request = &slot.request;
-            if matches!(request.op, Op::Write | Op::Trim) && self.admits(request) {
+            if (request.op.is_write() || request.op == Op::Trim) && self.admits(request) {
                 let units = self.units_touched(request);
                 undecided.extend(units.start.max(slot.next_unit)..units.end);
             }
@@ -48,6 +48,7 @@ impl Ssd {
         self.map_pages.clear();
         self.stalled.clear();
         self.flushes.clear();
+        self.forced.clear();
         self.link.reset();
         self.loaders.reset();
         self.host_memory = Buffer::new(self.parameters.hmb);

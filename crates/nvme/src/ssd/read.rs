@@ -5,14 +5,14 @@ use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::map::Found as Held;
 use flashlab_flash::ftl::page_map::Found;
 use flashlab_flash::nand::{Block, Cause, Finished, Kind, Operation, ReadOutcome};
-use flashlab_sim::{Duration, Instant, Op, Request, Status};
+use flashlab_sim::{Duration, Instant, Request, Status};
 
 /// Units that lie in one page: one operation of the array.
-struct Piece {
-    block: Block,
-    page: u32,
-    slc: bool,
-    bytes: u64,
+pub(super) struct Piece {
+    pub(super) block: Block,
+    pub(super) page: u32,
+    pub(super) slc: bool,
+    pub(super) bytes: u64,
 }
 
 impl Ssd {
@@ -93,8 +93,9 @@ impl Ssd {
         }
     }
 
+    /// Reads a piece for a request: a read, or a write that keeps a part of it.
     #[inline]
-    fn ask_array(&mut self, now: Instant, slot: u32, piece: &Piece) {
+    pub(super) fn ask_array(&mut self, now: Instant, slot: u32, piece: &Piece) {
         self.slots.get_mut(slot).pending += 1;
         let Piece { block, page, slc, bytes } = *piece;
         let kind = Kind::Read { bytes: bytes as u32 };
@@ -148,11 +149,10 @@ impl Ssd {
         let slot = operation.tag;
         let state = self.slots.get_mut(slot);
         state.pending -= 1;
-        if state.request.op == Op::Write {
+        if state.request.op.is_write() {
             if state.pending == 0 {
-                state.read_modify_write += array + transfer;
-                let request = state.request;
-                self.receive(at, slot, request.length);
+                state.read_modify_write = array + transfer;
+                self.old_parts_read(at, slot);
             }
             return;
         }

@@ -13,9 +13,11 @@ pub(super) struct Slot {
     pub(super) pending: u32,
     /// The next unit to be accepted, of a write.
     pub(super) next_unit: u32,
+    /// The first unit that is not known to be durable, of a write with FUA.
+    pub(super) durable_to: u32,
     /// When its map pages are there.
     pub(super) ready: Instant,
-    /// Since when it waits for the write buffer, or for a flush.
+    /// Since when it waits for the write buffer, or for what is to be durable.
     pub(super) since: Instant,
     pub(super) bus: Duration,
     pub(super) firmware: Duration,
@@ -33,6 +35,7 @@ impl Slot {
             status: Status::Ok,
             pending: 0,
             next_unit: 0,
+            durable_to: 0,
             ready: Instant::ZERO,
             since: Instant::ZERO,
             bus: Duration::ZERO,

@@ -2,13 +2,20 @@
 //!
 //! A drive that loads its map trims page of the map by page, and only those that exist: deallocating all of a drive costs
 //! what is mapped on it.
+//!
+//! A write of a part of a unit reads the rest of it first, as any read: with its time, its retries and its errors. Where
+//! that cannot be read, the command fails and nothing of it is written, so that what was lost stays an error until the
+//! whole unit is written or trimmed. Real drives do this or one thing more: those that keep a flag for each block of a unit
+//! write, and mark only the other blocks as unreadable. The map here knows units, so the first. The status is NVMe's
+//! Unrecovered Read Error.
 
+use super::read::Piece;
+use super::slot::Slot;
 use super::{Ssd, Stage};
 use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::page_map::{Accepted, Found};
-use flashlab_flash::nand::{Cause, Kind, Operation};
 use flashlab_sim::{Duration, Instant, Op, Request, Status};
 
 impl Ssd {
@@ -86,26 +93,36 @@ impl Ssd {
     /// A write leaves the firmware: what it overwrites in part is read first.
     pub(super) fn write(&mut self, now: Instant, slot: u32, request: &Request) {
         let units = self.units_touched(request);
-        self.counts.host_written_bytes += request.length;
-        self.slots.get_mut(slot).next_unit = units.start;
+        let state = self.slots.get_mut(slot);
+        state.next_unit = units.start;
+        state.durable_to = units.start;
         if request.offset.is_multiple_of(self.unit()) && request.length.is_multiple_of(self.unit()) {
             return self.receive(now, slot, request.length);
         }
         let covered = self.units_covered(request);
         let ends = [units.start, units.end - 1];
-        let partly = if units.len() == 1 { &ends[..1] } else { &ends[..] };
-        for unit in partly.iter().filter(|unit| !covered.contains(unit)) {
-            if let Found::At { block, page, slc, .. } = self.layer.read(*unit) {
+        let ends = if units.len() == 1 { &ends[..1] } else { &ends[..] };
+        let partly = ends.iter().copied().filter(|unit| !covered.contains(unit));
+        if partly.clone().any(|unit| self.layer.read(unit) == Found::Unreadable) {
+            self.slots.get_mut(slot).status = Status::Unreadable;
+            return self.post(now, slot);
+        }
+        for unit in partly {
+            if let Found::At { block, page, slc, .. } = self.layer.read(unit) {
                 let bytes = self.unit();
                 self.counts.read_modify_write_bytes += bytes;
-                self.slots.get_mut(slot).pending += 1;
-                let kind = Kind::Read { bytes: bytes as u32 };
-                self.array.submit(now, Operation { kind, block, page, slc, cause: Cause::Host, tag: slot });
+                self.ask_array(now, slot, &Piece { block, page, slc, bytes });
             }
         }
         if self.slots.get(slot).pending == 0 {
             self.receive(now, slot, request.length);
         }
+    }
+
+    /// What a write keeps of the units that it overwrites in part has left the array, or cannot be read.
+    pub(super) fn old_parts_read(&mut self, now: Instant, slot: u32) {
+        let Slot { request, status, .. } = *self.slots.get(slot);
+        if status == Status::Ok { self.receive(now, slot, request.length) } else { self.post(now, slot) }
     }
 
     /// The data of a write is fetched.
@@ -150,12 +167,51 @@ impl Ssd {
                 }
             }
         }
-        state.program += now.since(state.since);
         if !self.map.is_whole() {
             self.keep_mapped(slot);
         }
-        self.post(now, slot);
+        let state = self.slots.get_mut(slot);
+        if state.status == Status::Ok {
+            self.counts.host_written_bytes += state.request.length;
+            if state.request.op == Op::WriteFua {
+                self.forced.push((self.layer.force(), slot));
+                return true;
+            }
+        }
+        self.end_program(now, slot);
         true
+    }
+
+    /// A write or a flush has waited for the write buffer, or for programs, long enough.
+    #[inline]
+    fn end_program(&mut self, now: Instant, slot: u32) {
+        let state = self.slots.get_mut(slot);
+        state.program += now.since(state.since);
+        self.post(now, slot);
+    }
+
+    /// Completes the writes with FUA of which each unit is durable.
+    #[inline]
+    fn end_forced(&mut self, now: Instant) {
+        let mut at = 0;
+        while let Some((ticket, slot)) = self.forced.get(at).copied() {
+            let Ssd { slots, layer, .. } = self;
+            let state = slots.get_mut(slot);
+            let end = ((state.request.end() - 1) >> self.unit_shift) as u32 + 1;
+            while state.durable_to < end && layer.is_unit_durable(state.durable_to, ticket) {
+                state.durable_to += 1;
+            }
+            let is_durable = state.durable_to == end;
+            if !is_durable && !layer.is_read_only() {
+                at += 1;
+                continue;
+            }
+            if !is_durable {
+                state.status = Status::ReadOnly;
+            }
+            self.forced.remove(at);
+            self.end_program(now, slot);
+        }
     }
 
     /// A trim that overtook a write has dropped map pages that the write needs.
@@ -204,6 +260,7 @@ impl Ssd {
             }
         }
         self.end_flushes(now);
+        self.end_forced(now);
     }
 
     /// Unmaps the units that are covered as a whole, where anything is mapped.
@@ -233,12 +290,10 @@ impl Ssd {
                 return;
             }
             self.flushes.pop_front();
-            let state = self.slots.get_mut(slot);
-            state.program += now.since(state.since);
             if !self.layer.durable(ticket) {
-                state.status = Status::ReadOnly;
+                self.slots.get_mut(slot).status = Status::ReadOnly;
             }
-            self.post(now, slot);
+            self.end_program(now, slot);
         }
     }
 }

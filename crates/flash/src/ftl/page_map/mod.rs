@@ -5,7 +5,7 @@
 //! at once and so counts programs, moves and erases without time.
 //!
 //! # How it works
-//! - The map holds a place for each unit ([`place`]); the array's spare area holds a unit's number for each place.
+//! - The map holds a place for each unit (`place.rs`); the array's spare area holds a unit's number for each place.
 //!   Accepted units wait in a write buffer; a page is programmed when its units are full, or at a flush.
 //! - Each stream of data has an open block on each die, and pages go round the dies that have room.
 //! - When a die's free blocks fall to the reserve, collection owes the host as much space as the host takes: for every
@@ -385,13 +385,28 @@ impl PageMap {
         if unit < self.layout.units { &mut self.data } else { &mut self.map }
     }
 
-    /// Everything that was accepted so far is to become durable; the ticket is durable when it is. (A forced unit access
-    /// is a write and a flush.)
+    /// Everything that was accepted so far is to become durable; the ticket is durable when it is.
     pub fn flush(&mut self) -> Ticket {
         self.data.flush_to = self.accepted;
         self.stirred = true;
         self.want_records(self.accepted);
         Ticket(self.accepted)
+    }
+
+    /// What was written last is to become durable (FUA): it is programmed even if its page does not become full, with what
+    /// was accepted before it. The ticket is for [`PageMap::is_unit_durable`], of each unit: nobody has to wait for others,
+    /// nor for records of trims.
+    pub fn force(&mut self) -> Ticket {
+        self.data.flush_to = self.accepted;
+        self.stirred = true;
+        Ticket(self.accepted)
+    }
+    /// Whether `unit` as it was written up to `ticket`, or something newer, survives a power cut.
+    pub fn is_unit_durable(&self, unit: u32, ticket: Ticket) -> bool {
+        match self.l2p[unit as usize].decode() {
+            Mapped::Slot(newest) => !self.buffer(unit).holds(newest, ticket.0),
+            _ => true,
+        }
     }
 
     /// Map pages that were accepted so far are to be programmed; the ticket is for [`PageMap::map_durable`].

@@ -1,0 +1,106 @@
+//! Writes of parts of units: what is kept of the old unit is read first, as any read of it is, with its time and its errors.
+
+mod common;
+
+use common::{Driven, KIB, MIB, small, us};
+use flashlab_flash::ftl::page_map::Found;
+use flashlab_flash::nand::{Endurance, Reliability};
+use flashlab_nvme::SsdParameters;
+use flashlab_sim::{Duration, Mechanism, Op, Status};
+
+const UNIT: u64 = 4 * KIB;
+
+/// Where a codeword of 1,000 bits has `rate` wrong ones in a share of attempts: with 0.4 in each, with 1e-4 in a tenth of
+/// the first attempts and in none of the second.
+fn unreliable(rate: f64) -> SsdParameters {
+    let reliability = Reliability {
+        fresh: rate,
+        worn: 0.0,
+        cycles_exponent: 1.0,
+        doubling: us(1_000_000),
+        age_exponent: 1.0,
+        codeword_bits: 1_000,
+        correctable: 0,
+        codewords: 1,
+        retries_max: 2,
+        retry_gain: 1e-9,
+    };
+    let reliability = if rate > 0.1 { Reliability { retry_gain: 1.0, ..reliability } } else { reliability };
+    SsdParameters { reliability: Some(reliability), ..small() }
+}
+
+/// One unit in the array.
+fn with_a_unit(parameters: SsdParameters) -> Driven {
+    let mut drive = Driven::new(parameters);
+    drive.one(Op::Write, 0, MIB);
+    drive.one(Op::Flush, 0, 0);
+    assert!(matches!(drive.ssd.layer().read(0), Found::At { .. }));
+    drive
+}
+
+#[test]
+fn what_is_kept_is_read_with_all_the_attempts_that_it_takes() {
+    let parameters = unreliable(1e-4);
+    let timing = parameters.timing;
+    let attempt = timing.t_read + timing.transfer(4_096);
+    let mut drive = with_a_unit(parameters);
+    let mut retried = 0;
+    for n in 0..200 {
+        let before = drive.counter("read_retry_count");
+        let part = drive.one(Op::Write, n % 250 * UNIT + 512, 512);
+        let retries = drive.counter("read_retry_count") - before;
+        assert_eq!(
+            (part.status, part.spent[Mechanism::ReadModifyWrite]),
+            (Status::Ok, attempt * (1 + retries))
+        );
+        drive.one(Op::Flush, 0, 0);
+        retried += retries;
+    }
+    // Binomial: 200 trials at 1 - (1 - 1e-4)^1000.
+    assert!((2..40).contains(&retried), "{retried}");
+}
+
+#[test]
+fn a_part_of_what_cannot_be_read_is_not_written() {
+    let mut drive = with_a_unit(unreliable(0.4));
+    let place = drive.ssd.layer().read(0);
+    let written = drive.counter("host_written_bytes");
+    for (offset, length) in [(0, 512), (UNIT - 512, 1_024), (512, 64 * KIB)] {
+        let before = drive.counter("uncorrectable_count");
+        let part = drive.one(Op::Write, offset, length);
+        assert_eq!(part.status, Status::Unreadable, "{offset}+{length}");
+        assert!(part.spent[Mechanism::ReadModifyWrite] > Duration::ZERO, "{part:?}");
+        assert!(drive.counter("uncorrectable_count") > before);
+        assert_eq!(drive.ssd.layer().read(0), place, "nothing of it is written");
+    }
+    assert_eq!(drive.counter("host_written_bytes"), written);
+    assert_eq!(drive.one(Op::Write, 0, UNIT).status, Status::Ok, "a whole unit needs nothing of the old");
+    assert_eq!(drive.one(Op::Write, 512, 512).status, Status::Ok, "what is in the buffer needs no reading");
+    assert_eq!(
+        drive.one(Op::Write, 40 * MIB + 512, 512).status,
+        Status::Ok,
+        "nor does what was never written"
+    );
+}
+
+/// A unit that collection lost stays unreadable until all of it is written, or it is trimmed.
+#[test]
+fn a_lost_unit_is_readable_again_when_all_of_it_was_written() {
+    // Programs fail now and then, and what has to move cannot be read.
+    let mut parameters = unreliable(0.4);
+    parameters.page_map.endurance =
+        Some(Endurance { program_fail_ppb: 20_000_000, ..Endurance::exactly(1_000) });
+    let mut drive = with_a_unit(parameters);
+    let lost = |drive: &Driven| (0..256).find(|unit| drive.ssd.layer().read(*unit) == Found::Unreadable);
+    let mut at = 2 * MIB;
+    while lost(&drive).is_none() {
+        drive.one(Op::Write, at, 64 * KIB);
+        at += 64 * KIB;
+        assert!(at < 40 * MIB, "nothing was lost");
+    }
+    let unit = u64::from(lost(&drive).expect("the loop ended"));
+    assert_eq!(drive.one(Op::Write, unit * UNIT + 512, 512).status, Status::Unreadable);
+    assert_eq!(drive.one(Op::Read, unit * UNIT, UNIT).status, Status::Unreadable);
+    assert_eq!(drive.one(Op::Write, unit * UNIT, UNIT).status, Status::Ok);
+    assert_eq!(drive.one(Op::Read, unit * UNIT, UNIT).status, Status::Ok, "it is in the buffer");
+}
