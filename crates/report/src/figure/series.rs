@@ -1,9 +1,9 @@
 //! Figures over time or over iterations: write amplification, free blocks, bandwidth; one small chart for each name,
 //! step and unit, a line a device.
 //!
-//! Thousands of points are drawn honestly. What flows is a line; beyond [`LINE_MAX`] points it is the mean of each of
-//! [`BUCKETS`] parts of the axis inside a band from the least to the greatest value there, so that no peak is lost. What
-//! jumps from point to point is drawn as dots; beyond [`DOTS_MAX`] as such a band too. The caption says which.
+//! Thousands of points are drawn honestly. What flows is a line; beyond `LINE_MAX` points it is the mean of each of
+//! `BUCKETS` parts of the axis inside a band from the least to the greatest value there, so that no peak is lost. What
+//! jumps from point to point is drawn as dots; beyond `DOTS_MAX` as such a band too. The caption says which.
 
 use super::{
     Figure, Key, SERIES,

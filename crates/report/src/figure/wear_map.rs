@@ -1,9 +1,9 @@
 //! The erase blocks of a device as a heat map: one cell a block, in the order of their numbers, row by row.
 //!
-//! The colours go from zero to the greatest count of the map in [`LEVELS`] steps that are even to the eye, in lightness
+//! The colours go from zero to the greatest count of the map in `LEVELS` steps that are even to the eye, in lightness
 //! above all, so that they read in grey and with any colour vision; a worn-out block has a colour beyond the scale and
 //! an outline. All cells of a step are one path of runs: the drawing has a dozen elements, however many blocks there are.
-//! A device of more than [`CELLS_MAX`] blocks shows the most worn of neighbours in one cell, and its caption says so.
+//! A device of more than `CELLS_MAX` blocks shows the most worn of neighbours in one cell, and its caption says so.
 
 use super::{Figure, Key};
 use crate::{
