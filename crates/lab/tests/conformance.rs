@@ -10,7 +10,8 @@ fn every_device_holds_the_contract_of_a_model() {
     let library = Library::built_in().expect("the repository's own library");
     // Of drives small ones, which take less memory and time and do the same.
     let devices = Device::open_all("sd/*", &library).expect("there are cards");
-    let drives = Device::open_all("nvme/*:capacity=64MiB,channels=2,dies=2,blocks=24,pages=96", &library);
+    let drives =
+        Device::open_all("nvme/*:capacity=80MiB,channels=2,dies=2,planes=1,blocks=24,pages=96", &library);
     let drives = drives.unwrap_or_else(|error| panic!("{error}"));
     assert!(devices.len() >= 8 && !drives.is_empty());
     // Capacities that are no whole number of map units or superblocks are capacities too.

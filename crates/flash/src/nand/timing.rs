@@ -36,16 +36,18 @@ pub struct Timing {
 impl Timing {
     /// Refuses what no array can have.
     pub fn check(&self) -> Result<(), Impossible> {
-        let times = [
-            ("nand.t_read", self.t_read, "reading a page takes time, for example \"60us\""),
-            ("nand.t_read_slc", self.t_read_slc, "reading a page takes time, for example \"25us\""),
-            ("nand.t_prog_slc", self.t_prog_slc, "programming a page takes time, for example \"200us\""),
+        // What others follow where they are left out comes before them.
+        let read = "reading a page takes time, for example \"60us\"";
+        let program = "programming a page takes time, for example \"600us\"";
+        let paths = ["nand.t_prog", "nand.t_prog_2", "nand.t_prog_3", "nand.t_prog_4"];
+        let programs = paths.into_iter().zip(self.t_prog).take(self.cell.bits() as usize);
+        let times = programs.map(|(path, t)| (path, t, program)).chain([
+            ("nand.t_prog_slc", self.t_prog_slc, program),
+            ("nand.t_read", self.t_read, read),
+            ("nand.t_read_slc", self.t_read_slc, read),
             ("nand.t_bers", self.t_bers, "erasing a block takes time, for example \"5ms\""),
-        ];
-        let programs = self.t_prog[..self.cell.bits() as usize]
-            .iter()
-            .map(|&t| ("nand.t_prog", t, "programming a page takes time, for example \"600us\""));
-        for (path, time, why) in times.into_iter().chain(programs) {
+        ]);
+        for (path, time, why) in times {
             if time == Duration::ZERO {
                 return Err(Impossible::new(path, format!("is 0; {why}")));
             }
@@ -167,7 +169,7 @@ mod tests {
         assert_eq!(
             messages,
             [
-                "nand.t_prog is 0; programming a page takes time, for example \"600us\"",
+                "nand.t_prog_3 is 0; programming a page takes time, for example \"600us\"",
                 "nand.t_bers is 7200s; expected at most an hour",
                 "nand.t_read_spread is 1000000 ppm; from 1000000 on, times would become negative",
                 "nand.channel_rate is 0 B/s; expected 1 kB/s to 1 TB/s, for example \"1200MB/s\"",

@@ -4,7 +4,7 @@ use flashlab_flash::Impossible;
 use flashlab_flash::ftl::map::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::{LevellingPolicy, Mapping, Overwrite, Slc, Victim, Wear};
-use flashlab_flash::nand::{Cell, Geometry, Nand, Reliability, Scheduling, Suspend, Timing};
+use flashlab_flash::nand::{Cell, Endurance, Geometry, Nand, Reliability, Scheduling, Suspend, Timing};
 use flashlab_host::{Machine, vfat::VfatParameters};
 use flashlab_nvme::hmb::{Limits, PAGE};
 use flashlab_nvme::{Controller, Generation, SsdParameters, Wires};
@@ -42,6 +42,8 @@ pub struct Optional {
     pub slc_fold_ppm: Option<u32>,
     pub hmb_preferred: u64,
     pub hmb_minimum: u64,
+    pub program_fail: Option<f64>,
+    pub erase_fail: Option<f64>,
     pub fresh: Option<f64>,
     pub worn: Option<f64>,
     pub cycles_exponent: Option<f64>,
@@ -140,7 +142,7 @@ impl Parts {
         ssd.timing.t_prog_slc = optional.t_prog_slc.unwrap_or(ssd.timing.t_prog[0]);
         ssd.page_map.cell = ssd.timing.cell;
         ssd.page_map.levelling = self.wear.policy();
-        ssd.page_map.endurance = self.wear.endurance();
+        ssd.page_map.endurance = optional.endurance(self.wear.endurance())?;
         ssd.page_map.slc =
             optional.slc_blocks.map(|blocks| Slc { blocks, fold_ppm: optional.slc_fold_ppm.unwrap_or(0) });
         if optional.slc_blocks.is_none() && optional.slc_fold_ppm.is_some() {
@@ -180,7 +182,34 @@ fn pages(path: &'static str, bytes: u64) -> Result<u32, Impossible> {
     }
 }
 
+/// A probability in billionths, which is what is drawn.
+fn billionths(path: &'static str, probability: f64) -> Result<u32, Impossible> {
+    if probability >= 1.0 {
+        let why = "is no probability below 1: none would ever succeed; expected for example 1e-6";
+        return Err(Impossible::new(path, why));
+    }
+    let billionths = probability * 1e9;
+    let whole = billionths.round();
+    if (billionths - whole).abs() > 1e-6 {
+        let why = "is no whole number of billionths, the finest that is drawn; expected for example 1e-6";
+        return Err(Impossible::new(path, why));
+    }
+    Ok(whole as u32)
+}
+
 impl Optional {
+    /// How long blocks last, with the failures of single operations.
+    fn endurance(&self, wear: Option<Endurance>) -> Result<Option<Endurance>, Impossible> {
+        let failures = [("wear.program_fail", self.program_fail), ("wear.erase_fail", self.erase_fail)];
+        let [program_fail, erase_fail] = failures.map(|(path, share)| billionths(path, share.unwrap_or(0.0)));
+        let (program_fail_ppb, erase_fail_ppb) = (program_fail?, erase_fail?);
+        if wear.is_none() && program_fail_ppb == 0 && erase_fail_ppb == 0 {
+            return Ok(None);
+        }
+        let wear = wear.unwrap_or(Endurance::exactly(u32::MAX));
+        Ok(Some(Endurance { program_fail_ppb, erase_fail_ppb, ..wear }))
+    }
+
     fn suspend(&self) -> Result<Option<Suspend>, Impossible> {
         let (programs, erases) = match self.suspend {
             Suspending::Nothing => return Ok(None),

@@ -70,12 +70,22 @@ impl SsdParameters {
     /// With the number and why.
     pub fn check(&self) -> Result<(), Impossible> {
         self.map.check()?;
-        self.layer().check()?;
+        let layer = self.layer();
+        layer.check()?;
         self.timing.check()?;
         self.scheduling.check()?;
         self.wires.check()?;
         if let Some(reliability) = &self.reliability {
             reliability.check()?;
+        }
+        let (units, room) = (layer.units(), layer.room(layer.geometry.block_count()));
+        if room - units > units {
+            let why = format!(
+                "is {} B, with the map {units} units, in an array that holds {room} besides what is reserve and open: more \
+                 would be spare than capacity; expected at least half of the array",
+                layer.capacity
+            );
+            return Err(Impossible::new("ftl.capacity", why));
         }
         let unit = self.page_map.unit;
         if !unit.is_power_of_two() || unit > 1 << 20 {

@@ -73,8 +73,13 @@ impl PageMapParameters {
         self.reserve + streams + levelling + 1 + self.slc.map_or(0, |slc| slc.blocks)
     }
 
-    /// Units that `blocks` can hold besides that.
-    pub(super) fn room(&self, blocks: u32) -> u64 {
+    /// Units of the host and of the map.
+    pub fn units(&self) -> u64 {
+        self.capacity / self.unit + u64::from(self.map_pages)
+    }
+
+    /// Units that `blocks` can hold besides the reserve, the open blocks, and those used with one bit a cell.
+    pub fn room(&self, blocks: u32) -> u64 {
         let overhead = u64::from(self.overhead()) * u64::from(self.geometry.die_count());
         u64::from(blocks).saturating_sub(overhead) * (self.geometry.block_bytes() / self.unit)
     }
@@ -127,10 +132,21 @@ impl PageMapParameters {
             return Err(Impossible::new("ftl.write_buffer", why));
         }
         if self.write_buffer / self.unit >= 1 << 24 {
-            return Err(Impossible::new("ftl.write_buffer", "has more than 16 million units"));
+            let why =
+                format!("is {} B; expected fewer than 2^24 units of {} B", self.write_buffer, self.unit);
+            return Err(Impossible::new("ftl.write_buffer", why));
+        }
+        if self.overhead() >= self.geometry.blocks {
+            let why = format!(
+                "is {}: {} blocks of each die are reserve, open or used with one bit a cell, and it has {}",
+                self.reserve,
+                self.overhead(),
+                self.geometry.blocks
+            );
+            return Err(Impossible::new("ftl.reserve", why));
         }
         let room = self.room(self.geometry.block_count());
-        let units = self.capacity / self.unit + u64::from(self.map_pages);
+        let units = self.units();
         if units >= room {
             let why = format!(
                 "is {} B with {} map pages: {units} units, but the array's {} blocks hold only {room} besides the {} \
@@ -141,6 +157,24 @@ impl PageMapParameters {
                 self.overhead(),
             );
             return Err(Impossible::new("ftl.capacity", why));
+        }
+        self.check_factory_bad(units)
+    }
+
+    /// Refuses a device that would probably be read-only when new: that cannot lose as many blocks as may be bad at four
+    /// standard deviations.
+    fn check_factory_bad(&self, units: u64) -> Result<(), Impossible> {
+        let Some(Endurance { factory_bad_ppm: ppm @ 1.., .. }) = self.endurance else { return Ok(()) };
+        let blocks = self.geometry.block_count();
+        let mean = u64::from(blocks) * u64::from(ppm) / 1_000_000;
+        let bad = u32::try_from(mean + 4 * mean.isqrt()).unwrap_or(u32::MAX).min(blocks);
+        let room = self.room(blocks - bad);
+        if units > room {
+            let why = format!(
+                "is {ppm} millionths: {bad} of {blocks} blocks may be bad, and the others hold only {room} units of the \
+                 {units} that there are"
+            );
+            return Err(Impossible::new("endurance.factory_bad", why));
         }
         Ok(())
     }

@@ -253,7 +253,8 @@ mod wear;
 
 /// All of them, in the order in which they are shown: what is a device's own before its host's.
 static TABLE: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
-    [card::TABLE, ssd::TABLE, wear::TABLE, wear::CARD, host::TABLE, host::PC, host::VFAT].concat()
+    [card::TABLE, ssd::TABLE, wear::TABLE, wear::CARD, wear::DRIVE, host::TABLE, host::PC, host::VFAT]
+        .concat()
 });
 
 #[cfg(test)]

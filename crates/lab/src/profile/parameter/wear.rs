@@ -4,6 +4,7 @@ use super::{ANY, Choice, Field, Kind, Lens, MIB, Parameter};
 use flashlab_flash::ftl::LevellingKind;
 
 pub(super) use card::TABLE as CARD;
+pub(super) use drive::TABLE as DRIVE;
 
 /// Of anything that is counted.
 const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
@@ -40,5 +41,20 @@ mod card {
             "a fifteenth more than the capacity, and at least what the card cannot do without"),
         may!("wear.pools", CountOrNone wear.pools, UP_TO_2_32,
             "Groups of erase blocks that are levelled each on its own, such as dies.", "1"),
+    ];
+}
+
+/// What only an SSD has: a card's program is not modelled so finely that one could fail.
+mod drive {
+    use super::*;
+
+    const KINDS: &[Kind] = &[Kind::Ssd];
+
+    pub(in super::super) const TABLE: &[Parameter] = &[
+        may!("wear.program_fail", NumberOrNone optional.program_fail, ANY,
+            "Probability that the program of a page fails in life, in billionths: its data is programmed elsewhere, and the \
+             erase block retired.", "none fails"),
+        may!("wear.erase_fail", NumberOrNone optional.erase_fail, ANY,
+            "Probability that an erase fails in life, in billionths: the erase block is retired.", "none fails"),
     ];
 }
