@@ -28,10 +28,10 @@ pub fn page(results: &Results) -> String {
     let sections: Vec<Section> = [
         summary::section(results),
         curves::section(results),
-        comparison::figures(results),
-        comparison::errors(results),
         wear::section(results),
         series::section(results),
+        comparison::figures(results),
+        comparison::errors(results),
         statistics::section(results),
         why::section(results),
         devices::parameters(results),
