@@ -4,6 +4,7 @@ mod common;
 
 use common::{Driven, KIB, MIB, loading, small, us};
 use flashlab_flash::ftl::map::Policy;
+use flashlab_flash::nand::Reliability;
 use flashlab_nvme::{Link, SsdParameters};
 use flashlab_sim::{Duration, Instant, Mechanism, Op, Rng};
 
@@ -309,6 +310,60 @@ fn a_state_that_was_kept_goes_on_as_the_original() {
     let mut other = Driven::new(loading(32 * KIB, 256 * KIB));
     assert!(other.ssd.restore(&state).expect_err("other parameters").why.contains("other parameters"));
     assert!(other.ssd.restore(&state[..100]).is_err());
+}
+
+/// Pages that are a million seconds old are read again with a probability that only their age makes noticeable.
+#[test]
+fn data_that_was_kept_is_as_old_as_it_was() {
+    use flashlab_sim::Model;
+    let mut parameters = small();
+    let doubling = us(1_000_000);
+    let reliability = Reliability {
+        fresh: 0.0,
+        worn: 1e-9,
+        cycles_exponent: 0.01,
+        doubling,
+        age_exponent: 1.0,
+        codeword_bits: 1_000,
+        correctable: 0,
+        codewords: 1,
+        retries_max: 1,
+        retry_gain: 1.0,
+    };
+    parameters.reliability = Some(reliability);
+    let retries = |drive: &mut Driven| {
+        let before = drive.counter("read_retry_count");
+        drive.closed_loop(1, 1_000, |rng| (Op::Read, random_block(rng, 48 * MIB), 4 * KIB));
+        drive.counter("read_retry_count") - before
+    };
+    let mut drive = Driven::new(parameters.clone());
+    // So often that every block was erased.
+    (0..4).for_each(|_| drive.fill(48 * MIB));
+    assert_eq!(retries(&mut drive), 0, "it is fresh");
+    let kept_fresh = drive.ssd.save().expect("it can be kept");
+    drive.pause(doubling * 500_000);
+    drive.one(Op::Read, 0, 4 * KIB);
+    let kept = drive.ssd.save().expect("it can be kept");
+    let again = |state: &[u8], off| {
+        let mut drive = Driven::new(parameters.clone());
+        drive.ssd.restore(state).expect("of the same parameters");
+        drive.ssd.lie_idle(off);
+        retries(&mut drive)
+    };
+    let expected = |seconds| {
+        let rate = reliability.raw_bit_error_rate(1, doubling * seconds);
+        1_000.0 * reliability.page_failure(rate)
+    };
+    let age = |found: u64, seconds: u64| {
+        // Binomial, to four deviations.
+        let mean: f64 = expected(seconds);
+        let off = (found as f64 - mean).abs() / (mean * (1.0 - mean / 1_000.0)).sqrt();
+        assert!(off < 4.0, "{found} retries in 1000 reads, expected {mean}");
+    };
+    assert_eq!(again(&kept_fresh, Duration::ZERO), 0);
+    age(again(&kept, Duration::ZERO), 500_000);
+    age(again(&kept, doubling * 500_000), 1_000_000);
+    age(again(&kept_fresh, doubling * 1_000_000), 1_000_000);
 }
 
 /// Q7: where dies limit, steady random writes take what programs, moves and erases take. Units are whole pages, so that a

@@ -30,8 +30,9 @@ impl Ssd {
                 _ => Outcome::Ok,
             },
             Kind::Program { .. } => {
+                let since_new = self.since_new(at);
                 if let Some(programmed) = self.programmed.get_mut(block.0 as usize) {
-                    *programmed = at;
+                    *programmed = since_new;
                 }
                 let blocks = self.layer.blocks();
                 let failed = blocks.endurance().is_some_and(|endurance| {

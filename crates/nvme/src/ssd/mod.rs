@@ -61,8 +61,10 @@ pub struct Ssd {
     host_memory: Buffer,
     decoder: Option<Decoder>,
     rng: Rng,
-    /// When each block was programmed last.
-    programmed: Vec<Instant>,
+    /// When each block was programmed last, counted since the drive was new; empty where age is of no account.
+    programmed: Vec<Duration>,
+    /// How old the drive was when its clock began.
+    age: Duration,
 
     slots: Slots,
     /// On the host's side, since the drive has all the commands it takes.
@@ -129,9 +131,10 @@ impl Ssd {
             decoder: parameters.reliability.as_ref().map(Decoder::new),
             rng: Rng::for_purpose(seed, 0x5244),
             programmed: match parameters.reliability {
-                Some(_) => vec![Instant::ZERO; layer.geometry.block_count() as usize],
+                Some(_) => vec![Duration::ZERO; layer.geometry.block_count() as usize],
                 None => Vec::new(),
             },
+            age: Duration::ZERO,
             slots: Slots::default(),
             waiting: VecDeque::new(),
             in_drive: 0,

@@ -5,7 +5,7 @@ use super::Ssd;
 use crate::hmb::{Buffer, Driver, Plenty};
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::nand::Channels;
-use flashlab_sim::{Fate, Instant, Op, PowerCut};
+use flashlab_sim::{Duration, Fate, Instant, Op, PowerCut};
 
 impl Ssd {
     pub(super) fn cut(&mut self, now: Instant) -> PowerCut {
@@ -71,9 +71,27 @@ impl Ssd {
         up
     }
 
-    /// Ends all background work and starts all clocks from zero, as a state that is kept.
+    /// How old the drive is at `now`.
+    #[inline]
+    pub(super) fn since_new(&self, now: Instant) -> Duration {
+        self.age + now.since(Instant::ZERO)
+    }
+
+    /// Without power for `time`: its data grows older. Nothing is outstanding.
+    pub fn lie_idle(&mut self, time: Duration) {
+        self.age += time;
+    }
+
+    /// Ends all background work and starts all clocks from zero, as a state that is kept. The age of the data is kept: it
+    /// counts up to the end of that work, and from when the drive is used again, as if no time passed between
+    /// ([`Ssd::lie_idle`] says otherwise).
     pub(super) fn come_to_rest(&mut self) {
-        self.run_array(Instant::MAX);
+        let mut rest = self.idle_since;
+        while let Some(finished) = self.array.complete(Instant::MAX) {
+            rest = rest.max(finished.at);
+            self.array_finished(&finished);
+        }
+        self.age = self.since_new(rest);
         let parameters = &self.parameters;
         self.array = Channels::new(
             &parameters.page_map.geometry,
@@ -83,7 +101,6 @@ impl Ssd {
         );
         self.link.reset();
         self.loaders.reset();
-        self.programmed.fill(Instant::ZERO);
         self.idle_since = Instant::ZERO;
     }
 }

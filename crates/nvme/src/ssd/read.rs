@@ -111,7 +111,7 @@ impl Ssd {
     pub(super) fn decode(&mut self, block: Block, now: Instant) -> Option<ReadOutcome> {
         let decoder = self.decoder.as_ref()?;
         let cycles = self.layer.blocks().erase_count(block);
-        let age = now.saturating_since(self.programmed[block.0 as usize]);
+        let age = self.since_new(now).saturating_sub(self.programmed[block.0 as usize]);
         Some(decoder.read(cycles, age, &mut self.rng))
     }
 
