@@ -226,8 +226,9 @@ impl PageMap {
         let written = self.records.writing.take().expect("a page of records was being written");
         for _ in 0..written {
             let record = self.records.pop().expect("as many as written");
+            let last = self.records.trims.iter().all(|trim| trim.number == record.number);
             for unit in record.first..record.first + record.count {
-                self.forget(unit);
+                self.forget(unit, last);
             }
         }
         let mut waiting = core::mem::take(&mut self.records.waiting);
@@ -237,8 +238,8 @@ impl PageMap {
         self.begin_record();
     }
 
-    /// Forgets where a trimmed unit was, unless it was written and trimmed again since.
-    fn forget(&mut self, unit: u32) {
+    /// Forgets where a trimmed unit was, unless it was written and trimmed again since, which the `last` trim never was.
+    fn forget(&mut self, unit: u32, last: bool) {
         let slot = match self.l2p[unit as usize].decode() {
             Mapped::Slot(slot) => Some(slot),
             _ => None,
@@ -251,8 +252,8 @@ impl PageMap {
             Some(slot) => 0..slot.accepted,
             None => 0..u64::MAX,
         };
-        let last = self.histories[self.layout.block_of(place) as usize].trimmed;
-        let pending = !self.records.is_durable(last) && self.records.covers(unit, by);
+        let newest = self.histories[self.layout.block_of(place) as usize].trimmed;
+        let pending = !last && !self.records.is_durable(newest) && self.records.covers(unit, by);
         match slot {
             _ if pending => {}
             Some(slot) => self.buffer_mut(unit).slot_mut(slot).committed = Entry::NOWHERE,
