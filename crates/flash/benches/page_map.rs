@@ -2,8 +2,9 @@
 //! the event-exact array.
 //!
 //! `cargo bench -p flashlab-flash --bench page_map [-- GIB]`. A device of 64 GiB, 8 channels of 4 dies, pages of 16 KiB
-//! with four units each, 256 pages a block; written once in sequence, then at random until collection is steady (two
-//! drive writes), then measured. The yardstick is MQSim with 88 to 104 thousand steady writes a CPU second.
+//! with four units each, 256 pages a block; written once in sequence, then at random until collection is steady (six
+//! drive writes; `--quick`: two, when it is not quite), then measured. The yardstick is MQSim with 88 to 104 thousand
+//! steady writes a CPU second.
 //!
 //! The maps are read and written all over, so the benchmark starts itself again with what makes the C library ask the
 //! kernel for huge pages; `--small-pages` leaves that out. Nothing here is a test: it prints.
@@ -36,13 +37,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         };
     }
+    let warm_up = if arguments.iter().any(|a| a == "--quick") { 2 } else { 6 };
     let gib = arguments.iter().find_map(|a| a.parse().ok()).unwrap_or(64);
     println!(
-        "4 KiB random writes, uniform, greedy, {gib} GiB, 8 x 4 dies, 16 KiB pages, 256 pages a block, {} pages of memory",
+        "4 KiB random writes, uniform, greedy, {gib} GiB, 8 x 4 dies, 16 KiB pages, 256 pages a block, after {warm_up} drive writes, {} \
+         pages of memory",
         if small { "small" } else { "huge" }
     );
     for spare_percent in [28, 7] {
-        let mut writer = Writer::new(gib * GIB, spare_percent);
+        let mut writer = Writer::new(gib * GIB, spare_percent, warm_up);
         writer.report(&format!("{spare_percent:2} % spare, count level"), |writer| writer.count(1));
         let mut exact = Exact::new(&writer.map);
         writer.report(&format!("{spare_percent:2} % spare, exact array"), |writer| exact.write(writer));
@@ -87,14 +90,14 @@ struct Writer {
 }
 
 impl Writer {
-    /// Written in sequence, then twice at random.
-    fn new(capacity: u64, spare_percent: u64) -> Self {
+    /// Written in sequence, then `warm_up` times at random.
+    fn new(capacity: u64, spare_percent: u64, warm_up: u64) -> Self {
         let map = PageMap::new(&parameters(capacity, spare_percent), 1);
         let mut writer = Writer { map, rng: Rng::new(1), ahead: [0; AHEAD], place: 0 };
         for unit in 0..writer.map.units() {
             writer.write_now(unit);
         }
-        writer.count(2);
+        writer.count(warm_up);
         writer
     }
 

@@ -25,7 +25,8 @@ pub struct Results {
     pub bounds: Vec<Bound>,
     /// The devices that were run, with every number of their profiles.
     pub devices: Vec<Device>,
-    /// What is said of the whole: preparation, order, what is not explained. Paragraphs of plain text.
+    /// What is said of the whole: preparation, order, what is not explained. Paragraphs of plain text; those that begin with
+    /// "Not explained" belong on every page.
     pub notes: Vec<String>,
     /// Figures over a range: one chart each, in the order of the experiment's steps.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -33,6 +33,7 @@ pub fn table(results: &Results, colour: bool) -> String {
     text += &statistics::text(results, style);
     text += &bounds(results, style);
     text += &parameters(results, style);
+    text += &not_explained(results);
     text.lines().map(|line| lines::trim_end(line) + "\n").collect()
 }
 
@@ -204,6 +205,12 @@ fn parameters(results: &Results, style: Style) -> String {
     });
     text += &layout(lines.collect(), &[true; 3], &[1]);
     text
+}
+
+/// Of the notes what nobody should read the numbers without: those that begin so.
+fn not_explained(results: &Results) -> String {
+    let notes = results.notes.iter().filter(|note| note.starts_with("Not explained"));
+    notes.map(|note| format!("\n{}\n", wrap(&clean(note), WIDTH))).collect()
 }
 
 /// `29 free parameters (26 fitted, 3 chosen) for 48 cells (19 fitted, 29 predicted)`
