@@ -12,6 +12,8 @@
 //!   block is bad from then on.
 //! - The same calls give the same answers.
 
+mod validate;
+
 use super::levelling::{Leveller, Levelling, LevellingPolicy};
 use crate::nand::{Block, Endurance};
 use alloc::vec;
@@ -313,17 +315,8 @@ impl Blocks {
     /// # Panics
     /// With what is wrong.
     pub fn check(&self) {
-        let of = |state| self.states.iter().filter(|s| **s == state).count() as u32;
-        assert_eq!(of(State::Free), self.free_count_total(), "free blocks and those that the policies hold");
-        assert_eq!(of(State::Bad), self.bad_count(), "bad blocks and the list of them");
-        assert!(self.bad.is_sorted() && self.bad.iter().all(|b| self.is_bad(Block(*b))), "{:?}", self.bad);
-        let sum: u64 = self.erase_counts.iter().map(|erases| u64::from(*erases)).sum();
-        assert_eq!(sum, self.erases, "erases of each block and in all");
-        if let Some(endurance) = &self.endurance {
-            for (block, erases) in (0..).zip(&self.erase_counts) {
-                let limit = endurance.limit(self.seed, Block(block));
-                assert!(*erases <= limit, "block {block} was erased {erases} times and stands {limit}");
-            }
+        if let Err(inconsistent) = self.validate() {
+            panic!("{inconsistent}");
         }
     }
 

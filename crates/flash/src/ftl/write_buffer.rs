@@ -6,8 +6,11 @@
 //! search, no hash map. Slots are also linked in the order in which they were accepted, so that the oldest write that
 //! is not durable is known at once.
 
+use super::Inconsistent;
+use super::inconsistent::ensure;
 use super::page_map::Entry;
 use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -197,26 +200,88 @@ impl WriteBuffer {
         *self = WriteBuffer::new(self.room);
     }
 
-    /// Walks the lists.
-    ///
-    /// # Panics
-    /// With what is wrong.
-    pub(crate) fn check(&self) {
-        let mut accepted = 0;
-        let mut used = 0;
+    /// The slot of that number, taken or vacant.
+    pub(crate) fn get(&self, slot: u32) -> Option<&Slot> {
+        self.slots.get(slot as usize)
+    }
+
+    /// Walks the lists of a buffer of `room` slots, to which `accepted` writes and trims were told.
+    pub(crate) fn validate(&self, room: u32, accepted: u64) -> Result<(), Inconsistent> {
+        ensure!(
+            self.room == room && self.slots.len() <= room as usize,
+            "a buffer of {room} slots has {}",
+            self.slots.len()
+        );
+        let mut seen = vec![false; self.slots.len()];
+        let mut see =
+            |slot: u32| seen.get_mut(slot as usize).is_some_and(|seen| !core::mem::replace(seen, true));
+        let (mut previous, mut next, mut used) = (NONE, self.oldest, 0);
+        while next != NONE {
+            ensure!(see(next), "slot {next} is not there, or twice in order");
+            let this = self.slot(next);
+            let before = if previous == NONE { 0 } else { self.slot(previous).accepted };
+            ensure!(
+                this.previous == previous && before < this.accepted,
+                "slot {next} is out of the order of acceptance"
+            );
+            ensure!(
+                this.accepted <= this.version && this.version.max(this.trimmed) <= accepted,
+                "slot {next} is newer than all that was accepted"
+            );
+            (previous, next, used) = (next, this.next, used + 1);
+        }
+        ensure!(
+            (previous, used) == (self.youngest, self.used),
+            "slots in the order of acceptance and slots used: {used} and {}",
+            self.used
+        );
+        let mut next = self.vacant;
+        while next != NONE {
+            ensure!(see(next), "slot {next} is not there, or vacant and used");
+            next = self.slot(next).next;
+        }
+        ensure!(seen.iter().all(|seen| *seen), "a slot is neither used nor vacant");
+        self.check_copies()?;
+        self.check_queue(accepted)
+    }
+
+    /// Copies of one unit are linked both ways; the lists have been walked.
+    fn check_copies(&self) -> Result<(), Inconsistent> {
+        let mut used = vec![false; self.slots.len()];
+        self.iter().for_each(|slot| used[slot as usize] = true);
+        let is_used = |slot: u32| used.get(slot as usize) == Some(&true);
         for slot in self.iter() {
             let this = self.slot(slot);
-            assert!(this.accepted > accepted, "slot {slot} is out of the order of acceptance");
-            accepted = this.accepted;
-            used += 1;
             if this.older != NONE {
-                assert_eq!(self.slot(this.older).newer, slot, "copies of one unit are linked both ways");
-                assert!(self.slot(this.older).version < this.version, "an older copy is older");
+                ensure!(is_used(this.older), "the older copy of slot {slot} is vacant");
+                let older = self.slot(this.older);
+                ensure!(
+                    older.newer == slot && older.unit == this.unit && older.version < this.version,
+                    "slot {slot} and its older copy are not linked both ways"
+                );
+                ensure!(
+                    !this.overtaken || older.overtaken,
+                    "what is older than slot {slot} is overtaken, too"
+                );
             }
+            let newer = self.get(this.newer).filter(|_| is_used(this.newer));
+            ensure!(
+                this.newer == NONE || newer.is_some_and(|newer| newer.older == slot),
+                "slot {slot} and its newer copy are not linked both ways"
+            );
         }
-        assert_eq!(used, self.used, "slots in the order of acceptance and slots used");
-        let waiting = self.iter().filter(|slot| !self.slot(*slot).programming).count();
-        assert_eq!(waiting, self.queue.len(), "slots that wait and the queue");
-        assert!(self.queue.iter().all(|slot| !self.slot(*slot).programming), "what is queued waits");
+        Ok(())
+    }
+
+    fn check_queue(&self, accepted: u64) -> Result<(), Inconsistent> {
+        let mut waits = vec![false; self.slots.len()];
+        self.iter().for_each(|slot| waits[slot as usize] = !self.slot(slot).programming);
+        for slot in &self.queue {
+            let waiting = waits.get_mut(*slot as usize).is_some_and(|waits| core::mem::replace(waits, false));
+            ensure!(waiting, "slot {slot} is queued, but does not wait");
+        }
+        ensure!(!waits.contains(&true), "a slot waits, but is not queued");
+        ensure!(self.flush_to <= accepted, "a flush of what was never accepted");
+        Ok(())
     }
 }

@@ -104,6 +104,15 @@ impl Buffer {
         Ok(effect)
     }
 
+    /// Whether it is a buffer of these limits, and what is lent could have been.
+    pub fn is_sound(&self, limits: &Limits) -> bool {
+        let lent = match &self.state {
+            State::Off => return self.limits == *limits,
+            State::On(lent) | State::Away(lent) => lent,
+        };
+        self.limits == *limits && self.admit(lent).is_ok()
+    }
+
     /// The host's memory is gone: the power was.
     pub fn forget(&mut self) {
         self.state = State::Off;

@@ -9,10 +9,9 @@ use super::Ssd;
 use alloc::collections::VecDeque;
 use flashlab_flash::nand::Channels;
 use flashlab_sim::{Agenda, Completion, Instant};
-use serde::{Deserialize, Serialize};
 
 /// The stages of a request, but for the array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Stage {
     /// Data and completion are on their way to the host.
@@ -33,7 +32,7 @@ const STAGES: [Stage; 6] =
     [Stage::Sent, Stage::Posted, Stage::Fetched, Stage::Firmware, Stage::Loads, Stage::Received];
 
 /// Requests by the stage that they are in, with its end.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Events {
     /// When each stage's first event is.
     due: [Instant; STAGES.len()],

@@ -18,6 +18,7 @@
 
 mod background;
 mod events;
+mod kept;
 mod parameters;
 mod power;
 mod read;
@@ -27,13 +28,13 @@ mod write;
 pub use parameters::{Controller, SsdParameters};
 
 use crate::Link;
-use crate::hmb::{Buffer, Descriptor, Driver, Effect, HmbError, Plenty, SetFeatures};
+use crate::hmb::{Buffer, Descriptor, Effect, HmbError, SetFeatures};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use events::{Events, Stage};
 use flashlab_flash::ftl::MapPage;
-use flashlab_flash::ftl::map::{Loaders, Map, Policy};
+use flashlab_flash::ftl::map::{Loaders, Map};
 use flashlab_flash::ftl::page_map::{PageMap, Ticket};
 use flashlab_flash::nand::{Channels, Decoder};
 use flashlab_sim::{
@@ -47,7 +48,7 @@ use slot::{Slot, Slots};
 const MAP_QUEUE_MAX: usize = 64;
 
 /// An NVMe SSD.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Ssd {
     parameters: SsdParameters,
     seed: u64,
@@ -104,18 +105,8 @@ impl Ssd {
         if let Err(impossible) = parameters.check() {
             panic!("{impossible}");
         }
-        let identify = parameters.identify();
-        let mut driver = Driver::new(parameters.lend_max);
-        let mut host_memory = Buffer::new(parameters.hmb);
-        if let Ok((command, grant)) = driver.start(&identify, &mut Plenty::default()) {
-            host_memory
-                .set(&command, &grant.descriptors)
-                .expect("the driver keeps to what the controller says");
-        }
-        let mut layer = parameters.layer();
-        if parameters.map.policy == Policy::WriteBuffer {
-            layer.write_buffer += host_memory.usable();
-        }
+        let host_memory = parameters.lend();
+        let layer = parameters.layer_with(&host_memory);
         let units = layer.capacity / layer.unit;
         let mut map = Map::new(&parameters.map, units);
         map.lend(host_memory.usable());
@@ -372,17 +363,11 @@ impl Model for Ssd {
     fn save(&self) -> Option<Vec<u8>> {
         let mut still = self.clone();
         still.come_to_rest();
-        postcard::to_allocvec(&still).ok()
+        still.keep()
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
-        let kept: Ssd = postcard::from_bytes(state)
-            .map_err(|error| RestoreError::new(alloc::format!("it is no state of an SSD: {error}")))?;
-        if kept.parameters != self.parameters {
-            return Err(RestoreError::new("it was kept of an SSD with other parameters"));
-        }
-        *self = kept;
-        Ok(())
+        self.take_over(state)
     }
 
     fn observe(&self, to: &mut dyn Observer) {

@@ -1,11 +1,11 @@
 //! What an SSD is made of, and what no SSD can be.
 
 use crate::Wires;
-use crate::hmb::{Limits, PAGE};
+use crate::hmb::{Buffer, Driver, Limits, PAGE, Plenty};
 use crate::identify::{Identify, ONCS_DATASET_MANAGEMENT, VWC_PRESENT};
 use alloc::format;
 use flashlab_flash::Impossible;
-use flashlab_flash::ftl::map::MapParameters;
+use flashlab_flash::ftl::map::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::PageMapParameters;
 use flashlab_flash::nand::{Reliability, Scheduling, Timing};
 use flashlab_sim::Duration;
@@ -62,6 +62,24 @@ impl SsdParameters {
             None => 0,
         };
         PageMapParameters { map_pages: pages, ..self.page_map }
+    }
+
+    /// The same with the write buffer that it has with this host memory.
+    pub(super) fn layer_with(&self, host_memory: &Buffer) -> PageMapParameters {
+        let layer = self.layer();
+        let borrowed = if self.map.policy == Policy::WriteBuffer { host_memory.usable() } else { 0 };
+        PageMapParameters { write_buffer: layer.write_buffer + borrowed, ..layer }
+    }
+
+    /// The host memory that a driver lends when the drive starts.
+    pub(super) fn lend(&self) -> Buffer {
+        let mut host_memory = Buffer::new(self.hmb);
+        let mut driver = Driver::new(self.lend_max);
+        if let Ok((command, grant)) = driver.start(&self.identify(), &mut Plenty::default()) {
+            let lent = host_memory.set(&command, &grant.descriptors);
+            lent.expect("the driver keeps to what the controller says");
+        }
+        host_memory
     }
 
     /// Refuses what no SSD can be.

@@ -2,7 +2,7 @@
 //! and the drive reads its pages' spare areas to find its map again.
 
 use super::Ssd;
-use crate::hmb::{Buffer, Driver, Plenty};
+use crate::hmb::Buffer;
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::nand::Channels;
 use flashlab_sim::{Duration, Fate, Instant, Op, PowerCut};
@@ -29,6 +29,7 @@ impl Ssd {
         undecided.sort_unstable();
         undecided.dedup();
         self.forget();
+        self.host_memory = Buffer::new(self.parameters.hmb);
         let mut cut = PowerCut::default();
         let (unit, capacity) = (self.unit(), self.parameters.page_map.capacity);
         for number in undecided {
@@ -39,7 +40,7 @@ impl Ssd {
     }
 
     /// Everything that is under way is not, any more.
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.slots.clear();
         self.events.clear();
         self.in_drive = 0;
@@ -51,7 +52,6 @@ impl Ssd {
         self.forced.clear();
         self.link.reset();
         self.loaders.reset();
-        self.host_memory = Buffer::new(self.parameters.hmb);
     }
 
     pub(super) fn recover(&mut self, now: Instant) -> Instant {
@@ -61,11 +61,7 @@ impl Ssd {
         let changed = self.map.power_cut();
         let pages: u64 = changed.into();
         let up = now + spare_area * recovery.die_pages + self.parameters.map.t_load * pages;
-        let mut driver = Driver::new(self.parameters.lend_max);
-        if let Ok((command, grant)) = driver.start(&self.parameters.identify(), &mut Plenty::default()) {
-            let lent = self.host_memory.set(&command, &grant.descriptors);
-            lent.expect("the driver keeps to what the controller says");
-        }
+        self.host_memory = self.parameters.lend();
         self.map.lend(self.host_memory.usable());
         self.idle_since = up;
         up
@@ -92,6 +88,11 @@ impl Ssd {
             self.array_finished(&finished);
         }
         self.age = self.since_new(rest);
+        self.start_clocks();
+    }
+
+    /// Nothing has happened yet, as far as the clocks say.
+    pub(super) fn start_clocks(&mut self) {
         let parameters = &self.parameters;
         self.array = Channels::new(
             &parameters.page_map.geometry,

@@ -1,10 +1,9 @@
 //! Requests that are in the drive: one slot each, taken from a slab, so that a request costs no allocation.
 
 use flashlab_sim::{Completion, Duration, Instant, Mechanism, Request, Spent, Status};
-use serde::{Deserialize, Serialize};
 
 /// A request in the drive.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) request: Request,
     pub(super) arrived: Instant,
@@ -63,7 +62,7 @@ impl Slot {
 }
 
 /// All slots.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
     slots: alloc::vec::Vec<Slot>,
     vacant: alloc::vec::Vec<u32>,

@@ -4,8 +4,8 @@
 //! Age is counted in units that the host wrote since the block was closed, so that it does not depend on speed. All
 //! closed blocks of the pool are compared, once for each victim.
 
-use super::Policy;
 use super::set::Set;
+use super::{Policy, Shape};
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,12 @@ impl Policy for CostBenefit {
             }
         }
         Some(best.0)
+    }
+    fn is_sound(&self, shape: &Shape) -> bool {
+        self.units == shape.units
+            && self.blocks.len() == shape.blocks as usize
+            && self.blocks.iter().all(|closed| closed.at <= shape.now)
+            && self.closed.is_sound(shape.pools, shape.blocks)
     }
     fn each(&self, to: &mut dyn FnMut(u32, Option<u32>)) {
         self.closed.all().for_each(|block| to(block, Some(self.blocks[block as usize].valid)));

@@ -1,7 +1,7 @@
 //! The block with the fewest valid units of `d` that are drawn at random, with repetition (Van Houdt 2013).
 
-use super::Policy;
 use super::set::Set;
+use super::{Policy, Shape};
 use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_sim::Rng;
@@ -17,6 +17,10 @@ pub(crate) struct DChoices {
 }
 
 impl DChoices {
+    /// How many are drawn.
+    pub(super) fn draws(&self) -> u32 {
+        self.d
+    }
     pub(super) fn new(d: u32, pools: u32, blocks: u32, seed: u64) -> Self {
         DChoices { d, closed: Set::new(pools, blocks), valid: vec![0; blocks as usize], rng: Rng::new(seed) }
     }
@@ -43,6 +47,9 @@ impl Policy for DChoices {
             }
         }
         Some(best)
+    }
+    fn is_sound(&self, shape: &Shape) -> bool {
+        self.valid.len() == shape.blocks as usize && self.closed.is_sound(shape.pools, shape.blocks)
     }
     fn each(&self, to: &mut dyn FnMut(u32, Option<u32>)) {
         self.closed.all().for_each(|block| to(block, Some(self.valid[block as usize])));

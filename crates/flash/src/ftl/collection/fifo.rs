@@ -1,6 +1,6 @@
 //! The block that was closed first: one list a pool.
 
-use super::{NONE, Policy};
+use super::{NONE, Policy, Shape, ends};
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -55,6 +55,22 @@ impl Policy for Fifo {
     fn choose(&mut self, pool: u32, _now: u64) -> Option<u32> {
         let (eldest, _) = self.ends[pool as usize];
         (eldest != NONE).then_some(eldest)
+    }
+    fn is_sound(&self, shape: &Shape) -> bool {
+        let Shape { pools, blocks, .. } = *shape;
+        if self.ends.len() != pools as usize || self.links.len() != blocks as usize {
+            return false;
+        }
+        (0..).zip(&self.ends).all(|(pool, (eldest, youngest))| {
+            let next = |block: u32| self.links[block as usize].next;
+            let pass = |previous: u32, block: u32| {
+                let ends = next(block) == NONE;
+                block % pools == pool
+                    && self.links[block as usize].previous == previous
+                    && (!ends || block == *youngest)
+            };
+            (*eldest == NONE) == (*youngest == NONE) && ends(*eldest, blocks, next, pass)
+        })
     }
     fn each(&self, to: &mut dyn FnMut(u32, Option<u32>)) {
         for (eldest, _) in &self.ends {

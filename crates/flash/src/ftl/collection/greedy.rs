@@ -4,7 +4,7 @@
 //! the minimum falls with it, and a search for a victim raises it past empty lists. Among equals the one that got its
 //! count last is chosen.
 
-use super::{NONE, Policy};
+use super::{NONE, Policy, Shape, ends};
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,22 @@ impl Policy for Greedy {
     #[inline]
     fn prefetch(&self, block: u32) {
         flashlab_sim::prefetch(&self.links, block as usize);
+    }
+    fn is_sound(&self, shape: &Shape) -> bool {
+        let Shape { pools, blocks, units, .. } = *shape;
+        let sizes = (self.counts, self.heads.len(), self.links.len(), self.least.len());
+        let lists = pools as usize * (units as usize + 1);
+        if sizes != (units + 1, lists, blocks as usize, pools as usize) {
+            return false;
+        }
+        (0..).zip(&self.heads).all(|(list, head): (u32, &u32)| {
+            let (pool, valid) = (list / self.counts, list % self.counts);
+            let pass = |previous: u32, block: u32| {
+                block % pools == pool && self.links[block as usize].previous == previous
+            };
+            (*head == NONE || self.least[pool as usize] <= valid)
+                && ends(*head, blocks, |block| self.links[block as usize].next, pass)
+        })
     }
     fn each(&self, to: &mut dyn FnMut(u32, Option<u32>)) {
         for (list, head) in (0..).zip(&self.heads) {

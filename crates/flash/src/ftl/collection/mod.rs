@@ -19,6 +19,8 @@ use random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::Impossible;
+use crate::ftl::Inconsistent;
+use crate::ftl::inconsistent::ensure;
 use alloc::vec;
 
 /// No block, at the ends of lists.
@@ -52,6 +54,29 @@ impl Victim {
     }
 }
 
+/// What a policy was made for, and how much has been written.
+struct Shape {
+    pools: u32,
+    blocks: u32,
+    units: u32,
+    now: u64,
+}
+
+/// Walks a list through `next` from `head`; whether it ends, and every block of it passes with the one before it.
+fn ends(head: u32, blocks: u32, next: impl Fn(u32) -> u32, pass: impl Fn(u32, u32) -> bool) -> bool {
+    let (mut previous, mut block) = (NONE, head);
+    for _ in 0..=blocks {
+        if block == NONE {
+            return true;
+        }
+        if block >= blocks || !pass(previous, block) {
+            return false;
+        }
+        (previous, block) = (block, next(block));
+    }
+    false
+}
+
 /// The closed blocks of all pools under one policy.
 trait Policy {
     /// `block` of `pool` is closed with `valid` units, `now` units after the device's first.
@@ -65,6 +90,9 @@ trait Policy {
     /// Loads what is known of `block` into the processor's cache.
     #[inline]
     fn prefetch(&self, _block: u32) {}
+    /// Whether it was made for so many pools and blocks of so many units, when `now` units had been written, and its lists
+    /// hold together.
+    fn is_sound(&self, shape: &Shape) -> bool;
     /// All candidates, each with its valid units where the policy knows them.
     fn each(&self, to: &mut dyn FnMut(u32, Option<u32>));
 }
@@ -125,21 +153,56 @@ impl Candidates {
     pub(crate) fn prefetch(&self, block: u32) {
         each!(self, policy => policy.prefetch(block));
     }
+    /// Walks the candidates of `blocks` blocks of at most `units` units in `pools`, when `now` units had been written, and
+    /// compares with the valid units of each of the blocks, `None` for those that are no candidates.
+    pub(crate) fn validate(
+        &self,
+        victim: Victim,
+        (pools, blocks, units): (u32, u32, u32),
+        now: u64,
+        closed: &dyn Fn(u32) -> Option<u32>,
+    ) -> Result<(), Inconsistent> {
+        let right = match (self, victim) {
+            (Candidates::DChoices(policy), Victim::DChoices { d }) => policy.draws() == d,
+            _ => {
+                core::mem::discriminant(self) == core::mem::discriminant(&Candidates::new(victim, 1, 0, 0, 0))
+            }
+        };
+        let shape = Shape { pools, blocks, units, now };
+        ensure!(
+            right && each!(self, policy => policy.is_sound(&shape)),
+            "the lists of candidates do not hold together"
+        );
+        self.compare(blocks, closed)
+    }
+
     /// Compares with the valid units of each of the blocks, `None` for those that are no candidates.
     ///
     /// # Panics
     /// With what is wrong.
     pub(crate) fn check(&self, blocks: u32, closed: &dyn Fn(u32) -> Option<u32>) {
+        if let Err(inconsistent) = self.compare(blocks, closed) {
+            panic!("{inconsistent}");
+        }
+    }
+
+    fn compare(&self, blocks: u32, closed: &dyn Fn(u32) -> Option<u32>) -> Result<(), Inconsistent> {
         let mut seen = vec![false; blocks as usize];
+        let mut wrong = None;
         each!(self, policy => policy.each(&mut |block, valid| {
             let expected = closed(block);
-            assert!(expected.is_some(), "candidate {block} is not closed");
-            assert!(valid.is_none() || valid == expected, "candidate {block}: {valid:?} of {expected:?} units");
-            assert!(!core::mem::replace(&mut seen[block as usize], true), "candidate {block} is there twice");
+            let twice = core::mem::replace(&mut seen[block as usize], true);
+            if twice || expected.is_none() || (valid.is_some() && valid != expected) {
+                wrong = Some(block);
+            }
         }));
-        for (block, seen) in (0..).zip(seen) {
-            assert_eq!(seen, closed(block).is_some(), "block {block} is a candidate");
-        }
+        ensure!(
+            wrong.is_none(),
+            "candidate {wrong:?} is not closed, has other valid units, or is there twice"
+        );
+        let missing = (0..blocks).find(|block| seen[*block as usize] != closed(*block).is_some());
+        ensure!(missing.is_none(), "block {missing:?} is closed, but no candidate");
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Any block, each as likely as any other.
 
-use super::Policy;
 use super::set::Set;
+use super::{Policy, Shape};
 use flashlab_sim::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,9 @@ impl Policy for Random {
     fn invalidated(&mut self, _pool: u32, _block: u32, _valid: u32) {}
     fn choose(&mut self, pool: u32, _now: u64) -> Option<u32> {
         self.closed.draw(pool, &mut self.rng)
+    }
+    fn is_sound(&self, shape: &Shape) -> bool {
+        self.closed.is_sound(shape.pools, shape.blocks)
     }
     fn each(&self, to: &mut dyn FnMut(u32, Option<u32>)) {
         self.closed.all().for_each(|block| to(block, None));

@@ -35,6 +35,19 @@ impl Set {
             self.positions[*moved as usize] = position as u32;
         }
     }
+    /// Whether each pool's members are its own, and stand where it is noted.
+    pub(super) fn is_sound(&self, pools: u32, blocks: u32) -> bool {
+        let stands = |(pool, members): (usize, &Vec<u32>)| {
+            let stands = |(position, block): (usize, &u32)| {
+                *block as usize % self.pools.len() == pool
+                    && self.positions.get(*block as usize) == Some(&(position as u32))
+            };
+            members.iter().enumerate().all(stands)
+        };
+        self.pools.len() == pools as usize
+            && self.positions.len() == blocks as usize
+            && self.pools.iter().enumerate().all(stands)
+    }
     pub(super) fn members(&self, pool: u32) -> &[u32] {
         &self.pools[pool as usize]
     }

@@ -29,6 +29,12 @@ impl DynamicLevelling {
     pub(super) fn most(&self) -> Option<u32> {
         self.free.last().map(|(erases, ..)| *erases)
     }
+    /// Whether it holds free blocks with their counts.
+    pub(in crate::ftl) fn is_sound(&self, free: &dyn Fn(Block) -> Option<u32>) -> bool {
+        let known =
+            |(erases, freed, block): &(u32, u64, Block)| free(*block) == Some(*erases) && *freed < self.freed;
+        self.freed < 1 << 60 && self.free.iter().all(known)
+    }
     /// Takes the most worn free block that was erased at most `most` times.
     pub(super) fn take_most(&mut self, most: u32) -> Option<Block> {
         let entry = *self.free.range(..=(most, u64::MAX, Block(u32::MAX))).next_back()?;

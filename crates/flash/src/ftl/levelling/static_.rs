@@ -41,6 +41,20 @@ impl StaticLevelling {
         }
     }
 
+    /// Whether it has these numbers, and holds free blocks and all `count` used ones with their counts.
+    pub(in crate::ftl) fn is_sound(
+        &self,
+        numbers: (u32, u32),
+        free: &dyn Fn(Block) -> Option<u32>,
+        used: &dyn Fn(Block) -> Option<u32>,
+        count: usize,
+    ) -> bool {
+        (self.threshold, self.relief) == numbers
+            && self.free.is_sound(free)
+            && self.used.len() == count
+            && self.used.iter().all(|(erases, block)| used(*block) == Some(*erases))
+    }
+
     /// The count above which a free block must not be used.
     fn ceiling(&self) -> u32 {
         let used = self.used.first().map(|(erases, _)| *erases);

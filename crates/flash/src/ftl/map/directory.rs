@@ -32,6 +32,15 @@ impl Directory {
         self.count
     }
 
+    /// Whether it is one of `pages` pages and counts those that exist.
+    pub(super) fn is_sound(&self, pages: u32) -> bool {
+        let counted: u32 = self.bits.iter().map(|word| word.count_ones()).sum();
+        self.pages == pages
+            && self.bits.len() == pages.div_ceil(64) as usize
+            && self.count == counted
+            && self.iter(0..pages).count() == counted as usize
+    }
+
     /// Whether `page` exists.
     #[inline]
     pub fn contains(&self, page: MapPage) -> bool {

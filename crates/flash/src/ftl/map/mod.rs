@@ -21,7 +21,8 @@ pub use loaders::Loaders;
 pub use parameters::{MapParameters, Policy};
 pub use recency::Recency;
 
-use super::MapPage;
+use super::inconsistent::ensure;
+use super::{Inconsistent, MapPage};
 use core::ops::Range;
 use flashlab_sim::{Duration, Observer};
 use serde::{Deserialize, Serialize};
@@ -334,18 +335,67 @@ impl Map {
     /// # Panics
     /// With what is wrong.
     pub fn check(&self) {
+        if let Err(inconsistent) = self.walk() {
+            panic!("{inconsistent}");
+        }
+    }
+
+    /// Whether a map that was read back is one of these parameters and so many units, with host memory of `lent` bytes, and
+    /// in order.
+    ///
+    /// # Errors
+    /// With what is wrong.
+    pub fn validate(&self, parameters: &MapParameters, units: u64, lent: u64) -> Result<(), Inconsistent> {
+        let mut like = Map::new(parameters, units);
+        like.lend(lent);
+        ensure!(
+            self.parameters == *parameters && self.whole == like.whole,
+            "it is a map of other parameters"
+        );
+        ensure!(
+            self.directory.is_sound(like.pages()),
+            "the directory of the map has another length or count"
+        );
+        let held = [
+            (&self.changed, &like.changed),
+            (&self.sram, &like.sram),
+            (&self.host_memory, &like.host_memory),
+        ];
+        for (memory, like) in held {
+            ensure!(
+                memory.capacity() == like.capacity() && memory.is_sound(self.pages()),
+                "the list of pages by their last use does not hold together"
+            );
+        }
+        let away = self.away.as_ref();
+        ensure!(
+            away.is_none_or(|away| away.is_sound(self.pages()) && away.capacity() <= self.pages()),
+            "the list of pages in memory that was taken away does not hold together"
+        );
+        let Counts { table, changed, nowhere, sram, host_memory, flash, loads } = self.counts;
+        let most = [table, changed, nowhere, sram, host_memory, flash, loads].into_iter().max();
+        ensure!(
+            most < Some(1 << 60) && self.next_to_load <= self.pages(),
+            "more was counted than is possible"
+        );
+        self.walk()
+    }
+
+    fn walk(&self) -> Result<(), Inconsistent> {
+        let table = self.parameters.policy == Policy::DirectTable && self.host_memory_fits();
+        let away = |page| self.away.as_ref().is_some_and(|away| away.contains(page));
         for page in (0..self.pages()).map(MapPage) {
             let changed = self.changed.contains(page);
-            let clean = self.sram.contains(page) || self.host_memory.contains(page);
-            assert!(!clean || self.directory.contains(page), "{page:?} is held clean, but does not exist");
-            let table = self.parameters.policy == Policy::DirectTable && self.host_memory_fits();
-            assert!(!(changed && self.sram.contains(page)), "{page:?} is clean and changed");
-            assert!(
+            let clean = self.sram.contains(page) || self.host_memory.contains(page) || away(page);
+            ensure!(!clean || self.directory.contains(page), "{page:?} is held clean, but does not exist");
+            ensure!(!(changed && self.sram.contains(page)), "{page:?} is clean and changed");
+            ensure!(
                 table || !(changed && self.host_memory.contains(page)),
                 "{page:?} left the drive changed"
             );
         }
-        assert!(self.changed.len() <= self.changed.capacity());
+        ensure!(self.changed.len() <= self.changed.capacity(), "more pages are changed than fit");
+        Ok(())
     }
 }
 

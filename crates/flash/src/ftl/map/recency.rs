@@ -115,6 +115,22 @@ impl Recency {
         }
     }
 
+    /// Whether it is a list of `pages` pages, linked both ways, of as many as it says and at most its capacity.
+    pub(super) fn is_sound(&self, pages: u32) -> bool {
+        if self.places.len() != pages as usize || self.len > self.capacity {
+            return false;
+        }
+        let (mut newer, mut page) = (END, self.newest);
+        for _ in 0..self.len {
+            let Some(place) = self.places.get(page as usize).filter(|place| place.newer == newer) else {
+                return false;
+            };
+            (newer, page) = (page, place.older);
+        }
+        let out = self.places.iter().filter(|place| place.newer == OUT).count();
+        (page, newer) == (END, self.oldest) && out + self.len as usize == self.places.len()
+    }
+
     fn unlink(&mut self, page: u32) {
         let Place { newer, older } = self.places[page as usize];
         match newer {

@@ -1,10 +1,16 @@
-//! A walk through the whole structure.
+//! A walk through the whole structure, for one that was made here and one that was read back.
 
-use super::PageMap;
-use super::place::{Mapped, NONE};
-use super::state::{Phase, STREAMS, Stream};
+use super::place::{Entry, Layout, Mapped, NONE};
+use super::state::{Phase, STREAMS, Source, Stream};
+use super::{PageMap, PageMapParameters};
+use crate::ftl::Inconsistent;
+use crate::ftl::inconsistent::ensure;
 use crate::nand::Block;
+use alloc::collections::BTreeSet;
 use alloc::vec;
+
+/// Counts that no device comes near, so that counting on overflows nothing: 2^40 units of 4 KiB are 4 EiB.
+const COUNT_MAX: u64 = 1 << 40;
 
 impl PageMap {
     /// Walks the whole structure: every unit, every place, every block, every list.
@@ -12,94 +18,240 @@ impl PageMap {
     /// # Panics
     /// With what is wrong.
     pub fn check(&self) {
-        self.blocks.check();
-        self.data.check();
-        self.map.check();
-        self.check_records();
-        self.check_map();
-        self.check_blocks();
-        self.check_dies();
-        self.check_counters();
+        if let Err(inconsistent) = self.walk() {
+            panic!("{inconsistent}");
+        }
+    }
+
+    /// Whether a layer that was read back is one of these parameters and this seed, at rest and in order, so that it can be
+    /// used like one that was made here.
+    ///
+    /// # Errors
+    /// With what is wrong.
+    pub fn validate_restored(&self, parameters: &PageMapParameters, seed: u64) -> Result<(), Inconsistent> {
+        ensure!(self.parameters == *parameters && self.seed == seed, "it is a layer of other parameters");
+        self.walk()?;
+        self.check_rest()
+    }
+
+    fn walk(&self) -> Result<(), Inconsistent> {
+        self.check_shape()?;
+        self.blocks.validate()?;
+        self.data.validate(self.parameters.data_slots(), self.accepted)?;
+        self.map.validate(self.layout.map_slots(), self.accepted)?;
+        self.check_buffers()?;
+        self.check_programs()?;
+        self.check_records()?;
+        self.check_map()?;
+        self.check_blocks()?;
+        self.check_dies()?;
+        self.check_counters()
+    }
+
+    /// Everything has the size that the parameters give it, and every number of a block, a die, a place or a program is one.
+    fn check_shape(&self) -> Result<(), Inconsistent> {
+        let Layout { blocks, dies, units_per_page, .. } = self.layout;
+        ensure!(self.layout == Layout::new(&self.parameters), "the sizes are not those of the parameters");
+        let lengths = [
+            (self.l2p.len(), self.layout.logical()),
+            (self.p2l.len(), self.layout.places()),
+            (self.states.len(), blocks),
+            (self.histories.len(), blocks),
+            (self.dies.len(), dies),
+        ];
+        ensure!(lengths.iter().all(|(len, wanted)| *len == *wanted as usize), "lengths: {lengths:?}");
+        ensure!(
+            self.validity.holds(self.layout.places()) && self.takers.holds(dies),
+            "a set of bits has another length"
+        );
+        let pool = (self.blocks.count(), self.blocks.pool_count(), self.blocks.policy(), self.blocks.seed());
+        ensure!(
+            pool == (blocks, dies, self.parameters.levelling, self.seed)
+                && self.blocks.endurance() == self.parameters.endurance.as_ref(),
+            "the blocks are of other parameters"
+        );
+        let next = [self.next_die, self.next_map_die, self.next_idle_die];
+        ensure!(next.iter().all(|die| *die < dies), "the next dies: {next:?}");
+        ensure!(self.accepted.max(self.recoveries) < COUNT_MAX, "more was accepted than is possible");
+        ensure!(self.programs.are_sound(units_per_page), "programs and their units do not hold together");
+        for (block, state) in (0..).zip(&self.states) {
+            let history = &self.histories[block as usize];
+            ensure!(
+                state.next_page <= self.layout.pages_of(state.slc)
+                    && (!state.slc || self.parameters.slc.is_some())
+                    && history.trimmed.max(history.closed_at) <= self.accepted,
+                "block {block}: {state:?}, {history:?}"
+            );
+        }
+        for (index, die) in (0..).zip(&self.dies) {
+            let mine = |block: &u32| *block < blocks && self.layout.die_of(*block) == index;
+            let single = die.open.iter().chain([&die.victim, &die.levelled]);
+            let programs = die.gathering.iter().filter(|id| **id != NONE).chain(&die.full);
+            ensure!(
+                single.filter(|block| **block != NONE).all(mine)
+                    && die.failing.iter().chain(&die.slc_closed).all(mine)
+                    && programs.clone().all(|id| self.programs.is_live(*id)),
+                "die {index} has blocks or programs that it cannot have"
+            );
+            ensure!(
+                die.victim_page <= self.layout.pages
+                    && die.debt.unsigned_abs() < COUNT_MAX
+                    && die.fold_debt.unsigned_abs() < COUNT_MAX * 1_000_000,
+                "die {index}: page {} of its victim, {} and {} units owed",
+                die.victim_page,
+                die.debt,
+                die.fold_debt
+            );
+        }
+        Ok(())
+    }
+
+    fn is_place(&self, entry: Entry) -> bool {
+        match entry.decode() {
+            Mapped::At(place) | Mapped::Trimmed(place) => place < self.layout.places(),
+            Mapped::Nowhere | Mapped::Unreadable => true,
+            Mapped::Slot(_) => false,
+        }
+    }
+
+    /// The slots are of units of their buffers, and the map names each unit's newest.
+    fn check_buffers(&self) -> Result<(), Inconsistent> {
+        let mut newest = 0;
+        for (buffer, units) in
+            [(&self.data, 0..self.layout.units), (&self.map, self.layout.units..self.layout.logical())]
+        {
+            for number in buffer.iter() {
+                let slot = buffer.slot(number);
+                ensure!(
+                    units.contains(&slot.unit) && self.is_place(slot.committed),
+                    "slot {number} of unit {} knows {:?}",
+                    slot.unit,
+                    slot.committed
+                );
+                if slot.newer == NONE && !slot.overtaken {
+                    newest += 1;
+                    ensure!(
+                        self.l2p[slot.unit as usize] == Entry::slot(number),
+                        "unit {} is not mapped to slot {number}",
+                        slot.unit
+                    );
+                }
+            }
+        }
+        let in_slots = self.l2p.iter().filter(|entry| matches!(entry.decode(), Mapped::Slot(_))).count();
+        ensure!(in_slots == newest, "units in slots and newest slots: {in_slots} and {newest}");
+        Ok(())
+    }
+
+    /// Every program's units are where it says; every block knows how many of its units are on their way.
+    fn check_programs(&self) -> Result<(), Inconsistent> {
+        let mut moving = vec![0u32; self.states.len()];
+        for id in self.programs.live() {
+            let program = self.programs.get(id);
+            let parts = &self.programs.parts(id)[..program.count as usize];
+            ensure!(
+                program.die < self.layout.dies && !parts.is_empty(),
+                "program {id} has no die or no units: {program:?}"
+            );
+            for part in parts {
+                let sound = match program.source {
+                    Source::Data => self.data.get(part.from).is_some_and(|slot| slot.unit == part.unit),
+                    Source::Map => self.map.get(part.from).is_some_and(|slot| slot.unit == part.unit),
+                    Source::Moved(_) => {
+                        part.from < self.layout.places()
+                            && part.unit < self.layout.logical()
+                            && (!self.validity.get(part.from) || self.p2l[part.from as usize] == part.unit)
+                    }
+                };
+                ensure!(sound, "program {id} has {part:?}");
+                if matches!(program.source, Source::Moved(_)) {
+                    moving[self.layout.block_of(part.from) as usize] += 1;
+                }
+            }
+        }
+        for (block, (state, moving)) in self.states.iter().zip(moving).enumerate() {
+            ensure!(state.moving == moving, "block {block} has {moving} units on their way: {state:?}");
+        }
+        Ok(())
     }
 
     /// Every unit's place holds it, and nothing else is valid.
-    fn check_map(&self) {
+    fn check_map(&self) -> Result<(), Inconsistent> {
         let mut mapped = 0;
         for unit in 0..self.layout.logical() {
             let entry = match self.l2p[unit as usize].decode() {
                 Mapped::Slot(slot) => {
-                    let slot = self.buffer(unit).slot(slot);
-                    assert_eq!((slot.unit, slot.newer), (unit, NONE), "the newest slot of unit {unit}");
-                    slot.committed
+                    self.buffer(unit).get(slot).map_or(Entry::NOWHERE, |slot| slot.committed)
                 }
                 _ => self.l2p[unit as usize],
             };
+            ensure!(self.is_place(entry), "unit {unit} is nowhere in the array: {entry:?}");
             match entry.decode() {
                 Mapped::At(place) => {
-                    assert_eq!(self.p2l[place as usize], unit, "the unit at place {place}");
-                    assert!(self.validity.get(place), "place {place} of unit {unit} is valid");
+                    ensure!(
+                        self.p2l[place as usize] == unit && self.validity.get(place),
+                        "unit {unit} is not at its place {place}, or void there"
+                    );
                     mapped += 1;
                 }
                 Mapped::Trimmed(place) => {
-                    assert!(!self.validity.get(place), "place {place} of trimmed unit {unit} is void");
                     let state = &self.states[self.layout.block_of(place) as usize];
-                    assert!(
-                        state.phase != Phase::Free,
-                        "unit {unit} is trimmed without a record, and erased"
+                    ensure!(
+                        state.phase != Phase::Free && !self.validity.get(place),
+                        "unit {unit} is trimmed without a record, and erased or valid at {place}"
+                    );
+                    ensure!(
+                        self.p2l[place as usize] == unit,
+                        "unit {unit} was trimmed at {place}, where it never was"
                     );
                 }
-                Mapped::Slot(slot) => panic!("unit {unit}: a slot's committed entry is slot {slot}"),
-                Mapped::Nowhere | Mapped::Unreadable => {}
+                Mapped::Nowhere | Mapped::Unreadable | Mapped::Slot(_) => {}
             }
         }
-        assert_eq!(mapped, self.valid, "mapped units and valid ones");
+        ensure!(mapped == self.valid, "mapped units and valid ones: {mapped} and {}", self.valid);
         let valid: u64 = self.states.iter().map(|state| u64::from(state.valid)).sum();
-        assert_eq!(valid, self.valid, "valid units of all blocks");
+        ensure!(valid == self.valid, "valid units of all blocks: {valid} and {}", self.valid);
+        Ok(())
     }
 
-    fn check_blocks(&self) {
+    fn check_blocks(&self) -> Result<(), Inconsistent> {
         for (block, state) in (0..).zip(&self.states) {
             let base = self.layout.place(block, 0);
             let written = state.next_page * self.layout.units_per_page;
             let valid =
                 (0..self.layout.units_per_block).filter(|unit| self.validity.get(base + unit)).count() as u32;
-            assert_eq!(valid, state.valid, "valid units of block {block}");
+            ensure!(valid == state.valid, "block {block} has {valid} valid units: {state:?}");
             let beyond = (written..self.layout.units_per_block).any(|unit| self.validity.get(base + unit));
-            assert!(!beyond, "block {block} has valid units that were never programmed");
-            let used = self.blocks.is_used(Block(block));
-            match state.phase {
+            ensure!(!beyond, "block {block} has valid units that were never programmed");
+            let (used, bad) = (self.blocks.is_used(Block(block)), self.blocks.is_bad(Block(block)));
+            let right = match state.phase {
                 Phase::Free | Phase::Bad => {
-                    assert_eq!(
-                        (valid, state.moving, used),
-                        (0, 0, false),
-                        "block {block} is {:?}",
-                        state.phase
-                    );
-                    assert_eq!(self.blocks.is_bad(Block(block)), state.phase == Phase::Bad, "block {block}");
+                    (valid, state.moving, used) == (0, 0, false) && bad == (state.phase == Phase::Bad)
                 }
-                Phase::Closed => {
-                    assert!(used && state.programs == 0 && state.moving == 0, "block {block}: {state:?}");
-                }
-                Phase::Erasing => {
-                    assert!(used && valid == 0 && state.moving == 0, "block {block}: {state:?}")
-                }
-                _ => assert!(used, "block {block}: {state:?}"),
-            }
-            assert!(state.moving == 0 || matches!(state.phase, Phase::Victim | Phase::Drained), "{state:?}");
+                Phase::Closed => used && state.programs == 0 && state.moving == 0,
+                Phase::Erasing => used && valid == 0 && state.moving == 0,
+                Phase::Victim | Phase::Drained => used,
+                Phase::Open | Phase::Failing => used && state.moving == 0,
+            };
+            ensure!(right, "block {block}, used: {used}, bad: {bad}: {state:?}");
         }
         // Free, open, closed and bad blocks are all blocks, each in one phase; the pool's counts agree.
-        let free = self.states.iter().filter(|state| state.phase == Phase::Free).count() as u32;
-        let bad = self.states.iter().filter(|state| state.phase == Phase::Bad).count() as u32;
-        assert_eq!(free, self.blocks.free_count_total(), "free blocks");
-        assert_eq!(bad, self.blocks.bad_count(), "bad blocks");
+        let free = self.count(|phase| phase == Phase::Free);
+        ensure!(free == self.blocks.free_count_total(), "{free} free blocks, not those of the pool");
+        let bad = self.count(|phase| phase == Phase::Bad);
+        ensure!(bad == self.blocks.bad_count(), "{bad} bad blocks, not those of the pool");
+        Ok(())
     }
 
-    fn check_dies(&self) {
-        let mut candidates = vec![false; self.states.len()];
+    fn count(&self, phase: impl Fn(Phase) -> bool) -> u32 {
+        self.states.iter().filter(|state| phase(state.phase)).count() as u32
+    }
+
+    fn check_dies(&self) -> Result<(), Inconsistent> {
+        let mut listed = vec![false; self.states.len()];
+        let mut list = |block: u32| !core::mem::replace(&mut listed[block as usize], true);
         for (index, die) in (0..).zip(&self.dies) {
-            assert_eq!(die.free, self.blocks.free_count(index), "free blocks of die {index}");
-            let takes = self.takes(index, Stream::Host, self.parameters.floor());
-            assert_eq!(self.takers.contains(index), takes, "die {index} takes a page");
+            ensure!(die.free == self.blocks.free_count(index), "free blocks of die {index}: {}", die.free);
             let mine = || {
                 let dies = self.layout.dies as usize;
                 (0..).zip(&self.states).skip(index as usize).step_by(dies)
@@ -107,32 +259,125 @@ impl PageMap {
             let closed = mine().filter(|(_, state)| state.phase == Phase::Closed && !state.slc);
             let dead: u64 =
                 closed.map(|(_, state)| u64::from(self.layout.units_per_block - state.valid)).sum();
-            assert_eq!(dead, die.dead, "invalid units in candidates of die {index}");
+            ensure!(dead == die.dead, "invalid units in candidates of die {index}: {dead} and {}", die.dead);
             let slc = mine().filter(|(_, state)| state.slc).count() as u32;
-            assert_eq!(slc, die.slc, "blocks of die {index} with one bit a cell");
-            let closed = mine().filter(|(_, state)| state.phase == Phase::Closed && state.slc).count();
-            assert_eq!(closed, die.slc_closed.len(), "closed blocks of die {index} with one bit a cell");
-            assert_eq!(die.open.len(), STREAMS);
+            ensure!(slc == die.slc, "blocks of die {index} with one bit a cell: {slc} and {}", die.slc);
+            let is_slc_closed = |state: &super::BlockState| state.phase == Phase::Closed && state.slc;
+            let closed = mine().filter(|(_, state)| is_slc_closed(state)).count();
+            for block in &die.slc_closed {
+                ensure!(
+                    is_slc_closed(&self.states[*block as usize]) && list(*block),
+                    "block {block} is listed as closed"
+                );
+            }
+            ensure!(closed == die.slc_closed.len(), "closed blocks of die {index} with one bit a cell");
+            for block in &die.failing {
+                let failing = self.states[*block as usize].phase == Phase::Failing;
+                ensure!(failing && list(*block), "block {block} is listed as failing");
+            }
+            let victims = mine().filter(|(_, state)| state.phase == Phase::Victim).map(|(block, _)| block);
+            ensure!(
+                victims.eq((die.victim != NONE).then_some(die.victim)),
+                "the victim of die {index}: {}",
+                die.victim
+            );
             for (stream, block) in die.open.iter().enumerate().filter(|(_, block)| **block != NONE) {
                 let state = &self.states[*block as usize];
-                assert!(
-                    state.phase == Phase::Open && state.stream as usize == stream,
-                    "block {block} is open: {state:?}"
+                let right = state.phase == Phase::Open
+                    && state.stream as usize == stream
+                    && state.next_page < self.layout.pages_of(state.slc)
+                    && (stream == Stream::Host as usize || !state.slc);
+                ensure!(
+                    right && list(*block),
+                    "block {block} is open for stream {stream} of {STREAMS}: {state:?}"
                 );
-                assert!(state.next_page < self.layout.pages_of(state.slc), "open block {block} has a page");
-                assert!(stream == Stream::Host as usize || !state.slc);
-                assert!(!core::mem::replace(&mut candidates[*block as usize], true), "{block} is open twice");
             }
+            let takes = self.takes(index, Stream::Host, self.parameters.floor());
+            ensure!(self.takers.contains(index) == takes, "die {index} takes a page: {takes}");
         }
-        self.candidates.check(self.layout.blocks, &|block| {
+        let shape = (self.layout.dies, self.layout.blocks, self.layout.units_per_block);
+        self.candidates.validate(self.parameters.victim, shape, self.accepted, &|block| {
             let state = &self.states[block as usize];
             (state.phase == Phase::Closed && !state.slc).then_some(state.valid)
-        });
+        })
     }
 
     /// Programs are what they were for.
-    fn check_counters(&self) {
+    fn check_counters(&self) -> Result<(), Inconsistent> {
+        ensure!(self.counters.most() < COUNT_MAX, "more was counted than is possible");
         let programmed = self.counters.pages * u64::from(self.layout.units_per_page);
-        assert_eq!(self.written().total(), programmed, "units programmed, by cause and in all");
+        let total = self.written().total();
+        ensure!(total == programmed, "units programmed, by cause and in all: {total} and {programmed}");
+        Ok(())
+    }
+
+    /// Nothing is under way, and what waits is where it is looked for.
+    fn check_rest(&self) -> Result<(), Inconsistent> {
+        ensure!(self.ready.is_empty() && self.outstanding == 0, "operations are under way");
+        let programs = self.states.iter().map(|state| u32::from(state.programs));
+        let programs =
+            programs.chain(self.dies.iter().map(|die| die.reads + die.programs + die.move_programs));
+        ensure!(programs.max() == Some(0), "programs or reads are under way");
+        for buffer in [&self.data, &self.map] {
+            ensure!(buffer.iter().all(|slot| !buffer.slot(slot).programming), "a slot is being programmed");
+        }
+        let mut gathered = vec![false; self.programs.len()];
+        for (index, die) in (0..).zip(&self.dies) {
+            let gathering = die.gathering.iter().enumerate().filter(|(_, id)| **id != NONE);
+            for (stream, id) in
+                gathering.map(|(stream, id)| (Some(stream), *id)).chain(die.full.iter().map(|id| (None, *id)))
+            {
+                let program = self.programs.get(id);
+                let Source::Moved(to) = program.source else {
+                    return Err(Inconsistent { what: alloc::format!("program {id} is no move, and waits") });
+                };
+                let right = program.die == index
+                    && !program.is_issued
+                    && stream.is_none_or(|stream| {
+                        stream == to as usize && program.count < self.layout.units_per_page
+                    });
+                ensure!(
+                    right && !core::mem::replace(&mut gathered[id as usize], true),
+                    "program {id} waits: {program:?}"
+                );
+            }
+        }
+        ensure!(
+            self.programs.live().all(|id| gathered[id as usize]),
+            "a program is neither gathered nor under way"
+        );
+        let (mut open, mut failing) = (0, 0);
+        for die in &self.dies {
+            open += die.open.iter().filter(|block| **block != NONE).count() as u32;
+            failing += die.failing.len() as u32;
+        }
+        ensure!(open == self.count(|phase| phase == Phase::Open), "a block is open for no stream");
+        ensure!(failing == self.count(|phase| phase == Phase::Failing), "a block that fails is not listed");
+        self.check_victims()?;
+        let drained = |state: &super::BlockState| state.phase == Phase::Drained && state.moving == 0;
+        ensure!(!self.states.iter().any(drained), "a block is drained, and was not given up");
+        self.check_records_rest(self.count(|phase| phase == Phase::Erasing))
+    }
+
+    /// Of the pages of victims that have been read, every valid unit is on its way, once; of the others none is.
+    fn check_victims(&self) -> Result<(), Inconsistent> {
+        let mut moving = BTreeSet::new();
+        for id in self.programs.live() {
+            for part in &self.programs.parts(id)[..self.programs.get(id).count as usize] {
+                ensure!(moving.insert(part.from), "the unit at place {} is moved twice", part.from);
+            }
+        }
+        for (block, state) in (0..).zip(&self.states) {
+            let read = match state.phase {
+                Phase::Victim => self.dies[self.layout.die_of(block) as usize].victim_page,
+                Phase::Drained => state.next_page,
+                _ => continue,
+            };
+            let places = |page: u32| self.layout.place(block, page)..self.layout.place(block, page + 1);
+            let all_move = (0..read).flat_map(places).all(|p| moving.contains(&p) || !self.validity.get(p));
+            let none_moves = (read..self.layout.pages).flat_map(places).all(|p| !moving.contains(&p));
+            ensure!(all_move && none_moves, "block {block} was read up to page {read}: {state:?}");
+        }
+        Ok(())
     }
 }

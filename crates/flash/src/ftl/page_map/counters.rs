@@ -34,6 +34,19 @@ pub(super) struct Counters {
     pub(super) lost: u64,
 }
 
+impl Counters {
+    /// The greatest of all.
+    pub(super) fn most(&self) -> u64 {
+        let Counters { accepted, trimmed, host, map, collection, levelling, fold, padding, .. } = *self;
+        let Counters { failed_units, torn_units, pages, failed, reads, collections, folds, .. } = *self;
+        let Counters { levellings, uncorrectable, lost, .. } = *self;
+        let units =
+            [accepted, trimmed, host, map, collection, levelling, fold, padding, failed_units, torn_units];
+        let others = [pages, failed, reads, collections, folds, levellings, uncorrectable, lost];
+        units.into_iter().chain(others).max().unwrap_or(0)
+    }
+}
+
 /// Programs of the array in units, by what they were for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Written {

@@ -20,7 +20,8 @@
 //! - A program that fails is repeated elsewhere and its block retired; a unit that cannot be read while it is moved
 //!   becomes unreadable, not something else.
 //! - When so many blocks are bad that the data has no room, writes are refused and reads go on.
-//! - The same calls give the same answers; [`PageMap::check`] walks the whole structure.
+//! - The same calls give the same answers; [`PageMap::check`] walks the whole structure, and the same walk refuses a
+//!   structure that was read back and contradicts itself ([`PageMap::validate_restored`]).
 //!
 //! # Left out
 //! Data bytes; the loading of map pages (they are written and collected here, see [`PageMap::write_map_page`], but when
@@ -179,8 +180,8 @@ impl PageMap {
             histories: vec![BlockHistory::default(); layout.blocks as usize],
             candidates: Self::candidates(parameters, &layout, seed),
             dies: (0..layout.dies).map(|die| DieState::new(blocks.free_count(die))).collect(),
-            data: WriteBuffer::new((parameters.write_buffer / parameters.unit) as u32),
-            map: WriteBuffer::new(4 * layout.units_per_page + 1),
+            data: WriteBuffer::new(parameters.data_slots()),
+            map: WriteBuffer::new(layout.map_slots()),
             programs: Programs::new(layout.units_per_page),
             records: Records::new(parameters.unit),
             ready: VecDeque::new(),

@@ -73,6 +73,11 @@ impl PageMapParameters {
         self.reserve + streams + levelling + 1 + self.slc.map_or(0, |slc| slc.blocks)
     }
 
+    /// Slots of the write buffer.
+    pub(super) fn data_slots(&self) -> u32 {
+        (self.write_buffer / self.unit) as u32
+    }
+
     /// Units of the host and of the map.
     pub fn units(&self) -> u64 {
         self.capacity / self.unit + u64::from(self.map_pages)

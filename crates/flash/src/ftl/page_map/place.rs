@@ -23,7 +23,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// Division by a number that is known at the start: a multiplication (exact for all 32-bit dividends, since the
 /// reciprocal has 64 bits), or nothing for 1.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Divisor {
     by: u32,
     reciprocal: u64,
@@ -46,7 +46,7 @@ impl Divisor {
 }
 
 /// The sizes of everything, in units.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Layout {
     /// Units that the host can address.
     pub(super) units: u32,
@@ -89,6 +89,10 @@ impl Layout {
     /// The logical unit of records.
     pub(super) fn record(&self) -> u32 {
         self.units + self.map_pages
+    }
+    /// Slots of the buffer of map pages.
+    pub(super) fn map_slots(&self) -> u32 {
+        4 * self.units_per_page + 1
     }
     pub(super) fn places(&self) -> u32 {
         self.blocks * self.units_per_block

@@ -9,7 +9,10 @@
 use super::PageMap;
 use super::place::{Entry, Mapped};
 use super::state::Phase;
-use alloc::collections::VecDeque;
+use crate::ftl::Inconsistent;
+use crate::ftl::inconsistent::ensure;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
@@ -28,7 +31,7 @@ struct Record {
 }
 
 /// A trim, of which some records are not durable.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Trim {
     number: u64,
     /// Nothing before this unit was changed by it, nor at or behind `end`.
@@ -288,15 +291,57 @@ impl PageMap {
     }
 
     /// Walks the records.
-    pub(super) fn check_records(&self) {
-        let numbers: Vec<u64> = self.records.pending.iter().map(|record| record.number).collect();
-        assert!(numbers.is_sorted(), "records are in order: {numbers:?}");
-        for block in &self.records.waiting {
-            assert_eq!(
-                self.states[*block as usize].phase,
-                Phase::Erasing,
-                "block {block} waits for a record"
+    pub(super) fn check_records(&self) -> Result<(), Inconsistent> {
+        let Records { page, pending, trims, writing, wanted, waiting } = &self.records;
+        ensure!(*page == Records::new(self.parameters.unit).page, "records are pages of {page}");
+        let mut again = Records::new(self.parameters.unit);
+        for record in pending {
+            let end = record.first.checked_add(record.count);
+            ensure!(
+                record.count > 0
+                    && end.is_some_and(|end| end <= self.layout.logical())
+                    && record.number <= self.accepted,
+                "{record:?} is of units that do not exist, or newer than all that was accepted"
             );
+            again.push(*record);
         }
+        ensure!(pending.iter().map(|r| (r.number, r.first)).is_sorted(), "records are not in order");
+        ensure!(*trims == again.trims, "the trims are not those of the records");
+        ensure!(
+            writing.is_none_or(|writing| writing <= pending.len()) && *wanted <= self.accepted,
+            "more records are written than there are"
+        );
+        let record = self.layout.record();
+        let slots = self.map.iter().map(|slot| self.map.slot(slot));
+        let slots = slots.filter(|slot| slot.unit == record && !slot.overtaken).count();
+        ensure!(slots == usize::from(writing.is_some()), "{slots} pages of records are written");
+        let mut seen = BTreeSet::new();
+        for block in waiting {
+            let erasing = self.states.get(*block as usize).is_some_and(|state| state.phase == Phase::Erasing);
+            ensure!(erasing && seen.insert(*block), "block {block} does not wait for a record");
+        }
+        Ok(())
+    }
+
+    /// At rest all `erasing` blocks wait for records, and what was trimmed without one is in a record to come.
+    pub(super) fn check_records_rest(&self, erasing: u32) -> Result<(), Inconsistent> {
+        let waiting = self.records.waiting.len();
+        ensure!(
+            waiting == erasing as usize,
+            "blocks that are erased and those that wait: {erasing} and {waiting}"
+        );
+        let mut pending = vec![false; self.layout.logical() as usize];
+        for (first, count) in self.pending_trims() {
+            pending[first as usize..(first + count) as usize].fill(true);
+        }
+        for unit in 0..self.layout.logical() {
+            let entry = match self.l2p[unit as usize].decode() {
+                Mapped::Slot(slot) => self.buffer(unit).slot(slot).committed,
+                _ => self.l2p[unit as usize],
+            };
+            let trimmed = matches!(entry.decode(), Mapped::Trimmed(_));
+            ensure!(!trimmed || pending[unit as usize], "unit {unit} was trimmed without a record to come");
+        }
+        Ok(())
     }
 }

@@ -231,6 +231,30 @@ impl Programs {
         self.programs[id as usize].is_issued = false;
         self.vacant.push(id);
     }
+    /// How many there were at a time.
+    pub(super) fn len(&self) -> usize {
+        self.programs.len()
+    }
+    /// Whether a program gathers units or is under way.
+    pub(super) fn is_live(&self, id: u32) -> bool {
+        (id as usize) < self.programs.len() && !self.vacant.contains(&id)
+    }
+    /// Those that gather units or are under way.
+    pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut live = alloc::vec![true; self.programs.len()];
+        self.vacant.iter().for_each(|id| live[*id as usize] = false);
+        (0..).zip(live).filter(|(_, live)| *live).map(|(id, _)| id)
+    }
+    /// Whether all is there for programs of so many units, and what is vacant is so once and not under way.
+    pub(super) fn are_sound(&self, units_per_page: u32) -> bool {
+        let mut seen = alloc::vec![false; self.programs.len()];
+        let once = |id: &u32| seen.get_mut(*id as usize).is_some_and(|seen| !core::mem::replace(seen, true));
+        self.per_page == units_per_page as usize
+            && self.parts.len() == self.programs.len() * self.per_page
+            && self.programs.iter().all(|program| program.count <= units_per_page)
+            && self.vacant.iter().all(once)
+            && self.vacant.iter().all(|id| !self.programs[*id as usize].is_issued)
+    }
     /// Those under way.
     pub(super) fn issued(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.programs).filter(|(_, program)| program.is_issued).map(|(id, _)| id)
@@ -255,6 +279,11 @@ impl DieSet {
     pub(super) fn set(&mut self, die: u32, member: bool) {
         let (word, bit) = (&mut self.words[(die / 64) as usize], 1 << (die % 64));
         *word = if member { *word | bit } else { *word & !bit };
+    }
+    /// Whether it is a set of so many dies.
+    pub(super) fn holds(&self, dies: u32) -> bool {
+        let DieSet { words } = DieSet::new(dies);
+        self.words.len() == words.len() && (dies..words.len() as u32 * 64).all(|die| !self.contains(die))
     }
     pub(super) fn contains(&self, die: u32) -> bool {
         self.words[(die / 64) as usize] >> (die % 64) & 1 == 1
@@ -323,6 +352,10 @@ impl Validity {
             bits |= self.words[word + 1] << (64 - shift);
         }
         bits & (u64::MAX >> (64 - count))
+    }
+    /// Whether it has a bit for so many places.
+    pub(super) fn holds(&self, places: u32) -> bool {
+        self.words.len() == (places as usize).div_ceil(64) + 1
     }
     pub(super) fn prefetch(&self, place: u32) {
         flashlab_sim::prefetch(&self.words, (place / 64) as usize);

@@ -1,0 +1,82 @@
+//! A walk through all of the blocks, for those that were made here and those that were read back.
+
+use super::{Blocks, State};
+use crate::ftl::Inconsistent;
+use crate::ftl::inconsistent::ensure;
+use crate::ftl::levelling::{Leveller, LevellingPolicy};
+use crate::nand::Block;
+use alloc::vec;
+
+/// Erases of a block that no medium comes near, so that counting on overflows nothing.
+const ERASES_MAX: u32 = 1 << 31;
+
+impl Blocks {
+    /// Walks all of it.
+    ///
+    /// # Errors
+    /// With what is wrong. Where nothing is, no call that keeps to the contract panics.
+    pub fn validate(&self) -> Result<(), Inconsistent> {
+        let count = self.states.len();
+        ensure!(
+            self.erase_counts.len() == count && count < 1 << 31,
+            "{count} blocks, but not as many counts"
+        );
+        let pools = self.pools.len();
+        ensure!(pools > 0 && (self.taken_last as usize) < pools, "a pool that is not among {pools}");
+        let of = |state| self.states.iter().filter(|s| **s == state).count();
+        ensure!(of(State::Bad) == self.bad.len(), "bad blocks and the list of them");
+        ensure!(
+            self.bad.is_sorted_by(|a, b| a < b)
+                && self.bad.iter().all(|block| self.states.get(*block as usize) == Some(&State::Bad)),
+            "the list of bad blocks: {:?}",
+            self.bad
+        );
+        ensure!(self.factory_bad as usize <= self.bad.len(), "more blocks were bad when new than are");
+        let sum: u64 = self.erase_counts.iter().map(|erases| u64::from(*erases)).sum();
+        ensure!(sum == self.erases, "erases of each block and in all: {sum} and {}", self.erases);
+        for (block, erases) in (0..).zip(&self.erase_counts) {
+            let limit = self.endurance.map_or(ERASES_MAX, |e| e.limit(self.seed, Block(block)));
+            ensure!(
+                *erases <= limit.min(ERASES_MAX),
+                "block {block} was erased {erases} times and stands {limit}"
+            );
+        }
+        self.check_pools(of(State::Free))
+    }
+
+    /// Each pool's policy holds its free blocks and what it knows of the used ones.
+    fn check_pools(&self, free: usize) -> Result<(), Inconsistent> {
+        let mut seen = vec![false; self.states.len()];
+        for (pool, leveller) in self.pools.iter().enumerate() {
+            let state = |block: Block| {
+                let mine = block.0 as usize % self.pools.len() == pool;
+                self.states.get(block.0 as usize).copied().filter(|_| mine)
+            };
+            let erases = |block: Block, wanted| {
+                (state(block) == Some(wanted)).then(|| self.erase_counts[block.0 as usize])
+            };
+            let is_free = |block: Block| erases(block, State::Free);
+            let is_used = |block: Block| erases(block, State::Used);
+            let sound = match (leveller, self.policy) {
+                (Leveller::None(_), LevellingPolicy::None) => true,
+                (Leveller::Dynamic(dynamic), LevellingPolicy::Dynamic) => dynamic.is_sound(&is_free),
+                (Leveller::Static(levelling), LevellingPolicy::Static { threshold, relief }) => {
+                    let used = (0..self.states.len() as u32).filter(|b| is_used(Block(*b)).is_some()).count();
+                    levelling.is_sound((threshold, relief), &is_free, &is_used, used)
+                }
+                _ => false,
+            };
+            ensure!(sound, "the levelling of pool {pool} knows other blocks, or other counts");
+            let mut left = leveller.clone();
+            while let Some(block) = left.policy_mut().take() {
+                ensure!(
+                    is_free(block).is_some() && !core::mem::replace(&mut seen[block.0 as usize], true),
+                    "{block:?} is not free in pool {pool}"
+                );
+            }
+        }
+        let held = seen.iter().filter(|seen| **seen).count();
+        ensure!(held == free, "free blocks and those that the policies hold: {free} and {held}");
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! A drive's state as bytes: what a drive at rest has that a new one has not.
+//!
+//! What is read back is looked through as a whole before it is taken over, so that bytes that contradict themselves are an
+//! error and never a later panic. All that is idle at rest is not kept: queues, events, the array's work, the clocks.
+
+use super::{Counts, Ssd, SsdParameters};
+use crate::hmb::Buffer;
+use alloc::format;
+use alloc::vec::Vec;
+use flashlab_flash::ftl::MapPage;
+use flashlab_flash::ftl::map::Map;
+use flashlab_flash::ftl::page_map::{Found, PageMap};
+use flashlab_sim::{Duration, RestoreError, Rng};
+use serde::{Deserialize, Serialize};
+
+/// No drive is as old: 2^62 ns are 146 years.
+const AGE_MAX: Duration = Duration::from_ns(1 << 62);
+/// Nor has one counted so many bytes.
+const COUNT_MAX: u64 = 1 << 60;
+
+#[derive(Serialize)]
+struct Borrowed<'a> {
+    parameters: &'a SsdParameters,
+    seed: u64,
+    layer: &'a PageMap,
+    map: &'a Map,
+    host_memory: &'a Buffer,
+    rng: &'a Rng,
+    programmed: &'a [Duration],
+    age: Duration,
+    counts: Counts,
+}
+
+/// The same, read back.
+#[derive(Deserialize)]
+struct Kept {
+    parameters: SsdParameters,
+    seed: u64,
+    layer: PageMap,
+    map: Map,
+    host_memory: Buffer,
+    rng: Rng,
+    programmed: Vec<Duration>,
+    age: Duration,
+    counts: Counts,
+}
+
+impl Ssd {
+    /// The bytes of a drive at rest.
+    pub(super) fn keep(&self) -> Option<Vec<u8>> {
+        let Ssd { parameters, seed, layer, map, host_memory, rng, programmed, age, counts, .. } = self;
+        let (seed, age, counts) = (*seed, *age, *counts);
+        let kept = Borrowed { parameters, seed, layer, map, host_memory, rng, programmed, age, counts };
+        postcard::to_allocvec(&kept).ok()
+    }
+
+    /// Becomes the drive that was kept, if it was of these parameters.
+    pub(super) fn take_over(&mut self, state: &[u8]) -> Result<(), RestoreError> {
+        let kept: Kept = postcard::from_bytes(state)
+            .map_err(|error| RestoreError::new(format!("it is no state of an SSD: {error}")))?;
+        if kept.parameters != self.parameters {
+            return Err(RestoreError::new("it was kept of an SSD with other parameters"));
+        }
+        kept.check(&self.parameters)?;
+        let Kept { seed, layer, map, host_memory, rng, programmed, age, counts, .. } = kept;
+        self.forget();
+        (self.seed, self.age, self.counts, self.programmed) = (seed, age, counts, programmed);
+        (self.layer, self.map, self.host_memory, self.rng) = (layer, map, host_memory, rng);
+        self.start_clocks();
+        Ok(())
+    }
+}
+
+impl Kept {
+    /// Refuses what contradicts itself or the parameters.
+    fn check(&self, parameters: &SsdParameters) -> Result<(), RestoreError> {
+        if !self.host_memory.is_sound(&parameters.hmb) {
+            return Err(RestoreError::new("the host memory that it has could not have been lent to it"));
+        }
+        let layer = parameters.layer_with(&parameters.lend());
+        let wrong = |inconsistent| RestoreError::new(format!("its state contradicts itself: {inconsistent}"));
+        self.layer.validate_restored(&layer, self.seed).map_err(wrong)?;
+        let units = u64::from(self.layer.units());
+        self.map.validate(&parameters.map, units, self.host_memory.usable()).map_err(wrong)?;
+        let entries = self.map.entries();
+        let lost = (0..self.layer.units()).find(|unit| {
+            let page = MapPage((u64::from(*unit) / entries) as u32);
+            self.layer.read(*unit) != Found::Unmapped && !self.map.exists(page)
+        });
+        if let Some(unit) = lost {
+            return Err(RestoreError::new(format!(
+                "unit {unit} is mapped in a map page that does not exist"
+            )));
+        }
+        let blocks = self.layer.blocks().count() as usize;
+        let ages = if parameters.reliability.is_some() { blocks } else { 0 };
+        let Counts { host_read_bytes, host_written_bytes, read_modify_write_bytes, retries, uncorrectable } =
+            self.counts;
+        let counts = [host_read_bytes, host_written_bytes, read_modify_write_bytes, retries, uncorrectable];
+        if self.programmed.len() != ages
+            || self.age >= AGE_MAX
+            || self.programmed.iter().any(|programmed| *programmed > self.age)
+            || counts.into_iter().any(|count| count >= COUNT_MAX)
+        {
+            return Err(RestoreError::new("it is older, or has counted more, than is possible"));
+        }
+        Ok(())
+    }
+}

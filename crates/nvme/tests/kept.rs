@@ -1,0 +1,147 @@
+//! States that were kept: what was changed in them is refused, or gives a drive that works and is whole.
+
+mod common;
+
+use common::{Driven, KIB, MIB, loading, small, us};
+use flashlab_flash::ftl::Victim;
+use flashlab_flash::ftl::page_map::Streams;
+use flashlab_flash::ftl::{LevellingPolicy, Slc};
+use flashlab_flash::nand::{Endurance, Reliability};
+use flashlab_nvme::SsdParameters;
+use flashlab_sim::{Model, Op, Rng};
+use proptest::prelude::*;
+use std::sync::LazyLock;
+
+/// Drives that have as much in them as a drive can: records to come, pages that wait to be full, blocks that failed.
+fn kinds() -> Vec<SsdParameters> {
+    let mut first = loading(8 * KIB, 64 * KIB);
+    first.page_map.geometry.pages = 8;
+    first.page_map.capacity = 10 * MIB;
+    first.page_map.levelling = LevellingPolicy::Static { threshold: 4, relief: 2 };
+    first.page_map.streams = Streams::HotCold;
+    first.page_map.victim = Victim::CostBenefit;
+    let mut second = small();
+    second.page_map.geometry.pages = 9;
+    second.page_map.capacity = 9 * MIB;
+    second.page_map.slc = Some(Slc { blocks: 3, fold_ppm: 300_000 });
+    second.page_map.endurance = Some(Endurance {
+        program_fail_ppb: 1_000_000,
+        factory_bad_ppm: 10_000,
+        ..Endurance::exactly(10_000)
+    });
+    second.reliability = Some(Reliability {
+        fresh: 1e-5,
+        worn: 1e-6,
+        cycles_exponent: 1.0,
+        doubling: us(1_000_000),
+        age_exponent: 1.0,
+        codeword_bits: 1_000,
+        correctable: 0,
+        codewords: 1,
+        retries_max: 0,
+        retry_gain: 1.0,
+    });
+    let mut third = loading(8 * KIB, MIB);
+    third.page_map.geometry.pages = 8;
+    third.page_map.capacity = 10 * MIB;
+    third.page_map.victim = Victim::DChoices { d: 3 };
+    third.page_map.levelling = LevellingPolicy::None;
+    let mut fourth = small();
+    fourth.page_map.geometry.pages = 8;
+    fourth.page_map.capacity = 10 * MIB;
+    fourth.page_map.victim = Victim::Fifo;
+    vec![first, second, third, fourth]
+}
+
+fn busy(drive: &mut Driven, rng: &mut Rng, count: u32) {
+    let capacity = drive.ssd.geometry().capacity;
+    for _ in 0..count {
+        let op = [Op::Write, Op::Write, Op::Write, Op::WriteFua, Op::Trim, Op::Read, Op::Flush]
+            [rng.below(7) as usize];
+        let length = [512, 4 * KIB, 4 * KIB, 64 * KIB][rng.below(4) as usize];
+        let offset = rng.below((capacity - length) / 512) * 512;
+        drive.one(op, offset, length);
+        if rng.below(50) == 0 {
+            drive.pause(us(5_000));
+        }
+    }
+}
+
+/// A drive of each kind with its state.
+static KEPT: LazyLock<Vec<(SsdParameters, Vec<u8>)>> = LazyLock::new(|| {
+    let keep = |parameters: SsdParameters| {
+        let mut drive = Driven::new(parameters.clone());
+        drive.fill(8 * MIB);
+        busy(&mut drive, &mut Rng::new(3), 2_000);
+        (parameters, drive.ssd.save().expect("it can be kept"))
+    };
+    kinds().into_iter().map(keep).collect()
+});
+
+/// Takes a state over and works on; says whether it was taken.
+fn work(parameters: &SsdParameters, state: &[u8]) -> bool {
+    let mut drive = Driven::new(parameters.clone());
+    if drive.ssd.restore(state).is_err() {
+        return false;
+    }
+    let mut rng = Rng::new(4);
+    busy(&mut drive, &mut rng, 300);
+    drive.ssd.layer().check();
+    drive.ssd.map().check();
+    drive.ssd.power_cut(drive.now);
+    drive.now = drive.ssd.power_up(drive.now);
+    drive.ssd.layer().check();
+    busy(&mut drive, &mut rng, 100);
+    drive.ssd.save().expect("it can be kept");
+    true
+}
+
+#[test]
+fn what_was_kept_is_taken_over_and_goes_on_as_the_drive_itself() {
+    for (parameters, state) in KEPT.iter() {
+        let mut drive = Driven::new(parameters.clone());
+        drive.ssd.restore(state).expect("it was kept of such a drive");
+        assert_eq!(drive.ssd.save().as_ref(), Some(state), "and is kept as it was");
+        assert!(work(parameters, state));
+    }
+}
+
+#[test]
+fn a_drive_that_refuses_a_state_is_as_before() {
+    let (parameters, state) = &KEPT[0];
+    let mut drive = Driven::new(parameters.clone());
+    busy(&mut drive, &mut Rng::new(9), 200);
+    let before = drive.ssd.save();
+    let mut wrong = state.clone();
+    wrong.truncate(state.len() - 1);
+    assert!(drive.ssd.restore(&wrong).is_err());
+    assert_eq!(drive.ssd.save(), before);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #[test]
+    fn a_state_that_was_changed_is_refused_or_works(
+        kind in 0usize..4,
+        behind_the_maps: bool,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..4), 1..4),
+    ) {
+        let (parameters, state) = &KEPT[kind];
+        let mut changed = state.clone();
+        for (at, byte, how) in changes {
+            // The maps are most of it; how things hang together is behind them.
+            let at = match behind_the_maps {
+                true => changed.len() - 1 - at.index(3_000),
+                false => at.index(changed.len()),
+            };
+            match how {
+                // Numbers of seven bits are one byte: the form stays, the number changes.
+                0 => changed[at] = byte,
+                1 => changed[at] = (changed[at] & 0x80) | (byte & 0x7f),
+                2 => changed[at] = changed[at].wrapping_add(1),
+                _ => changed[at] ^= 1,
+            }
+        }
+        work(parameters, &changed);
+    }
+}
