@@ -296,6 +296,7 @@ fn experiments_that_are_wrong_say_where() {
     );
 }
 
+const DAYS: &str = "days until the first failure";
 const ENDURANCE: &str = r#"
 title = "Days until the first block fails"
 kind = "endurance"
@@ -311,28 +312,39 @@ seeds = 4
 steady_percent = 2.0
 "#;
 
+/// What a method that reads rates off a part of a life may be wrong by. Counts are known to one erase of the 4 or more
+/// that it asks for, but for tens of blocks together; unlevelled cards have few that wear, and each block is erased in
+/// turns that do not divide the history.
+const CARRIED_ON_PERCENT: f64 = 4.0;
+
 #[test]
 fn a_life_that_is_carried_on_is_the_life_that_is_simulated() {
-    let folder = Folder::new("endurance", ENDURANCE, "");
-    let estimated = folder.run(1);
-    // A limit on the difference that is never met: every life is simulated to its end.
-    let whole = ENDURANCE
-        .replace("steady_percent = 2.0", "steady_percent = 0.01")
-        .replace("seeds = 4", "seeds = 4\n");
-    let whole = Folder::new("endurance-whole", &whole, "").run(1);
+    let estimated = Folder::new("endurance", ENDURANCE, "").run(1);
+    // A difference that is never met: each medium is simulated to its end, alone.
+    let whole =
+        ENDURANCE.replace("steady_percent = 2.0", "steady_percent = 0.01").replace("seeds = 4", "seeds = 1");
+    let whole = Folder::new("endurance-whole", &whole, "");
+    let media: Vec<Results> = (1..=4).map(|seed| whole.run(seed)).collect();
     for column in ["levelled", "dynamic", "none"] {
-        for row in ["least", "median", "most"] {
-            let days = |results| cell(results, "days until the first failure", row, column).simulated.mean;
-            let (estimate, life) = (days(&estimated), days(&whole));
+        let of = |medium: &Results| {
+            let found = medium.statistics.iter().find(|found| found.column == column).unwrap();
+            assert_eq!(found.bad_block_count, 1, "{column}: it was simulated to its end");
+            cell(medium, DAYS, "median", column).simulated.mean
+        };
+        let mut lives: Vec<f64> = media.iter().map(of).collect();
+        lives.sort_by(f64::total_cmp);
+        for (row, life) in [("least", lives[0]), ("median", lives[1]), ("most", lives[3])] {
+            let estimate = cell(&estimated, DAYS, row, column).simulated.mean;
             let error = 100.0 * (estimate - life) / life;
-            assert!(error.abs() < 4.0, "{column}, {row}: {estimate} days instead of {life}, {error:.1} %");
+            assert!(
+                error.abs() < CARRIED_ON_PERCENT,
+                "{column}, {row}: {estimate} days instead of {life}, {error:.1} %"
+            );
         }
     }
-    let simulated = |results: &Results| -> Vec<u64> {
-        results.statistics.iter().map(|found| found.host_written_bytes).collect()
-    };
-    let (part, all) = (simulated(&estimated), simulated(&whole));
-    assert!(part[0] * 2 < all[0], "{part:?} {all:?}: most of a life is carried on");
+    let written = |results: &Results| results.statistics[0].host_written_bytes;
+    let (part, all) = (written(&estimated), written(&media[0]));
+    assert!(part * 2 < all, "{part} {all}: most of a life is carried on");
     assert!(
         estimated.notes.iter().any(|note| note.starts_with("endless: wear has no end")),
         "{:?}",

@@ -216,8 +216,9 @@ impl Appended {
 
     /// Collects while the card is idle for `gap`.
     pub(super) fn idle(&mut self, mut gap: Duration, medium: &mut Medium) {
-        let of_page = (self.page / self.granule) as usize;
         let (read, t_prog) = (medium.stream(self.page), medium.nand.t_prog);
+        let of_page = (self.page / self.granule) as usize;
+        let mut granules = Vec::new();
         while gap >= read + t_prog {
             if self.idle_left.is_empty() {
                 if medium.blocks.free_count_total() >= self.spare(medium) {
@@ -228,25 +229,37 @@ impl Appended {
                 self.idle_victim = victim.0;
                 medium.counters.collections += 1;
             }
-            // Some may have been overwritten since.
-            let (bits, victim) = (self.slot_bits, self.idle_victim);
-            let mut granules = [0; 64];
-            let mut count = 0;
-            while count < of_page.min(granules.len())
+            let most = of_page * self.pages_in(gap - read - t_prog, read, medium) as usize;
+            let victim = self.idle_victim;
+            granules.clear();
+            if self.idle_left.len() == self.live[victim as usize] as usize {
+                let kept = self.idle_left.len().saturating_sub(most);
+                granules.extend(self.idle_left.drain(kept..).rev());
+            }
+            // Some have been overwritten since.
+            while granules.len() < most
                 && let Some(granule) = self.idle_left.pop()
             {
-                if self.place_of(granule) >> bits == victim {
-                    granules[count] = granule;
-                    count += 1;
+                if self.place_of(granule) >> self.slot_bits == victim {
+                    granules.push(granule);
                 }
             }
-            if count == 0 {
+            if granules.is_empty() {
                 continue;
             }
-            let Ok(time) = self.move_out(Block(victim), &granules[..count], medium) else { return };
-            medium.counters.collection_bytes += count as u64 * self.granule;
-            gap = gap.saturating_sub(read + time);
+            let Ok(time) = self.move_out(Block(victim), &granules, medium) else { return };
+            medium.counters.collection_bytes += granules.len() as u64 * self.granule;
+            gap = gap.saturating_sub(read * granules.len().div_ceil(of_page) as u64 + time);
         }
+    }
+
+    /// How many pages that are each read first are begun by the end of `gap`, without another block to fill: at least
+    /// one.
+    fn pages_in(&self, gap: Duration, read: Duration, medium: &mut Medium) -> u64 {
+        let Some(mut filling) = self.scattered.filter(|filling| filling.filled > 0) else { return 1 };
+        let each = read + medium.program(&mut filling, 0).each;
+        let room = medium.room(&filling) / self.page;
+        (gap.as_ns() / each.as_ns() + 1).min(room).max(1)
     }
 
     /// The block to go on in, with room for a page; a new one is taken, and others collected, where that is needed.
@@ -295,11 +308,23 @@ impl Appended {
 
     /// The live granules of a block.
     fn live_in(&self, block: Block) -> Vec<u32> {
-        let lives = |(slot, granule): (u32, &u32)| {
-            let lives = *granule != NONE && self.place_of(*granule) == self.number(block, slot);
-            lives.then_some(*granule)
-        };
-        (0..).zip(&self.contents[block.0 as usize]).filter_map(lives).collect()
+        let contents = &self.contents[block.0 as usize];
+        let (mut live, mut count) = (vec![NONE; contents.len() + 1], 0);
+        let mut number = self.number(block, 0);
+        // What was written together lies in one chunk of the map.
+        for of_chunk in contents.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
+            let places = self.places.get(of_chunk[0] as usize / CHUNK).and_then(Option::as_deref);
+            if let Some(places) = places.and_then(|places| <&[u32; CHUNK]>::try_from(places).ok()) {
+                for (number, granule) in (number..).zip(of_chunk) {
+                    // Without a branch, which could not be foretold.
+                    live[count] = *granule;
+                    count += usize::from(places[*granule as usize % CHUNK] == number);
+                }
+            }
+            number += of_chunk.len() as u32;
+        }
+        live.truncate(count);
+        live
     }
 
     /// Writes what lives in a block to another; the block is free then.
@@ -352,9 +377,14 @@ impl Appended {
         let slot = (filling.filled / self.granule) as usize;
         self.contents[filling.block.0 as usize][slot..slot + granules.len()].copy_from_slice(granules);
         let first = self.number(filling.block, slot as u32);
-        for (number, granule) in (first..).zip(granules) {
-            let chunk = self.places[*granule as usize / CHUNK].as_mut().expect("what lives lies somewhere");
-            chunk[*granule as usize % CHUNK] = number;
+        let mut number = first;
+        for of_chunk in granules.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
+            let chunk = of_chunk[0] as usize / CHUNK;
+            let places = self.places[chunk].as_mut().expect("what lives lies somewhere");
+            for granule in of_chunk {
+                places[*granule as usize % CHUNK] = number;
+                number += 1;
+            }
         }
         self.live[filling.block.0 as usize] += granules.len() as u32;
         self.dead(from.0, granules.len() as u32, medium);
@@ -476,6 +506,9 @@ impl Appended {
     }
 
     fn free(&mut self, block: Block, medium: &mut Medium) {
+        if block.0 == self.idle_victim {
+            self.idle_left.clear();
+        }
         self.contents[block.0 as usize] = Box::default();
         medium.blocks.release(block);
     }

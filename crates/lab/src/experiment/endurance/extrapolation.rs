@@ -1,0 +1,167 @@
+//! From the erase counts of a history to the end of a life.
+//!
+//! The blocks are put in the order of their erase counts, at the half of a history and at its end. How much the count at
+//! each place of this order has grown is the rate of the block that is there now: a leader goes on at the pace of the
+//! leaders, whichever blocks they were. So a block that is always written keeps its own rate, blocks that take turns
+//! share one, and where levelling lets a pool of blocks wear ahead of the rest, that pool's front is carried on, although
+//! blocks come and go in it. Blocks of the same count have the same rate, the mean of their places.
+//!
+//! Each block has its own limit; the first that should be erased once more ends the life. Left out: that blocks change places on the way,
+//! so that one with a lower limit may come to the front later.
+
+use flashlab_sim::Instant;
+
+/// What the seed says of a medium.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Medium {
+    /// Erases that each block takes; empty where wear has no end.
+    pub(super) limits: Vec<u32>,
+    /// Blocks that are out of use from the beginning, ascending.
+    pub(super) bad: Vec<u32>,
+}
+
+/// The erase counts of all blocks at an instant.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    pub(super) at: Instant,
+    pub(super) erase_counts: Vec<u32>,
+}
+
+/// How a life would end if all went on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Estimate {
+    /// When the first block passes its limit, in nanoseconds from the instant that it is counted from.
+    pub(super) first_failure_ns: f64,
+    /// Erases, in the mean, of the blocks of its count in the time over which rates were taken.
+    pub(super) erases: f64,
+    /// Difference of erases between the most and the least worn block, now and then.
+    pub(super) gap_now: f64,
+    pub(super) gap_at_end: f64,
+}
+
+/// How fast blocks wear in the second half of a history.
+pub(super) struct Rates {
+    /// Each count that blocks have at the end, ascending, and the erases since the half that belong to it.
+    places: Vec<(u32, f64)>,
+    /// Nanoseconds of the second half.
+    time: f64,
+}
+
+impl Rates {
+    /// Between the `half` and the `end` of a history on a medium of which `bad` is out of use.
+    pub(super) fn new(half: &Snapshot, end: &Snapshot, bad: &[u32]) -> Self {
+        let sorted = |snapshot: &Snapshot| {
+            let mut counts: Vec<u32> = in_use(&snapshot.erase_counts, bad).collect();
+            counts.sort_unstable();
+            counts
+        };
+        let (before, after) = (sorted(half), sorted(end));
+        let grown: Vec<(u32, u32)> = after.iter().zip(&before).map(|(a, b)| (*a, a - b)).collect();
+        let mean = |same: &[(u32, u32)]| {
+            let sum: f64 = same.iter().map(|(_, grown)| f64::from(*grown)).sum();
+            (same[0].0, sum / same.len() as f64)
+        };
+        let places = grown.chunk_by(|(a, _), (b, _)| a == b).map(mean).collect();
+        Rates { places, time: end.at.since(half.at).as_ns() as f64 }
+    }
+
+    /// When the first block of `medium` passes its limit if the history goes on as it did up to its `end`, counted from
+    /// `begin`; `None` where nothing wears, or wear has no end.
+    pub(super) fn carry_on(&self, end: &Snapshot, medium: &Medium, begin: Instant) -> Option<Estimate> {
+        let counts = in_use(&end.erase_counts, &medium.bad);
+        let lives = counts.zip(in_use(&medium.limits, &medium.bad)).filter_map(|(count, limit)| {
+            let grown = self.grown(count);
+            // The erase that is one more fails.
+            let left = f64::from(limit) + 1.0 - f64::from(count);
+            (grown > 0.0).then(|| (left * self.time / grown, grown))
+        });
+        let (rest, erases) = lives.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        let then = |(count, grown): (u32, f64)| f64::from(count) + grown * rest / self.time;
+        let (least, most) = (*self.places.first()?, *self.places.last()?);
+        Some(Estimate {
+            first_failure_ns: end.at.since(begin).as_ns() as f64 + rest,
+            erases,
+            gap_now: f64::from(most.0 - least.0),
+            gap_at_end: then(most) - then(least),
+        })
+    }
+
+    /// Erases since the half that belong to a count.
+    fn grown(&self, count: u32) -> f64 {
+        let place = self.places.binary_search_by_key(&count, |(count, _)| *count);
+        self.places[place.expect("the counts are those of the history's end")].1
+    }
+}
+
+impl Medium {
+    /// Whether a block would have failed: it was erased more often than it takes.
+    pub(super) fn has_failed(&self, erase_counts: &[u32]) -> bool {
+        self.limits.iter().zip(erase_counts).any(|(limit, count)| count > limit)
+    }
+}
+
+/// Of one number a block, those of the blocks in use.
+fn in_use(of: &[u32], bad: &[u32]) -> impl Iterator<Item = u32> {
+    let mut bad = bad.iter().copied().peekable();
+    (0..).zip(of).filter(move |(block, _)| bad.next_if_eq(block).is_none()).map(|(_, number)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(half: Vec<u32>, end: Vec<u32>, limits: Vec<u32>) -> Option<Estimate> {
+        let half = Snapshot { at: Instant::from_ns(100), erase_counts: half };
+        let end = Snapshot { at: Instant::from_ns(200), erase_counts: end };
+        let medium = Medium { limits, bad: vec![] };
+        Rates::new(&half, &end, &medium.bad).carry_on(&end, &medium, Instant::ZERO)
+    }
+
+    #[test]
+    fn a_block_that_is_always_written_is_carried_on_at_its_own_rate() {
+        let found = end(vec![100, 0, 1, 0, 1], vec![200, 0, 1, 0, 1], vec![999; 5]).expect("it wears");
+        // 100 erases in 100 ns, 800 are left.
+        let expected =
+            Estimate { first_failure_ns: 1_000.0, erases: 100.0, gap_now: 200.0, gap_at_end: 1_000.0 };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn blocks_that_take_turns_are_carried_on_at_the_mean_rate() {
+        // In each of two spans, one half was written.
+        let found = end(vec![10, 10, 0, 0], vec![10, 10, 10, 10], vec![999, 899, 999, 999]);
+        let found = found.expect("it wears");
+        assert_eq!((found.first_failure_ns, found.erases), (200.0 + 890.0 * 100.0 / 5.0, 5.0));
+    }
+
+    #[test]
+    fn a_pool_that_wears_ahead_is_carried_on_at_its_pace_whichever_blocks_are_in_it() {
+        // Two of four blocks lead by ten erases each span; one of them was not among the leaders before.
+        let found = end(vec![10, 10, 2, 2], vec![20, 4, 20, 4], vec![119; 4]).expect("it wears");
+        assert_eq!(found.first_failure_ns, 200.0 + 1_000.0);
+        assert_eq!((found.gap_now, found.gap_at_end), (16.0, 96.0));
+    }
+
+    #[test]
+    fn the_block_with_the_fewest_erases_left_for_its_rate_fails_first() {
+        let found = end(vec![10, 5], vec![20, 10], vec![999, 99]).expect("it wears");
+        assert_eq!(found.first_failure_ns, 200.0 + 90.0 * 20.0);
+    }
+
+    #[test]
+    fn what_is_bad_from_the_beginning_does_not_count() {
+        let half = Snapshot { at: Instant::ZERO, erase_counts: vec![0, 10, 10] };
+        let end = Snapshot { at: Instant::from_ns(10), erase_counts: vec![0, 20, 20] };
+        let medium = Medium { limits: vec![5, 99, 99], bad: vec![0] };
+        let rates = Rates::new(&half, &end, &medium.bad);
+        let found = rates.carry_on(&end, &medium, Instant::ZERO).expect("it wears");
+        assert_eq!((found.first_failure_ns, found.gap_now), (10.0 + 80.0, 0.0));
+        assert!(!medium.has_failed(&[0, 99, 0]) && medium.has_failed(&[0, 100, 0]));
+    }
+
+    #[test]
+    fn what_is_not_written_never_wears() {
+        assert_eq!(end(vec![7, 7, 7], vec![7, 7, 7], vec![100; 3]), None);
+        assert_eq!(end(vec![1, 1], vec![2, 2], vec![]), None, "without limits there is no end");
+    }
+}

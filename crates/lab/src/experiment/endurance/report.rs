@@ -1,0 +1,86 @@
+//! The lives of a device's media as cells, a curve of survivors, the wear map and notes.
+
+use super::history::{Life, Used};
+use crate::device::Device;
+use crate::experiment::Outcome;
+use crate::experiment::measured::{Measured, MeasuredCell, figure_of};
+use crate::results::{Figure, Series, WearMap};
+
+const NS_A_DAY: f64 = 86_400e9;
+const DAYS: &str = "days until the first failure";
+
+/// Puts the lives of a column into the outcome.
+pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives: &[Life], used: Used) {
+    let mut ends: Vec<&Life> = lives.iter().filter(|life| life.first_failure_ns.is_some()).collect();
+    ends.sort_by(|a, b| days(a).total_cmp(&days(b)));
+    let mut cell = |table: &str, row: &str, unit: &str, simulated: Figure| {
+        let run = Measured { counted: (simulated.mean * 1e6).round() as u64, ..Measured::default() };
+        outcome.cells.push(MeasuredCell {
+            table: table.to_owned(),
+            row: row.to_owned(),
+            column: column.to_owned(),
+            unit: unit.to_owned(),
+            role: None,
+            simulated,
+            runs: vec![run],
+            logger_bytes: None,
+        });
+    };
+    let single = |mean| Figure { mean, sd: 0.0 };
+    if let ([first, ..], [.., last]) = (ends.as_slice(), ends.as_slice()) {
+        let median = ends[(ends.len() - 1) / 2];
+        let all: Vec<f64> = ends.iter().map(|life| days(life)).collect();
+        cell(DAYS, "least", "days", single(days(first)));
+        cell(DAYS, "median", "days", single(days(median)));
+        cell(DAYS, "most", "days", single(days(last)));
+        cell(DAYS, "mean", "days", figure_of(&all));
+        let written = median.written_rate * median.first_failure_ns.unwrap_or(0.0) / 1e12;
+        cell("written until then", "median", "TB", single(written));
+        if let Some(amplification) = median.amplification {
+            cell("write amplification", "median", "ratio", single(amplification));
+        }
+        let left = |n: usize| 100.0 * (lives.len() - n) as f64 / lives.len() as f64;
+        let steps = (0..).zip(&all).flat_map(|(n, days)| [(*days, left(n)), (*days, left(n + 1))]);
+        outcome.series.push(Series {
+            name: "media without a failure".into(),
+            step: DAYS.into(),
+            column: column.to_owned(),
+            unit: "%".into(),
+            x_unit: "days".into(),
+            points: std::iter::once((0.0, 100.0)).chain(steps).collect(),
+        });
+    } else {
+        outcome.notes.push(match &used.wear {
+            None => format!("{column}: {} counts no erase blocks, so nothing is known of its life.", device.argument),
+            Some(wear) if wear.limits.is_empty() => format!(
+                "{column}: wear has no end on {}: its profile has no endurance. To give it one, add for example \
+                 :cycles=3000 to the device.",
+                device.argument
+            ),
+            Some(_) => format!("{column}: the workload erases nothing on {}, so it never wears out.", device.argument),
+        });
+    }
+    if let Some(life) = lives.iter().find(|life| !life.steady) {
+        outcome.notes.push(format!(
+            "{column}: the wear was not steady after {:.1} simulated days; the days until the first failure are a rough \
+             estimate. A job that writes more in a run is estimated better.",
+            life.simulated_ns as f64 / NS_A_DAY
+        ));
+    }
+    if device.state.is_some() {
+        outcome.notes.push(format!(
+            "{column}: a device in a state of its own is one medium, whatever seeds are asked for."
+        ));
+    }
+    let simulated = lives[0].simulated_ns as f64 / NS_A_DAY;
+    let name = format!("{column}, after {simulated:.3} simulated days on the first medium");
+    outcome.wear.extend(used.wear.map(|wear| -> WearMap { wear.map(name) }));
+    let mut statistics = used.statistics;
+    column.clone_into(&mut statistics.column);
+    statistics.first_failure_seconds = lives[0].first_failure_ns.map(|ns| ns / 1e9);
+    outcome.statistics.push(statistics);
+}
+
+fn days(life: &Life) -> f64 {
+    life.first_failure_ns.unwrap_or(f64::INFINITY) / NS_A_DAY
+}
