@@ -12,11 +12,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("nvme", &["sim", "flash"]),
     ("host", &["sim", "flash", "sd"]),
     ("fio", &["sim"]),
-    ("lab", &["sim", "flash", "sd", "nvme", "host", "fio"]),
+    ("lab", &["sim", "flash", "sd", "nvme", "host", "fio", "block"]),
     ("block", &["sim"]),
     ("nbd", &["sim"]),
     ("report", &["lab", "fio", "sim"]),
-    ("serve", &["lab", "fio", "block", "nbd", "sim"]),
+    ("serve", &["fio", "block", "nbd", "sim"]),
     ("flashlab", &["lab", "report", "serve", "fio", "sim"]),
 ];
 

@@ -1,18 +1,34 @@
 //! What every block device must hold, as functions that a test calls: they panic with the step that went wrong.
 //!
-//! The devices here answer at once; a device that answers later is run by whoever owns a reactor.
+//! Time passes only while an answer is waited for: a device whose answers take time is driven to them.
 
 use crate::{Answer, BlockDevice, Context, Extent, Io, IoError, Outcome, Started};
 use flashlab_sim::{Instant, Rng};
+use std::task::{Poll, Waker};
 
-/// Starts a request and takes its answer.
+/// Starts a request and takes its answer, however long that takes in the device's time.
 ///
 /// # Panics
-/// If the device answers later.
+/// If the device answers later and does not say when.
 pub fn ask(device: &dyn BlockDevice, io: Io) -> Outcome {
-    match device.start(&Context::new(Instant::ZERO), io) {
-        Started::Done(outcome) => outcome,
-        Started::Later(_) => panic!("this device answers later"),
+    answer(device, device.start(&Context::new(Instant::ZERO), io))
+}
+
+/// Takes the answer of a request that was started.
+///
+/// # Panics
+/// If the device answers later and does not say when.
+pub fn answer(device: &dyn BlockDevice, started: Started) -> Outcome {
+    let mut answering = match started {
+        Started::Done(outcome) => return outcome,
+        Started::Later(answering) => answering,
+    };
+    loop {
+        let polled = answering.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
+        if let Poll::Ready(outcome) = polled {
+            return outcome;
+        }
+        device.advance(device.next_due().expect("who answers later says when"));
     }
 }
 

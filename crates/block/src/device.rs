@@ -21,6 +21,14 @@ pub trait BlockDevice: Send + Sync {
     fn abilities(&self) -> Abilities;
     /// Begins a request. Where it can be answered at once the answer is [`Started::Done`], without an allocation.
     fn start(&self, cx: &Context, io: Io) -> Started;
+    /// Where time decides when requests are done: nothing is done before this instant, unless more is asked. `None`: nothing
+    /// is outstanding, or the device answers on its own.
+    fn next_due(&self) -> Option<Instant> {
+        None
+    }
+    /// The time is `now`: what is due is done, and who waits for it woken. Whoever waits for an answer sees to this; one
+    /// of several is enough.
+    fn advance(&self, _now: Instant) {}
 }
 
 /// What a device can do besides reading.
@@ -38,6 +46,8 @@ pub struct Abilities {
     pub cache: bool,
     /// Seeking costs time.
     pub rotational: bool,
+    /// How long it takes is part of what it is: a hole is read, not looked up.
+    pub timed: bool,
 }
 
 /// A request that was begun.
@@ -57,7 +67,7 @@ impl fmt::Debug for Started {
     }
 }
 
-/// What surrounds a request: the time, and where a device takes more than that, whoever runs it.
+/// What surrounds a request: the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     now: Instant,
@@ -83,5 +93,11 @@ impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         (**self).start(cx, io)
+    }
+    fn next_due(&self) -> Option<Instant> {
+        (**self).next_due()
+    }
+    fn advance(&self, now: Instant) {
+        (**self).advance(now);
     }
 }

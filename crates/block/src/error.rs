@@ -1,5 +1,6 @@
 //! Why a request failed: errno in the device's words.
 
+use flashlab_sim::StoreError;
 use std::fmt;
 
 /// Why a request failed. Nothing of it was done, unless said otherwise.
@@ -39,3 +40,12 @@ impl fmt::Display for IoError {
 }
 
 impl std::error::Error for IoError {}
+
+impl From<StoreError> for IoError {
+    fn from(error: StoreError) -> IoError {
+        match error {
+            StoreError::NoSpace => IoError::NoSpace,
+            StoreError::Failed => IoError::Medium,
+        }
+    }
+}

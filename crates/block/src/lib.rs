@@ -1,4 +1,5 @@
-//! Devices that carry bytes: the seam [`BlockDevice`], and [`Memory`], a sparse device in memory.
+//! Devices that carry bytes: the seam [`BlockDevice`]; [`Memory`] and [`File`], sparse devices; [`Timed`], a model
+//! joined with bytes.
 //!
 //! - [`BlockDevice`] says *what* bytes a device holds; when a request is done is a model's business.
 //! - [`Io`] is one request with its own buffer, [`Outcome`] how it ended; [`IoError`] is errno in the device's words.
@@ -12,13 +13,18 @@
 pub mod conformance;
 mod device;
 mod error;
+mod file;
 mod io;
 mod memory;
 mod payload;
+mod ranges;
+mod timed;
 
 pub use device::{Abilities, BlockDevice, Context, Started};
 pub use error::IoError;
+pub use file::{Access, File, FileError};
 pub use flashlab_sim::Geometry;
 pub use io::{Answer, Extent, Io, Outcome};
 pub use memory::{Memory, MemoryError, Pages};
 pub use payload::Payload;
+pub use timed::Timed;

@@ -78,8 +78,8 @@ impl From<ExperimentError> for Failure {
         Failure::usage(error)
     }
 }
-impl From<flashlab_serve::DeviceError> for Failure {
-    fn from(error: flashlab_serve::DeviceError) -> Self {
+impl From<flashlab_lab::served::ServedError> for Failure {
+    fn from(error: flashlab_lab::served::ServedError) -> Self {
         Failure::usage(error)
     }
 }

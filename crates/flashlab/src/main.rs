@@ -103,7 +103,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Bench(options) => command::bench::run(&options, &library),
         Command::Age(options) => command::age::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
-        Command::Serve(options) => command::serve::run(&options),
+        Command::Serve(options) => command::serve::run(&options, &library),
         Command::Load(options) => command::load::run(&options),
         Command::Devices => command::list::devices(&library),
         Command::Experiments { names } => command::list::experiments(&library, names),

@@ -9,6 +9,7 @@ use crate::Machine;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 use flashlab_sim::{
     Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, RequestId,
     RestoreError, Spent, Status,
@@ -161,6 +162,10 @@ impl Model for Host {
 
     fn power_up(&mut self, now: Instant) -> Instant {
         self.device.power_up(now)
+    }
+
+    fn is_durable(&self, range: &Range<u64>) -> bool {
+        self.device.is_durable(range)
     }
 
     fn save(&self) -> Option<Vec<u8>> {

@@ -9,5 +9,6 @@ pub mod explain;
 pub mod library;
 pub mod profile;
 pub mod results;
+pub mod served;
 pub mod statistics;
 pub mod units;

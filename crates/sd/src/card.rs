@@ -19,6 +19,7 @@ use crate::{Link, Mode};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
+use core::ops::Range;
 use flashlab_flash::{
     Impossible,
     ftl::{Blocks, Mapping, Translation, Wear},
@@ -327,6 +328,12 @@ impl Model for Card {
     fn power_up(&mut self, now: Instant) -> Instant {
         self.idle_since = now + self.flash.power_up();
         self.idle_since
+    }
+
+    /// All but what is being written.
+    fn is_durable(&self, range: &Range<u64>) -> bool {
+        let apart = |w: &Writing| range.end <= w.offset || w.offset + w.length <= range.start;
+        self.writing.as_ref().is_none_or(apart)
     }
 
     fn save(&self) -> Option<Vec<u8>> {

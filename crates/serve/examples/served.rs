@@ -1,12 +1,16 @@
 //! Serves a device in memory to this very process and puts a load on it.
 
+use flashlab_block::{Memory, Pages};
 use flashlab_serve::load::{Job, Mix, load};
-use flashlab_serve::{Exports, Limits, Listener, PrivateSocket, Server, Stop, open};
+use flashlab_serve::{Export, Exports, Limits, Listener, PrivateSocket, Server, Stop};
+use std::sync::Arc;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stop = Stop::new()?;
     let socket = PrivateSocket::new()?;
-    let exports = Exports::new(vec![open("memory:size=64MiB", false)?])?;
+    let (name, description) = (String::new(), "64 MiB of memory".to_owned());
+    let device = Arc::new(Memory::new(64 << 20, Pages::Huge)?);
+    let exports = Exports::new(vec![Export { name, description, device, read_only: false }])?;
     let listener = Listener::bind(&socket.address())?;
     let server = Server::new(exports, Limits::default(), stop.clone());
     let mix = Mix::parse("randrw", 70).expect("fio's word");

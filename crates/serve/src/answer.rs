@@ -1,8 +1,9 @@
 //! From requests to replies: what a session asks of a device, and how the device's answers go back.
 
+use crate::alarm::Alarm;
 use crate::counters::{Count, Counted};
 use crate::limits::{SMALL, Taken};
-use crate::link::{Link, wait_for};
+use crate::link::Link;
 use crate::outbox::Outbox;
 use crate::pending::Pending;
 use crate::record;
@@ -11,10 +12,9 @@ use flashlab_block::{Answer, BlockDevice, Context, Extent, Io, IoError, Outcome,
 use flashlab_fio::iolog::Action;
 use flashlab_nbd::server::{Command, ContextSet, Replies, Token};
 use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
-use rustix::event::{PollFd, PollFlags};
+use flashlab_sim::Instant;
 use std::cell::Cell;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 /// Reads from this length on are asked for holes first, where the client takes them: a hole is not sent.
@@ -36,6 +36,9 @@ pub(crate) struct Answerer<'a> {
     arrived: Vec<(Action, u64, u64)>,
     pub(crate) outbox: Outbox<'a>,
     pub(crate) counted: Counted,
+    /// What was due when this thread last waited for the device.
+    due: Option<Instant>,
+    alarm: Alarm,
 }
 
 /// A request that was started: what its answer needs.
@@ -77,19 +80,27 @@ impl<'a> Answerer<'a> {
     /// For requests to export number `export`, answered in the style of `replies`.
     pub(crate) fn new(server: &'a Server, export: usize, replies: Replies) -> Answerer<'a> {
         let device = &*server.exports[export].device;
+        let abilities = device.abilities();
         Answerer {
             server,
             export,
             device,
-            context: Context::new(server.clock.now()),
-            tells_holes: replies.fragments() && device.abilities().extents,
+            context: Context::new(server.pace.now()),
+            tells_holes: replies.fragments() && abilities.extents && !abilities.timed,
             replies,
             pending: Pending::new(),
             pending_bytes: 0,
             arrived: Vec::new(),
             outbox: Outbox::default(),
             counted: Counted::default(),
+            due: None,
+            alarm: Alarm::new(),
         }
+    }
+
+    /// Requests were received: they arrived now.
+    pub(crate) fn arrived_now(&mut self) {
+        self.context = Context::new(self.server.pace.now());
     }
 
     /// Sends what is there if it has become much, and waits for the device if it keeps many requests.
@@ -125,12 +136,28 @@ impl<'a> Answerer<'a> {
     }
 
     fn wait_for_device(&mut self, link: &mut Link) -> io::Result<()> {
-        if let Some(event) = self.pending.event() {
-            link.calls += 1;
-            wait_for(&mut [PollFd::from_borrowed_fd(event, PollFlags::IN)], None)?;
+        if self.is_waiting() {
+            self.wait(link, false)?;
+            self.answered();
         }
-        self.answered();
         self.send(link)
+    }
+
+    /// Waits until the device has answers, or, where the peer is listened to, for bytes of it; says whether they are there.
+    pub(crate) fn wait(&mut self, link: &mut Link, input: bool) -> io::Result<bool> {
+        let due = self.device.next_due();
+        let pace = &self.server.pace;
+        let patience = due.map(|due| self.alarm.patience(pace.left(due)));
+        let woken = link.wait_until(input, self.pending.event(), patience)?;
+        if woken.also {
+            self.pending.is_readable();
+        }
+        if let Some(due) = due.filter(|_| woken.late) {
+            self.alarm.went_off(|| pace.left(due), pace.late(due));
+            pace.reach(due);
+            self.due = Some(due);
+        }
+        Ok(woken.input)
     }
 
     /// Starts anything but a write.
@@ -210,17 +237,27 @@ impl<'a> Answerer<'a> {
         }
     }
 
-    /// Takes the answers that the device has given since.
+    /// Takes the answers that the device has given since, or gives now.
     pub(crate) fn answered(&mut self) {
-        for (asked, outcome) in self.pending.answered() {
-            self.pending_bytes -= asked.bytes;
-            self.reply(asked, outcome);
+        if self.pending.len() > 0 && self.device.next_due().is_some() {
+            self.device.advance(self.server.pace.now());
+        }
+        let before = self.pending.len();
+        // An answer may lead to the next request: of a read whose holes are known now.
+        while self.pending.is_woken() {
+            for (asked, outcome) in self.pending.answered() {
+                self.pending_bytes -= asked.bytes;
+                self.reply(asked, outcome);
+            }
+        }
+        if self.pending.len() == before {
+            self.due = None;
         }
     }
 
-    /// Readable when [`Answerer::answered`] has something to do; `None` where the device keeps nothing.
-    pub(crate) fn event(&self) -> Option<BorrowedFd<'_>> {
-        self.pending.event()
+    /// Whether the device keeps requests.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.pending.len() > 0
     }
 
     /// Sends all replies, and has what arrived recorded.
@@ -232,7 +269,9 @@ impl<'a> Answerer<'a> {
             self.arrived.clear();
         }
         let sent = self.outbox.send(link);
-        self.context = Context::new(self.server.clock.now());
+        if let Some(late) = self.due.take().and_then(|due| self.server.pace.late(due)) {
+            self.server.counters.late(late);
+        }
         sent
     }
 

@@ -9,6 +9,7 @@ use flashlab_block::Payload;
 use flashlab_nbd::server::{Closed, Command, Event, Received, Request, Session};
 use flashlab_sim::{Duration, Instant};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use tracing::{debug, info};
@@ -83,6 +84,7 @@ impl<'a> Connection<'a> {
         info!(connection = self.number, from = %self.from, export = %self.server.exports[export].name, "opened");
         let replies = session.replies().expect("it is open");
         let mut answerer = Answerer::new(self.server, export, replies);
+        keep_exact_time();
         let ended = self.transmit(&mut session, &mut answerer);
         // What was received whole is answered, however the session ended.
         let finished = answerer.finish(&mut self.link);
@@ -148,13 +150,11 @@ impl<'a> Connection<'a> {
             answerer.send(&mut self.link)?;
             answerer.counted.add(Count::Batches, 1);
             self.count(answerer);
-            if let Some(event) = answerer.event() {
-                let woken = self.link.wait(Some(event), None)?;
-                if !woken.input {
-                    continue;
-                }
+            if answerer.is_waiting() && !answerer.wait(&mut self.link, true)? {
+                continue;
             }
             self.receive()?;
+            answerer.arrived_now();
         }
     }
 
@@ -253,4 +253,11 @@ impl<'a> Connection<'a> {
         answerer.counted.add(Count::Calls, std::mem::take(&mut self.link.calls));
         self.server.counters.add(&mut answerer.counted);
     }
+}
+
+/// Linux wakes a thread up to 50 us late, so that it can wake several at once; not this one, which may have to answer at
+/// an instant.
+fn keep_exact_time() {
+    // Where that is refused, answers are a little late.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }

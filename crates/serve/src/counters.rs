@@ -1,6 +1,8 @@
 //! What a server has done so far, counted by its connections and read by whoever shows it.
 
+use flashlab_sim::{Duration, Histogram};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What can be counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +34,10 @@ const COUNTS: usize = 10;
 
 /// Counts that several threads add to.
 #[derive(Debug, Default)]
-pub struct Counters([AtomicU64; COUNTS]);
+pub struct Counters {
+    counts: [AtomicU64; COUNTS],
+    late: Mutex<Histogram>,
+}
 
 /// Counts at one moment, or between two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,20 +46,29 @@ pub struct Counted([u64; COUNTS]);
 impl Counters {
     /// What was counted until now.
     pub fn read(&self) -> Counted {
-        Counted(std::array::from_fn(|n| self.0[n].load(Ordering::Relaxed)))
+        Counted(std::array::from_fn(|n| self.counts[n].load(Ordering::Relaxed)))
     }
 
     /// Adds what a thread has counted for itself, and begins that anew.
     pub(crate) fn add(&self, counted: &mut Counted) {
-        for (total, n) in self.0.iter().zip(&mut counted.0) {
+        for (total, n) in self.counts.iter().zip(&mut counted.0) {
             if *n > 0 {
                 total.fetch_add(std::mem::take(n), Ordering::Relaxed);
             }
         }
     }
 
+    /// How much later than a device said replies were sent, on the wall: one entry for all that were due together.
+    pub fn lateness(&self) -> Histogram {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn late(&self, by: Duration) {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner).record(by);
+    }
+
     pub(crate) fn count(&self, what: Count) {
-        self.0[what as usize].fetch_add(1, Ordering::Relaxed);
+        self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 

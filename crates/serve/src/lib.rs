@@ -2,24 +2,25 @@
 //!
 //! - [`Server`] serves [`Exports`] to whoever connects to a [`Listener`], or over standard input and output.
 //! - [`load`](mod@load) is the other side: many requests at a time against any NBD server, counted and timed.
-//! - [`open`] makes a device from its name on the command line; [`Address`] says where it is to be found.
+//! - [`Address`] says where a device is to be found; [`Speed`] how fast its time passes.
 //!
 //! What a session says is `flashlab-nbd`'s business, what a device holds `flashlab-block`'s. Here bytes are moved: one
 //! thread owns a socket, takes in what is there, answers every complete request of it, and sends all replies at once.
 #![forbid(unsafe_code)]
 
 mod address;
+mod alarm;
 mod answer;
 mod clock;
 mod connection;
 mod counters;
-mod device;
 mod export;
 mod limits;
 mod link;
 mod listener;
 pub mod load;
 mod outbox;
+mod pace;
 mod pending;
 mod private;
 mod record;
@@ -30,11 +31,11 @@ mod stop;
 pub use address::Address;
 pub use clock::Clock;
 pub use counters::{Count, Counted, Counters};
-pub use device::{DeviceError, DeviceProblem, open};
 pub use export::{Export, Exports, ExportsError};
 pub use flashlab_nbd::uri;
 pub use limits::{Limits, SMALL};
 pub use listener::Listener;
+pub use pace::Speed;
 pub use private::PrivateSocket;
 pub use record::Recorder;
 pub use run::run;

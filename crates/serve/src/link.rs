@@ -124,6 +124,23 @@ impl Link {
         })
     }
 
+    /// The same; bytes to receive matter only where `input` is wanted.
+    pub(crate) fn wait_until(
+        &mut self,
+        input: bool,
+        also: Option<BorrowedFd<'_>>,
+        patience: Option<Duration>,
+    ) -> io::Result<Woken> {
+        if input {
+            return self.wait(also, patience);
+        }
+        self.calls += 1;
+        let mut fds: Vec<_> =
+            also.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).into_iter().collect();
+        let n = wait_for(&mut fds, patience)?;
+        Ok(Woken { input: false, also: n > 0, late: n == 0 })
+    }
+
     /// Waits until something can be sent; says whether it can.
     pub(crate) fn wait_to_send(&mut self, patience: Duration) -> io::Result<bool> {
         self.calls += 1;

@@ -1,7 +1,8 @@
 //! Requests that a device answers later, and the smallest executor that waits for them beside a socket.
 //!
-//! Each connection has its own: a waker notes which request to look at again and makes a descriptor readable, on which
-//! the connection's thread waits together with its socket. Until the first such request there is no descriptor.
+//! Each connection has its own: a waker notes which request to look at again and, from another thread, makes a descriptor
+//! readable, on which the connection's thread waits together with its socket. Until the first such request there is no
+//! descriptor. What the connection's own thread wakes it looks at before it waits.
 
 use flashlab_block::Outcome;
 use rustix::event::{EventfdFlags, eventfd};
@@ -12,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
 
 /// What a device returned.
 type Answering = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -21,11 +23,14 @@ pub(crate) struct Pending<T> {
     requests: BTreeMap<u64, (T, Answering)>,
     next: u64,
     woken: Option<Arc<Woken>>,
+    /// Whether the descriptor may be.
+    readable: bool,
 }
 
 struct Woken {
     numbers: Mutex<Vec<u64>>,
     event: OwnedFd,
+    owner: ThreadId,
 }
 
 struct Alarm {
@@ -36,6 +41,9 @@ struct Alarm {
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
         self.woken.numbers.lock().unwrap_or_else(PoisonError::into_inner).push(self.number);
+        if thread::current().id() == self.woken.owner {
+            return;
+        }
         // It fails only where the counter is full: then it is readable already.
         let _ = rustix::io::write(&self.woken.event, &1u64.to_ne_bytes());
     }
@@ -44,7 +52,7 @@ impl Wake for Alarm {
 impl<T> Pending<T> {
     /// None.
     pub(crate) fn new() -> Pending<T> {
-        Pending { requests: BTreeMap::new(), next: 0, woken: None }
+        Pending { requests: BTreeMap::new(), next: 0, woken: None, readable: false }
     }
 
     /// How many are not answered yet.
@@ -52,13 +60,16 @@ impl<T> Pending<T> {
         self.requests.len()
     }
 
-    /// Adds one; it is looked at for the first time by [`Pending::answered`].
+    /// Adds one; it is looked at for the first time by [`Pending::answered`], from the same thread as all before.
     /// Gives it back where the system has no descriptor for it; what the device was asked is then cancelled.
     pub(crate) fn add(&mut self, request: T, answering: Answering) -> Result<(), (T, io::Error)> {
         let woken = match &self.woken {
             Some(woken) => woken,
             None => match eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) {
-                Ok(event) => self.woken.insert(Arc::new(Woken { numbers: Mutex::default(), event })),
+                Ok(event) => {
+                    let owner = thread::current().id();
+                    self.woken.insert(Arc::new(Woken { numbers: Mutex::default(), event, owner }))
+                }
                 Err(error) => return Err((request, error.into())),
             },
         };
@@ -75,11 +86,25 @@ impl<T> Pending<T> {
         woken.map(|woken| woken.event.as_fd())
     }
 
+    /// Whether [`Pending::answered`] has something to look at.
+    pub(crate) fn is_woken(&self) -> bool {
+        let numbers =
+            |woken: &Arc<Woken>| !woken.numbers.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        !self.requests.is_empty() && self.woken.as_ref().is_some_and(numbers)
+    }
+
+    /// The descriptor was seen to be readable.
+    pub(crate) fn is_readable(&mut self) {
+        self.readable = true;
+    }
+
     /// Those that are answered now, in the order in which they became so.
     pub(crate) fn answered(&mut self) -> Vec<(T, Outcome)> {
         let Some(woken) = self.woken.clone().filter(|_| !self.requests.is_empty()) else { return Vec::new() };
-        // Drained before the numbers are taken: a waker that comes between makes it readable again.
-        let _ = rustix::io::read(&woken.event, &mut [0; 8]);
+        if std::mem::take(&mut self.readable) {
+            // Drained before the numbers are taken: a waker that comes between makes it readable again.
+            let _ = rustix::io::read(&woken.event, &mut [0; 8]);
+        }
         let numbers = std::mem::take(&mut *woken.numbers.lock().unwrap_or_else(PoisonError::into_inner));
         let mut answered = Vec::new();
         for number in numbers {
@@ -142,6 +167,7 @@ mod tests {
             let mut fds = [PollFd::from_borrowed_fd(pending.event().expect("one is pending"), PollFlags::IN)];
             crate::link::wait_for(&mut fds, None).expect("polling works");
         });
+        pending.is_readable();
         assert_eq!(names(&mut pending), ["b"]);
         assert!(pending.event().is_none());
     }

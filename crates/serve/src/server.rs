@@ -4,7 +4,8 @@ use crate::connection::Connection;
 use crate::counters::{Count, Counters};
 use crate::limits::Budget;
 use crate::link::{Hangup, Link, wait_for};
-use crate::{Clock, Exports, Limits, Listener, Recorder, Stop};
+use crate::pace::Pace;
+use crate::{Clock, Exports, Limits, Listener, Recorder, Speed, Stop};
 use flashlab_nbd::server::Policy;
 use flashlab_sim::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
@@ -33,6 +34,7 @@ pub struct Server {
     pub(crate) recorder: Option<Arc<Recorder>>,
     pub(crate) budget: Budget,
     pub(crate) clock: Clock,
+    pub(crate) pace: Pace,
     pub(crate) stop: Stop,
 }
 
@@ -49,6 +51,7 @@ impl Server {
     pub fn new(exports: Exports, limits: Limits, stop: Stop) -> Server {
         raise_descriptor_limit();
         let structured = limits.structured_replies;
+        let clock = Clock::start();
         Server {
             offered: Arc::new(exports.offered()),
             policy: Policy { structured, extended: structured, ..Policy::default() },
@@ -57,7 +60,8 @@ impl Server {
             counters: Arc::default(),
             recorder: None,
             budget: Budget::new(limits.bytes_in_flight),
-            clock: Clock::start(),
+            clock,
+            pace: Pace::new(clock, Speed::REAL),
             stop,
         }
     }
@@ -65,6 +69,11 @@ impl Server {
     /// Records what arrives.
     pub fn with_recorder(self, recorder: Arc<Recorder>) -> Server {
         Server { recorder: Some(recorder), ..self }
+    }
+
+    /// Lets the devices' time pass at another speed than the wall clock's.
+    pub fn with_speed(self, speed: Speed) -> Server {
+        Server { pace: Pace::new(self.clock, speed), ..self }
     }
 
     /// What it has done so far.

@@ -5,7 +5,7 @@
 //!
 //! - [`Instant`] and [`Duration`]: integer nanoseconds.
 //! - [`Model`]: *when* a request is done. [`Workload`]: what is asked next. [`run()`] joins the two, and is the only
-//!   place where time moves.
+//!   place where time moves. [`Store`]: bytes without time, which a model is joined with to be a device that carries data.
 //! - [`Timeline`]: a resource that serves in order of arrival. [`Agenda`]: events in the order in which they are due.
 //!   [`Rng`]: seeded randomness. [`Histogram`]: fio's
 //!   latency buckets.
@@ -24,6 +24,7 @@ mod prefetch;
 mod request;
 mod rng;
 mod run;
+mod store;
 mod time;
 mod timeline;
 mod workload;
@@ -37,6 +38,7 @@ pub use prefetch::prefetch;
 pub use request::{Completion, FileId, Mechanism, Op, Request, RequestId, Spent, Status};
 pub use rng::{Rng, mix};
 pub use run::run;
+pub use store::{Store, StoreError};
 pub use time::{Duration, Instant};
 pub use timeline::Timeline;
 pub use workload::{Arrival, Workload};

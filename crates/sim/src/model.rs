@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 /// What a device is, from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +73,11 @@ pub trait Model: CloneModel + Send {
     fn power_cut(&mut self, now: Instant) -> PowerCut;
     /// Gives power again; returns the instant at which the device takes requests, after its recovery.
     fn power_up(&mut self, now: Instant) -> Instant;
+    /// Whether a power cut now would name no byte of the range: then nobody has to remember what was there before. May
+    /// say no where that is not known; a completed flush is the promise that holds for every model.
+    fn is_durable(&self, _range: &Range<u64>) -> bool {
+        false
+    }
     /// The whole state as bytes, for [`Model::restore`] of a model made from the same parameters; `None` where the model
     /// cannot be kept. Nothing is outstanding.
     fn save(&self) -> Option<Vec<u8>> {
@@ -146,6 +152,9 @@ impl Model for Box<dyn Model> {
     }
     fn power_up(&mut self, now: Instant) -> Instant {
         (**self).power_up(now)
+    }
+    fn is_durable(&self, range: &Range<u64>) -> bool {
+        (**self).is_durable(range)
     }
     fn save(&self) -> Option<Vec<u8>> {
         (**self).save()

@@ -11,6 +11,7 @@ mod chunk;
 
 use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
 use chunk::{CHUNK, Chunk};
+use flashlab_sim::{Store, StoreError};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -21,6 +22,9 @@ const GROUP: usize = 512;
 const SIZE_MAX: u64 = 16 << 40;
 /// Bytes of the largest read or write: what the reference server takes, twice.
 const REQUEST_MAX: u64 = 64 << 20;
+
+/// Bytes that are looked through at once for what holds data.
+const WINDOW: u64 = 64 << 20;
 
 /// Which pages hold the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -179,10 +183,42 @@ impl BlockDevice for Memory {
             extents: true,
             cache: false,
             rotational: false,
+            timed: false,
         }
     }
     fn start(&self, _cx: &Context, io: Io) -> Started {
         Started::Done(self.answer(io))
+    }
+}
+
+impl Store for Memory {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        Memory::read(self, offset, buffer);
+        Ok(())
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        Memory::write(self, offset, bytes).map_err(|_| StoreError::NoSpace)
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
+        self.free(offset, length);
+        Ok(())
+    }
+    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        let mut at = range.start;
+        // Window by window: whoever looks for the next piece does not look through all behind it.
+        while at < range.end {
+            for extent in self.extents(at, WINDOW.min(range.end - at)) {
+                if !extent.zero {
+                    return Ok(Some(at..at + extent.length));
+                }
+                at += extent.length;
+            }
+        }
+        Ok(None)
+    }
+    /// Nothing of it outlives the process.
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 

@@ -1,13 +1,16 @@
 //! `flashlab serve`: devices as real block devices, over NBD.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
 use clap::Args;
+use flashlab_lab::library::Library;
+use flashlab_lab::served::Served;
 use flashlab_lab::units::Dimension;
 use flashlab_serve::uri::PORT;
 use flashlab_serve::{
-    Address, Count, Exports, Limits, Listener, PrivateSocket, Recorder, Server, Stop, open, run as run_beside,
+    Address, Count, Export, Exports, Limits, Listener, PrivateSocket, Recorder, Server, Speed, Stop,
+    run as run_beside,
 };
 use flashlab_sim::Duration;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -23,6 +26,7 @@ Examples:
   flashlab serve memory:size=1G --unix disk.sock
   flashlab serve memory:size=1G scratch=memory:size=64M     two exports: the default one, and scratch
   flashlab serve memory:size=1G --run 'nbdinfo $uri'        a private socket, as long as the command runs
+  flashlab serve sd/kingston --unix card.sock               a card: its bytes, its speed, its stalls
 
 Without an address it listens on localhost; with --run, on a private socket; under a service manager, on the sockets that
 it hands over (LISTEN_FDS). SIGTERM and Ctrl-C answer what was received, then end.";
@@ -57,6 +61,18 @@ pub(crate) struct Options {
     /// Records what arrives as a fio iolog, which `read_iolog=` of a job repeats.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// How fast a device's time passes: 10 is ten times as fast as the clock on the wall.
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed, conflicts_with = "unpaced")]
+    speed: Speed,
+    /// Answers as fast as it can: no device is waited for.
+    #[arg(long)]
+    unpaced: bool,
+    /// Tells in the end what it did, and how much later than a device said it answered.
+    #[arg(long)]
+    stats: bool,
+    /// Seeds the media of simulated devices: no two erase blocks are alike.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
     /// Does not offer structured replies: fewer system calls for clients of libnbd, but no holes and no block status.
     #[arg(long)]
     simple_replies: bool,
@@ -75,7 +91,9 @@ pub(crate) struct Options {
     /// What is told on standard error: error, warn, info, debug or off.
     #[arg(long, value_name = "LEVEL", default_value = "warn", value_parser = logging::level)]
     log: logging::Level,
-    /// `[NAME=]DEVICE`: `memory:size=1G`, `scratch=memory:size=64M,pages=small`. Without a name it is the default export.
+    /// `[NAME=]DEVICE`: `memory:size=1G`, `scratch=memory:size=64M,pages=small`, `file:disk.img`, `sd/kingston`.
+    /// Without a name it is the
+    /// default export.
     #[arg(required = true, value_name = "DEVICE")]
     devices: Vec<String>,
 }
@@ -88,6 +106,20 @@ fn time(text: &str) -> Result<Duration, String> {
     Dimension::Time.parse_argument(text).map(Duration::from_ns).map_err(|error| error.to_string())
 }
 
+/// Millionths, so that nothing is rounded from run to run.
+fn speed(text: &str) -> Result<Speed, String> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let wrong = || "expected a number of up to 1000, such as 10 or 0.5".to_owned();
+    if !digits(whole) || !digits(part) || part.len() > 6 || text == "." {
+        return Err(wrong());
+    }
+    match format!("{whole}{part:0<6}").parse() {
+        Ok(millionths @ 1..=1_000_000_000) => Ok(Speed::Millionths(millionths)),
+        _ => Err(wrong()),
+    }
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("expected a whole number of at least 1".to_owned()),
@@ -95,9 +127,17 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let devices = options.devices.iter().map(|device| open(device, options.read_only));
-    let exports = Exports::new(devices.collect::<Result<_, _>>()?).map_err(Failure::usage)?;
+pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let open = |device: &String| Served::open(device, options.seed, options.read_only, library);
+    let served = options.devices.iter().map(open);
+    let served = served.collect::<Result<Vec<_>, _>>()?;
+    let export = |served: &Served| Export {
+        name: served.name.clone(),
+        description: served.description.clone(),
+        device: served.device.clone(),
+        read_only: options.read_only,
+    };
+    let exports = Exports::new(served.iter().map(export).collect()).map_err(Failure::usage)?;
     let limits = Limits {
         connections: options.connections,
         bytes_in_flight: options.bytes_in_flight,
@@ -111,7 +151,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     end_on_signals(&stop);
     let status = StatusLine::new();
     logging::start(options.log, status.clone());
-    let mut server = Server::new(exports.clone(), limits, stop.clone());
+    let speed = if options.unpaced { Speed::Unpaced } else { options.speed };
+    let mut server = Server::new(exports.clone(), limits, stop.clone()).with_speed(speed);
     if let Some(recorder) = &recorder {
         server = server.with_recorder(recorder.clone());
     }
@@ -123,6 +164,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         listen_and_serve(options, &server, addresses, &exports[0].name, &stop, &status)?
     };
     account(&server);
+    if options.stats {
+        say(summary(&server));
+    }
     if let (Some(recorder), Some(path)) = (recorder, &options.record) {
         recorder.finish().map_err(|error| Failure::io(path, &error))?;
     }
@@ -251,6 +295,32 @@ fn account(server: &Server) {
         system_calls = counted.get(Count::Calls),
         "served"
     );
+}
+
+/// The same for people.
+fn summary(server: &Server) -> String {
+    let counted = server.counters().read();
+    let late = server.counters().lateness();
+    let mut text = format!(
+        "{} requests, {} errors, {} connections; {} system calls in {} batches",
+        counted.requests(),
+        counted.get(Count::Errors),
+        counted.get(Count::Accepted),
+        counted.get(Count::Calls),
+        counted.get(Count::Batches),
+    );
+    if late.moments().count() > 0 {
+        let us = |ns: f64| ns / 1e3;
+        text.push_str(&format!(
+            "\nanswered later than the device said, {} times: mean {:.1} us, median {:.1}, 99% {:.1}, most {:.1}",
+            late.moments().count(),
+            us(late.moments().mean_ns()),
+            us(late.percentile(50.0).as_ns() as f64),
+            us(late.percentile(99.0).as_ns() as f64),
+            us(late.moments().max_ns() as f64),
+        ));
+    }
+    text
 }
 
 /// A file with the process id that goes with the process.

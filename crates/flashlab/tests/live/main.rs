@@ -4,6 +4,7 @@
 //! there. `./test` installs all of them on Debian.
 
 mod copy;
+mod file;
 mod guest;
 mod inspect;
 mod mount;

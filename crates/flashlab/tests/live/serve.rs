@@ -28,8 +28,12 @@ fn devices_that_are_none_are_refused_with_their_place() {
         "memory:size=1G,",
         "memory:sise=1G",
         "memory:size=1G,pages=large",
+        "file:",
+        "file:no-such-file",
+        "file:no-such-file,size=big",
+        "file:no-such-file,direct=maybe",
         "a=memory:size=-1G",
-        "sd/kingston",
+        "sd/kingstone",
         "a=card.toml",
         "disk",
     ];

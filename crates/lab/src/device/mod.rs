@@ -18,7 +18,7 @@ use argument::{Argument, Settings};
 use flashlab_flash::ftl::LevellingPolicy;
 use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_nvme::{Ssd, SsdParameters};
-use flashlab_sd::{Card, CardParameters};
+use flashlab_sd::{Card, CardParameters, Link};
 use flashlab_sim::{Duration, Model};
 use std::fmt;
 use std::ops::Range;
@@ -170,6 +170,15 @@ impl Device {
         model
     }
 
+    /// The device as [`Device::build`] makes it, without the time of its host: for whoever brings a host. What a host lends
+    /// to a drive stays.
+    pub fn build_alone(&self, seed: u64) -> Box<dyn Model> {
+        let Some(state) = &self.state else { return self.alone(seed) };
+        let mut model = self.alone(state.seed);
+        model.restore(&state.model).expect("it was restored when the device was opened");
+        model
+    }
+
     /// A new device with the medium of `seed`.
     fn fresh(&self, seed: u64) -> Box<dyn Model> {
         match &self.hardware {
@@ -178,6 +187,16 @@ impl Device {
                 Box::new(Host::new(host, Box::new(device)))
             }
             Hardware::Ssd(ssd) => Box::new(Ssd::new(SsdParameters::clone(ssd), seed)),
+        }
+    }
+
+    fn alone(&self, seed: u64) -> Box<dyn Model> {
+        match &self.hardware {
+            Hardware::Card { card, host } => {
+                let link = Link { t_block_host: Duration::ZERO, ..host.link(&card.modes) };
+                Box::new(Card::new(CardParameters::clone(card), link, seed))
+            }
+            Hardware::Ssd(_) => self.fresh(seed),
         }
     }
 

@@ -32,6 +32,7 @@ use crate::hmb::{Buffer, Descriptor, Effect, HmbError, SetFeatures};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use events::{Events, Stage};
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::map::{Loaders, Map};
@@ -358,6 +359,11 @@ impl Model for Ssd {
 
     fn power_up(&mut self, now: Instant) -> Instant {
         self.recover(now)
+    }
+
+    fn is_durable(&self, range: &Range<u64>) -> bool {
+        let units = (range.start >> self.unit_shift) as u32..range.end.div_ceil(self.unit()) as u32;
+        units.into_iter().all(|unit| self.layer.is_programmed(unit))
     }
 
     fn save(&self) -> Option<Vec<u8>> {

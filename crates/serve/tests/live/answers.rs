@@ -143,6 +143,7 @@ impl BlockDevice for Cached {
             extents: false,
             cache: false,
             rotational: false,
+            timed: false,
         }
     }
     fn start(&self, _: &Context, io: Io) -> Started {

@@ -4,7 +4,7 @@ use flashlab_block::{BlockDevice, Memory, Pages};
 use flashlab_nbd::client::{Client, Event, Request, Wish};
 use flashlab_nbd::uri::Uri;
 use flashlab_nbd::wire::ErrorNumber;
-use flashlab_serve::{Address, Counters, Export, Exports, Limits, Listener, Recorder, Server, Stop};
+use flashlab_serve::{Address, Counters, Export, Exports, Limits, Listener, Recorder, Server, Speed, Stop};
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
@@ -37,12 +37,21 @@ impl House {
     }
 
     pub(crate) fn with(exports: Vec<Export>, limits: Limits, recorder: Option<Arc<Recorder>>) -> House {
+        House::build(exports, limits, recorder, Speed::REAL)
+    }
+
+    pub(crate) fn at_speed(exports: Vec<Export>, speed: Speed) -> House {
+        House::build(exports, Limits::default(), None, speed)
+    }
+
+    fn build(exports: Vec<Export>, limits: Limits, recorder: Option<Arc<Recorder>>, speed: Speed) -> House {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("flashlab-test-{}-{number}", std::process::id());
         let listener = Listener::bind(&Address::Abstract(name.clone().into())).expect("the name is free");
         let stop = Stop::new().expect("there are descriptors");
-        let mut server = Server::new(Exports::new(exports).expect("they fit together"), limits, stop.clone());
+        let exports = Exports::new(exports).expect("they fit together");
+        let mut server = Server::new(exports, limits, stop.clone()).with_speed(speed);
         if let Some(recorder) = recorder {
             server = server.with_recorder(recorder);
         }
@@ -136,6 +145,14 @@ impl<S: Read + Write> Guest<S> {
             self.received.drain(..got.consumed);
             return Ok(event);
         }
+    }
+
+    /// Asks one thing and does not wait.
+    pub(crate) fn send(&mut self, request: Request, payload: &[u8]) {
+        self.client.request(request, &mut self.to_send).expect("it makes sense");
+        self.to_send.extend_from_slice(payload);
+        self.stream.write_all(&self.to_send).expect("the connection holds");
+        self.to_send.clear();
     }
 
     /// Asks one thing and waits for its end; what was read is in order of the offset.

@@ -5,6 +5,7 @@ mod ending;
 mod house;
 mod limits;
 mod load;
+mod paced;
 mod record;
 mod sockets;
 mod survives;

@@ -410,6 +410,11 @@ impl PageMap {
         }
     }
 
+    /// Whether what was written to `unit` last is in the array, and survives a power cut.
+    pub fn is_programmed(&self, unit: u32) -> bool {
+        matches!(self.l2p[unit as usize].decode(), Mapped::At(_))
+    }
+
     /// Map pages that were accepted so far are to be programmed; the ticket is for [`PageMap::map_durable`].
     pub fn flush_map(&mut self) -> Ticket {
         self.map.flush_to = self.accepted;

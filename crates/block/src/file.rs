@@ -1,0 +1,358 @@
+//! `file`: a device in a file, or in another block device.
+//!
+//! - The file is sparse: what was never written, or was discarded, takes no room where the filesystem punches holes.
+//! - What was answered is in the system's page cache and survives the end of this process, however it ends; what was
+//!   flushed, or written with FUA, is where the filesystem puts it for fdatasync.
+//! - A full disk fails the write that met it (ENOSPC); nothing that was answered before is touched. A quota, and a limit on
+//!   a file's size, are the same.
+//! - After one fdatasync has failed nobody knows what is durable, since Linux forgets the pages that it could not write: from
+//!   then on every flush fails.
+//! - With [`Access::Direct`] (O_DIRECT) the page cache is left out: blocks of 4 KiB, and latencies of the disk below.
+//! - Two processes do not serve one file: it is locked.
+
+use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
+use flashlab_sim::{Store, StoreError};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek};
+use rustix::io::Errno;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of the largest read or write.
+const REQUEST_MAX: u64 = 64 << 20;
+/// What O_DIRECT wants of addresses, offsets and lengths; no disk wants more.
+const DIRECT_BLOCK: u64 = 4096;
+/// Bytes that are moved at once through an aligned buffer, and zeroes that are written at once.
+const PIECE: usize = 1 << 20;
+
+/// How a file is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Access {
+    /// Through the page cache.
+    #[default]
+    Cached,
+    /// Past it (O_DIRECT).
+    Direct,
+}
+
+/// A device in a file.
+#[derive(Debug)]
+pub struct File {
+    file: fs::File,
+    size: u64,
+    access: Access,
+    read_only: bool,
+    punches: AtomicBool,
+    zeroes: AtomicBool,
+    sync_failed: AtomicBool,
+}
+
+/// Why there is no such device.
+#[derive(Debug)]
+pub enum FileError {
+    /// The system refuses.
+    System {
+        /// Which file.
+        path: PathBuf,
+        /// What it says.
+        error: io::Error,
+    },
+    /// It is served already.
+    Locked(PathBuf),
+    /// It is empty, and nobody says how large it is to be.
+    NoSize(PathBuf),
+    /// It is of another size than was asked for.
+    OtherSize {
+        /// Which file.
+        path: PathBuf,
+        /// Its bytes.
+        found: u64,
+    },
+    /// Past the page cache only whole blocks of 4 KiB can be reached.
+    NotWhole(PathBuf),
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileError::System { path, error } => write!(f, "{}: {error}", path.display()),
+            FileError::Locked(path) => {
+                write!(f, "{}: another process serves it; end that first", path.display())
+            }
+            FileError::NoSize(path) => {
+                write!(f, "{}: there is nothing yet; say how large it is to be: size=1GiB", path.display())
+            }
+            FileError::OtherSize { path, found } => write!(
+                f,
+                "{}: it has {found} bytes; leave size= out, or make it so large (truncate -s)",
+                path.display()
+            ),
+            FileError::NotWhole(path) => {
+                write!(f, "{}: direct=yes needs a size of whole 4KiB", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl File {
+    /// The file at `path`. One that is not there, or is empty, is made `size` bytes large, all of them a hole.
+    pub fn open(path: &Path, size: Option<u64>, access: Access, read_only: bool) -> Result<File, FileError> {
+        let system = |error| FileError::System { path: path.to_owned(), error };
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(!read_only).create(!read_only && size.is_some());
+        if access == Access::Direct {
+            options.custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed());
+        }
+        let file = options.open(path).map_err(system)?;
+        let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
+        match locked {
+            Err(fs::TryLockError::WouldBlock) => return Err(FileError::Locked(path.to_owned())),
+            // A filesystem without locks has nothing to say.
+            Ok(()) | Err(fs::TryLockError::Error(_)) => {}
+        }
+        // A block device has no length, but an end.
+        let found = seek(&file, SeekFrom::End(0)).map_err(|error| system(error.into()))?;
+        let size = match (found, size) {
+            (0, Some(size)) if size > 0 && !read_only => {
+                file.set_len(size).map_err(system)?;
+                size
+            }
+            (0, _) => return Err(FileError::NoSize(path.to_owned())),
+            (found, Some(size)) if size != found => {
+                return Err(FileError::OtherSize { path: path.to_owned(), found });
+            }
+            (found, _) => found,
+        };
+        if access == Access::Direct && !size.is_multiple_of(DIRECT_BLOCK) {
+            return Err(FileError::NotWhole(path.to_owned()));
+        }
+        let [punches, zeroes, sync_failed] = [true, true, false].map(AtomicBool::new);
+        Ok(File { file, size, access, read_only, punches, zeroes, sync_failed })
+    }
+
+    /// Its bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if self.access == Access::Cached {
+            return self.file.read_exact_at(buffer, offset);
+        }
+        let mut aligned = Aligned::new(buffer.len());
+        for (at, part) in (offset..).step_by(PIECE).zip(buffer.chunks_mut(PIECE)) {
+            let there = aligned.of(part.len());
+            self.file.read_exact_at(there, at)?;
+            part.copy_from_slice(there);
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.access == Access::Cached {
+            return self.file.write_all_at(bytes, offset);
+        }
+        let mut aligned = Aligned::new(bytes.len());
+        for (at, part) in (offset..).step_by(PIECE).zip(bytes.chunks(PIECE)) {
+            let there = aligned.of(part.len());
+            there.copy_from_slice(part);
+            self.file.write_all_at(there, at)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a hole was punched; if not, the filesystem has none.
+    fn punch(&self, offset: u64, length: u64) -> io::Result<bool> {
+        self.allocate(&self.punches, FallocateFlags::PUNCH_HOLE, offset, length)
+    }
+
+    fn allocate(&self, can: &AtomicBool, how: FallocateFlags, offset: u64, length: u64) -> io::Result<bool> {
+        if length == 0 || !can.load(Ordering::Relaxed) {
+            return Ok(length == 0);
+        }
+        match fallocate(&self.file, how | FallocateFlags::KEEP_SIZE, offset, length) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                can.store(false, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn write_zeroes(&self, offset: u64, length: u64) -> io::Result<()> {
+        let zeroes = vec![0; PIECE.min(length as usize)];
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let part = (end - at).min(PIECE as u64);
+            self.write(at, &zeroes[..part as usize])?;
+            at += part;
+        }
+        Ok(())
+    }
+
+    fn data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        let data = match seek(&self.file, SeekFrom::Data(range.start)) {
+            // Nothing but a hole up to the end.
+            Err(Errno::NXIO) => return Ok(None),
+            // A filesystem that does not know.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(range)),
+            found => found?,
+        };
+        if data >= range.end {
+            return Ok(None);
+        }
+        let hole = seek(&self.file, SeekFrom::Hole(data))?;
+        Ok(Some(data..hole.clamp(data + 1, range.end)))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        if self.sync_failed.load(Ordering::SeqCst) {
+            return Err(io::Error::other("an earlier flush failed"));
+        }
+        let synced = self.file.sync_data();
+        if synced.is_err() {
+            self.sync_failed.store(true, Ordering::SeqCst);
+        }
+        synced
+    }
+
+    fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>> {
+        let (mut extents, mut at, end) = (Vec::new(), offset, offset + length);
+        while at < end {
+            let data = self.data(at..end)?.unwrap_or(end..end);
+            for (to, hole) in [(data.start, true), (data.end, false)] {
+                if to > at {
+                    Extent { length: to - at, hole, zero: hole }.append(&mut extents);
+                    at = to;
+                }
+            }
+        }
+        Ok(extents)
+    }
+
+    fn answer(&self, io: Io) -> Outcome {
+        io.check(&BlockDevice::geometry(self))?;
+        if self.read_only && io.changes() {
+            return Err(IoError::ReadOnly);
+        }
+        let failed = |error: io::Error| IoError::from(fault(&error));
+        let durable = match io {
+            Io::Read { offset, mut buffer } => {
+                self.read(offset, &mut buffer).map_err(failed)?;
+                return Ok(Answer::Read(buffer));
+            }
+            Io::Extents { offset, length } => {
+                return self.extents(offset, length).map(Answer::Extents).map_err(failed);
+            }
+            Io::Write { offset, data, durable } => {
+                self.write(offset, &data).map_err(failed)?;
+                durable
+            }
+            Io::WriteZeroes { offset, length, durable, allocate, fast } => {
+                let flags = FallocateFlags::ZERO_RANGE;
+                let done = match allocate {
+                    true => self.allocate(&self.zeroes, flags, offset, length),
+                    false => self.punch(offset, length),
+                };
+                match done.map_err(failed)? {
+                    true => {}
+                    false if fast => return Err(IoError::Unsupported),
+                    false => self.write_zeroes(offset, length).map_err(failed)?,
+                }
+                durable
+            }
+            Io::Discard { offset, length, durable } => {
+                // Where there are no holes, what was there may stay.
+                self.punch(offset, length).map_err(failed)?;
+                durable
+            }
+            Io::Flush => true,
+            Io::Cache { offset, length } => {
+                // Only advice.
+                let _ = fadvise(&self.file, offset, NonZeroU64::new(length), Advice::WillNeed);
+                false
+            }
+        };
+        if durable {
+            self.flush().map_err(failed)?;
+        }
+        Ok(Answer::Done)
+    }
+}
+
+/// A full disk, a full quota and the largest size of a file are one to a device.
+fn fault(error: &io::Error) -> StoreError {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => StoreError::NoSpace,
+        _ => StoreError::Failed,
+    }
+}
+
+/// Memory at an address that O_DIRECT takes.
+struct Aligned {
+    bytes: Vec<u8>,
+    from: usize,
+}
+
+impl Aligned {
+    fn new(length: usize) -> Aligned {
+        let bytes = vec![0; length.min(PIECE) + DIRECT_BLOCK as usize];
+        let from = bytes.as_ptr().align_offset(DIRECT_BLOCK as usize);
+        Aligned { bytes, from }
+    }
+    fn of(&mut self, length: usize) -> &mut [u8] {
+        &mut self.bytes[self.from..self.from + length]
+    }
+}
+
+impl Store for File {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        File::read(self, offset, buffer).map_err(|error| fault(&error))
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        File::write(self, offset, bytes).map_err(|error| fault(&error))
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
+        match self.punch(offset, length) {
+            Ok(false) => self.write_zeroes(offset, length),
+            done => done.map(drop),
+        }
+        .map_err(|error| fault(&error))
+    }
+    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        self.data(range).map_err(|error| fault(&error))
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        self.flush().map_err(|error| fault(&error))
+    }
+}
+
+impl BlockDevice for File {
+    fn geometry(&self) -> Geometry {
+        let block = if self.access == Access::Direct { DIRECT_BLOCK } else { 1 };
+        Geometry { capacity: self.size, block, request_max: REQUEST_MAX }
+    }
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            read_only: self.read_only,
+            discard: true,
+            write_zeroes: true,
+            extents: true,
+            cache: self.access == Access::Cached,
+            rotational: false,
+            timed: false,
+        }
+    }
+    fn start(&self, _cx: &Context, io: Io) -> Started {
+        Started::Done(self.answer(io))
+    }
+}

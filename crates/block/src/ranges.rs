@@ -1,0 +1,96 @@
+//! A set of bytes as ranges.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Ranges that do not overlap, by their beginnings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    /// Whether any of `range` is in it.
+    pub(crate) fn meets(&self, range: &Range<u64>) -> bool {
+        self.0.range(..range.end).next_back().is_some_and(|(_, end)| *end > range.start)
+    }
+
+    /// Takes `range` in.
+    pub(crate) fn add(&mut self, range: Range<u64>) {
+        self.remove(&range);
+        let (mut start, mut end) = (range.start, range.end);
+        if let Some((first, _)) = self.0.range(..start).next_back().filter(|(_, last)| **last == start) {
+            start = *first;
+        }
+        if let Some(last) = self.0.remove(&end) {
+            end = last;
+        }
+        if start < end {
+            self.0.insert(start, end);
+        }
+    }
+
+    /// Takes `range` out.
+    pub(crate) fn remove(&mut self, range: &Range<u64>) {
+        while let Some((start, end)) =
+            self.0.range(..range.end).next_back().filter(|(_, end)| **end > range.start)
+        {
+            let (start, end) = (*start, *end);
+            self.0.remove(&start);
+            if end > range.end {
+                self.0.insert(range.end, end);
+            }
+            if start < range.start {
+                self.0.insert(start, range.start);
+            }
+        }
+    }
+
+    /// The ranges of `part` that are in the set, and those that are not: in order, each with whether it is.
+    pub(crate) fn cut(&self, part: Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> + '_ {
+        let mut at = part.start;
+        std::iter::from_fn(move || {
+            if at >= part.end {
+                return None;
+            }
+            let from = at;
+            let held = self.0.range(..=at).next_back().filter(|(_, end)| **end > at);
+            at = match held {
+                Some((_, end)) => (*end).min(part.end),
+                None => self.0.range(at..part.end).next().map_or(part.end, |(start, _)| *start),
+            };
+            Some((from..at, held.is_some()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_sim::Rng;
+
+    #[test]
+    fn it_is_a_set_of_bytes() {
+        for seed in 0..200 {
+            let (mut ranges, mut plain, mut rng) = (Ranges::default(), [false; 64], Rng::new(seed));
+            for step in 0..60 {
+                let start = rng.below(60);
+                let range = start..start + 1 + rng.below(64 - start);
+                let part = range.start as usize..range.end as usize;
+                if rng.below(2) == 0 {
+                    ranges.add(range);
+                    plain[part].fill(true);
+                } else {
+                    ranges.remove(&range);
+                    plain[part].fill(false);
+                }
+                let found: Vec<bool> =
+                    ranges.cut(0..64).flat_map(|(part, held)| part.map(move |_| held)).collect();
+                assert_eq!(found, plain, "seed {seed}, step {step}");
+                let touching = |pair: &[(u64, u64)]| pair[0].1 >= pair[1].0;
+                let all: Vec<_> = ranges.0.iter().map(|(start, end)| (*start, *end)).collect();
+                assert!(!all.windows(2).any(touching), "seed {seed}, step {step}: {all:?}");
+                let any = rng.below(64);
+                assert_eq!(ranges.meets(&(any..any + 1)), plain[any as usize], "seed {seed}, step {step}");
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The file device beside a plain array, and through a second opening.
+
+use flashlab_block::conformance::{agrees_with_an_array, ask, read, refuses_what_is_beyond_its_end};
+use flashlab_block::{Access, BlockDevice, File, FileError, Io, IoError};
+use std::path::PathBuf;
+
+/// A name for a file of a test's own; the file goes with it.
+struct Name(PathBuf);
+
+impl Name {
+    fn new(test: &str) -> Name {
+        let name = format!("{test}-{}", std::process::id());
+        Name(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name))
+    }
+    fn open(&self, size: u64, access: Access) -> Result<File, FileError> {
+        File::open(&self.0, Some(size), access, false)
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn it_reads_like_a_plain_array() {
+    for (seed, size) in [(1, 4 << 20), (2, 4096), (3, (1 << 20) + 77)] {
+        let name = Name::new(&format!("array-{seed}"));
+        agrees_with_an_array(&name.open(size, Access::Cached).expect("a new file"), seed, 200);
+    }
+    let name = Name::new("beyond");
+    refuses_what_is_beyond_its_end(&name.open(1 << 20, Access::Cached).expect("a new file"));
+}
+
+#[test]
+fn past_the_page_cache_it_reads_the_same() {
+    let name = Name::new("direct");
+    match name.open(4 << 20, Access::Direct) {
+        Ok(device) => {
+            assert_eq!(device.geometry().block, 4096);
+            agrees_with_an_array(&device, 5, 200);
+        }
+        // Some filesystems have no O_DIRECT (EINVAL).
+        Err(FileError::System { error, .. }) => assert_eq!(error.raw_os_error(), Some(22)),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn what_was_written_is_there_when_it_is_opened_again_and_nobody_else_opens_it_meanwhile() {
+    let name = Name::new("again");
+    let device = name.open(1 << 20, Access::Cached).expect("a new file");
+    assert!(ask(&device, Io::Write { offset: 5000, data: vec![7; 100].into(), durable: true }).is_ok());
+    assert!(matches!(name.open(1 << 20, Access::Cached), Err(FileError::Locked(_))));
+    drop(device);
+    assert!(matches!(name.open(2 << 20, Access::Cached), Err(FileError::OtherSize { found: 1_048_576, .. })));
+    let device = File::open(&name.0, None, Access::Cached, true).expect("it is there");
+    assert_eq!(read(&device, 5000, 100), [7; 100]);
+    let write = Io::Write { offset: 0, data: vec![1].into(), durable: false };
+    assert_eq!(ask(&device, write).err(), Some(IoError::ReadOnly));
+    let missing = File::open(&name.0.with_extension("no"), None, Access::Cached, false);
+    assert!(matches!(missing, Err(FileError::System { .. })));
+}

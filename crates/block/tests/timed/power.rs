@@ -1,0 +1,360 @@
+//! Power cuts beside a reference that remembers every version of every block.
+
+use super::{joined, write};
+use crate::models::{BLOCK, BLOCKS, Forgetful, LATENCY};
+use flashlab_block::conformance::{answer, ask, read};
+use flashlab_block::{BlockDevice, Context, Io, IoError, Memory, Outcome, Pages, Started, Timed};
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::{Card, CardParameters, Link, Mode};
+use flashlab_sim::{Duration, Fate, Instant, Model, Rng};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{self, Poll, Waker};
+
+type Answering = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+fn poll(answer: &mut Answering) -> Poll<Outcome> {
+    answer.as_mut().poll(&mut task::Context::from_waker(Waker::noop()))
+}
+
+/// What a block held, and since which change; the first is durable.
+#[derive(Clone, Debug)]
+struct Block {
+    versions: Vec<(u64, u8)>,
+    readable: bool,
+}
+
+struct Asked {
+    answer: Answering,
+    blocks: Range<u64>,
+    /// The byte of a write; zero of a discard.
+    byte: Option<u8>,
+    fua: bool,
+    /// Of a flush: the changes that it covers.
+    covers: Option<u64>,
+}
+
+struct World {
+    device: Timed,
+    blocks: Vec<Block>,
+    changes: u64,
+    asked: VecDeque<Asked>,
+    now: Instant,
+    rng: Rng,
+    byte: u8,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let block = Block { versions: vec![(0, 0)], readable: true };
+        World {
+            device: joined(Forgetful::new(seed)),
+            blocks: vec![block; BLOCKS as usize],
+            changes: 0,
+            asked: VecDeque::new(),
+            now: Instant::ZERO,
+            rng: Rng::new(seed),
+            byte: 0,
+        }
+    }
+
+    fn start(&mut self) {
+        let start = self.rng.below(BLOCKS);
+        let blocks = start..start + 1 + self.rng.below((BLOCKS - start).min(5));
+        let (offset, length) = (blocks.start * BLOCK, (blocks.end - blocks.start) * BLOCK);
+        self.byte = self.byte % 250 + 1;
+        let byte = self.byte;
+        let durable = self.rng.below(4) == 0;
+        // A discard is made durable by a flush behind it; that has a test of its own.
+        let fua = durable && self.rng.below(2) == 0;
+        let data = vec![byte; length as usize];
+        let (io, byte, fua) = match self.rng.below(8) {
+            0..4 => (Io::Write { offset, data: data.into(), durable }, Some(byte), durable),
+            4 => (Io::Discard { offset, length, durable: false }, Some(0), false),
+            5 => (
+                Io::WriteZeroes { offset, length, durable: fua, allocate: durable, fast: false },
+                Some(0),
+                fua,
+            ),
+            6 => (Io::Flush, None, false),
+            _ => (Io::Read { offset, buffer: data }, None, false),
+        };
+        self.take_answers();
+        let covers = matches!(io, Io::Flush).then_some(self.changes);
+        let Started::Later(answer) = self.device.start(&Context::new(self.now), io) else {
+            panic!("each request takes time");
+        };
+        self.asked.push_back(Asked { answer, blocks, byte, fua, covers });
+    }
+
+    /// Lets time pass until something is done.
+    fn advance(&mut self) {
+        if let Some(due) = self.device.next_due() {
+            self.device.advance(due);
+        }
+        self.take_answers();
+    }
+
+    /// Takes the answers that are there; requests are served in order.
+    fn take_answers(&mut self) {
+        while let Some(asked) = self.asked.front_mut() {
+            let Poll::Ready(outcome) = poll(&mut asked.answer) else { return };
+            let asked = self.asked.pop_front().expect("it was looked at");
+            self.answered(&asked, &outcome);
+        }
+    }
+
+    fn answered(&mut self, asked: &Asked, outcome: &Outcome) {
+        let blocks = as_index(&asked.blocks);
+        let Some(byte) = asked.byte else {
+            let all_readable = self.blocks[blocks].iter().all(|block| block.readable);
+            assert_eq!(outcome.is_ok(), asked.covers.is_some() || all_readable, "{outcome:?}");
+            if let Some(covers) = asked.covers {
+                self.blocks.iter_mut().for_each(|block| block.settle(covers));
+            }
+            return;
+        };
+        assert!(outcome.is_ok(), "{outcome:?}");
+        self.changes += 1;
+        for block in &mut self.blocks[blocks] {
+            block.versions.push((self.changes, byte));
+            block.readable = true;
+            if asked.fua {
+                block.settle(u64::MAX);
+            }
+        }
+    }
+
+    /// Cuts the power, holds every block against what the cut says of it, and gives power again.
+    fn cut(&mut self) {
+        let cut = self.device.power_cut(self.now).expect("memory does not fail");
+        // What was due by then was done before.
+        while let Some(asked) = self.asked.front_mut() {
+            match poll(&mut asked.answer) {
+                Poll::Ready(Err(IoError::ShuttingDown)) => break,
+                Poll::Ready(outcome) => {
+                    let asked = self.asked.pop_front().expect("it was looked at");
+                    self.answered(&asked, &outcome);
+                }
+                Poll::Pending => panic!("without power nothing is outstanding"),
+            }
+        }
+        let outstanding = std::mem::take(&mut self.asked);
+        assert_eq!(self.device.next_due(), None);
+        let fate_of = |block: u64| {
+            let named = |(range, _): &&(Range<u64>, Fate)| range.contains(&(block * BLOCK));
+            cut.undecided.iter().find(named).map(|(_, fate)| *fate)
+        };
+        assert_eq!(ask(&self.device, Io::Flush).err(), Some(IoError::ShuttingDown));
+        for n in 0..BLOCKS {
+            let newest = outstanding.iter().rev().find(|a| a.byte.is_some() && a.blocks.contains(&n));
+            let block = &mut self.blocks[n as usize];
+            let kept = match (fate_of(n), newest) {
+                (Some(Fate::Old), _) => block.versions[0].1,
+                (Some(Fate::New), Some(asked)) => asked.byte.expect("it was looked for"),
+                _ => block.versions.last().expect("there is one").1,
+            };
+            let overwritten = fate_of(n) == Some(Fate::New) && newest.is_some();
+            block.readable = fate_of(n) != Some(Fate::Unreadable) && (block.readable || overwritten);
+            block.versions = vec![(0, kept)];
+        }
+        for mut asked in outstanding.into_iter().skip(1) {
+            assert!(matches!(poll(&mut asked.answer), Poll::Ready(Err(IoError::ShuttingDown))));
+        }
+        self.now = self.device.power_up(self.now);
+        self.check();
+    }
+
+    fn drain(&mut self) {
+        while !self.asked.is_empty() {
+            self.advance();
+        }
+    }
+
+    fn check(&mut self) {
+        for (n, block) in (0..).zip(&self.blocks) {
+            let io = Io::Read { offset: n * BLOCK, buffer: vec![1; BLOCK as usize] };
+            match ask(&self.device, io) {
+                Err(IoError::Medium) => assert!(!block.readable, "block {n} cannot be read"),
+                Err(error) => panic!("block {n}: {error}"),
+                Ok(_) => {
+                    assert!(block.readable, "block {n} can be read");
+                    let (_, byte) = *block.versions.last().expect("there is one");
+                    assert_eq!(
+                        read(&self.device, n * BLOCK, BLOCK as usize),
+                        [byte; BLOCK as usize],
+                        "block {n}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl Block {
+    /// Changes up to `covers` are durable.
+    fn settle(&mut self, covers: u64) {
+        let newest = self.versions.iter().rposition(|(change, _)| *change <= covers).unwrap_or(0);
+        self.versions.drain(..newest);
+    }
+}
+
+fn as_index(blocks: &Range<u64>) -> Range<usize> {
+    blocks.start as usize..blocks.end as usize
+}
+
+#[test]
+fn after_a_cut_every_block_is_as_the_model_says() {
+    for seed in 0..60 {
+        let mut world = World::new(seed);
+        for _ in 0..400 {
+            match world.rng.below(24) {
+                0..12 => world.start(),
+                12..23 => world.advance(),
+                _ => {
+                    let passed = world.rng.below(3 * LATENCY.as_ns());
+                    world.now += Duration::from_ns(passed);
+                    world.cut();
+                }
+            }
+        }
+        world.drain();
+        world.check();
+    }
+}
+
+#[test]
+fn nothing_is_answered_without_power_and_a_second_cut_cuts_nothing() {
+    let device = joined(Forgetful::new(3));
+    assert!(ask(&device, write(0, 5, 1)).is_ok());
+    assert!(ask(&device, Io::Flush).is_ok());
+    device.power_cut(Instant::ZERO).expect("memory does not fail");
+    assert!(device.power_cut(Instant::ZERO).expect("memory does not fail").undecided.is_empty());
+    assert!(!device.is_powered());
+    assert_eq!(ask(&device, write(0, 6, 1)).err(), Some(IoError::ShuttingDown));
+    let up = device.power_up(Instant::ZERO);
+    assert_eq!(device.power_up(Instant::ZERO), up, "it has power already");
+    assert_eq!(read(&device, 0, BLOCK as usize), [5; BLOCK as usize]);
+}
+
+fn card(seed: u64) -> Card {
+    let erase_block = 64 << 10;
+    let parameters = CardParameters {
+        capacity: 2 << 20,
+        modes: vec![Mode::DefaultSpeed],
+        nand: Nand {
+            page: 8 << 10,
+            t_read: Duration::from_us(100),
+            read_rate: 64 << 20,
+            t_prog: Duration::from_us(600),
+            t_prog_slc: None,
+            bits: None,
+            erase_block,
+            t_bers: Duration::from_us(900),
+            spread_ppm: 30_000,
+        },
+        mapping: Mapping {
+            program_unit: 8 << 10,
+            t_commit: Duration::from_us(250),
+            map_unit: erase_block,
+            superblock: erase_block,
+            overwrite: Overwrite::Convert,
+            open_units: 3,
+            map_cache: None,
+            map_page: 4 << 10,
+        },
+        wear: Wear::default(),
+    };
+    parameters.check().expect("a possible card");
+    Card::new(parameters, Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }, seed)
+}
+
+#[test]
+fn a_card_keeps_what_it_answered_and_tears_only_what_it_was_writing() {
+    let mut torn = 0;
+    for seed in 0..40 {
+        let model = card(seed);
+        let capacity = model.geometry().capacity;
+        let store = Memory::new(capacity, Pages::Small).expect("a size that is possible");
+        let device = Timed::new(Box::new(model), Box::new(store));
+        let mut rng = Rng::new(seed);
+        let mut array = vec![0u8; capacity as usize];
+        let mut now = Instant::ZERO;
+        for step in 0..20u8 {
+            let length = (1 + rng.below(256)) << 9;
+            let offset = rng.below((capacity - length) >> 9) << 9;
+            let data = vec![step + 1; length as usize];
+            let started =
+                device.start(&Context::new(now), Io::Write { offset, data: data.into(), durable: false });
+            let range = offset as usize..(offset + length) as usize;
+            if step % 2 == 0 {
+                assert!(answer(&device, started).is_ok());
+                array[range].fill(step + 1);
+                continue;
+            }
+            now = now.max(device.next_due().expect("it writes"));
+            let cut_at = Instant::from_ns(now.as_ns() - rng.below(2_000_000).min(now.as_ns()));
+            let cut = device.power_cut(cut_at).expect("memory does not fail");
+            now = device.power_up(now);
+            torn += cut.undecided.len();
+            for (part, fate) in &cut.undecided {
+                assert!(range.start as u64 <= part.start && part.end <= range.end as u64, "seed {seed}");
+                let part = part.start as usize..part.end as usize;
+                match fate {
+                    Fate::Old => {}
+                    Fate::New => array[part].fill(step + 1),
+                    Fate::Unreadable => {
+                        let asked = Io::Read { offset: part.start as u64, buffer: vec![0; part.len()] };
+                        assert_eq!(ask(&device, asked).err(), Some(IoError::Medium));
+                        let data = vec![0xee; part.len()];
+                        let again = Io::Write { offset: part.start as u64, data: data.into(), durable: true };
+                        assert!(ask(&device, again).is_ok(), "written again, it is well");
+                        array[part].fill(0xee);
+                    }
+                }
+            }
+            assert!(read(&device, 0, array.len()) == array, "seed {seed}, step {step}");
+        }
+    }
+    assert!(torn > 100, "only {torn}");
+}
+
+#[test]
+fn a_discard_with_fua_is_durable_with_all_that_was_done_before_it() {
+    for seed in 0..50 {
+        let device = joined(Forgetful::new(seed));
+        assert!(ask(&device, write(0, 5, 2)).is_ok());
+        assert!(ask(&device, write(9, 7, 1)).is_ok());
+        assert!(ask(&device, Io::Discard { offset: 0, length: BLOCK, durable: true }).is_ok());
+        assert!(device.power_cut(Instant::ZERO).expect("memory does not fail").undecided.is_empty());
+        device.power_up(Instant::ZERO);
+        let expected = [[0; BLOCK as usize], [5; BLOCK as usize]].concat();
+        assert_eq!(read(&device, 0, 2 * BLOCK as usize), expected);
+        assert_eq!(read(&device, 9 * BLOCK, BLOCK as usize), [7; BLOCK as usize]);
+    }
+}
+
+#[test]
+fn what_was_written_with_fua_is_what_a_cut_goes_back_to() {
+    let mut seen = [false; 2];
+    for seed in 0..50 {
+        let device = joined(Forgetful::new(seed));
+        assert!(ask(&device, write(0, 5, 1)).is_ok());
+        let data = vec![6; BLOCK as usize].into();
+        assert!(ask(&device, Io::Write { offset: 0, data, durable: true }).is_ok());
+        assert!(ask(&device, write(0, 7, 1)).is_ok());
+        let cut = device.power_cut(Instant::ZERO).expect("memory does not fail");
+        device.power_up(Instant::ZERO);
+        let kept = match cut.undecided[..] {
+            [(_, Fate::Old)] => 6,
+            [(_, Fate::New)] => 7,
+            _ => continue,
+        };
+        seen[kept as usize - 6] = true;
+        assert_eq!(read(&device, 0, BLOCK as usize), [kept; BLOCK as usize], "seed {seed}");
+    }
+    assert_eq!(seen, [true; 2]);
+}

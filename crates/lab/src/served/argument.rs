@@ -1,0 +1,134 @@
+//! The syntax of devices that carry bytes: `[NAME=]DEVICE[:key=value,...]`, taken apart; nothing looked up yet.
+
+use super::error::{Problem, ServedError};
+use crate::profile::{SourceText, suggest};
+use crate::units::{Dimension, clip};
+use std::ops::Range;
+
+/// An argument, and the parts of it.
+#[derive(Debug)]
+pub(super) struct Argument {
+    text: SourceText,
+    /// The export's name, empty where there is none.
+    pub(super) name: Range<usize>,
+    /// All but the export's name.
+    pub(super) device: Range<usize>,
+}
+
+/// A part of an argument: a word, and what stands behind its colon.
+#[derive(Clone, Debug)]
+pub(super) struct Part<'a> {
+    argument: &'a Argument,
+    /// All of it.
+    pub(super) span: Range<usize>,
+    /// What stands before the colon.
+    pub(super) word: Range<usize>,
+    /// Settings that were not asked for yet: key and value.
+    settings: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Argument {
+    pub(super) fn new(argument: &str) -> Argument {
+        let text = SourceText::new("argument", argument);
+        // A name ends at an equals sign that stands before any colon.
+        let start = match (argument.find('='), argument.find(':')) {
+            (Some(equals), colon) if colon.is_none_or(|colon| equals < colon) => equals + 1,
+            _ => 0,
+        };
+        Argument { text, name: 0..start.saturating_sub(1), device: start..argument.len() }
+    }
+
+    pub(super) fn slice(&self, span: &Range<usize>) -> &str {
+        &self.text.text[span.clone()]
+    }
+
+    pub(super) fn refuse(&self, span: Range<usize>, problem: Problem) -> ServedError {
+        ServedError::Argument { place: self.text.place(span), problem: Box::new(problem) }
+    }
+
+    /// The device.
+    pub(super) fn bottom(&self) -> Part<'_> {
+        let span = self.device.clone();
+        let colon = self.slice(&span).find(':').map_or(span.end, |at| span.start + at);
+        Part { argument: self, word: span.start..colon, span, settings: Vec::new() }
+    }
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn word(&self) -> &'a str {
+        self.argument.slice(&self.word)
+    }
+
+    pub(super) fn text(&self) -> &'a str {
+        self.argument.slice(&self.span)
+    }
+
+    pub(super) fn refuse(&self, problem: Problem) -> ServedError {
+        self.argument.refuse(self.span.start..self.span.end.max(self.span.start + 1), problem)
+    }
+
+    /// What stands behind the colon before any comma: a path. What follows are settings.
+    pub(super) fn first(&mut self) -> Option<&'a str> {
+        let start = (self.word.end + 1).min(self.span.end);
+        let text = self.argument.slice(&(start..self.span.end));
+        let end = text.find(',').map_or(self.span.end, |length| start + length);
+        self.word.end = end;
+        Some(self.argument.slice(&(start..end))).filter(|first| !first.is_empty())
+    }
+
+    /// Takes the settings apart; their keys are among `known`.
+    pub(super) fn read(
+        &mut self,
+        of: &'static str,
+        known: &'static [&'static str],
+        example: &'static str,
+    ) -> Result<(), ServedError> {
+        let argument = self.argument;
+        let mut start = self.word.end + 1;
+        while start <= self.span.end {
+            let text = argument.slice(&(start..self.span.end));
+            let end = text.find(',').map_or(self.span.end, |length| start + length);
+            let equals = text[..end - start].find('=').map(|length| start + length);
+            let Some(at) = equals.filter(|at| *at > start && at + 1 < end) else {
+                return Err(argument.refuse(start..end, Problem::NotASetting { example }));
+            };
+            let key = argument.slice(&(start..at));
+            if !known.contains(&key) {
+                let did_you_mean = suggest(key, known.iter().copied()).map(str::to_owned);
+                let problem = Problem::UnknownKey { of, key: clip(key), known, did_you_mean };
+                return Err(argument.refuse(start..at, problem));
+            }
+            if self.settings.iter().any(|(other, _)| argument.slice(other) == key) {
+                return Err(argument.refuse(start..at, Problem::Twice(clip(key))));
+            }
+            self.settings.push((start..at, at + 1..end));
+            start = end + 1;
+        }
+        Ok(())
+    }
+
+    /// The value of a setting, and where it stands.
+    pub(super) fn value(&self, key: &str) -> Option<(&'a str, Range<usize>)> {
+        let (_, value) = self.settings.iter().find(|(known, _)| self.argument.slice(known) == key)?;
+        Some((self.argument.slice(value), value.clone()))
+    }
+
+    /// A number.
+    pub(super) fn number(&self, key: &'static str, dimension: Dimension) -> Result<Option<u64>, ServedError> {
+        let Some((text, span)) = self.value(key) else { return Ok(None) };
+        let number = dimension.parse_argument(text);
+        number.map(Some).map_err(|error| self.argument.refuse(span, Problem::Unit { key, error }))
+    }
+
+    /// The place of one of `known` in them.
+    pub(super) fn choice(
+        &self,
+        key: &'static str,
+        known: &'static [&'static str],
+    ) -> Result<Option<usize>, ServedError> {
+        let Some((text, span)) = self.value(key) else { return Ok(None) };
+        let place = known.iter().position(|word| *word == text);
+        let problem = || Problem::Word { key, word: clip(text), known };
+        place.map(Some).ok_or_else(|| self.argument.refuse(span, problem()))
+    }
+}

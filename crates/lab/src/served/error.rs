@@ -1,0 +1,130 @@
+//! What can be wrong with a device that is to carry bytes.
+
+use crate::device::{DeviceError, StateError};
+use crate::profile::Place;
+use crate::units::{UnitError, or_list};
+use flashlab_block::{FileError, MemoryError};
+use std::fmt;
+
+/// Why there is no such device.
+#[derive(Debug)]
+pub enum ServedError {
+    /// The argument is wrong.
+    Argument {
+        /// Where; the line is always 1.
+        place: Place,
+        /// What.
+        problem: Box<Problem>,
+    },
+    /// The simulated device that it names cannot be had.
+    Device(DeviceError),
+    /// The file cannot be had.
+    File(FileError),
+}
+
+impl From<FileError> for ServedError {
+    fn from(error: FileError) -> Self {
+        ServedError::File(error)
+    }
+}
+
+/// What can be wrong in an argument.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// No name of a device.
+    NoName,
+    /// Something that is not `key=value`.
+    NotASetting {
+        /// One that would be.
+        example: &'static str,
+    },
+    /// A key that the device does not have.
+    UnknownKey {
+        /// What does not have it.
+        of: &'static str,
+        /// As written.
+        key: String,
+        /// What it has.
+        known: &'static [&'static str],
+        /// The nearest of these.
+        did_you_mean: Option<String>,
+    },
+    /// The same key again.
+    Twice(String),
+    /// Without this it cannot be made.
+    Missing {
+        /// The key.
+        key: &'static str,
+        /// The device with it.
+        example: &'static str,
+    },
+    /// Not a number with the right unit.
+    Unit {
+        /// The key.
+        key: &'static str,
+        /// Why not.
+        error: UnitError,
+    },
+    /// Not one of the words that the key takes.
+    Word {
+        /// The key.
+        key: &'static str,
+        /// As written.
+        word: String,
+        /// What it takes.
+        known: &'static [&'static str],
+    },
+    /// There is no such memory device.
+    Memory(MemoryError),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::NoName => {
+                f.write_str("the device is missing; for example memory:size=1GiB or sd/kingston")
+            }
+            Problem::NotASetting { example } => write!(f, "expected key=value, for example {example}"),
+            Problem::UnknownKey { of, key, did_you_mean: Some(nearest), .. } => {
+                write!(f, "{of} has no {key}; did you mean {nearest}?")
+            }
+            Problem::UnknownKey { of, key, known: [], .. } => write!(f, "{of} has no {key}; it has no keys"),
+            Problem::UnknownKey { of, key, known, .. } => {
+                write!(f, "{of} has no {key}; it has {}", known.join(", "))
+            }
+            Problem::Twice(key) => write!(f, "{key} is set twice"),
+            Problem::Missing { key, example } => write!(f, "{key} is missing: {example}"),
+            Problem::Unit { key, error } => write!(f, "{key}: {error}"),
+            Problem::Word { key, word, known } => {
+                write!(f, "{key}: {word:?} is not {}", or_list(known))
+            }
+            Problem::Memory(error) => write!(f, "size: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for ServedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServedError::Argument { place, problem } => {
+                write!(f, "{place}: {problem}\n{}", place.picture())
+            }
+            ServedError::Device(error) => error.fmt(f),
+            ServedError::File(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ServedError {}
+
+impl From<DeviceError> for ServedError {
+    fn from(error: DeviceError) -> Self {
+        ServedError::Device(error)
+    }
+}
+
+impl From<StateError> for ServedError {
+    fn from(error: StateError) -> Self {
+        ServedError::Device(error.into())
+    }
+}

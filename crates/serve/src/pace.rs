@@ -1,0 +1,108 @@
+//! How the wall clock becomes a device's time: one to one, faster or slower, or as fast as the machine can.
+//!
+//! Unpaced, time stands still while there is something to do, and then moves to the next instant at which a device has
+//! something due: what a device does while it is idle takes place in no time, since there is no idle time.
+
+use crate::Clock;
+use flashlab_sim::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The speed of a device's time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speed {
+    /// So many millionths of the wall clock's.
+    Millionths(u64),
+    /// No waiting at all.
+    Unpaced,
+}
+
+impl Speed {
+    /// One to one.
+    pub const REAL: Speed = Speed::Millionths(MILLION);
+}
+
+const MILLION: u64 = 1_000_000;
+
+/// The time of the devices of a server.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    clock: Clock,
+    speed: Speed,
+    /// Where time stands, unpaced.
+    reached: AtomicU64,
+}
+
+impl Pace {
+    pub(crate) fn new(clock: Clock, speed: Speed) -> Pace {
+        Pace { clock, speed, reached: AtomicU64::new(0) }
+    }
+
+    /// What time it is for the devices.
+    pub(crate) fn now(&self) -> Instant {
+        match self.speed {
+            Speed::Millionths(MILLION) => self.clock.now(),
+            Speed::Millionths(speed) => {
+                Instant::ZERO + self.clock.now().since(Instant::ZERO).scale(speed, MILLION)
+            }
+            Speed::Unpaced => Instant::from_ns(self.reached.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// How long to wait for `due`, on the wall.
+    pub(crate) fn left(&self, due: Instant) -> Duration {
+        match self.speed {
+            Speed::Millionths(MILLION) => due.saturating_since(self.clock.now()),
+            Speed::Millionths(speed) => {
+                // Rounded up: whoever waits so long has reached it.
+                let ns = u128::from(due.as_ns()) * u128::from(MILLION);
+                let at = ns.div_ceil(u128::from(speed)).min(u128::from(u64::MAX)) as u64;
+                Instant::from_ns(at).saturating_since(self.clock.now())
+            }
+            Speed::Unpaced => Duration::ZERO,
+        }
+    }
+
+    /// Nobody has anything else to do before `due`.
+    pub(crate) fn reach(&self, due: Instant) {
+        if self.speed == Speed::Unpaced {
+            self.reached.fetch_max(due.as_ns(), Ordering::SeqCst);
+        }
+    }
+
+    /// How much later than `due` it is, on the wall; nothing where nobody waits.
+    pub(crate) fn late(&self, due: Instant) -> Option<Duration> {
+        let late = self.now().saturating_since(due);
+        match self.speed {
+            Speed::Millionths(speed) => Some(late.scale(MILLION, speed)),
+            Speed::Unpaced => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_waited_long_enough_has_reached_the_instant() {
+        for speed in [1, 333_333, MILLION, 10 * MILLION, 7_777_777] {
+            let pace = Pace::new(Clock::start(), Speed::Millionths(speed));
+            let due = pace.now() + Duration::from_ns(3);
+            let left = pace.left(due);
+            let until = pace.clock.now() + left;
+            while pace.clock.now() < until {}
+            assert!(pace.now() >= due, "speed {speed}");
+            assert_eq!(pace.left(due), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn unpaced_time_stands_still_until_somebody_moves_it() {
+        let pace = Pace::new(Clock::start(), Speed::Unpaced);
+        let due = Instant::from_ns(5_000_000_000);
+        assert_eq!((pace.now(), pace.left(due)), (Instant::ZERO, Duration::ZERO));
+        pace.reach(due);
+        pace.reach(Instant::from_ns(7));
+        assert_eq!((pace.now(), pace.late(Instant::ZERO)), (due, None));
+    }
+}

@@ -1,0 +1,171 @@
+//! Timed devices: answers when the model says, at the speed that was asked for, and power cuts under load.
+
+use crate::house::{House, alone};
+use flashlab_block::{Io, Memory, Pages, Timed, conformance};
+use flashlab_nbd::client::Request;
+use flashlab_serve::load::{Job, Mix, load};
+use flashlab_serve::{Speed, Stop};
+use flashlab_sim::{
+    Completion, Duration, Fate, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request as Asked, Spent,
+    Status,
+};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Serves one request at a time; nothing is durable before a flush, and a cut loses what is not.
+#[derive(Clone)]
+struct Slow {
+    latency: Duration,
+    free: Instant,
+    queue: VecDeque<(Instant, Instant, Asked)>,
+    volatile: Vec<Asked>,
+}
+
+const BYTES: u64 = 8 << 20;
+
+impl Slow {
+    fn device(latency: Duration) -> Arc<Timed> {
+        let slow = Slow { latency, free: Instant::ZERO, queue: VecDeque::new(), volatile: Vec::new() };
+        let store = Memory::new(BYTES, Pages::Small).expect("a size that a device can have");
+        Arc::new(Timed::new(Box::new(slow), Box::new(store)))
+    }
+}
+
+impl Model for Slow {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: BYTES, block: 512, request_max: 64 << 10 }
+    }
+    fn submit(&mut self, now: Instant, request: Asked) {
+        self.free = self.free.max(now) + self.latency;
+        self.queue.push_back((now, self.free, request));
+    }
+    fn next_due(&self) -> Option<Instant> {
+        self.queue.front().map(|(_, due, _)| *due)
+    }
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        let (arrived, at, request) = self.queue.pop_front_if(|(_, due, _)| *due <= limit)?;
+        match request.op {
+            Op::Flush => self.volatile.clear(),
+            Op::Write => self.volatile.push(request),
+            _ => {}
+        }
+        let mut spent = Spent::default();
+        spent[Mechanism::Program] = at.since(arrived);
+        Some(Completion { id: request.id, at, status: Status::Ok, spent })
+    }
+    fn power_cut(&mut self, _: Instant) -> PowerCut {
+        self.queue.clear();
+        let mut lost: Vec<u64> =
+            self.volatile.drain(..).flat_map(|r| (r.offset..r.end()).step_by(512)).collect();
+        lost.sort_unstable();
+        lost.dedup();
+        let mut cut = PowerCut::default();
+        lost.into_iter().for_each(|at| cut.push(at..at + 512, Fate::Old));
+        cut
+    }
+    fn power_up(&mut self, now: Instant) -> Instant {
+        self.free = now;
+        now
+    }
+}
+
+fn job(depth: u32, connections: u32) -> Job {
+    Job {
+        mix: Mix { random: true, reads_percent: 40 },
+        depth,
+        connections,
+        verify: true,
+        size: Some(BYTES / 4),
+        ..Job::default()
+    }
+}
+
+#[test]
+fn every_block_of_a_timed_device_is_kept_at_every_speed() {
+    for (speed, latency) in
+        [(Speed::REAL, 20), (Speed::Millionths(100_000_000), 1_000), (Speed::Unpaced, 1_000_000)]
+    {
+        let device = Slow::device(Duration::from_us(latency));
+        let house = House::at_speed(alone(device.clone()), speed);
+        let stop = Stop::new().expect("there are descriptors");
+        for (depth, connections) in [(1, 1), (16, 1), (4, 3)] {
+            let loaded = load(&house.uri(), &job(depth, connections), &stop);
+            let loaded = loaded.unwrap_or_else(|error| panic!("{speed:?}, {depth} x {connections}: {error}"));
+            assert!(loaded.verified > 0);
+        }
+        // The device's own time went by as its model said: at least the latency for each request.
+        let served = house.counters.read().requests();
+        let passed = device.settled().1;
+        assert!(passed >= Duration::from_us(latency) * served, "{passed} for {served} requests");
+        let late = house.counters.lateness();
+        assert_eq!(late.moments().count() > 0, speed != Speed::Unpaced);
+    }
+}
+
+#[test]
+fn a_client_that_leaves_with_requests_in_the_device_disturbs_nobody() {
+    let house = House::of(Slow::device(Duration::from_ms(1)));
+    let mut stays = house.client();
+    for round in 0..20u8 {
+        let mut leaves = house.client();
+        leaves.send(Request::write(0, 4096), &[round; 4096]);
+        drop(leaves);
+        stays.write(8192, &[round; 512]);
+        assert_eq!(stays.read(8192, 512), [round; 512]);
+    }
+}
+
+#[test]
+fn a_flush_on_one_connection_covers_what_was_answered_on_any_other() {
+    let device = Slow::device(Duration::from_us(50));
+    let house = House::of(device.clone());
+    let (mut one, mut other) = (house.client(), house.client());
+    one.write(0, &[7; 4096]);
+    other.flush();
+    one.write(4096, &[8; 4096]);
+    let cut = device.power_cut(Instant::ZERO).expect("memory does not fail");
+    assert_eq!(cut.undecided, [(4096..8192, Fate::Old)]);
+    assert!(other.ask(Request::flush(), &[]).expect("the connection holds").is_err(), "there is no power");
+    device.power_up(Instant::ZERO);
+    assert_eq!(other.read(0, 4096), [7; 4096]);
+    assert_eq!(other.read(4096, 4096), [0; 4096]);
+}
+
+#[test]
+fn after_power_cuts_under_load_what_was_flushed_is_there() {
+    let device = Slow::device(Duration::from_us(30));
+    let house = House::of(device.clone());
+    let writers: Vec<_> = (0u64..3)
+        .map(|n| {
+            let mut client = house.client();
+            std::thread::spawn(move || {
+                let (mut flushed, at) = (0u64, n << 20);
+                for round in 1u64..=400 {
+                    let mut block = [0; 512];
+                    block[..8].copy_from_slice(&round.to_le_bytes());
+                    let mut ask = |request, bytes: &[u8]| {
+                        client.ask(request, bytes).expect("the connection holds").is_ok()
+                    };
+                    if ask(Request::write(at, 512), &block) && ask(Request::flush(), &[]) {
+                        flushed = round;
+                    }
+                }
+                (at, flushed)
+            })
+        })
+        .collect();
+    while writers.iter().any(|writer| !writer.is_finished()) {
+        device.power_cut(Instant::ZERO).expect("memory does not fail");
+        device.power_up(Instant::ZERO);
+        std::thread::yield_now();
+    }
+    device.power_cut(Instant::ZERO).expect("memory does not fail");
+    device.power_up(Instant::ZERO);
+    for writer in writers {
+        let (at, flushed) = writer.join().expect("it does not panic");
+        let found = conformance::read(&*device, at, 512)[..8].to_vec();
+        let found = u64::from_le_bytes(found.try_into().expect("eight bytes"));
+        assert!(found >= flushed, "{found} at {at}, but {flushed} was flushed");
+    }
+    assert!(conformance::ask(&*device, Io::Flush).is_ok());
+}
