@@ -64,7 +64,7 @@ impl Served {
 
 fn memory(mut part: Part<'_>) -> Result<Memory, ServedError> {
     const EXAMPLE: &str = "memory:size=1GiB";
-    part.read("memory", &["size", "pages"], EXAMPLE)?;
+    part.read("memory", &["size", "pages"], "size=1GiB")?;
     let size = part.number("size", Dimension::Size)?;
     let size = size.ok_or_else(|| part.refuse(Problem::Missing { key: "size", example: EXAMPLE }))?;
     let pages = match part.choice("pages", &["huge", "small"])? {
