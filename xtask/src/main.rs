@@ -14,7 +14,7 @@ cargo xtask <task>
   docs          rustdoc with warnings as errors
   test          all tests
   golden-check  every experiment in a release build gives its golden table, and keeps its bounds
-  determinism   every experiment twice in a release build, the short ones in a debug build too: one digest
+  determinism   every experiment in a release and in a debug build, the short ones twice: one digest
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain
   golden        writes the golden tables of the experiments and the README's picture anew
 ";
@@ -57,6 +57,7 @@ fn ci() -> Outcome {
     tidy::check()?;
     docs()?;
     test()?;
+    golden_check()?;
     determinism::check()
 }
 

@@ -138,7 +138,7 @@ fn sources(findings: &mut Vec<String>) {
 fn experiments(findings: &mut Vec<String>) {
     let mut cells = Vec::new();
     for folder in folders(Path::new("experiments")) {
-        for part in ["experiment.toml", "published.toml", "README.md"] {
+        for part in ["experiment.toml", "published.toml", "README.md", "golden.txt"] {
             if !folder.join(part).is_file() {
                 findings.push(format!("{}: missing", folder.join(part).display()));
             }

@@ -194,7 +194,8 @@ fn there_are_fewer_free_parameters_than_cells() {
     let fitted = |results: &Results| {
         results.parameters.iter().filter(|parameter| parameter.kind == ParameterKind::Fitted).count()
     };
-    for (experiment, most) in [("at91", 8), ("hmb", 5)] {
+    // Of those of hmb, five are on its reads and four on its mixed load.
+    for (experiment, most) in [("at91", 8), ("hmb", 9)] {
         let count = fitted(results_of(experiment));
         assert!(count <= most, "{experiment} has {count} fitted parameters");
     }
