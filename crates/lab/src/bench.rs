@@ -347,12 +347,19 @@ pub fn hints(reports: &[Report], t_read: Duration) -> Vec<Hint> {
 /// The first request that the device refused, as an error; the job that made it ended there.
 pub fn refusal(reports: &[Report]) -> Option<BenchError> {
     let failed = reports.iter().find_map(|report| Some((report, report.stats.failure?)));
-    failed.map(|(report, failure)| BenchError::Refused {
-        job: report.job.name.clone(),
-        direction: failure.io.direction,
-        offset: failure.io.offset,
-        length: failure.io.length,
-        status: failure.status,
+    failed.map(|(report, failure)| match failure.status {
+        Status::ReadOnly => BenchError::ReadOnly {
+            job: report.job.name.clone(),
+            written: reports.iter().map(|report| report.stats.direction(Direction::Write).io_bytes).sum(),
+            after: failure.at.since(Instant::ZERO),
+        },
+        status => BenchError::Refused {
+            job: report.job.name.clone(),
+            direction: failure.io.direction,
+            offset: failure.io.offset,
+            length: failure.io.length,
+            status,
+        },
     })
 }
 
@@ -412,6 +419,15 @@ pub enum BenchError {
         /// Why.
         status: Status,
     },
+    /// The device takes no more writes: too many of its erase blocks are bad.
+    ReadOnly {
+        /// The job whose write it refused.
+        job: String,
+        /// Bytes that all jobs had written before.
+        written: u64,
+        /// Simulated time since the device was put on the bench.
+        after: Duration,
+    },
     /// The jobs would take longer than can be simulated.
     TooLong,
     /// A job cannot run on its files or its device.
@@ -448,9 +464,8 @@ impl fmt::Display for BenchError {
             BenchError::Refused { job, direction, offset, length, status } => {
                 let why = match status {
                     Status::OutOfRange => "which is beyond its end or not made of whole blocks",
-                    Status::ReadOnly => "since so many erase blocks are bad that it takes no more writes",
                     Status::Unreadable => "since what was there cannot be read any more",
-                    Status::Ok | Status::Unsupported => "which it does not do",
+                    Status::Ok | Status::Unsupported | Status::ReadOnly => "which it does not do",
                 };
                 let direction = direction.name();
                 write!(
@@ -458,6 +473,12 @@ impl fmt::Display for BenchError {
                     "job `{job}` ended early: the device refused to {direction} {length} bytes at byte {offset}, {why}"
                 )
             }
+            BenchError::ReadOnly { job, written, after } => write!(
+                f,
+                "job `{job}` ended early: the device is read-only, its life is over: too many of its erase blocks are \
+                 bad. Until then, {:.1} s after the beginning, the jobs had written {written} bytes",
+                after.as_ns() as f64 / 1e9
+            ),
             BenchError::TooLong => write!(
                 f,
                 "the jobs are not done after {YEARS} years of simulated time: lower runtime=, startdelay= or thinktime=, or \

@@ -65,6 +65,9 @@ pub enum ParameterKind {
     Chosen,
 }
 
+/// What a note begins with that says a source's words of a table's figures.
+pub const PUBLISHED: &str = "Published of ";
+
 /// One compared figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
@@ -377,6 +380,10 @@ pub struct DeviceStatistics {
     pub bad_block_count: u64,
     /// Whether the device takes no more writes.
     pub read_only: bool,
+    /// Simulated seconds from the beginning of the run to the first write that was refused since the device takes no
+    /// more; all that the host wrote was written until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only_seconds: Option<f64>,
     /// Simulated seconds from the beginning of the run to the first block that wore out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_failure_seconds: Option<f64>,

@@ -1,5 +1,8 @@
 //! Experiments of the kinds `sweep`, `wear` and `endurance` on small devices, from folders on disk.
 
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::stats::Settings;
+use flashlab_lab::bench::{Bench, BenchError, refusal};
 use flashlab_lab::device::Device;
 use flashlab_lab::experiment::{EnduranceSettings, Experiment, ExperimentError};
 use flashlab_lab::library::Library;
@@ -229,9 +232,15 @@ cells = ["sequential failures/worn"]
 at_least = 1
 "#;
 
+const WEAR_PUBLISHED: &str = r#"
+[[shape]]
+table = "sequential"
+text = "as fast at the end as at the beginning"
+"#;
+
 #[test]
 fn a_wear_experiment_gives_cells_maps_and_series() {
-    let results = Folder::new("wear", WEAR, "").run(1);
+    let results = Folder::new("wear", WEAR, WEAR_PUBLISHED).run(1);
     for bound in &results.bounds {
         assert!(
             bound.held,
@@ -252,7 +261,37 @@ fn a_wear_experiment_gives_cells_maps_and_series() {
     let failed = |column: &str| results.cells.iter().any(|c| c.row == "first failure" && c.column == column);
     assert!(!failed("none") && !failed("static") && failed("worn"));
     assert_eq!(results.statistics.len(), 3);
+    // 64 MiB are 16 blocks of data; beside those that the card cannot do without, it has 2.
+    for column in ["none", "static"] {
+        let found = results.statistics.iter().find(|found| found.column == column).unwrap();
+        assert_eq!(found.effective_spare, Some(2.0 / 16.0), "{column}");
+    }
+    // The one that wears out says until when it took writes.
+    let read_only = |column: &str| results.statistics.iter().find(|found| found.column == column).unwrap();
+    let worn = read_only("worn");
+    assert!(worn.read_only && worn.host_written_bytes > 0 && worn.effective_spare == Some(0.0), "{worn:?}");
+    assert!(worn.read_only_seconds.unwrap() >= worn.first_failure_seconds.unwrap(), "{worn:?}");
+    assert!(!read_only("none").read_only && read_only("none").read_only_seconds.is_none());
+    assert_eq!(results.notes, ["Published of sequential: as fast at the end as at the beginning"]);
     assert_eq!(results.digest, Folder::new("wear-again", WEAR, "").run(1).digest);
+}
+
+#[test]
+fn a_write_to_a_card_at_the_end_of_its_life_is_refused_as_read_only_with_what_was_written() {
+    let device = "test/one:capacity=64MiB,superblock=4MiB,overwrite=log,levelling=none,cycles=2,beyond=0";
+    let mut bench = Bench::with(&Device::open(device, &LIBRARY).unwrap(), 1);
+    let words = "--name=a --filename=x --rw=write --bs=1M --size=8M --loops=100 --direct=1";
+    let words: Vec<&str> = words.split(' ').collect();
+    let jobs = Invocation::parse(&words, &flashlab_fio::loader::Nothing).unwrap().jobs;
+    let reports = bench.run(&jobs, &Settings::default()).unwrap().reports(&jobs);
+    let refused = refusal(&reports).unwrap();
+    let BenchError::ReadOnly { written, after, .. } = &refused else { panic!("{refused}") };
+    // Of the request that was refused, the card may have taken the first of its commands.
+    let taken = bench.counters().get("host_written_bytes");
+    assert!((*written..*written + (1 << 20)).contains(&taken), "{taken} {refused}");
+    assert!(*written > 0 && *written < 800 << 20 && after.as_ns() > 0, "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains("read-only") && text.contains(&written.to_string()), "{text}");
 }
 
 #[test]

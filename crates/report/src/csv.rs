@@ -3,7 +3,7 @@
 //! Mechanisms become two columns each, nanoseconds a request (`bus_ns`) and in all (`bus_ns_total`), in the order in
 //! which the cells name them. A field that a cell lacks is empty. Numbers carry all their digits.
 //!
-//! Curves, series and erase blocks have files of their own, a record a point or a block.
+//! Curves, series and erase blocks have files of their own, a record a point or a block: [`files`] is all that a run gives.
 
 use flashlab_lab::results::{Cell, Mechanisms, Published, Results};
 use std::fmt::Display;
@@ -29,6 +29,21 @@ const LEADING: [&str; 15] = [
 
 /// The columns after the mechanisms.
 const TRAILING: [&str; 4] = ["tail_p99_ns", "tail_p99_9_ns", "tail_max_ns", "tail_logger_buffer_bytes"];
+
+/// All that `results` hold as files, by name; what a run does not give has none.
+pub fn files(results: &Results) -> Vec<(&'static str, String)> {
+    let mut files = vec![("cells.csv", cells(results))];
+    if !results.curves.is_empty() {
+        files.push(("curves.csv", curves(results)));
+    }
+    if !results.series.is_empty() {
+        files.push(("series.csv", series(results)));
+    }
+    if !results.wear.is_empty() {
+        files.push(("wear.csv", wear(results)));
+    }
+    files
+}
 
 /// All cells of `results`.
 pub fn cells(results: &Results) -> String {

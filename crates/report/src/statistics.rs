@@ -112,7 +112,10 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
     add("first failure", "From the beginning of the run to the first block that wore out.", &|run| {
         run.first_failure_seconds.map(number::span_s)
     });
-    add("takes writes", "", &|run| run.read_only.then(|| "no: read-only".to_string()));
+    add("takes writes", "Until then, the host wrote what stands above.", &|run| {
+        let since = run.read_only_seconds.map(|after| format!(" after {}", number::span_s(after)));
+        run.read_only.then(|| format!("no: read-only{}", since.unwrap_or_default()))
+    });
     lines
 }
 

@@ -68,7 +68,7 @@ impl Translation {
         let map_cache =
             mapping.map_cache.map(|bytes| MapCache::new((bytes / mapping.map_page) as usize, pages));
         let granule_stream = Duration::from_ratio_secs(granule, nand.read_rate);
-        let needed = needed(capacity, &nand, &mapping, wear);
+        let needed = needed(capacity, &nand, &mapping, wear.pools());
         let medium = Medium::new(capacity, nand, wear, needed, seed);
         let space = if is_logged(&medium.nand, &mapping) {
             Space::Logged(LogBlocks::new(capacity, granule, mapping.open_units, &medium))
@@ -96,7 +96,7 @@ impl Translation {
 
     /// Refuses wear that does not go with the rest.
     pub fn check_wear(capacity: u64, nand: &Nand, mapping: &Mapping, wear: &Wear) -> Result<(), Impossible> {
-        let needed = needed(capacity, nand, mapping, wear);
+        let needed = needed(capacity, nand, mapping, wear.pools());
         wear.check(capacity, nand.erase_block, needed)?;
         let blocks = wear.raw_blocks(capacity, nand.erase_block, needed);
         let granule = GRANULE_MAX.min(nand.page);
@@ -310,9 +310,19 @@ impl Translation {
             && self.medium.blocks.endurance() == other.medium.blocks.endurance()
     }
 
+    /// Good bytes beyond the capacity and what must stay free or half filled, over the capacity; in millionths.
+    fn effective_spare_ppm(&self) -> u64 {
+        let blocks = &self.medium.blocks;
+        let needed = needed(self.capacity, &self.medium.nand, &self.mapping, blocks.pool_count());
+        let kept = needed - self.capacity.div_ceil(self.medium.nand.erase_block);
+        let good = u64::from(blocks.usable_count()).saturating_sub(kept) * self.medium.nand.erase_block;
+        (u128::from(good.saturating_sub(self.capacity)) * 1_000_000 / u128::from(self.capacity)) as u64
+    }
+
     /// Reports what was counted.
     pub fn observe(&self, to: &mut dyn Observer) {
         self.medium.observe(to);
+        to.count("effective_spare_ppm", self.effective_spare_ppm());
         match &self.space {
             Space::Logged(log) => {
                 to.count("mapped_bytes", log.mapped.bytes_total());
@@ -387,11 +397,11 @@ fn is_logged(nand: &Nand, mapping: &Mapping) -> bool {
 }
 
 /// Good blocks without which the layer cannot go on.
-fn needed(capacity: u64, nand: &Nand, mapping: &Mapping, wear: &Wear) -> u64 {
+fn needed(capacity: u64, nand: &Nand, mapping: &Mapping, pools: u32) -> u64 {
     if is_logged(nand, mapping) {
         let bits = nand.t_prog_slc.map(|_| nand.cell_bits());
         LogBlocks::needed(capacity, nand.erase_block, mapping.open_units, bits)
     } else {
-        Appended::needed(capacity, nand.erase_block, wear.pools())
+        Appended::needed(capacity, nand.erase_block, pools)
     }
 }

@@ -31,6 +31,10 @@ pub(crate) struct Options {
     /// What is printed.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    /// A folder for all figures as CSV files: cells.csv and, where the experiment has them, curves.csv (a line a point),
+    /// series.csv (over time) and wear.csv (a line an erase block).
+    #[arg(long, value_name = "DIR")]
+    csv: Option<PathBuf>,
     /// Where the page is written; `EXPERIMENT.html` here if not given.
     #[arg(long, value_name = "PAGE", conflicts_with = "no_html")]
     html: Option<PathBuf>,
@@ -45,7 +49,7 @@ enum Format {
     Table,
     /// All results as JSON, and nothing else on standard output.
     Json,
-    /// A line a cell.
+    /// A line a cell. Curves, series and erase blocks are in the files of --csv.
     Csv,
 }
 
@@ -65,6 +69,13 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         Format::Csv => csv::cells(&results),
     };
     file::print(&text)?;
+    if let Some(folder) = &options.csv {
+        std::fs::create_dir_all(folder).map_err(|error| Failure::io(folder, &error))?;
+        for (name, text) in csv::files(&results) {
+            file::write(&folder.join(name), text.as_bytes())?;
+        }
+        say(format_args!("the figures are in {}", folder.display()));
+    }
     if !options.no_html {
         let path =
             options.html.clone().unwrap_or_else(|| PathBuf::from(format!("{}.html", experiment.name())));

@@ -19,6 +19,8 @@ fn json_is_all_that_is_printed_where_it_is_asked_for() {
     assert_eq!((parsed["experiment"].as_str(), run.err.as_str()), (Some("at91"), ""));
     assert!(desk.line("run at91 --format csv --no-html").fine().lines().count() > 16);
     assert_eq!(desk.names(), [""; 0]);
+    desk.line("run at91 --format json --no-html --csv figures").fine();
+    assert_eq!(desk.names(), ["figures"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::definition::Kind;
 use super::measured::MeasuredCell;
-use super::published::PublishedTable;
+use super::published::{PublishedTable, Shape};
 use super::{Experiment, Outcome, bounds, cell_name, digest, sweep};
 use crate::device::{Device, Filesystem, free_parameters};
 use crate::results::{self, Bound, Cell, Mechanisms, Published, Results, Role, Tail};
@@ -59,7 +59,7 @@ impl Experiment {
             cells,
             bounds,
             devices: shown,
-            notes: self.notes().into_iter().chain(outcome.notes).collect(),
+            notes: self.notes().into_iter().chain(self.shapes()).chain(outcome.notes).collect(),
             curves,
             wear: outcome.wear,
             series: outcome.series,
@@ -134,6 +134,15 @@ impl Experiment {
             mechanism_ns_totals: Mechanisms(names.into_iter().zip(totals.iter().copied()).collect()),
             tail: tail(cell),
         }
+    }
+
+    /// What the source says in words of its figures, by table; of a sweep it stands beside the curves.
+    fn shapes(&self) -> Vec<String> {
+        if self.definition.kind == Kind::Sweep {
+            return Vec::new();
+        }
+        let said = |shape: &Shape| format!("{}{}: {}", results::PUBLISHED, shape.table, shape.text);
+        self.published.shapes.iter().map(said).collect()
     }
 
     /// The paragraphs of the README behind its first heading, without their marks.

@@ -243,8 +243,9 @@ impl Place<'_> {
             }
             match self.iterate(&mut bench) {
                 Ok(run) => history.add(&bench, &run),
-                Err(BenchError::Refused { .. }) if bench.counters().get("read_only") > 0 => {
+                Err(BenchError::ReadOnly { .. }) => {
                     history.note_failure(&bench);
+                    history.read_only = Some(bench.now().saturating_since(history.begin));
                     break;
                 }
                 Err(error) => return Err(failed("")(error)),
@@ -273,6 +274,8 @@ struct History {
     throughputs: Vec<f64>,
     whole: Measured,
     first_failure: Option<(u64, Duration)>,
+    /// When the device took no more writes.
+    read_only: Option<Duration>,
     /// Iterations that make a point of the series.
     stride: u32,
     /// Since the last point of the series.
@@ -295,6 +298,7 @@ impl History {
             throughputs: Vec::new(),
             whole: Measured::default(),
             first_failure: None,
+            read_only: None,
             stride: iterations.div_ceil(step.points.unwrap_or(POINTS)).max(1),
             lately: Measured::default(),
             throughput: Vec::new(),
@@ -363,6 +367,7 @@ impl History {
         found.table.clone_from(&step.table);
         column.clone_into(&mut found.column);
         found.first_failure_seconds = self.first_failure.map(|(_, after)| after.as_ns() as f64 / 1e9);
+        found.read_only_seconds = self.read_only.map(|after| after.as_ns() as f64 / 1e9);
         let map = wear.map(|wear| wear.map(format!("{}, {column}", step.table)));
         (cells, map, series.into_iter().filter(|series| !series.points.is_empty()).collect(), found)
     }

@@ -52,6 +52,11 @@ fn of_curve(curve: &Curve, style: Style) -> String {
     }
     text +=
         &format!("  {}\n", style.dim(wrap(&clean(&shape::roles(curve)), WIDTH - 2).replace('\n', "\n  ")));
+    for note in &curve.notes {
+        let of = if note.starts_with("Not explained") { "" } else { "Published: " };
+        let note = wrap(&format!("{of}{}", clean(note)), WIDTH - 2).replace('\n', "\n  ");
+        text += &format!("  {note}\n");
+    }
     text.push('\n');
     if places.len() <= TABLE_MAX {
         text += &table(curve, &places, style);

@@ -12,7 +12,7 @@ mod statistics;
 mod wear;
 
 use crate::{grid, number};
-use flashlab_lab::results::{Cell, ParameterKind, Published, Results, Role};
+use flashlab_lab::results::{Cell, PUBLISHED, ParameterKind, Published, Results, Role};
 use lines::{Lined, Style, broken, clean, layout, wrap};
 
 /// The greatest width of a line in characters.
@@ -33,7 +33,7 @@ pub fn table(results: &Results, colour: bool) -> String {
     text += &statistics::text(results, style);
     text += &bounds(results, style);
     text += &parameters(results, style);
-    text += &not_explained(results);
+    text += &needed_notes(results);
     text.lines().map(|line| lines::trim_end(line) + "\n").collect()
 }
 
@@ -207,9 +207,10 @@ fn parameters(results: &Results, style: Style) -> String {
     text
 }
 
-/// Of the notes what nobody should read the numbers without: those that begin so.
-fn not_explained(results: &Results) -> String {
-    let notes = results.notes.iter().filter(|note| note.starts_with("Not explained"));
+/// Of the notes what nobody should read the numbers without: what is not explained, and what the source says in words.
+fn needed_notes(results: &Results) -> String {
+    let needed = |note: &&String| note.starts_with("Not explained") || note.starts_with(PUBLISHED);
+    let notes = results.notes.iter().filter(needed);
     notes.map(|note| format!("\n{}\n", wrap(&clean(note), WIDTH))).collect()
 }
 

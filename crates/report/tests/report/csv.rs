@@ -1,7 +1,8 @@
 //! CSV: the header and whole records.
 
 use crate::fixture::*;
-use flashlab_report::csv::{cells, curves, series, wear};
+use flashlab_lab::results::Results;
+use flashlab_report::csv::{cells, curves, files, series, wear};
 
 #[test]
 fn header_and_records_have_every_field() {
@@ -48,4 +49,13 @@ fn curves_series_and_blocks_are_a_record_each() {
     let bad: usize = results.wear.iter().map(|map| map.bad.len()).sum();
     assert_eq!(blocks.matches(",true\r\n").count(), bad);
     assert!(blocks.contains("worn,\"sequential, none, unlimited\",273,10000,false\r\n"));
+}
+
+#[test]
+fn a_run_gives_a_file_for_each_kind_of_figure_that_it_has() {
+    let names = |results: &Results| files(results).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(names(&sd_cards_fixture()), ["cells.csv"]);
+    let both = Results { curves: sweep_fixture().curves, ..worn_fixture() };
+    assert_eq!(names(&both), ["cells.csv", "curves.csv", "series.csv", "wear.csv"]);
+    assert_eq!(files(&both)[3].1, wear(&both));
 }

@@ -151,6 +151,7 @@ prop_compose! {
             lifetime_left_percent: numbers.2,
             bad_block_count: counts.2,
             read_only,
+            read_only_seconds: read_only.then_some(1.5),
             first_failure_seconds: numbers.3,
         }
     }
