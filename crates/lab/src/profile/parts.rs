@@ -168,6 +168,8 @@ fn path_here(path: &'static str) -> &'static str {
         "nvme.hmb" => "pc.hmb",
         "endurance.rated" => "wear.cycles",
         "endurance.factory_bad" => "wear.factory_bad",
+        "endurance.program_fail" => "wear.program_fail",
+        "endurance.erase_fail" => "wear.erase_fail",
         "scheduling.suspend.t_suspend" => "scheduling.t_suspend",
         "scheduling.suspend.t_resume" => "scheduling.t_resume",
         other => other,

@@ -15,7 +15,7 @@
 //! A life of years is not simulated whole. The workload runs until its wear is steady ([`history`]); from there the erase
 //! counts are carried on to the limits that the seed gave to the blocks ([`extrapolation`]), and the first block to pass its
 //! own ends the life. A device that fails before is simulated to its failure. What fails without being worn
-//! (`endurance.program_fail`, `endurance.erase_fail`) counts if it happens in what is simulated, and is not carried on.
+//! (`wear.program_fail`, `wear.erase_fail`) counts if it happens in what is simulated, and is not carried on.
 
 mod extrapolation;
 mod history;
