@@ -7,13 +7,15 @@
 //!   device.
 //! - [`conformance`] has what every device must hold, as functions that a test calls.
 //!
-//! Unsafe code is denied but for one call in `memory/chunk.rs`, which gives pages back to the system.
+//! Unsafe code is denied but for one call in `memory/chunk.rs`, which gives pages back to the system, and the allocator
+//! [`HugePages`].
 #![deny(unsafe_code)]
 
 pub mod conformance;
 mod device;
 mod error;
 mod file;
+mod huge_pages;
 mod io;
 mod memory;
 mod payload;
@@ -24,6 +26,7 @@ pub use device::{Abilities, BlockDevice, Context, Started};
 pub use error::IoError;
 pub use file::{Access, File, FileError};
 pub use flashlab_sim::Geometry;
+pub use huge_pages::HugePages;
 pub use io::{Answer, Extent, Io, Outcome};
 pub use memory::{Memory, MemoryError, Pages};
 pub use payload::Payload;

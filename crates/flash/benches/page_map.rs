@@ -6,15 +6,14 @@
 //! drive writes; `--quick`: two, when it is not quite), then measured. The yardstick is MQSim with 88 to 104 thousand
 //! steady writes a CPU second.
 //!
-//! The maps are read and written all over, so the benchmark starts itself again with what makes the C library ask the
-//! kernel for huge pages; `--small-pages` leaves that out. Nothing here is a test: it prints.
+//! The maps are read and written all over, so memory comes in huge pages, as in the program. Nothing here is a test: it
+//! prints.
 
 use cpu_time::ProcessTime;
 use flashlab_flash::ftl::page_map::{Accepted, Outcome, PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::{LevellingPolicy, Victim};
 use flashlab_flash::nand::{Cell, Channels, Geometry, Scheduling, Timing};
 use flashlab_sim::{Duration, Histogram, Instant, Rng};
-use std::process::{Command, ExitCode};
 
 const GIB: u64 = 1 << 30;
 const MILLION: f64 = 1e6;
@@ -22,27 +21,16 @@ const MILLION: f64 = 1e6;
 const AHEAD: usize = 16;
 /// How often each is measured; the machine may be shared.
 const REPEATS: usize = 3;
-/// Makes the C library's allocator ask for huge pages.
-const HUGE_PAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: flashlab_block::HugePages = flashlab_block::HugePages;
 
-fn main() -> ExitCode {
+fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let small = arguments.iter().any(|a| a == "--small-pages");
-    if !small && std::env::var_os(HUGE_PAGES.0).is_none() {
-        let this = std::env::current_exe().expect("the program's own path");
-        let status = Command::new(this).args(&arguments).env(HUGE_PAGES.0, HUGE_PAGES.1).status();
-        return if status.is_ok_and(|status| status.success()) {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        };
-    }
     let warm_up = if arguments.iter().any(|a| a == "--quick") { 2 } else { 6 };
     let gib = arguments.iter().find_map(|a| a.parse().ok()).unwrap_or(64);
     println!(
-        "4 KiB random writes, uniform, greedy, {gib} GiB, 8 x 4 dies, 16 KiB pages, 256 pages a block, after {warm_up} drive writes, {} \
-         pages of memory",
-        if small { "small" } else { "huge" }
+        "4 KiB random writes, uniform, greedy, {gib} GiB, 8 x 4 dies, 16 KiB pages, 256 pages a block, after {warm_up} drive writes"
     );
     for spare_percent in [28, 7] {
         let mut writer = Writer::new(gib * GIB, spare_percent, warm_up);
@@ -54,7 +42,6 @@ fn main() -> ExitCode {
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
         println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default());
     }
-    ExitCode::SUCCESS
 }
 
 fn parameters(capacity: u64, spare_percent: u64) -> PageMapParameters {

@@ -16,6 +16,10 @@ use flashlab_lab::library::Library;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// The maps of large devices are read all over.
+#[global_allocator]
+static ALLOCATOR: flashlab_block::HugePages = flashlab_block::HugePages;
+
 const EXAMPLES: &str = "\
 Examples:
   flashlab run sd-cards

@@ -25,6 +25,10 @@ use flashlab_lab::statistics::Counters;
 use flashlab_sim::Rng;
 use std::process::Command;
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: flashlab_block::HugePages = flashlab_block::HugePages;
+
 const REPEATS: usize = 5;
 const MILLION: f64 = 1e6;
 const GIB: u64 = 1 << 30;
