@@ -5,6 +5,7 @@
 //! - [`Io`] is one request with its own buffer, [`Outcome`] how it ended; [`IoError`] is errno in the device's words.
 //! - [`Payload`] shares the bytes of many writes that arrived together, so that nothing is copied on the way to the
 //!   device.
+//! - [`layer`] has what changes the bytes of any device, [`model`] what changes its time.
 //! - [`conformance`] has what every device must hold, as functions that a test calls.
 //!
 //! Unsafe code is denied but for one call in `memory/chunk.rs`, which gives pages back to the system, and the allocator
@@ -17,7 +18,9 @@ mod error;
 mod file;
 mod huge_pages;
 mod io;
+pub mod layer;
 mod memory;
+pub mod model;
 mod payload;
 mod ranges;
 mod timed;

@@ -29,6 +29,10 @@ impl Failure {
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         Failure { message: Some(format!("{}: {error}", path.display())), code: 1 }
     }
+    /// What was asked for could not be done.
+    pub(crate) fn failed(message: impl Display) -> Self {
+        Failure { message: Some(message.to_string()), code: 1 }
+    }
     /// The system refused something that has no file: sockets, processes.
     pub(crate) fn system(what: &str, error: &io::Error) -> Self {
         Failure { message: Some(format!("{what}: {error}")), code: 1 }

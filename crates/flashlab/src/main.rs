@@ -63,6 +63,8 @@ enum Command {
     Compare(command::compare::Options),
     /// Serves devices as real block devices, over NBD: for Linux, QEMU, fio, nbdcopy.
     Serve(command::serve::Options),
+    /// Tells a server something: statistics, wear, power cuts, faults.
+    Ctl(command::ctl::Options),
     /// Puts a load on any NBD server: many requests in flight, counted and timed.
     Load(command::load::Options),
     /// Lists the devices, hosts and filesystems there are.
@@ -108,6 +110,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Age(options) => command::age::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
         Command::Serve(options) => command::serve::run(&options, &library),
+        Command::Ctl(options) => command::ctl::run(&options),
         Command::Load(options) => command::load::run(&options),
         Command::Devices => command::list::devices(&library),
         Command::Experiments { names } => command::list::experiments(&library, names),

@@ -13,6 +13,7 @@ mod alarm;
 mod answer;
 mod clock;
 mod connection;
+mod control;
 mod counters;
 mod export;
 mod limits;
@@ -30,6 +31,7 @@ mod stop;
 
 pub use address::Address;
 pub use clock::Clock;
+pub use control::{Control, Told, tell};
 pub use counters::{Count, Counted, Counters};
 pub use export::{Export, Exports, ExportsError};
 pub use flashlab_nbd::uri;

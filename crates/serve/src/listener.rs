@@ -82,6 +82,18 @@ impl Listener {
         }
     }
 
+    /// The next one that connects to a Unix socket, which blocks from here on.
+    pub(crate) fn accept_unix(&self) -> io::Result<Option<UnixStream>> {
+        let Socket::Unix(socket) = &self.socket else { return Ok(None) };
+        match socket.accept() {
+            Ok((stream, _)) => stream.set_nonblocking(false).map(|()| Some(stream)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The next client, and who it is; `None` if there is none any more.
     pub(crate) fn accept(&self) -> io::Result<Option<(Link, String)>> {
         let accepted = match &self.socket {

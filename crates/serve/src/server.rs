@@ -7,7 +7,7 @@ use crate::link::{Hangup, Link, wait_for};
 use crate::pace::Pace;
 use crate::{Clock, Exports, Limits, Listener, Recorder, Speed, Stop};
 use flashlab_nbd::server::Policy;
-use flashlab_sim::Duration;
+use flashlab_sim::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::collections::BTreeMap;
@@ -74,6 +74,11 @@ impl Server {
     /// Lets the devices' time pass at another speed than the wall clock's.
     pub fn with_speed(self, speed: Speed) -> Server {
         Server { pace: Pace::new(self.clock, speed), ..self }
+    }
+
+    /// What time it is for the devices.
+    pub fn now(&self) -> Instant {
+        self.pace.now()
     }
 
     /// What it has done so far.

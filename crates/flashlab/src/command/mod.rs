@@ -3,6 +3,8 @@
 pub(crate) mod age;
 pub(crate) mod bench;
 pub(crate) mod compare;
+mod control;
+pub(crate) mod ctl;
 pub(crate) mod explain;
 mod jobs;
 pub(crate) mod list;

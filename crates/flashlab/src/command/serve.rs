@@ -1,5 +1,6 @@
 //! `flashlab serve`: devices as real block devices, over NBD.
 
+use super::control::Controlled;
 use crate::failure::{Failure, say};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
@@ -9,7 +10,7 @@ use flashlab_lab::served::Served;
 use flashlab_lab::units::Dimension;
 use flashlab_serve::uri::PORT;
 use flashlab_serve::{
-    Address, Count, Export, Exports, Limits, Listener, PrivateSocket, Recorder, Server, Speed, Stop,
+    Address, Control, Count, Export, Exports, Limits, Listener, PrivateSocket, Recorder, Server, Speed, Stop,
     run as run_beside,
 };
 use flashlab_sim::Duration;
@@ -27,6 +28,8 @@ Examples:
   flashlab serve memory:size=1G scratch=memory:size=64M     two exports: the default one, and scratch
   flashlab serve memory:size=1G --run 'nbdinfo $uri'        a private socket, as long as the command runs
   flashlab serve sd/kingston --unix card.sock               a card: its bytes, its speed, its stalls
+  flashlab serve sd/kingston:state=card.state               the same card again next time: bytes and wear
+  flashlab serve file:base.img+overlay+error:rate=0.001     layers: changes thrown away, and now and then an error
 
 Without an address it listens on localhost; with --run, on a private socket; under a service manager, on the sockets that
 it hands over (LISTEN_FDS). SIGTERM and Ctrl-C answer what was received, then end.";
@@ -61,6 +64,12 @@ pub(crate) struct Options {
     /// Records what arrives as a fio iolog, which `read_iolog=` of a job repeats.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Serves the devices of a TOML file: `[[export]]` with name, device, layers, read-only.
+    #[arg(long, value_name = "FILE")]
+    exports: Vec<PathBuf>,
+    /// Listens on a Unix socket for `flashlab ctl`.
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// How fast a device's time passes: 10 is ten times as fast as the clock on the wall.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed, conflicts_with = "unpaced")]
     speed: Speed,
@@ -91,10 +100,10 @@ pub(crate) struct Options {
     /// What is told on standard error: error, warn, info, debug or off.
     #[arg(long, value_name = "LEVEL", default_value = "warn", value_parser = logging::level)]
     log: logging::Level,
-    /// `[NAME=]DEVICE`: `memory:size=1G`, `scratch=memory:size=64M,pages=small`, `file:disk.img`, `sd/kingston`.
+    /// `[NAME=]DEVICE[+LAYER]...`: `memory:size=1G`, `scratch=memory:size=64M,pages=small`, `file:disk.img`, `sd/kingston`.
     /// Without a name it is the
     /// default export.
-    #[arg(required = true, value_name = "DEVICE")]
+    #[arg(required_unless_present = "exports", value_name = "DEVICE")]
     devices: Vec<String>,
 }
 
@@ -128,14 +137,18 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let open = |device: &String| Served::open(device, options.seed, options.read_only, library);
-    let served = options.devices.iter().map(open);
-    let served = served.collect::<Result<Vec<_>, _>>()?;
+    let mut served = Vec::new();
+    for file in &options.exports {
+        served.extend(Served::open_file(file, options.seed, options.read_only, library)?);
+    }
+    for device in &options.devices {
+        served.push(Served::open(device, options.seed, options.read_only, library)?);
+    }
     let export = |served: &Served| Export {
         name: served.name.clone(),
         description: served.description.clone(),
         device: served.device.clone(),
-        read_only: options.read_only,
+        read_only: served.read_only,
     };
     let exports = Exports::new(served.iter().map(export).collect()).map_err(Failure::usage)?;
     let limits = Limits {
@@ -156,13 +169,20 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if let Some(recorder) = &recorder {
         server = server.with_recorder(recorder.clone());
     }
-    let code = if options.stdin {
-        let _pidfile = options.pidfile.as_deref().map(Pidfile::write).transpose()?;
-        serve_standard_input(&server)?;
-        ExitCode::SUCCESS
-    } else {
-        listen_and_serve(options, &server, addresses, &exports[0].name, &stop, &status)?
-    };
+    let control = options.control.as_deref().map(control).transpose()?;
+    let controlled = Controlled::new(&server, &served);
+    let code = thread::scope(|scope| {
+        if let Some(control) = &control {
+            let stop = &stop;
+            scope.spawn(move || control.serve(stop, |line| controlled.answer(line)));
+        }
+        let code = serve_all(options, &server, addresses, &exports[0].name, &stop, &status);
+        stop.throw();
+        code
+    })?;
+    for keeper in served.iter().filter_map(|served| served.keeper.as_ref()) {
+        keeper.keep().map_err(Failure::failed)?;
+    }
     account(&server);
     if options.stats {
         say(summary(&server));
@@ -171,6 +191,26 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         recorder.finish().map_err(|error| Failure::io(path, &error))?;
     }
     Ok(code)
+}
+
+fn control(path: &Path) -> Result<Control, Failure> {
+    Control::bind(path).map_err(|error| Failure::io(path, &error))
+}
+
+fn serve_all(
+    options: &Options,
+    server: &Server,
+    addresses: (Vec<Address>, Option<PrivateSocket>),
+    export: &str,
+    stop: &Stop,
+    status: &StatusLine,
+) -> Result<ExitCode, Failure> {
+    if options.stdin {
+        let _pidfile = options.pidfile.as_deref().map(Pidfile::write).transpose()?;
+        serve_standard_input(server)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    listen_and_serve(options, server, addresses, export, stop, status)
 }
 
 /// Where to listen. A private socket is there as long as what is returned.
@@ -298,7 +338,7 @@ fn account(server: &Server) {
 }
 
 /// The same for people.
-fn summary(server: &Server) -> String {
+pub(super) fn summary(server: &Server) -> String {
     let counted = server.counters().read();
     let late = server.counters().lateness();
     let mut text = format!(

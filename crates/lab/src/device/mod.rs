@@ -22,7 +22,7 @@ use flashlab_sd::{Card, CardParameters, Link};
 use flashlab_sim::{Duration, Model};
 use std::fmt;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A card or an SSD in a host.
@@ -40,6 +40,8 @@ pub struct Device {
     pub host_name: String,
     /// The state that it begins in; `None`: it is new.
     pub state: Option<Arc<State>>,
+    /// The file of that state, also where it is not there yet.
+    pub kept_in: Option<PathBuf>,
     numbers: Vec<Held>,
     none: Vec<&'static Parameter>,
 }
@@ -85,7 +87,7 @@ impl Device {
     /// The device that `argument` asks for: `name`, `name:key=value,...`, or the path of a TOML file instead of a name.
     pub fn open(argument: &str, library: &Library) -> Result<Device, DeviceError> {
         let argument = Argument::parse(argument)?;
-        Device::assemble(&argument, argument.name(), library)
+        Device::assemble(&argument, argument.name(), library, false)
     }
 
     /// The devices that a pattern asks for, sorted by name: `sd/*`, `sd/s*:host=at91rm9200`. `*` stands for any
@@ -93,17 +95,28 @@ impl Device {
     pub fn open_all(pattern: &str, library: &Library) -> Result<Vec<Device>, DeviceError> {
         let argument = Argument::parse(pattern)?;
         if !argument.name().contains(['*', '?']) {
-            return Device::assemble(&argument, argument.name(), library).map(|device| vec![device]);
+            return Device::assemble(&argument, argument.name(), library, false).map(|device| vec![device]);
         }
         let names = library.devices().map(|(name, _)| name);
         let matching: Vec<_> = names.filter(|name| matches(argument.name(), name)).collect();
         if matching.is_empty() {
             return Err(DeviceError::NoMatch { pattern: crate::units::clip(argument.name()) });
         }
-        matching.into_iter().map(|name| Device::assemble(&argument, name, library)).collect()
+        matching.into_iter().map(|name| Device::assemble(&argument, name, library, false)).collect()
     }
 
-    fn assemble(argument: &Argument, name: &str, library: &Library) -> Result<Device, DeviceError> {
+    /// The same, for whoever keeps the state: where its file is not there yet the device is new.
+    pub fn open_kept(argument: &str, library: &Library) -> Result<Device, DeviceError> {
+        let argument = Argument::parse(argument)?;
+        Device::assemble(&argument, argument.name(), library, true)
+    }
+
+    fn assemble(
+        argument: &Argument,
+        name: &str,
+        library: &Library,
+        may_be_new: bool,
+    ) -> Result<Device, DeviceError> {
         let profile = find(argument, &argument.name, name, &[Kind::Card, Kind::Ssd], library)?;
         let kinds = [profile.kind, profile.kind.host().expect("a device has a host")];
         let settings = argument.settings(&kinds)?;
@@ -129,11 +142,12 @@ impl Device {
             },
             host_name,
             state: None,
+            kept_in: settings.state.as_ref().map(|span| PathBuf::from(argument.slice(span))),
             numbers,
             none: settings.none,
         };
-        if let Some(span) = settings.state {
-            let state = State::read(Path::new(argument.slice(&span)))?;
+        if let Some(path) = device.kept_in.clone().filter(|path| !may_be_new || path.exists()) {
+            let state = State::read(&path)?;
             state.fits(&device)?;
             device.state = Some(Arc::new(state));
         }

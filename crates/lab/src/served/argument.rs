@@ -1,9 +1,13 @@
-//! The syntax of devices that carry bytes: `[NAME=]DEVICE[:key=value,...]`, taken apart; nothing looked up yet.
+//! The syntax of devices that carry bytes: `[NAME=]DEVICE[:key=value,...][+LAYER[:key=value,...]]...`, taken apart; nothing
+//! looked up yet. A plus sign begins a layer only where the name of one follows: paths may have others.
 
 use super::error::{Problem, ServedError};
 use crate::profile::{SourceText, suggest};
 use crate::units::{Dimension, clip};
 use std::ops::Range;
+
+/// The names of layers.
+pub(super) const LAYERS: [&str; 7] = ["overlay", "error", "log", "stats", "readonly", "delay", "rate"];
 
 /// An argument, and the parts of it.
 #[derive(Debug)]
@@ -46,9 +50,22 @@ impl Argument {
         ServedError::Argument { place: self.text.place(span), problem: Box::new(problem) }
     }
 
-    /// The device.
-    pub(super) fn bottom(&self) -> Part<'_> {
-        let span = self.device.clone();
+    /// The device at the bottom, and the layers on it from the lowest on.
+    pub(super) fn parts(&self) -> (Part<'_>, Vec<Part<'_>>) {
+        let text = self.slice(&self.device);
+        let begins = |at: &usize| {
+            let rest = &text[at + 1..];
+            let word = &rest[..rest.find([':', '+']).unwrap_or(rest.len())];
+            LAYERS.contains(&word)
+        };
+        let mut starts: Vec<usize> = text.match_indices('+').map(|(at, _)| at).filter(begins).collect();
+        starts.push(text.len());
+        let offset = self.device.start;
+        let layer = |pair: &[usize]| self.part(offset + pair[0] + 1..offset + pair[1]);
+        (self.part(offset..offset + starts[0]), starts.windows(2).map(layer).collect())
+    }
+
+    fn part(&self, span: Range<usize>) -> Part<'_> {
         let colon = self.slice(&span).find(':').map_or(span.end, |at| span.start + at);
         Part { argument: self, word: span.start..colon, span, settings: Vec::new() }
     }
@@ -118,6 +135,14 @@ impl<'a> Part<'a> {
         let Some((text, span)) = self.value(key) else { return Ok(None) };
         let number = dimension.parse_argument(text);
         number.map(Some).map_err(|error| self.argument.refuse(span, Problem::Unit { key, error }))
+    }
+
+    /// A whole number of at least 1.
+    pub(super) fn count(&self, key: &'static str) -> Result<Option<u64>, ServedError> {
+        let Some((text, span)) = self.value(key) else { return Ok(None) };
+        let count = text.parse().ok().filter(|count| *count > 0);
+        let problem = || Problem::Word { key, word: clip(text), known: &["a whole number of at least 1"] };
+        count.map(Some).ok_or_else(|| self.argument.refuse(span, problem()))
     }
 
     /// The place of one of `known` in them.

@@ -3,8 +3,10 @@
 use crate::device::{DeviceError, StateError};
 use crate::profile::Place;
 use crate::units::{UnitError, or_list};
+use flashlab_block::layer::{FaultError, OverlayError};
 use flashlab_block::{FileError, MemoryError};
-use std::fmt;
+use std::path::PathBuf;
+use std::{fmt, io};
 
 /// Why there is no such device.
 #[derive(Debug)]
@@ -20,6 +22,31 @@ pub enum ServedError {
     Device(DeviceError),
     /// The file cannot be had.
     File(FileError),
+    /// Another file cannot be read or written.
+    System {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A file's rule of what fails makes no sense.
+    Rule {
+        /// The file.
+        path: PathBuf,
+        /// Its line.
+        line: usize,
+        /// What is wrong in it.
+        error: FaultError,
+    },
+    /// The changes of an overlay cannot be read.
+    Overlay(OverlayError),
+    /// A file of exports that is none.
+    Exports {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        why: String,
+    },
 }
 
 impl From<FileError> for ServedError {
@@ -76,6 +103,15 @@ pub enum Problem {
     },
     /// There is no such memory device.
     Memory(MemoryError),
+    /// An overlay that does not lie on a memory or file device.
+    NotOnBytes,
+    /// Nothing to slow down by.
+    NoPace {
+        /// The layer with something.
+        example: &'static str,
+    },
+    /// A rule that makes no sense.
+    Fault(FaultError),
 }
 
 impl fmt::Display for Problem {
@@ -99,6 +135,11 @@ impl fmt::Display for Problem {
                 write!(f, "{key}: {word:?} is not {}", or_list(known))
             }
             Problem::Memory(error) => write!(f, "size: {error}"),
+            Problem::NotOnBytes => f.write_str(
+                "an overlay lies on memory or a file, below all other layers: file:base.img+overlay",
+            ),
+            Problem::NoPace { example } => write!(f, "by what? for example {example}"),
+            Problem::Fault(error) => error.fmt(f),
         }
     }
 }
@@ -111,6 +152,10 @@ impl fmt::Display for ServedError {
             }
             ServedError::Device(error) => error.fmt(f),
             ServedError::File(error) => error.fmt(f),
+            ServedError::System { path, error } => write!(f, "{}: {error}", path.display()),
+            ServedError::Rule { path, line, error } => write!(f, "{}:{line}: {error}", path.display()),
+            ServedError::Overlay(error) => error.fmt(f),
+            ServedError::Exports { path, why } => write!(f, "{}: {why}", path.display()),
         }
     }
 }

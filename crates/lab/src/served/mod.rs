@@ -1,19 +1,28 @@
 //! Devices that carry bytes, from their names: `memory:size=1GiB`, `scratch=memory:size=1G,pages=small`,
-//! `file:disk.img`, `sd/kingston`.
+//! `file:disk.img`, `sd/kingston:state=card.state`, and layers on them: `file:base.img+overlay+error:rate=0.01`.
 //!
-//! What is simulated is joined with bytes in memory. It is card and bus only: whoever attaches it is a host, and adds its
-//! own time.
+//! What is simulated is joined with bytes. It is card and bus only: whoever attaches it is a host, and adds its own time.
+//!
+//! From below: memory or a file; an overlay on it; time, if the device is simulated or a layer says `delay` or `rate`,
+//! wherever that stands; then what changes bytes, in the order in which it is written.
 
 mod argument;
 mod error;
+mod exports;
+mod keeper;
+mod layers;
 
 pub use error::{Problem, ServedError};
+pub use keeper::Keeper;
 
 use crate::device::Device;
 use crate::library::Library;
 use crate::units::Dimension;
 use argument::{Argument, Part};
-use flashlab_block::{Access, BlockDevice, File, Memory, Pages, Timed};
+use flashlab_block::layer::{Faults, Stats};
+use flashlab_block::model::{Immediate, Slowed};
+use flashlab_block::{Access, BlockDevice, File, Geometry, Memory, Pages, Timed};
+use flashlab_sim::{Model, Store};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,13 +35,54 @@ pub struct Served {
     pub description: String,
     /// The whole.
     pub device: Arc<dyn BlockDevice>,
+    /// Clients may not write to it, whatever it could do.
+    pub read_only: bool,
     /// What answers when a model says, where there is a model.
     pub timed: Option<Arc<Timed>>,
+    /// Its `error` layers, from the lowest on.
+    pub faults: Vec<Arc<Faults>>,
+    /// Its `stats` layers, from the lowest on.
+    pub stats: Vec<Arc<Stats>>,
+    /// What keeps its state, where it was asked for with one.
+    pub keeper: Option<Arc<Keeper>>,
+}
+
+/// Where bytes lie.
+enum Bytes {
+    Memory(Memory),
+    File(File),
+}
+
+impl Bytes {
+    fn geometry(&self) -> Geometry {
+        match self {
+            Bytes::Memory(memory) => memory.geometry(),
+            Bytes::File(file) => file.geometry(),
+        }
+    }
+    fn device(self) -> Arc<dyn BlockDevice> {
+        match self {
+            Bytes::Memory(memory) => Arc::new(memory),
+            Bytes::File(file) => Arc::new(file),
+        }
+    }
+    fn store(self) -> Box<dyn Store> {
+        match self {
+            Bytes::Memory(memory) => Box::new(memory),
+            Bytes::File(file) => Box::new(file),
+        }
+    }
+}
+
+/// A simulated device: what it is, and what it answers by.
+struct Simulated {
+    device: Device,
+    model: Box<dyn Model>,
 }
 
 impl Served {
-    /// Makes the device of an argument `[NAME=]DEVICE`; `seed` draws its medium, if it has one. With `read_only` nobody is
-    /// going to write.
+    /// Makes the device of an argument `[NAME=]DEVICE`; `seed` draws its medium and its faults, if it has any. With
+    /// `read_only` nobody is going to write.
     pub fn open(
         argument: &str,
         seed: u64,
@@ -40,33 +90,87 @@ impl Served {
         library: &Library,
     ) -> Result<Served, ServedError> {
         let argument = Argument::new(argument);
-        let bottom = argument.bottom();
-        let served = |device: Arc<dyn BlockDevice>, timed| Served {
+        let (part, mut layers) = argument.parts();
+        let overlay = layers.first().is_some_and(|layer| layer.word() == "overlay").then(|| layers.remove(0));
+        let (bytes, simulated) = bottom(part, seed, read_only || overlay.is_some(), library)?;
+        if let Some(misplaced) = overlay.as_ref().filter(|_| simulated.is_some()) {
+            return Err(misplaced.refuse(Problem::NotOnBytes));
+        }
+        let mut paces = Vec::new();
+        for layer in &mut layers {
+            paces.extend(layers::pace(layer)?);
+        }
+        let mut kept = None;
+        let (device, timed): (Arc<dyn BlockDevice>, _) =
+            if simulated.is_none() && overlay.is_none() && paces.is_empty() {
+                (bytes.device(), None)
+            } else {
+                let geometry = bytes.geometry();
+                let mut store = bytes.store();
+                if let Some(overlay) = overlay {
+                    store = layers::overlay(overlay, store, geometry.capacity)?;
+                }
+                let mut model: Box<dyn Model> = match simulated {
+                    Some(Simulated { device, model }) => {
+                        kept = Some(device);
+                        model
+                    }
+                    None => Box::new(Immediate::new(geometry)),
+                };
+                for pace in paces {
+                    model = Box::new(Slowed::new(model, pace));
+                }
+                let timed = Arc::new(Timed::new(model, store));
+                (timed.clone(), Some(timed))
+            };
+        let keeper = kept.zip(timed.clone()).and_then(|(device, timed)| Keeper::of(device, seed, timed));
+        let served = Served {
             name: argument.slice(&argument.name).to_owned(),
             description: argument.slice(&argument.device).to_owned(),
             device,
+            read_only,
             timed,
+            faults: Vec::new(),
+            stats: Vec::new(),
+            keeper: keeper.map(Arc::new),
         };
-        match bottom.word() {
-            "" => Err(bottom.refuse(Problem::NoName)),
-            "memory" => memory(bottom).map(|memory| served(Arc::new(memory), None)),
-            "file" => file(bottom, read_only).map(|file| served(Arc::new(file), None)),
-            _ => {
-                let device = Device::open(bottom.text(), library)?;
-                let store = Memory::new(device.capacity(), Pages::Small);
-                let store = store.map_err(|error| bottom.refuse(Problem::Memory(error)))?;
-                let timed = Arc::new(Timed::new(device.build_alone(seed), Box::new(store)));
-                Ok(served(timed.clone(), Some(timed)))
-            }
+        layers.into_iter().try_fold(served, |served, layer| layers::put_on(served, layer, seed))
+    }
+}
+
+fn bottom(
+    part: Part<'_>,
+    seed: u64,
+    read_only: bool,
+    library: &Library,
+) -> Result<(Bytes, Option<Simulated>), ServedError> {
+    match part.word() {
+        "" => Err(part.refuse(Problem::NoName)),
+        "memory" => Ok((Bytes::Memory(memory(part)?), None)),
+        "file" => Ok((Bytes::File(file(part, read_only)?), None)),
+        _ => {
+            let device = Device::open_kept(part.text(), library)?;
+            let bytes = match &device.kept_in {
+                Some(path) => {
+                    let size = Some(device.capacity());
+                    Bytes::File(File::open(&keeper::bytes_of(path), size, Access::Cached, false)?)
+                }
+                None => Bytes::Memory(
+                    Memory::new(device.capacity(), Pages::Small)
+                        .map_err(|error| part.refuse(Problem::Memory(error)))?,
+                ),
+            };
+            let model = device.build_alone(seed);
+            Ok((bytes, Some(Simulated { device, model })))
         }
     }
 }
 
 fn memory(mut part: Part<'_>) -> Result<Memory, ServedError> {
-    const EXAMPLE: &str = "memory:size=1GiB";
     part.read("memory", &["size", "pages"], "size=1GiB")?;
     let size = part.number("size", Dimension::Size)?;
-    let size = size.ok_or_else(|| part.refuse(Problem::Missing { key: "size", example: EXAMPLE }))?;
+    let missing = Problem::Missing { key: "size", example: "memory:size=1GiB" };
+    let size = size.ok_or_else(|| part.refuse(missing))?;
     let pages = match part.choice("pages", &["huge", "small"])? {
         Some(1) => Pages::Small,
         _ => Pages::Huge,
@@ -75,9 +179,9 @@ fn memory(mut part: Part<'_>) -> Result<Memory, ServedError> {
 }
 
 fn file(mut part: Part<'_>, read_only: bool) -> Result<File, ServedError> {
-    const EXAMPLE: &str = "file:disk.img,size=1GiB";
     let path = part.first();
-    let path = path.ok_or_else(|| part.refuse(Problem::Missing { key: "the path", example: EXAMPLE }))?;
+    let missing = Problem::Missing { key: "the path", example: "file:disk.img,size=1GiB" };
+    let path = path.ok_or_else(|| part.refuse(missing))?;
     part.read("file", &["size", "direct"], "size=1GiB")?;
     let size = part.number("size", Dimension::Size)?;
     let access = match part.choice("direct", &["yes", "no"])? {

@@ -1,0 +1,196 @@
+//! `error`: requests that fail: seeded, of some kinds, in a range, after so many, so many times; by rules that may change
+//! while the device is used. A request that fails was not passed on: nothing of it is done.
+//!
+//! A rule is written in words, each at most once: what fails (`read`, `write`, `flush`, `discard`, `write-zeroes`, or several
+//! with `|`; without it all but questions), `at=FIRST+LENGTH` in bytes, `after=N` that pass first, `times=N`, `rate=P` between
+//! 0 and 1, and the error: `EIO` (without one), `ENOSPC`, `EPERM`, `ENOMEM`, `EINVAL`, `ESHUTDOWN`.
+
+use super::{Kind, pass_on};
+use crate::{Abilities, BlockDevice, Context, Io, IoError, Started};
+use flashlab_sim::Rng;
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const MILLION: u64 = 1_000_000;
+
+/// A rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    kinds: Vec<Kind>,
+    range: Range<u64>,
+    /// Of a million requests.
+    rate: u64,
+    after: u64,
+    times: u64,
+    error: IoError,
+    text: String,
+}
+
+/// A word of a rule that makes no sense.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FaultError {
+    /// Which.
+    pub word: String,
+}
+
+impl fmt::Display for FaultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is no part of a rule; for example: read|write at=0+4096 after=10 times=1 rate=0.5 EIO",
+            self.word
+        )
+    }
+}
+
+impl std::error::Error for FaultError {}
+
+impl FromStr for Fault {
+    type Err = FaultError;
+    fn from_str(text: &str) -> Result<Fault, FaultError> {
+        let kinds = vec![Kind::Read, Kind::Write, Kind::Flush, Kind::Discard, Kind::WriteZeroes];
+        let mut fault = Fault {
+            kinds,
+            range: 0..u64::MAX,
+            rate: MILLION,
+            after: 0,
+            times: u64::MAX,
+            error: IoError::Medium,
+            text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+        };
+        let mut seen = Vec::new();
+        for word in text.split_whitespace() {
+            let part = fault.take(word).filter(|part| !seen.contains(part));
+            seen.push(part.ok_or_else(|| FaultError { word: word.chars().take(40).collect() })?);
+        }
+        Ok(fault)
+    }
+}
+
+impl Fault {
+    /// Takes a word in; says which part of the rule it was.
+    fn take(&mut self, word: &str) -> Option<&'static str> {
+        let number = |text: &str| text.parse::<u64>().ok();
+        let Some((key, value)) = word.split_once('=') else {
+            if let Some(error) = error(word) {
+                self.error = error;
+                return Some("error");
+            }
+            let kind = |name: &str| Kind::ALL.into_iter().find(|kind| kind.name() == name);
+            self.kinds = word.split('|').map(kind).collect::<Option<_>>()?;
+            return Some("kinds");
+        };
+        match key {
+            "at" => {
+                let (first, length) = value.split_once('+')?;
+                let first = number(first)?;
+                self.range = first..first.checked_add(number(length)?)?;
+                Some("at")
+            }
+            "after" => {
+                self.after = number(value)?;
+                Some("after")
+            }
+            "times" => {
+                self.times = number(value)?;
+                Some("times")
+            }
+            "rate" => {
+                let rate: f64 = value.parse().ok().filter(|rate| (0.0..=1.0).contains(rate))?;
+                self.rate = (rate * MILLION as f64).round() as u64;
+                Some("rate")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the request fails by it; counts it.
+    fn hits(&mut self, kind: Kind, range: Option<(u64, u64)>, rng: &mut Rng) -> bool {
+        let meets = range.is_none_or(|(offset, length)| {
+            offset < self.range.end && self.range.start < offset.saturating_add(length)
+        });
+        if !meets || !self.kinds.contains(&kind) || self.times == 0 {
+            return false;
+        }
+        if self.after > 0 {
+            self.after -= 1;
+            return false;
+        }
+        let hit = rng.below(MILLION) < self.rate;
+        if hit && self.times < u64::MAX {
+            self.times -= 1;
+        }
+        hit
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn error(name: &str) -> Option<IoError> {
+    Some(match name {
+        "EIO" => IoError::Medium,
+        "ENOSPC" => IoError::NoSpace,
+        "EPERM" => IoError::ReadOnly,
+        "ENOMEM" => IoError::NoMemory,
+        "EINVAL" => IoError::Invalid,
+        "ESHUTDOWN" => IoError::ShuttingDown,
+        _ => return None,
+    })
+}
+
+/// A device with rules by which requests fail.
+pub struct Faults {
+    inner: Arc<dyn BlockDevice>,
+    rules: Mutex<(Vec<Fault>, Rng)>,
+}
+
+impl Faults {
+    /// Over `inner`; `seed` draws where a rate is to be drawn.
+    pub fn new(inner: Arc<dyn BlockDevice>, rules: Vec<Fault>, seed: u64) -> Faults {
+        Faults { inner, rules: Mutex::new((rules, Rng::new(seed))) }
+    }
+
+    /// One more rule.
+    pub fn add(&self, fault: Fault) {
+        self.lock().0.push(fault);
+    }
+
+    /// No rules any more.
+    pub fn clear(&self) {
+        self.lock().0.clear();
+    }
+
+    /// The rules, in words.
+    pub fn rules(&self) -> Vec<String> {
+        self.lock().0.iter().map(Fault::to_string).collect()
+    }
+
+    /// Nothing panics while it is locked.
+    fn lock(&self) -> MutexGuard<'_, (Vec<Fault>, Rng)> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BlockDevice for Faults {
+    pass_on!();
+    fn abilities(&self) -> Abilities {
+        self.inner.abilities()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        let hit = {
+            let (rules, rng) = &mut *self.lock();
+            let (kind, range) = (Kind::of(&io), io.range());
+            rules.iter_mut().find_map(|rule| rule.hits(kind, range, rng).then_some(rule.error))
+        };
+        match hit {
+            Some(error) => Started::Done(Err(error)),
+            None => self.inner.start(cx, io),
+        }
+    }
+}

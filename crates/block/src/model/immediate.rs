@@ -1,0 +1,51 @@
+//! A model that takes no time: what delays stand on, where the device below has no time of its own.
+
+use flashlab_sim::{Completion, Geometry, Instant, Model, PowerCut, Request, RestoreError, Spent, Status};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Everything is done when it is asked for, and durable.
+#[derive(Clone, Debug)]
+pub struct Immediate {
+    geometry: Geometry,
+    done: VecDeque<Completion>,
+}
+
+impl Immediate {
+    /// Of this shape.
+    pub fn new(geometry: Geometry) -> Immediate {
+        Immediate { geometry, done: VecDeque::new() }
+    }
+}
+
+impl Model for Immediate {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+    fn submit(&mut self, now: Instant, request: Request) {
+        let status = if self.geometry.admits(&request) { Status::Ok } else { Status::OutOfRange };
+        self.done.push_back(Completion { id: request.id, at: now, status, spent: Spent::default() });
+    }
+    fn next_due(&self) -> Option<Instant> {
+        self.done.front().map(|completion| completion.at)
+    }
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        self.done.pop_front_if(|completion| completion.at <= limit)
+    }
+    fn power_cut(&mut self, _: Instant) -> PowerCut {
+        self.done.clear();
+        PowerCut::default()
+    }
+    fn power_up(&mut self, now: Instant) -> Instant {
+        now
+    }
+    fn is_durable(&self, _: &Range<u64>) -> bool {
+        true
+    }
+    fn save(&self) -> Option<Vec<u8>> {
+        Some(Vec::new())
+    }
+    fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
+        if state.is_empty() { Ok(()) } else { Err(RestoreError::new("this device has no state")) }
+    }
+}

@@ -1,0 +1,134 @@
+//! `delay` and `rate`: a model that is slower by a time for each request, or than so many bytes or requests a second.
+//!
+//! A delay is for each request alone: however many there are, each is later by as much. A rate is a line that requests pass
+//! one after the other, in the order in which the model below completes them. The time is charged as firmware (a delay)
+//! and bus (a rate), the waiting for the line as queue.
+
+use flashlab_sim::{
+    Agenda, Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
+    RequestId, RestoreError,
+};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// By what a model is slowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// So much later.
+    Delay {
+        /// Reads.
+        read: Duration,
+        /// Writes and trims.
+        write: Duration,
+        /// Flushes.
+        flush: Duration,
+    },
+    /// At most so much; `None`: as much as there is.
+    Rate {
+        /// Bytes a second that are read.
+        read: Option<u64>,
+        /// Bytes a second that are written.
+        write: Option<u64>,
+        /// Requests a second.
+        iops: Option<u64>,
+    },
+}
+
+/// A slower model.
+#[derive(Clone)]
+pub struct Slowed {
+    inner: Box<dyn Model>,
+    pace: Pace,
+    asked: BTreeMap<RequestId, (Op, u64)>,
+    held: Agenda<Completion>,
+    /// When the line is free.
+    free: Instant,
+}
+
+impl Slowed {
+    /// `inner`, slowed.
+    pub fn new(inner: Box<dyn Model>, pace: Pace) -> Slowed {
+        Slowed { inner, pace, asked: BTreeMap::new(), held: Agenda::new(), free: Instant::ZERO }
+    }
+
+    fn hold(&mut self, mut completion: Completion) {
+        let (op, length) = self.asked.remove(&completion.id).expect("the model completes what it was given");
+        match self.pace {
+            Pace::Delay { read, write, flush } => {
+                let delay = match op {
+                    Op::Read => read,
+                    Op::Write | Op::WriteFua | Op::Trim => write,
+                    Op::Flush | Op::FlushData => flush,
+                };
+                completion.spent[Mechanism::Firmware] += delay;
+                completion.at += delay;
+            }
+            Pace::Rate { read, write, iops } => {
+                let bytes = match op {
+                    Op::Read => read,
+                    Op::Write | Op::WriteFua => write,
+                    Op::Trim | Op::Flush | Op::FlushData => None,
+                };
+                let of_bytes = bytes.map_or(Duration::ZERO, |rate| Duration::from_ratio_secs(length, rate));
+                let of_request = iops.map_or(Duration::ZERO, |rate| Duration::from_ratio_secs(1, rate));
+                let (waited, time) = (self.free.saturating_since(completion.at), of_bytes.max(of_request));
+                completion.spent[Mechanism::Queue] += waited;
+                completion.spent[Mechanism::Bus] += time;
+                completion.at = completion.at + waited + time;
+                self.free = completion.at;
+            }
+        }
+        self.held.insert(completion.at, completion);
+    }
+}
+
+impl Model for Slowed {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn hint(&self, request: &Request) {
+        self.inner.hint(request);
+    }
+    fn submit(&mut self, now: Instant, request: Request) {
+        self.asked.insert(request.id, (request.op, request.length));
+        self.inner.submit(now, request);
+    }
+    fn next_due(&self) -> Option<Instant> {
+        match (self.inner.next_due(), self.held.next_due()) {
+            (Some(inner), Some(held)) => Some(inner.min(held)),
+            (inner, held) => inner.or(held),
+        }
+    }
+    fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        loop {
+            let held = self.held.next_due();
+            let until = held.map_or(limit, |held| held.min(limit));
+            // What the model below still completes by then may be due earlier.
+            match self.inner.complete(until) {
+                Some(completion) => self.hold(completion),
+                None => return self.held.pop(limit).map(|(_, completion)| completion),
+            }
+        }
+    }
+    fn power_cut(&mut self, now: Instant) -> PowerCut {
+        self.asked.clear();
+        self.held.clear();
+        self.inner.power_cut(now)
+    }
+    fn power_up(&mut self, now: Instant) -> Instant {
+        self.free = self.inner.power_up(now);
+        self.free
+    }
+    fn is_durable(&self, range: &Range<u64>) -> bool {
+        self.inner.is_durable(range)
+    }
+    fn save(&self) -> Option<Vec<u8>> {
+        self.inner.save()
+    }
+    fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
+        self.inner.restore(state)
+    }
+    fn observe(&self, to: &mut dyn Observer) {
+        self.inner.observe(to);
+    }
+}

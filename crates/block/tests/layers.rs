@@ -1,0 +1,245 @@
+//! Layers and paces: each beside what it stands on.
+
+use flashlab_block::conformance::{agrees_with_an_array, ask, read, refuses_what_is_beyond_its_end};
+use flashlab_block::layer::{Fault, Faults, Kind, Log, Overlay, ReadOnly, Stats, Tally};
+use flashlab_block::model::{Immediate, Pace, Slowed};
+use flashlab_block::{BlockDevice, Context, Geometry, Io, IoError, Memory, Pages, Started, Timed};
+use flashlab_sim::{
+    Duration, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, StoreError, conformance,
+};
+use std::io::Write;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+const MIB: u64 = 1 << 20;
+
+fn memory(size: u64) -> Memory {
+    Memory::new(size, Pages::Small).expect("a size that is possible")
+}
+
+fn write(offset: u64, data: Vec<u8>) -> Io {
+    Io::Write { offset, data: data.into(), durable: false }
+}
+
+fn geometry(capacity: u64) -> Geometry {
+    Geometry { capacity, block: 512, request_max: MIB }
+}
+
+/// A store that several may look at.
+#[derive(Clone)]
+struct Shared(Arc<Memory>);
+
+impl Store for Shared {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        Store::read(&*self.0, offset, buffer)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        Store::write(&*self.0, offset, bytes)
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
+        self.0.discard(offset, length)
+    }
+    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        self.0.data_in(range)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        self.0.sync()
+    }
+}
+
+fn overlaid(base: &Shared, size: u64, changes: &Shared) -> Timed {
+    let overlay = Overlay::new(Box::new(base.clone()), size, Box::new(changes.clone()));
+    let model = Immediate::new(Geometry { block: 1, ..geometry(size) });
+    Timed::new(Box::new(model), Box::new(overlay.expect("memory can be read")))
+}
+
+#[test]
+fn layers_that_change_nothing_change_nothing() {
+    for seed in 0..10 {
+        let device: Arc<dyn BlockDevice> = Arc::new(memory(MIB));
+        let device = Arc::new(Stats::new(device));
+        let device = Arc::new(Faults::new(device, Vec::new(), seed));
+        let device = Log::new(device, Box::new(std::io::sink()));
+        agrees_with_an_array(&device, seed, 100);
+        refuses_what_is_beyond_its_end(&Stats::new(Arc::new(memory(4096))));
+    }
+}
+
+#[test]
+fn an_overlay_reads_like_a_copy_of_its_base_which_stays_as_it_is() {
+    for (seed, size) in [(1, MIB), (2, 4096), (3, 300_001), (4, 777)] {
+        let (base, changes) =
+            (Shared(Arc::new(memory(size))), Shared(Arc::new(memory(Overlay::changes_size(size)))));
+        agrees_with_an_array(&overlaid(&base, size, &changes), seed, 300);
+        assert_eq!(base.0.data_in(0..size), Ok(None), "the base was written to");
+    }
+    let size = 5 * 4096 + 100;
+    let base = Shared(Arc::new(memory(size)));
+    let noise: Vec<u8> = (0..size).map(|n| (n % 251) as u8 + 1).collect();
+    Store::write(&base, 0, &noise).expect("there is memory");
+    let changes = Shared(Arc::new(memory(Overlay::changes_size(size))));
+    let (mut copy, mut rng) = (noise.clone(), Rng::new(9));
+    for round in 0..200 {
+        // Opened again and again: what was changed is known.
+        let device = overlaid(&base, size, &changes);
+        let offset = rng.below(size);
+        let length = 1 + rng.below((size - offset).min(6000));
+        let part = offset as usize..(offset + length) as usize;
+        let io = match round % 3 {
+            0 => Io::Discard { offset, length, durable: false },
+            1 => Io::WriteZeroes { offset, length, durable: false, allocate: true, fast: false },
+            _ => write(offset, vec![round as u8; length as usize]),
+        };
+        copy[part].fill(if round % 3 == 2 { round as u8 } else { 0 });
+        assert!(ask(&device, io).is_ok());
+        assert!(read(&device, 0, size as usize) == copy, "round {round}");
+    }
+    assert!(read(&*base.0, 0, size as usize) == noise, "the base is as it was");
+}
+
+#[test]
+fn rules_say_what_fails() {
+    let device = Faults::new(Arc::new(memory(MIB)), Vec::new(), 1);
+    let outcome = |io| ask(&device, io).err();
+    let some = |offset| Io::Read { offset, buffer: vec![0; 512] };
+    for (rule, expected) in [
+        ("read", [Some(IoError::Medium), None, Some(IoError::Medium)]),
+        ("write|flush ENOSPC", [None, Some(IoError::NoSpace), None]),
+        ("at=4096+1 EPERM", [None, None, Some(IoError::ReadOnly)]),
+        ("rate=0", [None; 3]),
+        ("rate=1 EINVAL", [Some(IoError::Invalid); 3]),
+    ] {
+        device.clear();
+        device.add(rule.parse().expect("a rule"));
+        assert_eq!(device.rules(), [rule]);
+        assert_eq!([outcome(some(0)), outcome(write(0, vec![1])), outcome(some(4000))], expected, "{rule}");
+    }
+    device.clear();
+    device.add("read after=2 times=3".parse().expect("a rule"));
+    let failed: Vec<bool> = (0..7).map(|_| outcome(some(0)).is_some()).collect();
+    assert_eq!(failed, [false, false, true, true, true, false, false]);
+    for wrong in
+        ["reed", "at=5", "at=1+99999999999999999999", "rate=2", "rate=x", "EIO EIO", "a=b", "read|", "after="]
+    {
+        assert!(wrong.parse::<Fault>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_same_seed_fails_the_same_requests_and_the_rate_holds() {
+    let failures = |seed| -> Vec<bool> {
+        let rule = "write rate=0.1".parse().expect("a rule");
+        let device = Faults::new(Arc::new(memory(MIB)), vec![rule], seed);
+        (0..10_000).map(|_| ask(&device, write(0, vec![1])).is_err()).collect()
+    };
+    let first = failures(1);
+    assert_eq!(first, failures(1));
+    assert_ne!(first, failures(2));
+    // Binomial: mean 1,000, deviation 30. Five deviations.
+    let count = first.iter().filter(|failed| **failed).count();
+    assert!((850..1150).contains(&count), "{count}");
+}
+
+#[test]
+fn what_fails_by_a_rule_is_not_done() {
+    let device = Faults::new(Arc::new(memory(MIB)), vec!["write".parse().expect("a rule")], 1);
+    assert!(ask(&device, write(0, vec![7; 512])).is_err());
+    device.clear();
+    assert_eq!(read(&device, 0, 512), [0; 512]);
+}
+
+#[test]
+fn a_device_that_is_not_written_to_says_so_and_is_not() {
+    let device = ReadOnly::new(Arc::new(memory(MIB)));
+    assert!(device.abilities().read_only);
+    for io in [
+        write(0, vec![1]),
+        Io::Discard { offset: 0, length: 1, durable: false },
+        Io::WriteZeroes { offset: 0, length: 1, durable: false, allocate: false, fast: false },
+    ] {
+        assert_eq!(ask(&device, io).err(), Some(IoError::ReadOnly));
+    }
+    assert!(ask(&device, Io::Flush).is_ok());
+    assert_eq!(read(&device, 0, 1), [0]);
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("nobody panics").extend(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_log_has_a_line_for_each_request_when_it_is_answered() {
+    let lines = Lines::default();
+    let device = Log::new(Arc::new(memory(4096)), Box::new(lines.clone()));
+    read(&device, 512, 1024);
+    assert!(ask(&device, Io::Discard { offset: 0, length: 512, durable: true }).is_ok());
+    assert!(ask(&device, write(4096, vec![1])).is_err());
+    let text = String::from_utf8(lines.0.lock().expect("nobody panics").clone()).expect("text");
+    assert_eq!(text, "0 read 512 1024 - ok\n0 discard 0 512 fua ok\n0 write 4096 1 - NoSpace\n");
+}
+
+#[test]
+fn statistics_count_by_kind_and_what_is_outstanding() {
+    let pace = Pace::Delay { read: Duration::from_us(10), write: Duration::ZERO, flush: Duration::ZERO };
+    let slow = Slowed::new(Box::new(Immediate::new(geometry(MIB))), pace);
+    let device = Stats::new(Arc::new(Timed::new(Box::new(slow), Box::new(memory(MIB)))));
+    let reads: Vec<Started> = (0..5)
+        .map(|n| {
+            device.start(&Context::new(Instant::ZERO), Io::Read { offset: n * 512, buffer: vec![0; 512] })
+        })
+        .collect();
+    reads.into_iter().for_each(|read| drop(flashlab_block::conformance::answer(&device, read)));
+    assert!(ask(&device, write(MIB, vec![1; 512])).is_err());
+    assert_eq!(device.tally(Kind::Read), Tally { requests: 5, bytes: 2560, errors: 0 });
+    assert_eq!(device.tally(Kind::Write), Tally { requests: 1, bytes: 512, errors: 1 });
+    assert_eq!(device.outstanding_max(), 5);
+}
+
+fn request(id: u64, op: Op, length: u64) -> Request {
+    Request { id: RequestId(id), op, file: FileId::DEVICE, offset: 0, length }
+}
+
+fn slowed(pace: Pace) -> Slowed {
+    Slowed::new(Box::new(Immediate::new(geometry(16 * MIB))), pace)
+}
+
+#[test]
+fn slower_models_keep_what_every_model_must() {
+    let us = Duration::from_us;
+    let delay = Pace::Delay { read: us(100), write: us(700), flush: us(3000) };
+    let rate = Pace::Rate { read: Some(50 * MIB), write: Some(20 * MIB), iops: Some(5_000) };
+    for seed in 0..5 {
+        conformance::check(&|| Box::new(Immediate::new(geometry(16 * MIB))), seed);
+        conformance::check(&|| Box::new(slowed(delay)), seed);
+        conformance::check(&|| Box::new(slowed(rate)), seed);
+        conformance::check(&|| Box::new(Slowed::new(Box::new(slowed(delay)), rate)), seed);
+        conformance::check(&|| Box::new(Slowed::new(Box::new(slowed(rate)), delay)), seed);
+    }
+}
+
+#[test]
+fn a_delay_is_for_each_request_alone_and_a_rate_for_all_together() {
+    let us = Duration::from_us;
+    let ends = |mut model: Slowed, op, length| -> Vec<u64> {
+        (0..4).for_each(|id| model.submit(Instant::ZERO, request(id, op, length)));
+        std::iter::from_fn(|| model.complete(Instant::MAX)).map(|done| done.at.as_ns() / 1000).collect()
+    };
+    let delay = Pace::Delay { read: us(100), write: us(700), flush: us(3000) };
+    assert_eq!(ends(slowed(delay), Op::Read, 512), [100; 4]);
+    assert_eq!(ends(slowed(delay), Op::WriteFua, 512), [700; 4]);
+    assert_eq!(ends(slowed(delay), Op::Flush, 0), [3000; 4]);
+    let rate = Pace::Rate { read: None, write: Some(MIB), iops: Some(1000) };
+    // A MiB takes a second, 512 B no longer than a thousandth.
+    assert_eq!(ends(slowed(rate), Op::Write, MIB), [1_000_000, 2_000_000, 3_000_000, 4_000_000]);
+    assert_eq!(ends(slowed(rate), Op::Write, 512), [1000, 2000, 3000, 4000]);
+    assert_eq!(ends(slowed(rate), Op::Read, MIB), [1000, 2000, 3000, 4000]);
+}

@@ -1,0 +1,51 @@
+//! `flashlab ctl`: tells a server something, on the socket that it was given by `--control`.
+
+use crate::failure::{Failure, say};
+use crate::file;
+use clap::Args;
+use flashlab_serve::tell;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Commands:
+  stats             what was served, how late it was answered, what `stats` layers counted
+  wear              what a simulated device has counted: writes, programs, erases, life left
+  cut               cuts the power and gives it again: what was volatile is lost, what is outstanding fails
+  unplug, replug    the same in two steps; in between every request fails
+  fault RULE        adds a rule to the device's `error` layer: fault read|write at=0+4096 times=1 EIO
+  fault list        the rules there are
+  fault clear       no rules any more
+  keep              writes the state of a device with state=FILE
+
+Examples:
+  flashlab serve sd/kingston --unix card.sock --control ctl.sock &
+  flashlab ctl ctl.sock cut
+  flashlab ctl --export scratch ctl.sock stats";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Which export is meant; the default one where not given.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    export: String,
+    /// The server's control socket.
+    socket: PathBuf,
+    /// What to do, in words.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let line = format!("{}\n{}", options.export, options.command.join(" "));
+    match tell(&options.socket, &line).map_err(|error| Failure::io(&options.socket, &error))? {
+        Ok(text) => {
+            file::print(&text)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(why) => {
+            say(why);
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
