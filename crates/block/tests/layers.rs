@@ -126,6 +126,21 @@ fn rules_say_what_fails() {
 }
 
 #[test]
+fn whatever_stands_in_a_rule_is_a_rule_or_an_error() {
+    let words = ["read", "|", "write", "at=", "+", "1", "99999999999999999999", "rate=", "0.5", "nan", " ", "EIO", "\u{e4}", "="];
+    let mut rules = 0;
+    for seed in 0..5_000 {
+        let mut rng = Rng::new(seed);
+        let text: String = (0..rng.below(9)).map(|_| words[rng.below(words.len() as u64) as usize]).collect();
+        if let Ok(fault) = text.parse::<Fault>() {
+            rules += 1;
+            assert_eq!(fault.to_string().parse::<Fault>(), Ok(fault), "seed {seed}: {text:?}");
+        }
+    }
+    assert!(rules > 100, "{rules}");
+}
+
+#[test]
 fn the_same_seed_fails_the_same_requests_and_the_rate_holds() {
     let failures = |seed| -> Vec<bool> {
         let rule = "write rate=0.1".parse().expect("a rule");

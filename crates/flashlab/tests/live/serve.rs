@@ -36,6 +36,17 @@ fn devices_that_are_none_are_refused_with_their_place() {
         "sd/kingstone",
         "a=card.toml",
         "disk",
+        "memory:size=1M+delay",
+        "memory:size=1M+delay:read=5",
+        "memory:size=1M+rate:iops=0",
+        "memory:size=1M+error:rate=2",
+        "memory:size=1M+error:on=reed",
+        "memory:size=1M+error:rules=no-such-file",
+        "memory:size=1M+stats+overlay",
+        "memory:size=1M+stats:all=yes",
+        "memory:size=1M+log",
+        "memory:size=1M+overlai",
+        "sd/kingston+overlay",
     ];
     assert_snapshot!(devices.map(|device| refused(&["serve", device])).concat());
 }

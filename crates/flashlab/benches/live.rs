@@ -1,0 +1,115 @@
+//! A served card beside the same card in simulated time: the same fio job through real fio and NBD, and through
+//! `flashlab bench`; and on `memory`, which shows what fio, NBD and the machine add by themselves.
+//!
+//! `cargo bench -p flashlab --bench live [-- REPEATS]` (3 without); medians of interleaved repeats. The card is without
+//! its host's own time on both sides. What is allowed: for 4 KiB 3 % and the mean latency of `memory`, for the bandwidth of
+//! 1 MiB patterns 3 %. It measures a machine, so it judges nothing but prints.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+const CARD: &str = "sd/kingston";
+/// Nothing of the host's: a served card has another one.
+const NO_HOST: &str = ":host.t_request=0us,host.t_command=0us,host.t_block=0us";
+const PREPARE: &[&str] = &["--name=prepare", "--rw=write", "--bs=1m", "--size=64m"];
+const PATTERNS: [(&str, &[&str]); 5] = [
+    ("randread 4k", &["--rw=randread", "--bs=4k", "--number_ios=2000"]),
+    ("randwrite 4k", &["--rw=randwrite", "--bs=4k", "--number_ios=2000"]),
+    ("randread 4k x8", &["--rw=randread", "--bs=4k", "--number_ios=2000", "--iodepth=8"]),
+    ("read 1m", &["--rw=read", "--bs=1m"]),
+    ("write 1m", &["--rw=write", "--bs=1m"]),
+];
+
+/// What a run is held by: requests and MiB a second, mean latency in microseconds.
+#[derive(Clone, Copy)]
+struct Figures {
+    iops: f64,
+    mib: f64,
+    latency: f64,
+}
+
+fn main() {
+    let repeats = std::env::args().skip(1).find_map(|text| text.parse().ok()).unwrap_or(3usize);
+    let version = Command::new("fio").arg("--version").output();
+    let Ok(version) = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()) else {
+        println!("fio is not installed: nothing to compare");
+        return;
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("{version}, ioengine=nbd; {processors} processors; medians of {repeats}\n");
+    println!(
+        "pattern            simulated           live               memory   live/simulated  late by   allowed"
+    );
+    for (name, pattern) in PATTERNS {
+        let simulated = simulated(pattern);
+        let (mut live, mut memory) = (Vec::new(), Vec::new());
+        for _ in 0..repeats {
+            live.push(served(CARD, pattern));
+            memory.push(served("memory:size=64m", pattern));
+        }
+        let (live, memory) = (median(live), median(memory));
+        if name.ends_with("1m") {
+            let ratio = live.mib / simulated.mib;
+            println!(
+                "{name:<15} {:8.2} MiB/s     {:8.2} MiB/s     {:8.0} MiB/s     {ratio:.3}",
+                simulated.mib, live.mib, memory.mib
+            );
+        } else {
+            println!(
+                "{name:<15} {:8.1} us {:6.0}  {:8.1} us {:6.0}  {:8.1} us     {:.3}   {:8.1} us {:8.1} us",
+                simulated.latency,
+                simulated.iops,
+                live.latency,
+                live.iops,
+                memory.latency,
+                live.latency / simulated.latency,
+                live.latency - simulated.latency,
+                0.03 * simulated.latency + memory.latency,
+            );
+        }
+    }
+}
+
+fn flashlab(arguments: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_flashlab")).args(arguments).output().expect("it is built");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn job<'a>(pattern: &'a [&'a str]) -> Vec<&'a str> {
+    [&["--direct=1"], PREPARE, &["--name=a", "--stonewall", "--size=64m"], pattern, &["--output-format=json"]]
+        .concat()
+}
+
+fn simulated(pattern: &[&str]) -> Figures {
+    let device = format!("{CARD}{NO_HOST}");
+    let words = [&["bench", &device][..], &job(pattern)].concat();
+    figures(&flashlab(&words).stdout)
+}
+
+fn served(device: &str, pattern: &[&str]) -> Figures {
+    let command = format!("fio --ioengine=nbd --uri=$uri {}", job(pattern).join(" "));
+    figures(&flashlab(&["serve", device, "--run", &command]).stdout)
+}
+
+/// Of the second job, in whichever direction it went. fio says before its JSON that it has connected.
+fn figures(stdout: &[u8]) -> Figures {
+    let text = String::from_utf8_lossy(stdout);
+    let json = text.find("\n{").map_or(&*text, |at| &text[at..]);
+    let json: Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error} in {text}"));
+    let ran = |way: &&Value| way["total_ios"].as_u64() > Some(0);
+    let job = &json["jobs"][1];
+    let way = [&job["read"], &job["write"]].into_iter().find(ran).expect("it ran");
+    let number = |value: &Value| value.as_f64().expect("a number");
+    Figures {
+        iops: number(&way["iops"]),
+        mib: number(&way["bw_bytes"]) / f64::from(1 << 20),
+        latency: number(&way["lat_ns"]["mean"]) / 1e3,
+    }
+}
+
+/// The run in the middle, by its latency.
+fn median(mut runs: Vec<Figures>) -> Figures {
+    runs.sort_by(|a, b| a.latency.total_cmp(&b.latency));
+    runs[runs.len() / 2]
+}
