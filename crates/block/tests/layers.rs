@@ -127,7 +127,22 @@ fn rules_say_what_fails() {
 
 #[test]
 fn whatever_stands_in_a_rule_is_a_rule_or_an_error() {
-    let words = ["read", "|", "write", "at=", "+", "1", "99999999999999999999", "rate=", "0.5", "nan", " ", "EIO", "\u{e4}", "="];
+    let words = [
+        "read",
+        "|",
+        "write",
+        "at=",
+        "+",
+        "1",
+        "99999999999999999999",
+        "rate=",
+        "0.5",
+        "nan",
+        " ",
+        "EIO",
+        "\u{e4}",
+        "=",
+    ];
     let mut rules = 0;
     for seed in 0..5_000 {
         let mut rng = Rng::new(seed);

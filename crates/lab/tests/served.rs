@@ -34,8 +34,29 @@ fn names_devices_and_layers_are_told_apart() {
 #[test]
 fn whatever_the_argument_is_a_device_or_an_error_with_its_place() {
     let words = [
-        "memory", ":", "size=", "1MiB", "1", ",", "pages=small", "+", "delay", "rate", "error", "stats", "readonly",
-        "overlay", "read=1ms", "iops=5", "rate=0.5", "on=read", "=", "name", "\u{e4}\u{1f980}", " ", "at=0+4096",
+        "memory",
+        ":",
+        "size=",
+        "1MiB",
+        "1",
+        ",",
+        "pages=small",
+        "+",
+        "delay",
+        "rate",
+        "error",
+        "stats",
+        "readonly",
+        "overlay",
+        "read=1ms",
+        "iops=5",
+        "rate=0.5",
+        "on=read",
+        "=",
+        "name",
+        "\u{e4}\u{1f980}",
+        " ",
+        "at=0+4096",
     ];
     let mut devices = 0;
     for seed in 0..20_000 {
