@@ -4,8 +4,8 @@
 //! `cargo bench -p flashlab-lab --bench speed`, or with some of `cards reads writes wear hmb` behind `--`. Everything goes
 //! through what a user runs: profiles, fio jobs, full statistics, exact scheduling; "count only" is the translation layer
 //! alone, without time. The drive is `nvme/reference` (8 channels of 4 dies, pages of 16 KiB with four 4 KiB units each, 256
-//! pages a block), written once in sequence before it is read; before writes are measured, twice its capacity was written
-//! at random. CPU seconds are those of the process: one core's, but for experiments, which use all.
+//! pages a block), written once in sequence before it is read; before writes are measured, six times its capacity was
+//! written at random. CPU seconds are those of the process: one core's, but for experiments, which use all.
 //!
 //! The yardstick is MQSim on one core with the same shape of device: 46 to 53 thousand 4 KiB random reads and 88 to 104
 //! thousand steady random writes per CPU second. Each row names workload, device and number of requests, so that it can be
@@ -32,6 +32,8 @@ static ALLOCATOR: flashlab_block::HugePages = flashlab_block::HugePages;
 const REPEATS: usize = 5;
 const MILLION: f64 = 1e6;
 const GIB: u64 = 1 << 30;
+/// After so many, random writes are steady.
+const DRIVE_WRITES: u64 = 6;
 /// Bytes of a program on the reference drive.
 const PAGE: u64 = 16 << 10;
 
@@ -130,12 +132,13 @@ fn writes(library: &Library) {
         let random = |requests: u64| {
             format!(
                 "--name=w --filename=x --rw=randwrite --bs=4k --ioengine=libaio --direct=1 --iodepth=128 --norandommap \
-                 --number_ios={requests} --time_based --runtime=10d"
+                 --io_size={}",
+                4096 * requests
             )
         };
         let mut bench = Bench::with(&opened, 1);
         run(&mut bench, FILL);
-        run(&mut bench, &random(2 * 64 * GIB / 4096));
+        run(&mut bench, &random(DRIVE_WRITES * 64 * GIB / 4096));
         let workload = format!("steady 4 KiB random writes, {spare} % spare, depth 128");
         measure(&mut bench, workload, &device, &random(4_000_000)).print();
         let effective = bench.counters().get("effective_spare_ppm") as f64 / 1e4;
@@ -168,7 +171,7 @@ fn count_only(device: &Device, spare: u32, name: &str) -> Row {
             write(map, unit);
         }
     };
-    random(&mut map, 2 * u64::from(units));
+    random(&mut map, DRIVE_WRITES * u64::from(units));
     let counters = |map: &PageMap| {
         let mut counters = Counters::default();
         map.observe(&mut counters);
