@@ -29,6 +29,11 @@ pub trait BlockDevice: Send + Sync {
     /// The time is `now`: what is due is done, and who waits for it woken. Whoever waits for an answer sees to this; one
     /// of several is enough.
     fn advance(&self, _now: Instant) {}
+    /// How often power was lost. What was answered before and not flushed may be gone, and no later flush can tell: whoever
+    /// passes on the answers of flushes has to fail those of clients from before.
+    fn power_losses(&self) -> u64 {
+        0
+    }
 }
 
 /// What a device can do besides reading.

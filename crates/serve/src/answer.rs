@@ -29,6 +29,8 @@ pub(crate) struct Answerer<'a> {
     export: usize,
     device: &'a dyn BlockDevice,
     context: Context,
+    /// How often the device had lost power when this connection began.
+    power_losses: u64,
     tells_holes: bool,
     replies: Replies,
     pending: Pending<Asked<'a>>,
@@ -62,6 +64,7 @@ enum What {
         read: Rc<Parts>,
     },
     Write,
+    Flush,
     Other,
     Status {
         one: bool,
@@ -86,6 +89,7 @@ impl<'a> Answerer<'a> {
             export,
             device,
             context: Context::new(server.pace.now()),
+            power_losses: device.power_losses(),
             tells_holes: replies.fragments() && abilities.extents && !abilities.timed,
             replies,
             pending: Pending::new(),
@@ -180,7 +184,7 @@ impl<'a> Answerer<'a> {
                 let buffer = self.outbox.buffer(length as usize);
                 self.ask(asked(What::Read), Io::Read { offset, buffer });
             }
-            Command::Flush => self.note_and_ask(asked(What::Other), Io::Flush),
+            Command::Flush => self.note_and_ask(asked(What::Flush), Io::Flush),
             Command::Trim { fua } => {
                 self.note_and_ask(asked(What::Other), Io::Discard { offset, length, durable: fua });
             }
@@ -311,7 +315,11 @@ impl<'a> Answerer<'a> {
                 self.replies.done(token, heads);
                 self.count_io(Count::Writes, Count::WriteBytes, bytes);
             }
-            (What::Other, Ok(_)) => {
+            // What was answered on this connection before power was lost may be gone.
+            (What::Flush, Ok(_)) if self.device.power_losses() != self.power_losses => {
+                self.fail(token, IoError::Medium);
+            }
+            (What::Flush | What::Other, Ok(_)) => {
                 self.replies.done(token, heads);
                 self.counted.add(Count::Others, 1);
             }

@@ -44,6 +44,9 @@ macro_rules! pass_on {
         fn advance(&self, now: flashlab_sim::Instant) {
             self.inner.advance(now);
         }
+        fn power_losses(&self) -> u64 {
+            self.inner.power_losses()
+        }
     };
 }
 use pass_on;

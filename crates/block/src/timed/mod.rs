@@ -54,6 +54,7 @@ struct State {
     undo: Undo,
     unreadable: Ranges,
     powered: bool,
+    power_losses: u64,
 }
 
 struct Outstanding {
@@ -105,6 +106,7 @@ impl Timed {
             undo: Undo::default(),
             unreadable: Ranges::default(),
             powered: true,
+            power_losses: 0,
         };
         let geometry = Geometry { request_max: REQUEST_MAX, ..of_model };
         Timed { geometry, piece, state: Mutex::new(state) }
@@ -118,6 +120,7 @@ impl Timed {
         if !std::mem::replace(&mut state.powered, false) {
             return Ok(PowerCut::default());
         }
+        state.power_losses += 1;
         let now = state.now;
         let cut = state.model.power_cut(now);
         let outstanding = std::mem::take(&mut state.outstanding);
@@ -401,6 +404,10 @@ impl BlockDevice for Timed {
         if state.powered {
             state.advance(now);
         }
+    }
+
+    fn power_losses(&self) -> u64 {
+        lock(&self.state).power_losses
     }
 }
 

@@ -135,37 +135,57 @@ fn a_flush_on_one_connection_covers_what_was_answered_on_any_other() {
 fn after_power_cuts_under_load_what_was_flushed_is_there() {
     let device = Slow::device(Duration::from_us(30));
     let house = House::of(device.clone());
-    let writers: Vec<_> = (0u64..3)
-        .map(|n| {
-            let mut client = house.client();
-            std::thread::spawn(move || {
-                let (mut flushed, at) = (0u64, n << 20);
-                for round in 1u64..=400 {
-                    let mut block = [0; 512];
-                    block[..8].copy_from_slice(&round.to_le_bytes());
-                    let mut ask = |request, bytes: &[u8]| {
-                        client.ask(request, bytes).expect("the connection holds").is_ok()
-                    };
-                    if ask(Request::write(at, 512), &block) && ask(Request::flush(), &[]) {
-                        flushed = round;
-                    }
-                }
-                (at, flushed)
-            })
-        })
-        .collect();
-    while writers.iter().any(|writer| !writer.is_finished()) {
-        device.power_cut(Instant::ZERO).expect("memory does not fail");
-        device.power_up(Instant::ZERO);
-        std::thread::yield_now();
-    }
+    // Each block's last round that was flushed. Who is refused connects anew, as after a loss of power.
+    let write = |at: u64| {
+        let (mut client, mut flushed, mut refused) = (house.client(), 0, 0);
+        for round in 1u64..=400 {
+            let mut block = [0; 512];
+            block[..8].copy_from_slice(&round.to_le_bytes());
+            let mut ask =
+                |request, bytes: &[u8]| client.ask(request, bytes).expect("the connection holds").is_ok();
+            if ask(Request::write(at, 512), &block) && ask(Request::flush(), &[]) {
+                flushed = round;
+            } else {
+                refused += 1;
+                client = house.client();
+            }
+        }
+        (at, flushed, refused)
+    };
+    let write = &write;
+    let written: Vec<(u64, u64, u64)> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0u64..3).map(|n| scope.spawn(move || write(n << 20))).collect();
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            device.power_cut(Instant::ZERO).expect("memory does not fail");
+            device.power_up(Instant::ZERO);
+            std::thread::sleep(std::time::Duration::from_micros(300));
+        }
+        writers.into_iter().map(|writer| writer.join().expect("it does not panic")).collect()
+    });
     device.power_cut(Instant::ZERO).expect("memory does not fail");
     device.power_up(Instant::ZERO);
-    for writer in writers {
-        let (at, flushed) = writer.join().expect("it does not panic");
+    for (at, flushed, refused) in written {
         let found = conformance::read(&*device, at, 512)[..8].to_vec();
         let found = u64::from_le_bytes(found.try_into().expect("eight bytes"));
         assert!(found >= flushed, "{found} at {at}, but {flushed} was flushed");
+        assert!(flushed > 0 && refused > 0, "{flushed} flushed, {refused} refused: cuts met requests");
     }
     assert!(conformance::ask(&*device, Io::Flush).is_ok());
+}
+
+#[test]
+fn a_connection_on_which_power_was_lost_never_flushes_again() {
+    let device = Slow::device(Duration::from_us(50));
+    let house = House::of(device.clone());
+    let (mut before, mut idle) = (house.client(), house.client());
+    before.write(0, &[7; 4096]);
+    idle.read(0, 512);
+    device.power_cut(Instant::ZERO).expect("memory does not fail");
+    device.power_up(Instant::ZERO);
+    for _ in 0..2 {
+        assert!(before.ask(Request::flush(), &[]).expect("the connection holds").is_err());
+        assert!(idle.ask(Request::flush(), &[]).expect("the connection holds").is_err());
+    }
+    assert_eq!(before.read(0, 4096), [0; 4096]);
+    house.client().flush();
 }
