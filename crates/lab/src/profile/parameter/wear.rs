@@ -38,7 +38,7 @@ mod card {
     pub(in super::super) const TABLE: &[Parameter] = &[
         may!("wear.raw", SizeOrNone wear.raw, (MIB, 256 << 40),
             "Bytes of the erase blocks that hold data, bad ones and spare ones included.",
-            "a fifteenth more than the capacity, and at least what the card cannot do without"),
+            "an eighth more than the capacity, and at least what the card cannot do without"),
         may!("wear.pools", CountOrNone wear.pools, UP_TO_2_32,
             "Groups of erase blocks that are levelled each on its own, such as dies.", "1"),
     ];
