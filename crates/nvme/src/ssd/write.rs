@@ -68,12 +68,12 @@ impl Ssd {
         let entries = self.map.entries() as u32;
         let mut existing: Vec<u32> = self.map.existing(pages).map(|page| page.0).collect();
         existing.sort_unstable();
-        for run in existing.chunk_by(|a, b| a + 1 == *b) {
+        self.layer.trim_all(existing.chunk_by(|a, b| a + 1 == *b).map(|run| {
             let (first, last) = (run[0], run[run.len() - 1]);
             let from = (first * entries).max(units.start);
             let to = (u64::from(last) + 1).saturating_mul(entries.into()).min(units.end.into()) as u32;
-            self.layer.trim(from, to - from);
-        }
+            (from, to - from)
+        }));
     }
 
     fn change(&mut self, now: Instant, slot: u32, page: MapPage, all: bool) -> Duration {

@@ -118,12 +118,24 @@ impl PageMap {
     /// # Panics
     /// Where the range is not within the capacity.
     pub fn trim(&mut self, first: u32, count: u32) {
+        self.trim_all([(first, count)]);
+    }
+
+    /// Unmaps several ranges as one: each a first unit and how many, in ascending order, none overlapping another.
+    ///
+    /// # Panics
+    /// Where a range is not within the capacity.
+    pub fn trim_all(&mut self, ranges: impl IntoIterator<Item = (u32, u32)>) {
+        let number = self.accepted + 1;
+        ranges.into_iter().for_each(|(first, count)| self.trim_range(first, count, number));
+    }
+
+    fn trim_range(&mut self, first: u32, count: u32, number: u64) {
         assert!(
             first.checked_add(count).is_some_and(|end| end <= self.layout.units),
             "{count} units from {first} of {}",
             self.layout.units
         );
-        let number = self.accepted + 1;
         // What had been trimmed before is on an older record: this one names what it changed.
         let mut start = None;
         for unit in first..first + count {
