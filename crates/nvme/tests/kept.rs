@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Driven, KIB, MIB, loading, small, us};
+use common::{Driven, KIB, MIB, loading, small, unreliable_cells, us};
 use flashlab_flash::ftl::Victim;
 use flashlab_flash::ftl::page_map::Streams;
 use flashlab_flash::ftl::{LevellingPolicy, Slc};
@@ -29,18 +29,7 @@ fn kinds() -> Vec<SsdParameters> {
         factory_bad_ppm: 10_000,
         ..Endurance::exactly(10_000)
     });
-    second.reliability = Some(Reliability {
-        fresh: 1e-5,
-        worn: 1e-6,
-        cycles_exponent: 1.0,
-        doubling: us(1_000_000),
-        age_exponent: 1.0,
-        codeword_bits: 1_000,
-        correctable: 0,
-        codewords: 1,
-        retries_max: 0,
-        retry_gain: 1.0,
-    });
+    second.reliability = Some(Reliability { worn: 1e-6, ..unreliable_cells(1e-5) });
     let mut third = loading(8 * KIB, MIB);
     third.page_map.geometry.pages = 8;
     third.page_map.capacity = 10 * MIB;

@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{KIB, MIB, loading, small, us};
+use common::{KIB, MIB, loading, small, unreliable_cells, us};
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::page_map::Found;
-use flashlab_flash::nand::{Endurance, Reliability};
+use flashlab_flash::nand::Endurance;
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sim::{Duration, Fate, FileId, Instant, Model, Op, Request, RequestId, Rng, Status};
 use std::collections::{BTreeMap, BTreeSet};
@@ -171,18 +171,7 @@ fn unreliable() -> SsdParameters {
     let mut parameters = loading(16 * KIB, 64 * KIB);
     parameters.page_map.endurance =
         Some(Endurance { program_fail_ppb: 1_000_000, ..Endurance::exactly(10_000) });
-    parameters.reliability = Some(Reliability {
-        fresh: 1e-4,
-        worn: 0.0,
-        cycles_exponent: 1.0,
-        doubling: us(1_000_000),
-        age_exponent: 1.0,
-        codeword_bits: 1_000,
-        correctable: 0,
-        codewords: 1,
-        retries_max: 0,
-        retry_gain: 1.0,
-    });
+    parameters.reliability = Some(unreliable_cells(1e-4));
     parameters
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Driven, KIB, MIB, small, us};
+use common::{Driven, KIB, MIB, small, unreliable_cells};
 use flashlab_flash::ftl::page_map::Found;
 use flashlab_flash::nand::{Endurance, Reliability};
 use flashlab_nvme::SsdParameters;
@@ -13,19 +13,8 @@ const UNIT: u64 = 4 * KIB;
 /// Where a codeword of 1,000 bits has `rate` wrong ones in a share of attempts: with 0.4 in each, with 1e-4 in a tenth of
 /// the first attempts and in none of the second.
 fn unreliable(rate: f64) -> SsdParameters {
-    let reliability = Reliability {
-        fresh: rate,
-        worn: 0.0,
-        cycles_exponent: 1.0,
-        doubling: us(1_000_000),
-        age_exponent: 1.0,
-        codeword_bits: 1_000,
-        correctable: 0,
-        codewords: 1,
-        retries_max: 2,
-        retry_gain: 1e-9,
-    };
-    let reliability = if rate > 0.1 { Reliability { retry_gain: 1.0, ..reliability } } else { reliability };
+    let retry_gain = if rate > 0.1 { 1.0 } else { 1e-9 };
+    let reliability = Reliability { retries_max: 2, retry_gain, ..unreliable_cells(rate) };
     SsdParameters { reliability: Some(reliability), ..small() }
 }
 

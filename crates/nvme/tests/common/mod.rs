@@ -5,7 +5,7 @@ use flashlab_flash::ftl::LevellingPolicy;
 use flashlab_flash::ftl::collection::Victim;
 use flashlab_flash::ftl::map::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
-use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
+use flashlab_flash::nand::{Cell, Geometry, Reliability, Scheduling, Timing};
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
 use flashlab_sim::{Completion, Duration, FileId, Instant, Model, Observer, Op, Request, RequestId, Rng};
@@ -15,6 +15,23 @@ pub(crate) const MIB: u64 = 1 << 20;
 
 pub(crate) fn us(n: u64) -> Duration {
     Duration::from_us(n)
+}
+
+/// Cells of which a share of `fresh` bits is wrong, young or old, and a decoder that corrects none in codewords of 1,000
+/// bits and tries once.
+pub(crate) fn unreliable_cells(fresh: f64) -> Reliability {
+    Reliability {
+        fresh,
+        worn: 0.0,
+        cycles_exponent: 1.0,
+        doubling: us(1_000_000),
+        age_exponent: 1.0,
+        codeword_bits: 1_000,
+        correctable: 0,
+        codewords: 1,
+        retries_max: 0,
+        retry_gain: 1.0,
+    }
 }
 
 /// 2 channels x 2 dies, 24 blocks of 32 pages of 2 x 16 KiB each: 96 MiB, of which 64 MiB are exported.
