@@ -2,7 +2,7 @@
 
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
-use flashlab_sd::{Card, CardParameters, Link, Mode};
+use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId};
 
 const KIB: u64 = 1 << 10;
@@ -36,7 +36,7 @@ fn main() {
     };
     parameters.check().expect("a possible card");
     let link = Link { bus: Mode::HighSpeed.bus(), t_block_host: Duration::ZERO };
-    let mut card = Card::new(parameters, link, 1);
+    let mut card = CardModel::new(parameters, link, 1);
     let mut now = Instant::ZERO;
     for length in [512 * KIB, 4 * KIB] {
         card.submit(

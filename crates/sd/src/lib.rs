@@ -4,9 +4,10 @@
 
 extern crate alloc;
 
-mod buffer;
 mod bus;
-mod card;
+mod command;
+mod model;
 
 pub use bus::{Bus, Link, Mode};
-pub use card::{Card, CardParameters};
+pub use command::{Command, Response, Status};
+pub use model::{CardModel, CardParameters};

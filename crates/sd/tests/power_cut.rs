@@ -2,7 +2,7 @@
 
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
-use flashlab_sd::{Card, CardParameters, Link, Mode};
+use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{
     Completion, Duration, Fate, FileId, Instant, Model, Op, PowerCut, Request, RequestId, Rng, Status,
 };
@@ -40,10 +40,10 @@ fn parameters(overwrite: Overwrite) -> CardParameters {
     }
 }
 
-fn card(overwrite: Overwrite) -> Card {
+fn card(overwrite: Overwrite) -> CardModel {
     let parameters = parameters(overwrite);
     parameters.check().expect("a possible card");
-    Card::new(parameters, Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }, 3)
+    CardModel::new(parameters, Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }, 3)
 }
 
 fn random_request(rng: &mut Rng, id: u64) -> Request {
@@ -139,7 +139,7 @@ fn what_a_cut_write_had_not_begun_is_as_it_was() {
 fn a_kept_state_goes_on_like_the_card_that_it_is_of() {
     for overwrite in [Overwrite::Log, Overwrite::Convert] {
         let (mut original, mut rng, mut now) = (card(overwrite), Rng::new(9), Instant::ZERO);
-        let drive = |card: &mut Card, rng: &mut Rng, now: &mut Instant| -> Vec<Completion> {
+        let drive = |card: &mut CardModel, rng: &mut Rng, now: &mut Instant| -> Vec<Completion> {
             (0..300)
                 .map(|id| {
                     card.submit(*now, random_request(rng, id));
@@ -171,7 +171,7 @@ fn a_worn_out_card_refuses_writes_and_still_reads() {
     let mut parameters = parameters(Overwrite::Log);
     parameters.wear = Wear { cycles: Some(20), beyond: Some(0), ..Wear::default() };
     let mut card =
-        Card::new(parameters, Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }, 3);
+        CardModel::new(parameters, Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }, 3);
     let (mut now, mut statuses) = (Instant::ZERO, Vec::new());
     for id in 0..20_000 {
         let op = if statuses.contains(&Status::ReadOnly) { Op::Read } else { Op::Write };

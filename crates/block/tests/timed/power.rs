@@ -6,7 +6,7 @@ use flashlab_block::conformance::{answer, ask, read};
 use flashlab_block::{BlockDevice, Context, Io, IoError, Memory, Outcome, Pages, Started, Timed};
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
-use flashlab_sd::{Card, CardParameters, Link, Mode};
+use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{Duration, Fate, Instant, Model, Rng};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -240,7 +240,7 @@ fn nothing_is_answered_without_power_and_a_second_cut_cuts_nothing() {
     assert_eq!(read(&device, 0, BLOCK as usize), [5; BLOCK as usize]);
 }
 
-fn card(seed: u64) -> Card {
+fn card(seed: u64) -> CardModel {
     let erase_block = 64 << 10;
     let parameters = CardParameters {
         capacity: 2 << 20,
@@ -269,7 +269,7 @@ fn card(seed: u64) -> Card {
         wear: Wear::default(),
     };
     parameters.check().expect("a possible card");
-    Card::new(parameters, Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }, seed)
+    CardModel::new(parameters, Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }, seed)
 }
 
 #[test]

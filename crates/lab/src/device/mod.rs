@@ -18,7 +18,7 @@ use argument::{Argument, Settings};
 use flashlab_flash::ftl::LevellingPolicy;
 use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_nvme::{Ssd, SsdParameters};
-use flashlab_sd::{Card, CardParameters, Link};
+use flashlab_sd::{CardModel, CardParameters, Link};
 use flashlab_sim::{Duration, Model};
 use std::fmt;
 use std::ops::Range;
@@ -197,7 +197,7 @@ impl Device {
     fn fresh(&self, seed: u64) -> Box<dyn Model> {
         match &self.hardware {
             Hardware::Card { card, host } => {
-                let device = Card::new(CardParameters::clone(card), host.link(&card.modes), seed);
+                let device = CardModel::new(CardParameters::clone(card), host.link(&card.modes), seed);
                 Box::new(Host::new(host, Box::new(device)))
             }
             Hardware::Ssd(ssd) => Box::new(Ssd::new(SsdParameters::clone(ssd), seed)),
@@ -208,7 +208,7 @@ impl Device {
         match &self.hardware {
             Hardware::Card { card, host } => {
                 let link = Link { t_block_host: Duration::ZERO, ..host.link(&card.modes) };
-                Box::new(Card::new(CardParameters::clone(card), link, seed))
+                Box::new(CardModel::new(CardParameters::clone(card), link, seed))
             }
             Hardware::Ssd(_) => self.fresh(seed),
         }

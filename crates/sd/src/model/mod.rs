@@ -1,4 +1,4 @@
-//! The card as a timed device: one command at a time, as an SD bus serves them.
+//! The card as a timed block device: one request at a time, as an SD bus serves them.
 //!
 //! A read command looks the data up (loading map pages that are not in memory), accesses the array, and moves blocks
 //! over the wires while the array streams what follows. A write command fills a buffer of one program unit over the wires
@@ -13,12 +13,14 @@
 //! long read streams like any other; of a write that a power cut tears, that erase blocks which it had not begun to fill
 //! are free again.
 
-use crate::buffer::Buffer;
+mod buffer;
+
 use crate::bus::BLOCK;
 use crate::{Link, Mode};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
+use buffer::Buffer;
 use core::ops::Range;
 use flashlab_flash::{
     Impossible,
@@ -100,7 +102,7 @@ struct Writing {
 
 /// The card.
 #[derive(Clone, Debug)]
-pub struct Card {
+pub struct CardModel {
     capacity: u64,
     wire: Wire,
     flash: Translation,
@@ -115,7 +117,7 @@ pub struct Card {
     seed: u64,
 }
 
-impl Card {
+impl CardModel {
     /// A fresh card of these parameters (which have been checked) on a link, with the medium of `seed`.
     pub fn new(parameters: CardParameters, link: Link, seed: u64) -> Self {
         let wire = Wire {
@@ -126,7 +128,7 @@ impl Card {
         };
         let CardParameters { capacity, nand, mapping, wear, .. } = parameters;
         let buffered_pages = (mapping.program_unit / nand.page) as usize;
-        Card {
+        CardModel {
             capacity,
             wire,
             flash: Translation::new(capacity, nand, mapping, &wear, seed),
@@ -283,7 +285,7 @@ fn commands(bytes: u64) -> u64 {
     if bytes > BLOCK { 2 } else { 1 }
 }
 
-impl Model for Card {
+impl Model for CardModel {
     fn geometry(&self) -> Geometry {
         Geometry { capacity: self.capacity, block: BLOCK, request_max: TRANSFER_BLOCKS_MAX * BLOCK }
     }

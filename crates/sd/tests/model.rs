@@ -2,7 +2,7 @@
 
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
-use flashlab_sd::{Card, CardParameters, Link, Mode};
+use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{
     Completion, Duration, FileId, Instant, Mechanism, Model, Observer, Op, Request, RequestId, Rng,
     conformance,
@@ -49,7 +49,7 @@ fn link() -> Link {
 }
 
 /// One request on an idle card.
-fn one(card: &mut Card, now: &mut Instant, op: Op, offset: u64, length: u64) -> Completion {
+fn one(card: &mut CardModel, now: &mut Instant, op: Op, offset: u64, length: u64) -> Completion {
     card.submit(*now, Request { id: RequestId(9), op, file: FileId::DEVICE, offset, length });
     let done = card.complete(Instant::MAX).expect("it completes");
     *now = done.at;
@@ -70,14 +70,14 @@ fn every_kind_of_card_holds_the_contract_of_a_model() {
         parameters.check().expect("possible");
         for seed in 0..20 {
             let parameters = parameters.clone();
-            conformance::check(&move || Box::new(Card::new(parameters.clone(), link(), 1)), seed);
+            conformance::check(&move || Box::new(CardModel::new(parameters.clone(), link(), 1)), seed);
         }
     }
 }
 
 #[test]
 fn a_read_of_mapped_data_is_command_access_and_wires() {
-    let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+    let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
     one(&mut card, &mut now, Op::Write, 0, 128 * KIB);
     let bus = Mode::Ddr50.bus();
     let wires = bus.command() * 2 + bus.read_block() * 8;
@@ -94,7 +94,7 @@ fn a_long_read_is_limited_by_the_slower_of_wires_and_array() {
     for (rate, wires_limit) in [(64 * MIB, true), (10 * MIB, false)] {
         let mut parameters = parameters();
         parameters.nand.read_rate = rate;
-        let (mut card, mut now) = (Card::new(parameters, link(), 1), Instant::ZERO);
+        let (mut card, mut now) = (CardModel::new(parameters, link(), 1), Instant::ZERO);
         one(&mut card, &mut now, Op::Write, 0, MIB);
         let done = one(&mut card, &mut now, Op::Read, 0, MIB);
         let bus = Mode::Ddr50.bus();
@@ -108,7 +108,7 @@ fn a_long_read_is_limited_by_the_slower_of_wires_and_array() {
 
 #[test]
 fn a_long_write_hides_the_wires_behind_the_programs() {
-    let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+    let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
     let bus = Mode::Ddr50.bus();
     let done = one(&mut card, &mut now, Op::Write, 0, 512 * KIB);
     // The first page has to arrive, then 32 programs follow one another; a write that begins a run tells the map.
@@ -121,7 +121,7 @@ fn a_long_write_hides_the_wires_behind_the_programs() {
 #[test]
 fn slow_wires_hide_the_programs_but_the_last() {
     let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: us(100) };
-    let (mut card, mut now) = (Card::new(parameters(), link, 1), Instant::ZERO);
+    let (mut card, mut now) = (CardModel::new(parameters(), link, 1), Instant::ZERO);
     let block = link.bus.write_block() + us(100);
     assert!(block * 32 > us(600));
     let done = one(&mut card, &mut now, Op::Write, 0, 64 * KIB);
@@ -130,7 +130,7 @@ fn slow_wires_hide_the_programs_but_the_last() {
 
 #[test]
 fn a_small_write_to_fresh_flash_is_one_program_and_a_commit() {
-    let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+    let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
     let bus = Mode::Ddr50.bus();
     for pass in 0..2 {
         let done = one(&mut card, &mut now, Op::Write, MIB + 4 * KIB, 4 * KIB);
@@ -141,7 +141,7 @@ fn a_small_write_to_fresh_flash_is_one_program_and_a_commit() {
 
 #[test]
 fn a_small_write_into_sequential_data_reads_and_rewrites_a_superblock_once() {
-    let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+    let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
     one(&mut card, &mut now, Op::Write, 0, MIB);
     let first = one(&mut card, &mut now, Op::Write, 132 * KIB, 4 * KIB);
     // All but the 4 KiB that are overwritten: 124 KiB at 64 MiB/s, and 8 pages.
@@ -156,7 +156,7 @@ fn a_small_write_into_sequential_data_reads_and_rewrites_a_superblock_once() {
 #[test]
 fn larger_random_writes_take_longer() {
     let latency = |length: u64| {
-        let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+        let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
         one(&mut card, &mut now, Op::Write, 32 * MIB, length).spent.total()
     };
     let lengths = [512, KIB, 2 * KIB, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB];
@@ -168,7 +168,7 @@ fn erasing_is_paid_once_an_erase_block() {
     let mut parameters = parameters();
     parameters.nand.t_bers = us(5_000);
     parameters.nand.erase_block = 64 * KIB;
-    let (mut card, mut now) = (Card::new(parameters, link(), 1), Instant::ZERO);
+    let (mut card, mut now) = (CardModel::new(parameters, link(), 1), Instant::ZERO);
     let done = one(&mut card, &mut now, Op::Write, 0, MIB);
     assert_eq!(done.spent[Mechanism::Program], us(600) * 64 + us(5_000) * 16);
 }
@@ -181,7 +181,7 @@ fn map_loads_follow_the_share_of_the_map_that_fits() {
     parameters.mapping.map_page = KIB;
     // A map page of 256 entries covers 32 MiB: 16 of them, 4 in memory.
     parameters.capacity = 512 * MIB;
-    let (mut card, mut now) = (Card::new(parameters, link(), 1), Instant::ZERO);
+    let (mut card, mut now) = (CardModel::new(parameters, link(), 1), Instant::ZERO);
     let (mut rng, reads) = (Rng::new(4), 40_000);
     let mut loading = Duration::ZERO;
     for _ in 0..reads {
@@ -200,7 +200,7 @@ fn counters_account_for_every_byte_programmed() {
             self.0.push((name, value));
         }
     }
-    let (mut card, mut now) = (Card::new(parameters(), link(), 1), Instant::ZERO);
+    let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
     one(&mut card, &mut now, Op::Write, 0, MIB);
     one(&mut card, &mut now, Op::Write, 132 * KIB, 4 * KIB);
     let mut counts = Counts(Vec::new());
