@@ -92,7 +92,7 @@ impl From<flashlab_serve::load::LoadError> for Failure {
         use flashlab_serve::load::LoadError;
         match error {
             // What was asked for makes no sense here.
-            LoadError::Job(_) | LoadError::Tls => Failure::usage(error),
+            LoadError::Job(_) | LoadError::Tls(_) => Failure::usage(error),
             error => Failure { message: Some(error.to_string()), code: 1 },
         }
     }

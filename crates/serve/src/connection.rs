@@ -119,9 +119,16 @@ impl<'a> Connection<'a> {
                         self.send_by(&replies, until)?;
                         return Err(End::Closed(why));
                     }
-                    Event::StartTls | Event::Request(_) => {
-                        unreachable!("TLS is not offered, and nothing is open")
+                    Event::StartTls => {
+                        self.send_by(&replies, until)?;
+                        replies.clear();
+                        let tls = self.server.tls.as_ref().expect("only who has it offers it");
+                        let clock = self.server.clock;
+                        self.link.start_tls(tls.accept(), || clock.now(), until)?;
+                        debug!(connection = self.number, "under TLS");
+                        session.tls_started();
                     }
+                    Event::Request(_) => unreachable!("nothing is open"),
                 }
             }
         }
@@ -238,12 +245,12 @@ impl<'a> Connection<'a> {
 
     fn send_by(&mut self, bytes: &[u8], until: Instant) -> Result<(), End> {
         let mut rest = bytes;
-        while !rest.is_empty() {
+        while !rest.is_empty() || self.link.wants_to_send() {
             let left = until.saturating_since(self.server.clock.now());
             if !self.link.wait_to_send(left)? {
                 return Err(End::Late);
             }
-            let sent = self.link.send_some(rest)?;
+            let sent = self.link.send_now(&[io::IoSlice::new(rest)])?;
             rest = &rest[sent..];
         }
         Ok(())

@@ -26,8 +26,10 @@ mod pending;
 mod private;
 mod record;
 mod run;
+mod secure;
 mod server;
 mod stop;
+mod tls;
 
 pub use address::Address;
 pub use clock::Clock;
@@ -43,3 +45,4 @@ pub use record::Recorder;
 pub use run::run;
 pub use server::Server;
 pub use stop::Stop;
+pub use tls::{Tls, TlsError, TlsMode};

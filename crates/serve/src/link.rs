@@ -1,5 +1,7 @@
-//! One connection's bytes: a socket, or a pair of pipes. Every system call that moves bytes is made and counted here.
+//! One connection's bytes: a socket, or a pair of pipes, in the clear or under TLS. Every system call that moves bytes is
+//! made and counted here.
 
+use crate::secure::Secure;
 use flashlab_sim::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -21,6 +23,7 @@ pub(crate) struct Link {
     input: Arc<File>,
     output: Arc<File>,
     socket: bool,
+    tls: Option<Box<Secure>>,
     /// System calls made for this connection.
     pub(crate) calls: u64,
 }
@@ -37,7 +40,7 @@ impl Link {
             let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);
         }
         let file = Arc::new(File::from(socket));
-        Link { input: file.clone(), output: file, socket: true, calls: 0 }
+        Link { input: file.clone(), output: file, socket: true, tls: None, calls: 0 }
     }
 
     /// Over an inherited input and output, which may be the same socket, or two pipes.
@@ -45,7 +48,8 @@ impl Link {
         if rustix::net::getsockname(&input).is_ok() {
             return Link::socket(input);
         }
-        Link { input: Arc::new(input.into()), output: Arc::new(output.into()), socket: false, calls: 0 }
+        let (input, output) = (Arc::new(input.into()), Arc::new(output.into()));
+        Link { input, output, socket: false, tls: None, calls: 0 }
     }
 
     /// Whether it is a socket, not pipes.
@@ -58,8 +62,62 @@ impl Link {
         self.socket.then(|| Hangup(self.input.clone()))
     }
 
+    /// Speaks TLS from here on, once both sides have agreed; fails when that takes longer than until `until`.
+    pub(crate) fn start_tls(
+        &mut self,
+        connection: rustls::Connection,
+        now: impl Fn() -> Instant,
+        until: Instant,
+    ) -> io::Result<()> {
+        let mut tls = Secure::new(connection);
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "TLS was not agreed on in time");
+        loop {
+            while tls.wants_to_send() {
+                if !self.wait_to_send(until.saturating_since(now()))? {
+                    return Err(late());
+                }
+                self.calls += 1;
+                ignore_full(tls.send(&mut Now(&self.output, self.socket)))?;
+            }
+            if !tls.is_handshaking() {
+                self.tls = Some(Box::new(tls));
+                return Ok(());
+            }
+            if !tls.has_sealed() {
+                if self.wait(None, Some(until.saturating_since(now())))?.late {
+                    return Err(late());
+                }
+                if !tls.receive(|into| self.receive_plain(into))? {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            if let Err(error) = tls.take_in() {
+                // The peer is told why, where it still listens.
+                let _ = tls.send(&mut Now(&self.output, self.socket));
+                return Err(error);
+            }
+        }
+    }
+
     /// Receives what is there, at most `into`, waiting for the first byte. Nothing means that the peer is gone.
     pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let Some(mut tls) = self.tls.take() else { return self.receive_plain(into) };
+        let received = loop {
+            match tls.open(into) {
+                Ok(Some(0)) => {}
+                Ok(received) => break Ok(received.unwrap_or(0)),
+                Err(error) => break Err(error),
+            }
+            match tls.receive(|into| self.receive_plain(into)) {
+                Ok(true) => {}
+                ended => break ended.map(|_| 0),
+            }
+        };
+        self.tls = Some(tls);
+        received
+    }
+
+    fn receive_plain(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             self.calls += 1;
             match (&*self.input).read(into) {
@@ -72,39 +130,54 @@ impl Link {
     /// Sends all of `parts`, in one call where the socket takes it.
     pub(crate) fn send(&mut self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         IoSlice::advance_slices(&mut parts, 0);
+        let Link { output, tls, calls, .. } = self;
+        let mut output = &**output;
         while !parts.is_empty() {
-            self.calls += 1;
-            match (&*self.output).write_vectored(parts) {
+            let sent = match tls {
+                Some(tls) => tls.seal(parts),
+                None => {
+                    *calls += 1;
+                    output.write_vectored(parts)
+                }
+            };
+            match sent {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+            while tls.as_ref().is_some_and(|tls| tls.wants_to_send()) {
+                *calls += 1;
+                match tls.as_mut().map_or(Ok(0), |tls| tls.send(&mut output)) {
+                    Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                    _ => {}
+                }
+            }
         }
         Ok(())
     }
 
-    /// Sends what can be sent of `bytes` without waiting, where that is known.
-    pub(crate) fn send_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.calls += 1;
-        if !self.socket {
-            return (&*self.output).write(bytes);
+    /// Sends what can be sent of `parts` without waiting, where that is known; nothing where nothing can. Under TLS some of
+    /// what was taken may still [want to be sent](Link::wants_to_send).
+    pub(crate) fn send_now(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut now = Now(&self.output, self.socket);
+        let Some(tls) = &mut self.tls else {
+            self.calls += 1;
+            return ignore_full(now.write_vectored(parts));
+        };
+        let taken = if tls.wants_to_send() { 0 } else { tls.seal(parts)? };
+        while tls.wants_to_send() {
+            self.calls += 1;
+            if ignore_full(tls.send(&mut now))? == 0 {
+                break;
+            }
         }
-        match rustix::net::send(&*self.output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Err(Errno::INTR | Errno::AGAIN) => Ok(0),
-            done => Ok(done?),
-        }
+        Ok(taken)
     }
 
-    /// Sends what a socket takes of `parts` now; nothing where it takes nothing.
-    pub(crate) fn send_now(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.calls += 1;
-        let parts = &parts[..parts.len().min(SLICES_MAX)];
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match rustix::net::sendmsg(&*self.output, parts, &mut SendAncillaryBuffer::default(), flags) {
-            Err(Errno::INTR | Errno::AGAIN) => Ok(0),
-            done => Ok(done?),
-        }
+    /// Whether something that was taken by [`Link::send_now`] is not sent yet.
+    pub(crate) fn wants_to_send(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_to_send())
     }
 
     /// Waits until there is something to receive, or `also` is readable, or `patience` is over. Says what it was.
@@ -113,14 +186,17 @@ impl Link {
         also: Option<BorrowedFd<'_>>,
         patience: Option<Duration>,
     ) -> io::Result<Woken> {
+        let here = self.tls.as_mut().map_or(Ok(false), |tls| tls.has_more())?;
+        // What was received already is only not opened yet.
+        let patience = if here { Some(Duration::ZERO) } else { patience };
         self.calls += 1;
         let mut fds = vec![PollFd::new(&*self.input, PollFlags::IN)];
         fds.extend(also.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let n = wait_for(&mut fds, patience)?;
         Ok(Woken {
-            input: !fds[0].revents().is_empty(),
+            input: here || !fds[0].revents().is_empty(),
             also: fds.get(1).is_some_and(|fd| !fd.revents().is_empty()),
-            late: n == 0,
+            late: n == 0 && !here,
         })
     }
 
@@ -150,6 +226,11 @@ impl Link {
     /// Says that nothing more is sent, and takes in what the peer still sends until it is gone too or `until` is
     /// reached: closing a socket with bytes unread could cost the peer the last replies.
     pub(crate) fn linger(&mut self, now: impl Fn() -> Instant, until: Instant) {
+        if let Some(tls) = &mut self.tls {
+            tls.farewell();
+            // Without it the peer sees an end without a farewell, after all that was owed to it.
+            let _ = tls.send(&mut Now(&self.output, self.socket));
+        }
         if !self.socket || rustix::net::shutdown(&*self.output, Shutdown::Write).is_err() {
             return;
         }
@@ -164,6 +245,35 @@ impl Link {
                 return;
             }
         }
+    }
+}
+
+/// Sends without waiting; pipes wait.
+struct Now<'a>(&'a File, bool);
+
+impl Write for Now<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Now(mut file, socket) = *self;
+        let parts = &parts[..parts.len().min(SLICES_MAX)];
+        if !socket {
+            return file.write_vectored(parts);
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Ok(rustix::net::sendmsg(file, parts, &mut SendAncillaryBuffer::default(), flags)?)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Nothing was sent where nothing can be sent now.
+fn ignore_full(sent: io::Result<usize>) -> io::Result<usize> {
+    match sent {
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
+        sent => sent,
     }
 }
 

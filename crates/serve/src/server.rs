@@ -5,7 +5,7 @@ use crate::counters::{Count, Counters};
 use crate::limits::Budget;
 use crate::link::{Hangup, Link, wait_for};
 use crate::pace::Pace;
-use crate::{Clock, Exports, Limits, Listener, Recorder, Speed, Stop};
+use crate::{Clock, Exports, Limits, Listener, Recorder, Speed, Stop, Tls};
 use flashlab_nbd::server::Policy;
 use flashlab_sim::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
@@ -35,6 +35,7 @@ pub struct Server {
     pub(crate) budget: Budget,
     pub(crate) clock: Clock,
     pub(crate) pace: Pace,
+    pub(crate) tls: Option<Tls>,
     pub(crate) stop: Stop,
 }
 
@@ -62,6 +63,7 @@ impl Server {
             budget: Budget::new(limits.bytes_in_flight),
             clock,
             pace: Pace::new(clock, Speed::REAL),
+            tls: None,
             stop,
         }
     }
@@ -74,6 +76,12 @@ impl Server {
     /// Lets the devices' time pass at another speed than the wall clock's.
     pub fn with_speed(self, speed: Speed) -> Server {
         Server { pace: Pace::new(self.clock, speed), ..self }
+    }
+
+    /// Offers TLS, or insists on it.
+    pub fn with_tls(self, tls: Tls) -> Server {
+        let policy = Policy { tls: tls.policy(), ..self.policy };
+        Server { policy, tls: Some(tls), ..self }
     }
 
     /// What time it is for the devices.

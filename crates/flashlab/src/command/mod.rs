@@ -11,3 +11,4 @@ pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod run;
 pub(crate) mod serve;
+mod tls;

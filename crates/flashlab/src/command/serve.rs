@@ -1,6 +1,7 @@
 //! `flashlab serve`: devices as real block devices, over NBD.
 
 use super::control::Controlled;
+use super::tls::TlsOptions;
 use crate::failure::{Failure, say};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
@@ -46,6 +47,8 @@ pub(crate) struct Options {
     /// Listens on a TCP port: `10809`, `0.0.0.0:10809`, `[::1]:0`; port 0 takes a free one, without a host it is localhost.
     #[arg(long, value_name = "[HOST:]PORT")]
     tcp: Vec<String>,
+    #[command(flatten)]
+    tls: TlsOptions,
     /// Serves one client on standard input and output.
     #[arg(long, short = 's', conflicts_with_all = ["unix", "abstract_", "tcp", "run", "print_uri"])]
     stdin: bool,
@@ -158,6 +161,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         grace: options.grace,
         structured_replies: !options.simple_replies,
     };
+    let tls = options.tls.open()?;
     let addresses = addresses(options)?;
     let recorder = options.record.as_deref().map(|path| record(path, &exports)).transpose()?;
     let stop = Stop::new().map_err(|error| Failure::system("events", &error))?;
@@ -168,6 +172,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let mut server = Server::new(exports.clone(), limits, stop.clone()).with_speed(speed);
     if let Some(recorder) = &recorder {
         server = server.with_recorder(recorder.clone());
+    }
+    if let Some(tls) = tls {
+        server = server.with_tls(tls);
     }
     let control = options.control.as_deref().map(control).transpose()?;
     let controlled = Controlled::new(&server, &served);
@@ -295,7 +302,7 @@ fn listen_and_serve(
         listeners.push(listener.map_err(|error| Failure::system(&address.to_string(), &error))?);
     }
     let first = listeners[0].address().map_err(|error| Failure::system("the listening socket", &error))?;
-    let uri = first.uri(export).to_string();
+    let uri = options.tls.uri(first.uri(export))?.to_string();
     let _pidfile = options.pidfile.as_deref().map(Pidfile::write).transpose()?;
     if options.print_uri {
         file::print(&format!("{uri}\n"))?;

@@ -3,6 +3,8 @@
 //! A tool that is not installed is named on standard error, where the test runner cannot hide it, and its test ends
 //! there. `./test` installs all of them on Debian.
 
+#[path = "../../../serve/tests/live/certificates.rs"]
+mod certificates;
 mod compose;
 mod copy;
 mod file;
@@ -12,4 +14,5 @@ mod mount;
 mod reference;
 mod run;
 mod serve;
+mod tls;
 mod tools;

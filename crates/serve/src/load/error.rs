@@ -1,6 +1,7 @@
 //! What can go wrong with a load.
 
 use super::JobError;
+use crate::TlsError;
 use flashlab_nbd::client::{ClientError, RequestError};
 use flashlab_nbd::wire::ErrorNumber;
 use std::fmt;
@@ -11,8 +12,8 @@ use std::io;
 pub enum LoadError {
     /// Nobody answers there.
     Connect(io::Error),
-    /// The URI asks for encryption.
-    Tls,
+    /// The URI asks for TLS that cannot be spoken.
+    Tls(TlsError),
     /// The export cannot be used like this.
     Job(JobError),
     /// The server did not agree, or did not keep to the protocol.
@@ -49,7 +50,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LoadError::Connect(error) => write!(f, "cannot connect: {error}"),
-            LoadError::Tls => f.write_str("TLS is not spoken here; use nbd:// or nbd+unix://"),
+            LoadError::Tls(error) => error.fmt(f),
             LoadError::Job(error) => error.fmt(f),
             LoadError::Session(error) => error.fmt(f),
             LoadError::Late => f.write_str("the server did not answer within ten seconds"),
@@ -74,6 +75,11 @@ impl From<io::Error> for LoadError {
             BrokenPipe | ConnectionReset | UnexpectedEof => LoadError::Gone,
             _ => LoadError::Io(error),
         }
+    }
+}
+impl From<TlsError> for LoadError {
+    fn from(error: TlsError) -> Self {
+        LoadError::Tls(error)
     }
 }
 impl From<RequestError> for LoadError {

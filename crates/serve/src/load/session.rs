@@ -1,12 +1,15 @@
 //! One connection of a load: a socket, the session on it, and the bytes on their way in and out.
 
 use super::LoadError;
+use crate::Clock;
 use crate::link::{Link, wait_for};
 use crate::listener::connect;
-use flashlab_nbd::client::{Client, Event, ExportInfo, Received, Request, Slot, Wish};
+use crate::tls;
+use flashlab_nbd::client::{Client, Event, ExportInfo, Received, Request, Slot, Tls, Wish};
 use flashlab_nbd::uri::Uri;
 use flashlab_sim::Duration;
 use rustix::event::{PollFd, PollFlags};
+use rustls::Connection;
 use std::io::IoSlice;
 use std::ops::Range;
 
@@ -48,19 +51,17 @@ pub(super) trait Answers {
 impl Session {
     /// Connects and agrees on the export.
     pub(super) fn open(uri: &Uri, simple: bool) -> Result<Session, LoadError> {
-        if uri.tls {
-            return Err(LoadError::Tls);
-        }
+        let mut tls = if uri.tls { Some(tls::client(uri)?) } else { None };
         let link = connect(&uri.transport).map_err(LoadError::Connect)?;
-        let wish = Wish::export(&uri.export);
+        let wish = Wish { tls: if uri.tls { Tls::Require } else { Tls::Off }, ..Wish::export(&uri.export) };
         let client = Client::new(if simple { wish.simple() } else { wish });
         let (batch, heads, payloads) = (vec![0; RECEIVE], Vec::new(), Vec::new());
         let mut session = Session { link, client, batch, taken: 0, filled: 0, heads, payloads };
-        session.shake_hands()?;
+        session.shake_hands(&mut tls)?;
         Ok(session)
     }
 
-    fn shake_hands(&mut self) -> Result<(), LoadError> {
+    fn shake_hands(&mut self, tls: &mut Option<Connection>) -> Result<(), LoadError> {
         loop {
             let bytes = &self.batch[self.taken..self.filled];
             let Received { consumed, event } = self.client.receive(bytes, &mut self.heads);
@@ -75,6 +76,14 @@ impl Session {
                         return Err(LoadError::Late);
                     }
                     self.fill()?;
+                }
+                Event::StartTls => {
+                    let tls = tls.take().expect("it is started once, where it was wished for");
+                    let clock = Clock::start();
+                    let until = clock.now().saturating_add(PATIENCE);
+                    self.link.start_tls(tls, || clock.now(), until)?;
+                    self.taken = self.filled;
+                    self.client.tls_started(&mut self.heads);
                 }
                 Event::Closed(why) => return Err(LoadError::Session(why)),
                 _ => unreachable!("nothing else was wished for"),
@@ -106,9 +115,10 @@ impl Session {
         let mut sent = 0;
         let all = self.heads.len()
             + self.payloads.iter().map(|(_, slot)| answers.payload(*slot).len()).sum::<usize>();
-        while sent < all {
+        while sent < all || self.link.wants_to_send() {
             let slices = slices(&self.heads, &self.payloads, sent, answers);
             match self.link.send_now(&slices)? {
+                0 if sent == all && !self.link.wants_to_send() => {}
                 0 => {
                     self.link.calls += 1;
                     let mut fds = [PollFd::new(&self.link, PollFlags::IN | PollFlags::OUT)];

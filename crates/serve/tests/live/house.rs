@@ -4,7 +4,9 @@ use flashlab_block::{BlockDevice, Memory, Pages};
 use flashlab_nbd::client::{Client, Event, Request, Wish};
 use flashlab_nbd::uri::Uri;
 use flashlab_nbd::wire::ErrorNumber;
-use flashlab_serve::{Address, Counters, Export, Exports, Limits, Listener, Recorder, Server, Speed, Stop};
+use flashlab_serve::{
+    Address, Counters, Export, Exports, Limits, Listener, Recorder, Server, Speed, Stop, Tls,
+};
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
@@ -37,14 +39,24 @@ impl House {
     }
 
     pub(crate) fn with(exports: Vec<Export>, limits: Limits, recorder: Option<Arc<Recorder>>) -> House {
-        House::build(exports, limits, recorder, Speed::REAL)
+        House::build(exports, limits, recorder, Speed::REAL, None)
     }
 
     pub(crate) fn at_speed(exports: Vec<Export>, speed: Speed) -> House {
-        House::build(exports, Limits::default(), None, speed)
+        House::build(exports, Limits::default(), None, speed, None)
     }
 
-    fn build(exports: Vec<Export>, limits: Limits, recorder: Option<Arc<Recorder>>, speed: Speed) -> House {
+    pub(crate) fn under_tls(exports: Vec<Export>, limits: Limits, tls: Tls) -> House {
+        House::build(exports, limits, None, Speed::REAL, Some(tls))
+    }
+
+    fn build(
+        exports: Vec<Export>,
+        limits: Limits,
+        recorder: Option<Arc<Recorder>>,
+        speed: Speed,
+        tls: Option<Tls>,
+    ) -> House {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("flashlab-test-{}-{number}", std::process::id());
@@ -54,6 +66,9 @@ impl House {
         let mut server = Server::new(exports, limits, stop.clone()).with_speed(speed);
         if let Some(recorder) = recorder {
             server = server.with_recorder(recorder);
+        }
+        if let Some(tls) = tls {
+            server = server.with_tls(tls);
         }
         let counters = server.counters().clone();
         let serving = std::thread::spawn(move || server.serve(vec![listener]).expect("polling works"));

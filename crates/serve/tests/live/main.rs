@@ -1,6 +1,7 @@
 //! Servers in this process, and clients that behave well or badly.
 
 mod answers;
+mod certificates;
 mod ending;
 mod house;
 mod limits;
@@ -9,3 +10,4 @@ mod paced;
 mod record;
 mod sockets;
 mod survives;
+mod tls;

@@ -1,0 +1,55 @@
+//! The options of `flashlab serve` that are about TLS.
+
+use crate::failure::Failure;
+use clap::{Args, ValueEnum};
+use flashlab_serve::uri::Uri;
+use flashlab_serve::{Tls, TlsMode};
+use std::path::PathBuf;
+
+/// `--tls`, as it is typed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Choice {
+    /// No TLS.
+    Off,
+    /// Clients may use it.
+    On,
+    /// Clients must use it.
+    Require,
+}
+
+#[derive(Args)]
+pub(crate) struct TlsOptions {
+    /// Whether clients may or must use TLS; `on` where there are certificates.
+    #[arg(long, value_name = "MODE")]
+    tls: Option<Choice>,
+    /// The folder with server-cert.pem and server-key.pem, and ca-cert.pem for --tls-verify-peer.
+    #[arg(long, value_name = "DIR")]
+    tls_certificates: Option<PathBuf>,
+    /// Clients need a certificate of the authority in ca-cert.pem.
+    #[arg(long, requires = "tls_certificates")]
+    tls_verify_peer: bool,
+}
+
+impl TlsOptions {
+    /// What the server needs for TLS, if it is to have it.
+    pub(crate) fn open(&self) -> Result<Option<Tls>, Failure> {
+        let mode = match (self.tls, &self.tls_certificates) {
+            (Some(Choice::Off), _) | (None, None) => return Ok(None),
+            (Some(Choice::On) | None, _) => TlsMode::On,
+            (Some(Choice::Require), _) => TlsMode::Require,
+        };
+        let Some(folder) = &self.tls_certificates else {
+            return Err(Failure::usage("--tls: certificates are missing; give --tls-certificates DIR"));
+        };
+        Tls::new(folder, mode, self.tls_verify_peer).map(Some).map_err(Failure::usage)
+    }
+
+    /// The URI as clients have to use it: who must use TLS is told so, and where the authority's certificate is.
+    pub(crate) fn uri(&self, uri: Uri) -> Result<Uri, Failure> {
+        let (Some(Choice::Require), Some(folder)) = (self.tls, &self.tls_certificates) else {
+            return Ok(uri);
+        };
+        let folder = std::path::absolute(folder).map_err(|error| Failure::io(folder, &error))?;
+        Ok(Uri { tls: true, tls_certificates: Some(folder.to_string_lossy().into_owned()), ..uri })
+    }
+}

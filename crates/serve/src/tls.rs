@@ -1,0 +1,238 @@
+//! Who is who under TLS: certificates and keys in a folder, named as nbdkit and libnbd name them.
+//!
+//! A server reads `server-cert.pem` and `server-key.pem`, and `ca-cert.pem` where it asks clients for certificates. A client
+//! reads `ca-cert.pem`, which it holds the server against, and `client-cert.pem` and `client-key.pem` where they are there.
+//! The protocol's own part (`NBD_OPT_STARTTLS`) is the session's; how bytes are wrapped is [`Link`](crate::link)'s.
+//!
+//! Left out: pre-shared keys, anonymous TLS, lists of revoked certificates.
+
+use flashlab_nbd::server;
+use flashlab_nbd::uri::{Transport, Uri};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, ServerConnection,
+    SignatureScheme,
+};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Whether clients have to use TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TlsMode {
+    /// They may.
+    On,
+    /// They must.
+    Require,
+}
+
+/// What a server needs for TLS.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    mode: TlsMode,
+    config: Arc<ServerConfig>,
+}
+
+/// Why TLS cannot be spoken.
+#[derive(Debug)]
+pub enum TlsError {
+    /// A certificate or key cannot be read.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        error: pem::Error,
+    },
+    /// What was read cannot be used.
+    Use {
+        /// The folder.
+        folder: PathBuf,
+        /// Why not.
+        error: rustls::Error,
+    },
+    /// The authority's certificates cannot be used.
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// The URI asks for another kind than certificates.
+    Kind(String),
+    /// The URI does not say which server is to be trusted.
+    NoCertificates,
+    /// The name that the server's certificate must have is none.
+    Name(String),
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TlsError::File { path, error } => write!(f, "{}: {error}", path.display()),
+            TlsError::Use { folder, error } => write!(f, "{}: {error}", folder.display()),
+            TlsError::Authority { path, why } => write!(f, "{}: {why}", path.display()),
+            TlsError::Kind(kind) => write!(f, "tls-type={kind} is not spoken here; only x509 is"),
+            TlsError::NoCertificates => f.write_str(
+                "TLS needs a folder with ca-cert.pem: add tls-certificates=DIR to the URI, or tls-verify-peer=0 to trust anybody",
+            ),
+            TlsError::Name(name) => {
+                write!(f, "{name:?} is no name that a certificate can have; give tls-hostname=NAME")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+impl Tls {
+    /// With the certificate and key of `folder`; with `verify_peer` a client has to have a certificate of the authority there.
+    pub fn new(folder: &Path, mode: TlsMode, verify_peer: bool) -> Result<Tls, TlsError> {
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .expect("ring has what TLS 1.2 and 1.3 need");
+        let builder = if verify_peer {
+            let path = folder.join("ca-cert.pem");
+            let roots = Arc::new(roots(&path)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| authority(&path, &error))?)
+        } else {
+            builder.with_no_client_auth()
+        };
+        let (chain, key) = identity(folder, "server")?;
+        let config = builder.with_single_cert(chain, key);
+        let config = config.map_err(|error| TlsError::Use { folder: folder.to_owned(), error })?;
+        Ok(Tls { mode, config: Arc::new(config) })
+    }
+
+    /// Whether clients have to use it.
+    pub fn mode(&self) -> TlsMode {
+        self.mode
+    }
+
+    pub(crate) fn policy(&self) -> server::Tls {
+        match self.mode {
+            TlsMode::On => server::Tls::On,
+            TlsMode::Require => server::Tls::Require,
+        }
+    }
+
+    /// The server's end of a connection.
+    pub(crate) fn accept(&self) -> rustls::Connection {
+        ServerConnection::new(self.config.clone()).expect("the settings were taken before").into()
+    }
+}
+
+/// The client's end of a connection to `uri`.
+pub(crate) fn client(uri: &Uri) -> Result<rustls::Connection, TlsError> {
+    if let Some(kind) = uri.tls_type.as_deref().filter(|kind| *kind != "x509") {
+        return Err(TlsError::Kind(kind.to_owned()));
+    }
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .expect("ring has what TLS 1.2 and 1.3 need");
+    let folder = uri.tls_certificates.as_ref().map(Path::new);
+    let builder = match (folder, uri.tls_verify_peer) {
+        (_, Some(false)) => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider())))
+        }
+        (None, _) => return Err(TlsError::NoCertificates),
+        (Some(folder), _) => {
+            let path = folder.join("ca-cert.pem");
+            let verifier =
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots(&path)?), provider()).build();
+            builder.with_webpki_verifier(verifier.map_err(|error| authority(&path, &error))?)
+        }
+    };
+    let folder = folder.unwrap_or(Path::new(""));
+    let unusable = |error| TlsError::Use { folder: folder.to_owned(), error };
+    let config = if folder.join("client-cert.pem").exists() {
+        let (chain, key) = identity(folder, "client")?;
+        builder.with_client_auth_cert(chain, key).map_err(unusable)?
+    } else {
+        builder.with_no_client_auth()
+    };
+    let name = match (&uri.tls_hostname, &uri.transport) {
+        (Some(name), _) => name.clone(),
+        (None, Transport::Tcp { host, .. }) if !host.is_empty() => host.clone(),
+        _ => "localhost".to_owned(),
+    };
+    let server = ServerName::try_from(name.clone()).map_err(|_| TlsError::Name(name))?;
+    Ok(ClientConnection::new(Arc::new(config), server).map_err(unusable)?.into())
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| TlsError::Authority { path: path.to_owned(), why: error.to_string() })?;
+    }
+    Ok(roots)
+}
+
+fn authority(path: &Path, error: &VerifierBuilderError) -> TlsError {
+    let why = match error {
+        VerifierBuilderError::NoRootAnchors => "no certificate in it".to_owned(),
+        error => error.to_string(),
+    };
+    TlsError::Authority { path: path.to_owned(), why }
+}
+
+fn identity(
+    folder: &Path,
+    who: &str,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let chain = certificates(&folder.join(format!("{who}-cert.pem")))?;
+    let path = folder.join(format!("{who}-key.pem"));
+    let key = PrivateKeyDer::from_pem_file(&path).map_err(|error| TlsError::File { path, error })?;
+    Ok((chain, key))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    read.map_err(|error| TlsError::File { path: path.to_owned(), error })
+}
+
+/// Whoever has the key of the certificate that it shows, whoever that is: `tls-verify-peer=0`.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
