@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A number of bytes that addresses are divided by.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Stride {
     bytes: u64,
     /// The power of two; 64 where it is none.

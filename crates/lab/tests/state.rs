@@ -173,7 +173,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), form in any::<bool>()) {
         let mut all = b"flashlab".to_vec();
-        all.extend(if form { [1, 0, 0, 0] } else { [0; 4] });
+        all.extend(if form { [2, 0, 0, 0] } else { [0; 4] });
         all.extend(&bytes);
         let _ = State::parse("f", &bytes).map_err(|e| e.to_string());
         let _ = State::parse("f", &signed(all)).map_err(|e| e.to_string());

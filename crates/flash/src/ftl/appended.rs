@@ -11,12 +11,13 @@
 //! three quarters as many are free, so that small writes find free blocks.
 //!
 //! # Guarantees
-//! [`Appended::check`]: a granule's place holds that granule, each block's live count is the number of such places, a
+//! [`Appended::validate`]: a granule's place holds that granule, each block's live count is the number of such places, a
 //! closed block without any is free.
+
+mod validate;
 
 use super::ReadOnly;
 use super::collection::{Candidates, Victim};
-use super::mapped::Mapped;
 use super::medium::{Filling, Medium, Run, Work};
 use crate::nand::Block;
 use alloc::boxed::Box;
@@ -511,48 +512,5 @@ impl Appended {
         }
         self.contents[block.0 as usize] = Box::default();
         medium.blocks.release(block);
-    }
-
-    /// Walks all of it.
-    ///
-    /// # Panics
-    /// With what is wrong.
-    pub(super) fn check(&self, mapped: &Mapped, medium: &Medium) {
-        let mut live = vec![0; self.live.len()];
-        for granule in 0..mapped.len().min(self.places.len() * CHUNK) {
-            let place = self.place_of(granule as u32);
-            let offset = granule as u64 * self.granule;
-            if place == NONE {
-                assert!(
-                    mapped.bytes(&(offset..offset + 1)) == 0,
-                    "granule {granule} is mapped and lies nowhere"
-                );
-                continue;
-            }
-            let (block, slot) = (place >> self.slot_bits, place & ((1 << self.slot_bits) - 1));
-            assert!(mapped.holds(offset), "granule {granule} lies in block {block} and is not mapped");
-            assert_eq!(
-                self.contents[block as usize].get(slot as usize),
-                Some(&(granule as u32)),
-                "slot {slot} of block {block}"
-            );
-            live[block as usize] += 1;
-        }
-        assert_eq!(live, self.live, "live granules of each block");
-        for (block, contents) in (0..).zip(&self.contents) {
-            let used = medium.blocks.is_used(Block(block));
-            assert_eq!(used, !contents.is_empty(), "block {block} is used, and holds something");
-            let filling = self.moved.iter().chain([&self.streamed, &self.scattered]).flatten();
-            let is_filling = filling.filter(|filling| filling.block.0 == block).count() == 1;
-            assert_eq!(
-                used,
-                is_filling || self.closed[block as usize],
-                "block {block} is being filled or closed"
-            );
-        }
-        self.candidates.check(medium.blocks.count(), &|block| {
-            self.closed[block as usize].then_some(self.live[block as usize])
-        });
-        medium.blocks.check();
     }
 }

@@ -5,6 +5,9 @@
 use alloc::string::String;
 use core::fmt;
 
+/// Counts that no device comes near, so that counting on overflows nothing: 2^60 bytes are an EiB.
+pub(super) const COUNT_MAX: u64 = 1 << 60;
+
 /// A structure contradicts itself, or its parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inconsistent {

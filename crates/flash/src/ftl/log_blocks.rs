@@ -20,8 +20,10 @@
 //! is folded then.
 //!
 //! # Guarantees
-//! [`LogBlocks::check`]: every used block is the data block of one superblock, or open for one, or the one for partial
+//! [`LogBlocks::validate`]: every used block is the data block of one superblock, or open for one, or the one for partial
 //! pages. No state changes where there is no block for it: the write fails as a whole.
+
+mod validate;
 
 use super::ReadOnly;
 use super::mapped::Mapped;
@@ -554,48 +556,6 @@ impl LogBlocks {
         if let Some(fast) = self.fast.take_if(|fast| fast.superblock == superblock) {
             fast.blocks.into_iter().for_each(|block| medium.blocks.release(block));
         }
-    }
-
-    /// Walks all of it.
-    ///
-    /// # Panics
-    /// With what is wrong.
-    pub(super) fn check(&self, medium: &Medium) {
-        let mut used: Vec<Block> = self.data.iter().filter(|b| **b != NONE).map(|b| Block(*b)).collect();
-        for (superblock, block) in (0..).zip(&self.data) {
-            let mapped = self.mapped.bytes(&self.span(superblock));
-            let fast = self.fast.as_ref().is_some_and(|fast| fast.superblock == superblock);
-            assert_eq!(
-                self.lies(superblock),
-                mapped > 0,
-                "superblock {superblock}: {mapped} B are mapped, and lie in {block}"
-            );
-            assert!(
-                *block == NONE || self.owner[*block as usize] == superblock,
-                "the owner of block {block}"
-            );
-            assert!(!fast || *block == NONE, "superblock {superblock} lies in fast blocks and in {block}");
-        }
-        let owned = self.owner.iter().filter(|owner| **owner != NONE).count();
-        assert_eq!(owned, used.len(), "data blocks and those that have an owner");
-        for open in &self.open {
-            used.extend(open.blocks());
-        }
-        used.extend(self.fast.iter().flat_map(|fast| fast.blocks.iter().copied()));
-        used.extend(self.partial.map(|filling| filling.block));
-        used.sort_unstable();
-        let count = used.len();
-        used.dedup();
-        assert_eq!(used.len(), count, "a block is used for two things");
-        assert!(used.iter().all(|block| medium.blocks.is_used(*block)), "what lies in a block uses it");
-        let free_or_bad = medium.blocks.free_count_total() + medium.blocks.bad_count();
-        assert_eq!(
-            count as u32 + free_or_bad,
-            medium.blocks.count(),
-            "every used block is used for something"
-        );
-        assert!(self.open.len() <= self.open_max, "{} superblocks are open", self.open.len());
-        medium.blocks.check();
     }
 }
 

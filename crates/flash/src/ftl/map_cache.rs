@@ -3,6 +3,8 @@
 //! A map page is loaded whole, and the least recently used one is dropped. Uniform look-ups over N pages hit with
 //! probability C/N where C pages fit (the closed form that the tests hold).
 
+use super::Inconsistent;
+use super::inconsistent::{COUNT_MAX, ensure};
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -85,6 +87,34 @@ impl MapCache {
     /// Look-ups that found their page, and those that did not.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits, self.misses)
+    }
+
+    /// Compares its size with that of `like`; every page that is there is once in the list of them by their last use.
+    pub(super) fn validate(&self, like: &MapCache) -> Result<(), Inconsistent> {
+        ensure!(
+            self.capacity == like.capacity
+                && self.slot_of.len() == like.slot_of.len()
+                && self.slots.len() <= self.capacity,
+            "the memory for map pages has another size"
+        );
+        let (mut newer, mut slot, mut walked) = (NONE, self.newest, 0);
+        while slot != NONE {
+            let known = self.slots.get(slot as usize).filter(|_| walked < self.slots.len());
+            let sound =
+                known.filter(|s| s.newer == newer && self.slot_of.get(s.page as usize) == Some(&slot));
+            let Some(sound) = sound else {
+                ensure!(false, "map page in slot {slot} is not where the list has it");
+                break;
+            };
+            (newer, slot, walked) = (slot, sound.older, walked + 1);
+        }
+        let there = self.slot_of.iter().filter(|slot| **slot != NONE).count();
+        ensure!(
+            self.oldest == newer && walked == self.slots.len() && there == walked,
+            "{there} map pages are there, {walked} are in the list"
+        );
+        ensure!(self.hits.max(self.misses) < COUNT_MAX, "more look-ups were counted than are possible");
+        Ok(())
     }
 
     fn unlink(&mut self, slot: u32) {

@@ -1,5 +1,7 @@
 //! Which granules of a device are mapped: one bit each.
 
+use super::Inconsistent;
+use super::inconsistent::ensure;
 use crate::stride::Stride;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,6 +36,20 @@ impl Mapped {
     /// Tells the processor that `offset` will be asked for soon.
     pub(super) fn prefetch(&self, offset: u64) {
         flashlab_sim::prefetch(&self.words, (self.granule.index(offset) / 64) as usize);
+    }
+
+    /// Compares its size with that of `like`; nothing beyond `capacity` is mapped.
+    pub(super) fn validate(&self, capacity: u64, like: &Mapped) -> Result<(), Inconsistent> {
+        ensure!(
+            self.granule == like.granule && self.words.len() == like.words.len(),
+            "another number of granules can be mapped"
+        );
+        let beyond = self.touched(&(0..capacity)).end..self.len() as u64;
+        ensure!(
+            masks(beyond).all(|(word, mask)| self.words[word] & mask == 0),
+            "something beyond the capacity is mapped"
+        );
+        Ok(())
     }
 
     /// Maps or unmaps all granules that `range` touches.

@@ -5,7 +5,8 @@
 //! Data of full cells is copied by way of fast blocks, as a controller does that cannot hold what full cells take at once.
 //! These blocks are the controller's own: their wear is left out, they stand many times the cycles.
 
-use super::{Blocks, ReadOnly, Wear};
+use super::inconsistent::{COUNT_MAX, ensure};
+use super::{Blocks, Inconsistent, ReadOnly, Wear};
 use crate::nand::{Block, Factor, Nand, Variation};
 use alloc::vec::Vec;
 use flashlab_sim::{Duration, Observer};
@@ -99,6 +100,49 @@ impl Medium {
             counters: Counters::default(),
             nand,
         }
+    }
+
+    /// Compares what it was made from with that of `like`, and walks its blocks.
+    pub(super) fn validate(&self, like: &Medium) -> Result<(), Inconsistent> {
+        let made = |m: &Medium| {
+            (m.blocks.count(), m.blocks.pool_count(), m.blocks.policy(), m.blocks.seed(), m.needed)
+        };
+        ensure!(
+            self.nand == like.nand
+                && made(self) == made(like)
+                && self.variation == like.variation
+                && self.blocks.endurance() == like.blocks.endurance(),
+            "it is an array of other parameters, or of another seed"
+        );
+        let Counters {
+            host_written_bytes,
+            programs,
+            read_modify_write_bytes,
+            merge_bytes,
+            fold_bytes,
+            staged_bytes,
+            collections,
+            collection_bytes,
+            levelling_bytes,
+        } = self.counters;
+        let moved = read_modify_write_bytes.max(merge_bytes).max(fold_bytes).max(staged_bytes);
+        let most = moved.max(host_written_bytes).max(collections).max(collection_bytes).max(levelling_bytes);
+        ensure!(
+            most.max(programs.saturating_mul(self.nand.page)) < COUNT_MAX,
+            "more was counted than is possible"
+        );
+        self.blocks.validate()
+    }
+
+    /// Whether `filling` is a used block that is filled as blocks are.
+    pub(super) fn can_fill(&self, filling: &Filling) -> bool {
+        let Filling { block, factor, filled, slc } = *filling;
+        block.0 < self.blocks.count()
+            && self.blocks.is_used(block)
+            && factor == self.factor(block)
+            && (!slc || self.nand.t_prog_slc.is_some())
+            && filled.is_multiple_of(self.nand.page)
+            && filled <= if slc { self.slc_bytes() } else { self.nand.erase_block }
     }
 
     /// Whether writes are taken: not when too many blocks are bad.

@@ -26,6 +26,11 @@ impl Streams {
         self.ends.clear();
     }
 
+    /// Whether it follows as many runs as it may, and not more.
+    pub(super) fn is_like(&self, like: &Streams) -> bool {
+        self.most == like.most && self.ends.len() <= self.most
+    }
+
     /// Takes note of a write; returns whether it continues a run.
     pub(super) fn write(&mut self, range: &Range<u64>) -> bool {
         let known = self.ends.iter().position(|end| *end == range.start);

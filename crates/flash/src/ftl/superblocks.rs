@@ -13,6 +13,8 @@
 //! Where the data lies is not said here: superblocks of this kind share erase blocks that are filled in the order of the
 //! writes. (Logged superblocks of an erase block each are mapped by blocks.)
 
+use super::Inconsistent;
+use super::inconsistent::ensure;
 use super::mapped::Mapped;
 use super::{Mapping, Overwrite};
 use crate::stride::Stride;
@@ -84,7 +86,9 @@ pub struct Superblocks {
     /// The last write went on with a stream, began one, or wrote a superblock whole.
     streamed: bool,
     /// What the last write copied, as bytes: rewritten, and merged.
+    #[serde(skip)]
     rewritten: Vec<Range<u64>>,
+    #[serde(skip)]
     merged: Vec<Range<u64>>,
 }
 
@@ -306,6 +310,32 @@ impl Superblocks {
         } else {
             self.set_form(span.start..written, Form::PageMapped);
         }
+    }
+
+    /// Compares its sizes with those of `like`, which was made from the same parameters; `blocks` are the erase blocks that
+    /// data can lie in.
+    pub(super) fn validate(&self, like: &Superblocks, blocks: u32) -> Result<(), Inconsistent> {
+        let shape = |s: &Superblocks| {
+            let Superblocks { capacity, bytes, unit, overwrite, open_max, .. } = *s;
+            (capacity, bytes, unit, overwrite, open_max, s.units.len())
+        };
+        ensure!(shape(self) == shape(like), "the superblocks are of other parameters");
+        self.mapped.validate(self.capacity, &like.mapped)?;
+        ensure!(self.units.iter().all(|unit| unit.place() < blocks), "a map unit was written to no block");
+        ensure!(self.open.len() <= self.open_max, "{} superblocks are open", self.open.len());
+        for (at, open) in self.open.iter().enumerate() {
+            let first = self.open.iter().position(|other| other.superblock == open.superblock);
+            let known = (open.superblock as u64) < self.capacity.div_ceil(self.bytes);
+            let in_order = |next| {
+                let span = self.span(open.superblock);
+                span.start < next && next < span.end
+            };
+            ensure!(
+                known && first == Some(at) && open.next.is_none_or(in_order),
+                "what is open is not in order: {open:?}"
+            );
+        }
+        Ok(())
     }
 
     pub(super) fn mapped(&self) -> &Mapped {

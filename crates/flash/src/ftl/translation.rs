@@ -7,10 +7,13 @@
 //! dead is collected.
 
 use super::appended::{Appended, Fill};
+use super::inconsistent::{COUNT_MAX, ensure};
 use super::log_blocks::LogBlocks;
 use super::medium::{Medium, Work};
 use super::streams::Streams;
-use super::{Blocks, Form, Ftl, MapCache, MapPage, Mapping, Overwrite, ReadOnly, Superblocks, Wear};
+use super::{
+    Blocks, Form, Ftl, Inconsistent, MapCache, MapPage, Mapping, Overwrite, ReadOnly, Superblocks, Wear,
+};
 use crate::Impossible;
 use crate::nand::{Block, Nand};
 use crate::stride::Stride;
@@ -299,17 +302,6 @@ impl Translation {
         let c = &self.medium.counters;
         (c.host_written_bytes, c.programs * self.medium.nand.page)
     }
-    /// Whether `other` has the same array and the same parameters: one's state can be the other's.
-    pub fn is_like(&self, other: &Translation) -> bool {
-        let count = |t: &Translation| (t.medium.blocks.count(), t.medium.blocks.pool_count());
-        self.capacity == other.capacity
-            && self.medium.nand == other.medium.nand
-            && self.mapping == other.mapping
-            && count(self) == count(other)
-            && self.medium.blocks.policy() == other.medium.blocks.policy()
-            && self.medium.blocks.endurance() == other.medium.blocks.endurance()
-    }
-
     /// Good bytes beyond the capacity and what must stay free or half filled, over the capacity; in millionths.
     fn effective_spare_ppm(&self) -> u64 {
         let blocks = &self.medium.blocks;
@@ -348,10 +340,46 @@ impl Translation {
     /// # Panics
     /// With what is wrong.
     pub fn check(&self) {
-        match &self.space {
-            Space::Logged(log) => log.check(&self.medium),
-            Space::Appended { superblocks, places } => places.check(superblocks.mapped(), &self.medium),
+        if let Err(inconsistent) = self.validate_as(self) {
+            panic!("{inconsistent}");
         }
+    }
+
+    /// Takes over a state that was read back, if it is one of this array and these parameters, and in order.
+    ///
+    /// # Errors
+    /// With what is wrong; nothing has changed then.
+    pub fn restore(&mut self, state: Translation) -> Result<(), Inconsistent> {
+        state.validate_as(self)?;
+        *self = state;
+        Ok(())
+    }
+
+    /// Walks all of it, and compares what it was made from with that of `like`.
+    fn validate_as(&self, like: &Translation) -> Result<(), Inconsistent> {
+        let made = |t: &Translation| {
+            (t.capacity, t.granule, t.unit, t.granule_stream, t.unit_map_page, t.granule_map_page)
+        };
+        ensure!(made(self) == made(like) && self.mapping == like.mapping, "it is of other parameters");
+        self.medium.validate(&like.medium)?;
+        match (&self.space, &like.space) {
+            (Space::Logged(log), Space::Logged(like)) => log.validate(like, &self.medium)?,
+            (
+                Space::Appended { superblocks, places },
+                Space::Appended { superblocks: like, places: places_like },
+            ) => {
+                superblocks.validate(like, self.medium.blocks.count())?;
+                places.validate(places_like, superblocks.mapped(), &self.medium)?;
+            }
+            _ => ensure!(false, "its superblocks lie otherwise"),
+        }
+        match (&self.map_cache, &like.map_cache) {
+            (Some(cache), Some(like)) => cache.validate(like)?,
+            (cache, like) => ensure!(cache.is_none() && like.is_none(), "map pages are or are not cached"),
+        }
+        ensure!(self.streams.is_like(&like.streams), "more runs of writes are followed than can be");
+        ensure!(self.granule_loads < COUNT_MAX, "more was counted than is possible");
+        Ok(())
     }
 }
 

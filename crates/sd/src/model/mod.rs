@@ -345,10 +345,10 @@ impl Model for CardModel {
     fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
         let (flash, idle_since): (Translation, Instant) = postcard::from_bytes(state)
             .map_err(|error| RestoreError::new(format!("this is no state of a card: {error}")))?;
-        if !self.flash.is_like(&flash) {
-            return Err(RestoreError::new("it is the state of a card with other parameters"));
-        }
-        (self.flash, self.idle_since) = (flash, idle_since);
+        self.flash
+            .restore(flash)
+            .map_err(|wrong| RestoreError::new(format!("it contradicts itself or the card: {wrong}")))?;
+        self.idle_since = idle_since;
         Ok(())
     }
 

@@ -177,15 +177,6 @@ impl Candidates {
     }
 
     /// Compares with the valid units of each of the blocks, `None` for those that are no candidates.
-    ///
-    /// # Panics
-    /// With what is wrong.
-    pub(crate) fn check(&self, blocks: u32, closed: &dyn Fn(u32) -> Option<u32>) {
-        if let Err(inconsistent) = self.compare(blocks, closed) {
-            panic!("{inconsistent}");
-        }
-    }
-
     fn compare(&self, blocks: u32, closed: &dyn Fn(u32) -> Option<u32>) -> Result<(), Inconsistent> {
         let mut seen = vec![false; blocks as usize];
         let mut wrong = None;

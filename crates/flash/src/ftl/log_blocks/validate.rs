@@ -1,0 +1,114 @@
+//! A walk through all superblocks, for those that were made here and those that were read back.
+
+use super::{BROKEN_MAX, LogBlocks, NONE, Open};
+use crate::ftl::Inconsistent;
+use crate::ftl::inconsistent::ensure;
+use crate::ftl::medium::Medium;
+use crate::nand::Block;
+use alloc::vec::Vec;
+
+impl LogBlocks {
+    /// Walks all of it, and compares its sizes with those of `like`, which was made from the same parameters.
+    ///
+    /// # Errors
+    /// With what is wrong. Where nothing is, no call that keeps to the contract panics.
+    pub(in crate::ftl) fn validate(&self, like: &LogBlocks, medium: &Medium) -> Result<(), Inconsistent> {
+        let shape = |l: &LogBlocks| (l.capacity, l.bytes, l.page, l.open_max);
+        let lengths = |l: &LogBlocks| (l.data.len(), l.owner.len(), l.place.len());
+        ensure!(shape(self) == shape(like), "the superblocks are of other parameters");
+        ensure!(lengths(self) == lengths(like), "superblocks or blocks are missing");
+        self.mapped.validate(self.capacity, &like.mapped)?;
+        self.validate_data(medium)?;
+        ensure!(self.open.len() <= self.open_max, "{} superblocks are open", self.open.len());
+        for (at, open) in self.open.iter().enumerate() {
+            ensure!(
+                self.position(open.superblock) == Some(at) && self.is_open(open, medium),
+                "what is open is not in order: {open:?}"
+            );
+        }
+        if let Some(fast) = &self.fast {
+            let known = (fast.superblock as usize) < self.data.len();
+            ensure!(
+                known && self.data[fast.superblock as usize] == NONE && medium.nand.t_prog_slc.is_some(),
+                "superblock {} cannot lie in fast blocks",
+                fast.superblock
+            );
+        }
+        let partial = self.partial.as_ref();
+        ensure!(
+            partial.is_none_or(|filling| medium.can_fill(filling) && !filling.is_slc()),
+            "the block for partial pages: {partial:?}"
+        );
+        ensure!(
+            self.latest == NONE || (self.latest as usize) < self.data.len(),
+            "superblock {} was not written last",
+            self.latest
+        );
+        self.validate_use(medium)
+    }
+
+    /// Data blocks have owners, and what is mapped lies somewhere.
+    fn validate_data(&self, medium: &Medium) -> Result<(), Inconsistent> {
+        let blocks = medium.blocks.count();
+        for (superblock, block) in (0..).zip(&self.data) {
+            ensure!(
+                *block == NONE || self.owner.get(*block as usize) == Some(&superblock),
+                "block {block} is not superblock {superblock}'s"
+            );
+            let mapped = self.mapped.bytes(&self.span(superblock));
+            ensure!(
+                self.lies(superblock) == (mapped > 0),
+                "superblock {superblock}: {mapped} B are mapped, and lie in {block}"
+            );
+        }
+        let owned = self.owner.iter().filter(|owner| **owner != NONE).count();
+        let data = self.data.iter().filter(|block| **block != NONE).count();
+        ensure!(owned == data, "data blocks and those that have an owner: {data} and {owned}");
+        ensure!(self.place.iter().all(|place| *place < blocks), "a superblock was written to no block");
+        Ok(())
+    }
+
+    fn is_open(&self, open: &Open, medium: &Medium) -> bool {
+        if open.superblock as usize >= self.data.len() || !medium.can_fill(&open.filling) {
+            return false;
+        }
+        let span = self.span(open.superblock);
+        let is_slc = open.filling.is_slc();
+        let streams = open.next.is_none_or(|next| {
+            let written = (next - next.min(span.start)) / self.page * self.page;
+            let in_place = open.full.is_empty() && open.filling.filled == written;
+            span.start <= next && next <= span.end && (is_slc || in_place)
+        });
+        let logs = open.run.is_none_or(|run| {
+            span.start <= run.start
+                && run.start <= run.end
+                && run.end <= span.end
+                && run.before <= open.full.len()
+                && open.next.is_none()
+        });
+        streams && logs && open.broken.len() <= BROKEN_MAX && (open.broken.is_empty() || !is_slc)
+    }
+
+    /// Every used block is used for one thing.
+    fn validate_use(&self, medium: &Medium) -> Result<(), Inconsistent> {
+        let mut used: Vec<Block> = self.data.iter().filter(|b| **b != NONE).map(|b| Block(*b)).collect();
+        used.extend(self.open.iter().flat_map(Open::blocks));
+        used.extend(self.fast.iter().flat_map(|fast| fast.blocks.iter().copied()));
+        used.extend(self.partial.map(|filling| filling.block));
+        used.sort_unstable();
+        let count = used.len();
+        used.dedup();
+        ensure!(used.len() == count, "a block is used for two things");
+        ensure!(
+            used.iter().all(|block| block.0 < medium.blocks.count() && medium.blocks.is_used(*block)),
+            "what lies in a block uses it"
+        );
+        let free_or_bad = medium.blocks.free_count_total() + medium.blocks.bad_count();
+        ensure!(
+            count as u32 + free_or_bad == medium.blocks.count(),
+            "{count} blocks are used for something, {free_or_bad} are free or bad, of {}",
+            medium.blocks.count()
+        );
+        Ok(())
+    }
+}
