@@ -62,7 +62,7 @@ enum Command {
     /// Runs one job on many devices: which card for my job?
     Compare(command::compare::Options),
     /// Serves devices as real block devices, over NBD: for Linux, QEMU, fio, nbdcopy.
-    Serve(command::serve::Options),
+    Serve(Box<command::serve::Options>),
     /// Tells a server something: statistics, wear, power cuts, faults.
     Ctl(command::ctl::Options),
     /// Puts a load on any NBD server: many requests in flight, counted and timed.

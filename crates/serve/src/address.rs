@@ -4,6 +4,7 @@ use flashlab_nbd::uri::{Transport, Uri};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use vsock::{VMADDR_CID_ANY, VMADDR_CID_HOST};
 
 /// Where a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,6 +15,13 @@ pub enum Address {
     Abstract(Vec<u8>),
     /// A TCP port; port 0 takes a free one.
     Tcp(SocketAddr),
+    /// A port of a virtual machine's host, or of the machine itself, reached past its network (vsock(7)).
+    Vsock {
+        /// Which machine's; any that this one is called by where not given.
+        cid: Option<u32>,
+        /// The port.
+        port: u32,
+    },
 }
 
 impl Address {
@@ -27,6 +35,11 @@ impl Address {
                 // Whoever listens everywhere is reached here as localhost.
                 let host = if ip.is_unspecified() { "localhost".to_owned() } else { ip.to_string() };
                 Transport::Tcp { host, port: address.port() }
+            }
+            // Guests call their host so; who is a guest is called by its own number.
+            Address::Vsock { cid, port } => {
+                let own = || vsock::get_local_cid().ok().filter(|cid| *cid != VMADDR_CID_ANY);
+                Transport::Vsock { cid: cid.or_else(own).unwrap_or(VMADDR_CID_HOST), port: *port }
             }
         };
         Uri {
@@ -49,6 +62,8 @@ impl fmt::Display for Address {
             Address::Unix(path) => path.display().fmt(f),
             Address::Abstract(name) => write!(f, "@{}", String::from_utf8_lossy(name)),
             Address::Tcp(address) => address.fmt(f),
+            Address::Vsock { cid: Some(cid), port } => write!(f, "vsock {cid}:{port}"),
+            Address::Vsock { cid: None, port } => write!(f, "vsock port {port}"),
         }
     }
 }
@@ -67,5 +82,7 @@ mod tests {
         assert_eq!(tcp("0.0.0.0:10809"), "nbd://localhost/x");
         assert_eq!(tcp("[::1]:5"), "nbd://[::1]:5/x");
         assert_eq!(tcp("127.0.0.1:10809"), "nbd://127.0.0.1/x");
+        let vsock = Address::Vsock { cid: Some(3), port: 10809 }.uri("x");
+        assert_eq!(Uri::parse(&vsock.to_string()), Ok(vsock));
     }
 }

@@ -1,7 +1,7 @@
 //! From requests to replies: what a session asks of a device, and how the device's answers go back.
 
 use crate::alarm::Alarm;
-use crate::counters::{Count, Counted};
+use crate::counters::{Count, Counted, Way};
 use crate::limits::{SMALL, Taken};
 use crate::link::Link;
 use crate::outbox::Outbox;
@@ -29,6 +29,10 @@ pub(crate) struct Answerer<'a> {
     export: usize,
     device: &'a dyn BlockDevice,
     context: Context,
+    /// When the requests arrived that are started now, on the wall.
+    arrived_at: Instant,
+    /// Requests whose latency is over when what is to be sent is sent; only where it is asked for.
+    ending: Vec<(Way, Instant)>,
     /// How often the device had lost power when this connection began.
     power_losses: u64,
     tells_holes: bool,
@@ -49,6 +53,7 @@ struct Asked<'a> {
     bytes: u64,
     what: What,
     taken: Option<Taken<'a>>,
+    arrived_at: Instant,
 }
 
 enum What {
@@ -73,10 +78,11 @@ enum What {
 }
 
 /// The parts of a read that are still to come, and whether one failed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Parts {
     left: Cell<usize>,
     failed: Cell<Option<IoError>>,
+    arrived_at: Instant,
 }
 
 impl<'a> Answerer<'a> {
@@ -89,6 +95,8 @@ impl<'a> Answerer<'a> {
             export,
             device,
             context: Context::new(server.pace.now()),
+            arrived_at: server.clock.now(),
+            ending: Vec::new(),
             power_losses: device.power_losses(),
             tells_holes: replies.fragments() && abilities.extents && !abilities.timed,
             replies,
@@ -105,6 +113,9 @@ impl<'a> Answerer<'a> {
     /// Requests were received: they arrived now.
     pub(crate) fn arrived_now(&mut self) {
         self.context = Context::new(self.server.pace.now());
+        if self.server.latencies {
+            self.arrived_at = self.server.clock.now();
+        }
     }
 
     /// Sends what is there if it has become much, and waits for the device if it keeps many requests.
@@ -173,7 +184,8 @@ impl<'a> Answerer<'a> {
         command: &Command,
         taken: Option<Taken<'a>>,
     ) {
-        let asked = |what| Asked { token, bytes: length, what, taken };
+        let arrived_at = self.arrived_at;
+        let asked = |what| Asked { token, bytes: length, what, taken, arrived_at };
         match *command {
             Command::Read { unfragmented } if !unfragmented && self.tells_holes && length >= HOLES_FROM => {
                 self.note(Action::Read, offset, length);
@@ -211,7 +223,8 @@ impl<'a> Answerer<'a> {
     ) {
         let bytes = data.len() as u64;
         let io = Io::Write { offset, data, durable: fua };
-        self.note_and_ask(Asked { token, bytes, what: What::Write, taken }, io);
+        let arrived_at = self.arrived_at;
+        self.note_and_ask(Asked { token, bytes, what: What::Write, taken, arrived_at }, io);
     }
 
     fn note(&mut self, action: Action, offset: u64, length: u64) {
@@ -273,6 +286,12 @@ impl<'a> Answerer<'a> {
             self.arrived.clear();
         }
         let sent = self.outbox.send(link);
+        if !self.ending.is_empty() {
+            let now = self.server.clock.now();
+            for (way, arrived_at) in self.ending.drain(..) {
+                self.server.counters.answered(way, now.saturating_since(arrived_at));
+            }
+        }
         if let Some(late) = self.due.take().and_then(|due| self.server.pace.late(due)) {
             self.server.counters.late(late);
         }
@@ -290,7 +309,15 @@ impl<'a> Answerer<'a> {
     }
 
     fn reply(&mut self, asked: Asked<'a>, outcome: Outcome) {
-        let Asked { token, bytes, what, taken } = asked;
+        let Asked { token, bytes, what, taken, arrived_at } = asked;
+        match what {
+            What::Read => self.ends(Way::Read, arrived_at),
+            What::Write => self.ends(Way::Write, arrived_at),
+            What::Flush => self.ends(Way::Flush, arrived_at),
+            What::Other | What::Status { .. } => self.ends(Way::Other, arrived_at),
+            // It ends with its last part.
+            What::Holes { .. } | What::Part { .. } => {}
+        }
         let heads = &mut self.outbox.heads;
         match (what, outcome) {
             (What::Read, Ok(Answer::Read(buffer))) if buffer.len() as u64 == bytes => {
@@ -299,7 +326,7 @@ impl<'a> Answerer<'a> {
                 self.count_io(Count::Reads, Count::ReadBytes, bytes);
             }
             (What::Holes { offset }, Ok(Answer::Extents(extents))) => {
-                self.read_around_holes(token, offset, bytes, &extents, taken);
+                self.read_around_holes((token, arrived_at), (offset, bytes), &extents, taken);
             }
             (What::Part { offset, read }, Ok(Answer::Read(buffer))) if buffer.len() as u64 == bytes => {
                 self.replies.data(token, offset, bytes as u32, false, heads);
@@ -345,20 +372,19 @@ impl<'a> Answerer<'a> {
     /// Reads what is no hole of a range, piece by piece, and only tells of the holes.
     fn read_around_holes(
         &mut self,
-        token: Token,
-        offset: u64,
-        length: u64,
+        (token, arrived_at): (Token, Instant),
+        (offset, length): (u64, u64),
         extents: &[Extent],
         taken: Option<Taken<'a>>,
     ) {
-        let asked = |bytes, what| Asked { token, bytes, what, taken: None };
+        let asked = |bytes, what| Asked { token, bytes, what, taken: None, arrived_at };
         if !extents.iter().any(|extent| extent.zero) {
             let buffer = self.outbox.buffer(length as usize);
-            let whole = Asked { token, bytes: length, what: What::Read, taken };
+            let whole = Asked { taken, ..asked(length, What::Read) };
             return self.ask(whole, Io::Read { offset, buffer });
         }
         // Counted as a part, so that the last piece cannot end the reply before all were asked for.
-        let read = Rc::new(Parts { left: Cell::new(1), ..Parts::default() });
+        let read = Rc::new(Parts { left: Cell::new(1), failed: Cell::new(None), arrived_at });
         let (mut at, end) = (offset, offset + length);
         for extent in extents {
             let part = extent.length.min(end - at);
@@ -380,6 +406,9 @@ impl<'a> Answerer<'a> {
 
     fn end_part(&mut self, token: Token, read: &Parts) {
         read.left.set(read.left.get() - 1);
+        if read.left.get() == 0 {
+            self.ends(Way::Read, read.arrived_at);
+        }
         match (read.left.get(), read.failed.get()) {
             (0, None) => {
                 self.replies.end(token, &mut self.outbox.heads);
@@ -387,6 +416,12 @@ impl<'a> Answerer<'a> {
             }
             (0, Some(error)) => self.fail(token, error),
             _ => {}
+        }
+    }
+
+    fn ends(&mut self, way: Way, arrived_at: Instant) {
+        if self.server.latencies {
+            self.ending.push((way, arrived_at));
         }
     }
 

@@ -32,11 +32,62 @@ pub enum Count {
 
 const COUNTS: usize = 10;
 
+/// Which requests a latency is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub(crate) enum Way {
+    Read,
+    Write,
+    Flush,
+    /// Discards, zeroes, caches, block status.
+    Other,
+}
+
+impl Way {
+    pub(crate) const ALL: [Way; 4] = [Way::Read, Way::Write, Way::Flush, Way::Other];
+
+    pub(crate) fn name(self) -> &'static str {
+        ["read", "write", "flush", "other"][self as usize]
+    }
+}
+
+/// Latencies are counted in buckets that end here, and one for longer ones.
+pub(crate) const LATENCY_BOUNDS: [Duration; 19] = [
+    Duration::from_us(10),
+    Duration::from_us(20),
+    Duration::from_us(50),
+    Duration::from_us(100),
+    Duration::from_us(200),
+    Duration::from_us(500),
+    Duration::from_ms(1),
+    Duration::from_ms(2),
+    Duration::from_ms(5),
+    Duration::from_ms(10),
+    Duration::from_ms(20),
+    Duration::from_ms(50),
+    Duration::from_ms(100),
+    Duration::from_ms(200),
+    Duration::from_ms(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+];
+const BUCKETS: usize = LATENCY_BOUNDS.len() + 1;
+
+/// Latencies of one way.
+#[derive(Debug, Default)]
+struct Latency {
+    buckets: [AtomicU64; BUCKETS],
+    sum_ns: AtomicU64,
+}
+
 /// Counts that several threads add to.
 #[derive(Debug, Default)]
 pub struct Counters {
     counts: [AtomicU64; COUNTS],
     late: Mutex<Histogram>,
+    latency: [Latency; Way::ALL.len()],
 }
 
 /// Counts at one moment, or between two.
@@ -65,6 +116,20 @@ impl Counters {
 
     pub(crate) fn late(&self, by: Duration) {
         self.late.lock().unwrap_or_else(PoisonError::into_inner).record(by);
+    }
+
+    /// A request was answered so much after it arrived.
+    pub(crate) fn answered(&self, way: Way, after: Duration) {
+        let latency = &self.latency[way as usize];
+        let bucket = LATENCY_BOUNDS.partition_point(|bound| *bound < after);
+        latency.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        latency.sum_ns.fetch_add(after.as_ns(), Ordering::Relaxed);
+    }
+
+    /// How many latencies fell between one bound and the next, and their sum in nanoseconds.
+    pub(crate) fn latency(&self, way: Way) -> ([u64; BUCKETS], u64) {
+        let Latency { buckets, sum_ns } = &self.latency[way as usize];
+        (buckets.each_ref().map(|count| count.load(Ordering::Relaxed)), sum_ns.load(Ordering::Relaxed))
     }
 
     pub(crate) fn count(&self, what: Count) {

@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
 /// A socket on which clients arrive. A socket in the filesystem goes when it is dropped.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub struct Listener {
 enum Socket {
     Unix(UnixListener),
     Tcp(TcpListener),
+    Vsock(VsockListener),
 }
 
 impl Listener {
@@ -41,6 +43,10 @@ impl Listener {
                 (Socket::Unix(UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?), None)
             }
             Address::Tcp(address) => (Socket::Tcp(TcpListener::bind(address)?), None),
+            Address::Vsock { cid, port } => {
+                let cid = cid.unwrap_or(VMADDR_CID_ANY);
+                (Socket::Vsock(VsockListener::bind_with_cid_port(cid, *port)?), None)
+            }
         };
         Listener { socket, file }.prepared()
     }
@@ -65,6 +71,7 @@ impl Listener {
         match &self.socket {
             Socket::Unix(socket) => socket.set_nonblocking(true)?,
             Socket::Tcp(socket) => socket.set_nonblocking(true)?,
+            Socket::Vsock(socket) => socket.set_nonblocking(true)?,
         }
         Ok(self)
     }
@@ -73,6 +80,11 @@ impl Listener {
     pub fn address(&self) -> io::Result<Address> {
         match &self.socket {
             Socket::Tcp(socket) => Ok(Address::Tcp(socket.local_addr()?)),
+            Socket::Vsock(socket) => {
+                let address = socket.local_addr()?;
+                let cid = Some(address.cid()).filter(|cid| *cid != VMADDR_CID_ANY);
+                Ok(Address::Vsock { cid, port: address.port() })
+            }
             Socket::Unix(socket) => {
                 let address = socket.local_addr()?;
                 let named = address.as_pathname().map(|path| Address::Unix(path.to_owned()));
@@ -82,14 +94,18 @@ impl Listener {
         }
     }
 
+    /// Whether accepting failed only because who asked is gone again.
+    pub(crate) fn nobody_came(error: &io::Error) -> bool {
+        use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+        matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
+    }
+
     /// The next one that connects to a Unix socket, which blocks from here on.
     pub(crate) fn accept_unix(&self) -> io::Result<Option<UnixStream>> {
         let Socket::Unix(socket) = &self.socket else { return Ok(None) };
         match socket.accept() {
             Ok((stream, _)) => stream.set_nonblocking(false).map(|()| Some(stream)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) if Listener::nobody_came(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -105,12 +121,14 @@ impl Listener {
                 let _ = stream.set_nodelay(true);
                 (OwnedFd::from(stream), from.to_string())
             }),
+            Socket::Vsock(socket) => socket.accept().and_then(|(stream, from)| {
+                stream.set_nonblocking(false)?;
+                Ok((stream.as_fd().try_clone_to_owned()?, format!("vsock {}:{}", from.cid(), from.port())))
+            }),
         };
         match accepted {
             Ok((stream, from)) => Ok(Some((Link::socket(stream), from))),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) if Listener::nobody_came(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -121,6 +139,7 @@ impl AsFd for Listener {
         match &self.socket {
             Socket::Unix(socket) => socket.as_fd(),
             Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Vsock(socket) => socket.as_fd(),
         }
     }
 }
@@ -147,7 +166,6 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 
 /// Connects to a server.
 pub(crate) fn connect(transport: &Transport) -> io::Result<Link> {
-    let unsupported = |what: String| Err(io::Error::new(io::ErrorKind::Unsupported, what));
     let socket: OwnedFd = match transport {
         Transport::Unix { socket } => match socket.strip_prefix(&[0]) {
             Some(name) => UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?.into(),
@@ -159,7 +177,9 @@ pub(crate) fn connect(transport: &Transport) -> io::Result<Link> {
             stream.set_nodelay(true)?;
             stream.into()
         }
-        other => return unsupported(format!("{other:?} is not spoken here")),
+        Transport::Vsock { cid, port } => {
+            VsockStream::connect_with_cid_port(*cid, *port)?.as_fd().try_clone_to_owned()?
+        }
     };
     Ok(Link::socket(socket))
 }

@@ -36,6 +36,8 @@ pub struct Server {
     pub(crate) clock: Clock,
     pub(crate) pace: Pace,
     pub(crate) tls: Option<Tls>,
+    /// Whether latencies are counted.
+    pub(crate) latencies: bool,
     pub(crate) stop: Stop,
 }
 
@@ -64,6 +66,7 @@ impl Server {
             clock,
             pace: Pace::new(clock, Speed::REAL),
             tls: None,
+            latencies: false,
             stop,
         }
     }
@@ -82,6 +85,11 @@ impl Server {
     pub fn with_tls(self, tls: Tls) -> Server {
         let policy = Policy { tls: tls.policy(), ..self.policy };
         Server { policy, tls: Some(tls), ..self }
+    }
+
+    /// Counts how long each request takes, for [`Counters::expose`].
+    pub fn with_latencies(self) -> Server {
+        Server { latencies: true, ..self }
     }
 
     /// What time it is for the devices.

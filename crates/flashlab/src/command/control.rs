@@ -1,5 +1,6 @@
 //! What a server does when `flashlab ctl` tells it to.
 
+use flashlab_block::Timed;
 use flashlab_block::layer::Kind;
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::served::Served;
@@ -18,6 +19,16 @@ impl<'a> Controlled<'a> {
     pub(crate) fn new(server: &'a Server, served: &'a [Served]) -> Controlled<'a> {
         let counters = |served: &Served| Some(served.timed.as_ref()?.with_model(Counters::of));
         Controlled { server, served, before: served.iter().map(counters).collect() }
+    }
+
+    /// What the server counts.
+    pub(crate) fn counters(&self) -> &flashlab_serve::Counters {
+        self.server.counters()
+    }
+
+    /// The devices that are simulated, with their exports' names.
+    pub(crate) fn timed(&self) -> impl Iterator<Item = (&str, &Timed)> {
+        self.served.iter().filter_map(|served| Some((served.name.as_str(), served.timed.as_deref()?)))
     }
 
     /// Does what `line` says: an export's name, and in the next line a command.

@@ -9,6 +9,7 @@ pub(crate) mod explain;
 mod jobs;
 pub(crate) mod list;
 pub(crate) mod load;
+mod metrics;
 pub(crate) mod run;
 pub(crate) mod serve;
 mod tls;

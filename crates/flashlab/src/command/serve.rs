@@ -1,6 +1,7 @@
 //! `flashlab serve`: devices as real block devices, over NBD.
 
 use super::control::Controlled;
+use super::metrics::page as metrics_page;
 use super::tls::TlsOptions;
 use crate::failure::{Failure, say};
 use crate::status::{StatusLine, end_on_signals};
@@ -11,8 +12,8 @@ use flashlab_lab::served::Served;
 use flashlab_lab::units::Dimension;
 use flashlab_serve::uri::PORT;
 use flashlab_serve::{
-    Address, Control, Count, Export, Exports, Limits, Listener, PrivateSocket, Recorder, Server, Speed, Stop,
-    run as run_beside,
+    Address, Control, Count, Export, Exports, Limits, Listener, Metrics, PrivateSocket, Recorder, Server,
+    Speed, Stop, run as run_beside,
 };
 use flashlab_sim::Duration;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -47,10 +48,13 @@ pub(crate) struct Options {
     /// Listens on a TCP port: `10809`, `0.0.0.0:10809`, `[::1]:0`; port 0 takes a free one, without a host it is localhost.
     #[arg(long, value_name = "[HOST:]PORT")]
     tcp: Vec<String>,
+    /// Listens on a vsock port, for a virtual machine's guests, or its host: `10809`, `3:10809` as machine 3 only.
+    #[arg(long, value_name = "[CID:]PORT")]
+    vsock: Vec<String>,
     #[command(flatten)]
     tls: TlsOptions,
     /// Serves one client on standard input and output.
-    #[arg(long, short = 's', conflicts_with_all = ["unix", "abstract_", "tcp", "run", "print_uri"])]
+    #[arg(long, short = 's', conflicts_with_all = ["unix", "abstract_", "tcp", "vsock", "run", "print_uri"])]
     stdin: bool,
     /// Runs a shell's command with $uri and $unixsocket, serves as long as it runs, and exits with its status.
     #[arg(long, value_name = "COMMAND")]
@@ -73,6 +77,9 @@ pub(crate) struct Options {
     /// Listens on a Unix socket for `flashlab ctl`.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+    /// Tells what it counts to Prometheus, at http://HOST:PORT/metrics; without a host it is localhost.
+    #[arg(long, value_name = "[HOST:]PORT")]
+    metrics: Option<String>,
     /// How fast a device's time passes: 10 is ten times as fast as the clock on the wall.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed, conflicts_with = "unpaced")]
     speed: Speed,
@@ -177,11 +184,19 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         server = server.with_tls(tls);
     }
     let control = options.control.as_deref().map(control).transpose()?;
-    let controlled = Controlled::new(&server, &served);
+    let metrics = options.metrics.as_deref().map(metrics).transpose()?;
+    if metrics.is_some() {
+        server = server.with_latencies();
+    }
+    let controlled = &Controlled::new(&server, &served);
     let code = thread::scope(|scope| {
         if let Some(control) = &control {
             let stop = &stop;
             scope.spawn(move || control.serve(stop, |line| controlled.answer(line)));
+        }
+        if let Some(metrics) = &metrics {
+            let stop = &stop;
+            scope.spawn(move || metrics.serve(stop, || metrics_page(controlled)));
         }
         let code = serve_all(options, &server, addresses, &exports[0].name, &stop, &status);
         stop.throw();
@@ -202,6 +217,14 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 
 fn control(path: &Path) -> Result<Control, Failure> {
     Control::bind(path).map_err(|error| Failure::io(path, &error))
+}
+
+fn metrics(text: &str) -> Result<Metrics, Failure> {
+    let address = tcp("--metrics", text)?;
+    let metrics = Metrics::bind(address).map_err(|error| Failure::system(&address.to_string(), &error))?;
+    let address = metrics.address().map_err(|error| Failure::system("--metrics", &error))?;
+    tracing::info!(at = %format_args!("http://{address}/metrics"), "metrics");
+    Ok(metrics)
 }
 
 fn serve_all(
@@ -241,7 +264,10 @@ fn addresses(options: &Options) -> Result<(Vec<Address>, Option<PrivateSocket>),
         addresses.push(Address::Abstract(name.clone().into_bytes()));
     }
     for text in &options.tcp {
-        addresses.push(Address::Tcp(tcp(text)?));
+        addresses.push(Address::Tcp(tcp("--tcp", text)?));
+    }
+    for text in &options.vsock {
+        addresses.push(vsock(text)?);
     }
     if addresses.is_empty() && options.run.is_some() {
         addresses.push(private.insert(private_socket()?).address());
@@ -254,10 +280,10 @@ fn private_socket() -> Result<PrivateSocket, Failure> {
 }
 
 /// `port`, `:port`, `host:port`, `[address]:port`, and a host alone for NBD's own port.
-fn tcp(text: &str) -> Result<SocketAddr, Failure> {
+fn tcp(option: &str, text: &str) -> Result<SocketAddr, Failure> {
     let wrong = |why: &dyn std::fmt::Display| {
         Failure::usage(format!(
-            "--tcp {text}: {why}; expected PORT or HOST:PORT, for example 127.0.0.1:10809"
+            "{option} {text}: {why}; expected PORT or HOST:PORT, for example 127.0.0.1:10809"
         ))
     };
     let with_host = match text.strip_prefix(':').unwrap_or(text) {
@@ -270,6 +296,15 @@ fn tcp(text: &str) -> Result<SocketAddr, Failure> {
     let all: Vec<SocketAddr> = found.by_ref().collect();
     let first = all.iter().find(|address| address.is_ipv4()).or(all.first());
     first.copied().ok_or_else(|| wrong(&"no such host"))
+}
+
+/// `port`, and `cid:port`.
+fn vsock(text: &str) -> Result<Address, Failure> {
+    let (cid, port) = text.split_once(':').map_or((None, text), |(cid, port)| (Some(cid), port));
+    match (cid.map(str::parse).transpose(), port.parse()) {
+        (Ok(cid), Ok(port)) => Ok(Address::Vsock { cid, port }),
+        _ => Err(Failure::usage(format!("--vsock {text}: expected PORT or CID:PORT, for example 10809"))),
+    }
 }
 
 fn record(path: &Path, exports: &Exports) -> Result<Arc<Recorder>, Failure> {
@@ -295,7 +330,7 @@ fn listen_and_serve(
 ) -> Result<ExitCode, Failure> {
     let mut listeners = Listener::inherited().map_err(|error| Failure::system("LISTEN_FDS", &error))?;
     if listeners.is_empty() && addresses.is_empty() {
-        addresses.push(Address::Tcp(tcp(&PORT.to_string())?));
+        addresses.push(Address::Tcp(tcp("--tcp", &PORT.to_string())?));
     }
     for address in &addresses {
         let listener = Listener::bind(address);

@@ -10,6 +10,7 @@ mod copy;
 mod file;
 mod guest;
 mod inspect;
+mod metrics;
 mod mount;
 mod reference;
 mod run;

@@ -1,6 +1,6 @@
 //! `flashlab serve --run` and the habits that go with it.
 
-use crate::tools::{Folder, attempt, flashlab, with};
+use crate::tools::{Folder, attempt, flashlab, here, with};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
@@ -120,4 +120,30 @@ fn one_client_is_served_on_standard_input_and_output() {
     assert!(greeting.starts_with(b"NBDMAGICIHAVEOPT"));
     drop(server.stdin.take());
     assert_eq!(server.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn on_a_terminal_one_line_tells_what_goes_on_and_in_a_pipe_there_is_none() {
+    if !here(&["script"]) {
+        return;
+    }
+    let folder = Folder::new("terminal");
+    let serve =
+        format!("{} serve memory:size=1M --unix s.sock --pidfile pid", env!("CARGO_BIN_EXE_flashlab"));
+    let mut terminal = std::process::Command::new("script");
+    terminal.args(["-qfec", &serve, "shown"]).env("TERM", "xterm").stdin(Stdio::null()).stdout(Stdio::null());
+    let mut terminal = terminal.current_dir(&folder).spawn().expect("it is installed");
+    let shown = || std::fs::read(folder.path("shown")).unwrap_or_default();
+    let shows = |text: &str| String::from_utf8_lossy(&shown()).contains(text);
+    while !shows("connections 0   read 0 IOPS") {
+        assert!(terminal.try_wait().expect("it is ours").is_none(), "{}", String::from_utf8_lossy(&shown()));
+        std::thread::yield_now();
+    }
+    assert!(shows("serving nbd+unix:///?socket="));
+    let pid = std::fs::read_to_string(folder.path("pid")).expect("it serves");
+    let killed = std::process::Command::new("sh").args(["-c", &format!("kill {pid}")]).status();
+    assert!(killed.is_ok_and(|status| status.success()));
+    terminal.wait().expect("it is ours");
+    let piped = attempt(&folder, &["memory:size=1M"], "true");
+    assert!(piped.stderr.is_empty(), "{}", String::from_utf8_lossy(&piped.stderr));
 }

@@ -2,6 +2,7 @@
 
 use crate::house::{Guest, alone, memory};
 use flashlab_nbd::client::Wish;
+use flashlab_serve::load::{Job, Mix, load};
 use flashlab_serve::{Address, Exports, Limits, Listener, PrivateSocket, Server, Stop};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::TcpStream;
@@ -94,5 +95,30 @@ fn a_server_on_pipes_ends_when_it_is_told_to() {
     std::thread::scope(|scope| {
         scope.spawn(|| one.serve_pair(input.into(), output.into()));
         stop.throw();
+    });
+}
+
+#[test]
+fn a_vsock_port_is_listened_on_and_served() {
+    // The machine itself (VMADDR_CID_LOCAL), where its kernel has vsock's loopback.
+    let address = Address::Vsock { cid: Some(1), port: 20_000 + std::process::id() % 10_000 };
+    let listener = match Listener::bind(&address) {
+        Ok(listener) => listener,
+        Err(error) => {
+            // Past the test runner, which keeps what a passing test prints to itself.
+            let name = "SKIPPED a_vsock_port_is_listened_on_and_served";
+            let _ = writeln!(std::io::stderr(), "{name}: no loopback of vsock: {error}");
+            return;
+        }
+    };
+    assert_eq!(listener.address().expect("it is bound"), address);
+    let stop = Stop::new().expect("there are descriptors");
+    let server = server(&stop);
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.serve(vec![listener]).expect("polling works"));
+        let job = Job { mix: Mix::parse("randrw", 50).expect("fio's word"), verify: true, ..Job::default() };
+        let loaded = load(&address.uri(""), &job, &stop);
+        stop.throw();
+        assert!(loaded.expect("the server serves").verified > 0);
     });
 }

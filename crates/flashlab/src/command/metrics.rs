@@ -1,0 +1,57 @@
+//! `flashlab serve --metrics`: what the server and its devices count, for Prometheus.
+
+use super::control::Controlled;
+use flashlab_lab::statistics::{Counters, Wear};
+use flashlab_serve::{Exposition, Figure};
+
+/// The page as it is now.
+pub(crate) fn page(controlled: &Controlled<'_>) -> Exposition {
+    let mut page = Exposition::default();
+    page.family("flashlab_build_info", Figure::Gauge, "The program's version.");
+    page.sample("flashlab_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    controlled.counters().expose(&mut page);
+    let observed: Vec<(&str, Counters, Option<Wear>)> = controlled
+        .timed()
+        .map(|(name, timed)| {
+            let (counters, wear) = timed.with_model(|model| (Counters::of(model), Wear::of(model)));
+            (name, counters, wear)
+        })
+        .collect();
+    // A family's samples stand together, whichever device they are of.
+    let mut names: Vec<&str> = Vec::new();
+    for (counter, _) in observed.iter().flat_map(|(_, counters, _)| counters.iter()) {
+        if !names.contains(&counter) {
+            names.push(counter);
+        }
+    }
+    for counter in names {
+        let name = format!("flashlab_device_{counter}");
+        page.family(&name, Figure::Untyped, "As the device itself counts it, since it was new.");
+        for (export, counters, _) in &observed {
+            if let Some(value) = counters.find(counter) {
+                page.sample(&name, &[("export", export)], value);
+            }
+        }
+    }
+    let worn: Vec<(&str, &Wear)> =
+        observed.iter().filter_map(|(export, _, wear)| Some((*export, wear.as_ref()?))).collect();
+    let mut family = |name: &str, help: &str, value: &dyn Fn(&Wear) -> Option<f64>| {
+        page.family(name, Figure::Gauge, help);
+        for (export, wear) in &worn {
+            if let Some(value) = value(wear) {
+                page.sample(name, &[("export", export)], value);
+            }
+        }
+    };
+    if !worn.is_empty() {
+        let help = "Erases of the block in use that is worn most.";
+        family("flashlab_device_erase_count_max", help, &|wear| Some(f64::from(wear.erases().max)));
+        let help = "Erases of the blocks in use, on average.";
+        family("flashlab_device_erase_count_mean", help, &|wear| Some(wear.erases().mean));
+        let help =
+            "Of the erases that the blocks are rated for, the share that is left of the one worn most.";
+        let left = |wear: &Wear| Some(wear.lifetime_left_percent()? / 100.0);
+        family("flashlab_device_lifetime_left_ratio", help, &left);
+    }
+    page
+}

@@ -1,0 +1,125 @@
+//! `serve --metrics`: figures as Prometheus reads them.
+
+use crate::tools::{Folder, flashlab};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+/// A server that tells where its figures are; goes when it is dropped.
+struct Served(Child, String);
+
+impl Served {
+    fn new(folder: &Folder, arguments: &[&str]) -> Served {
+        let words = [&["serve", "--unix=s.sock", "--metrics=127.0.0.1:0", "--log=info"], arguments].concat();
+        let mut server = flashlab(&words);
+        let mut server = server.current_dir(folder).stderr(Stdio::piped()).spawn().expect("it is built");
+        let said = BufReader::new(server.stderr.take().expect("it is a pipe"));
+        let mut lines = said.lines().map_while(Result::ok);
+        let line = lines.find(|line| line.contains("http://")).expect("it says where");
+        let (_, rest) = line.split_once("http://").expect("it was just found");
+        let address = rest.split('/').next().expect("it has a first part").to_owned();
+        // What it says later is taken away, so that it never waits for a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        Served(server, address)
+    }
+
+    fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(&self.1).expect("it listens");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers in text");
+        answer
+    }
+
+    /// Each sample's name with its labels, and its value.
+    fn figures(&self) -> BTreeMap<String, f64> {
+        let answer = self.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("it has a head");
+        assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        assert_eq!(length, Some(&*body.len().to_string()));
+        let mut figures = BTreeMap::new();
+        let mut family = "";
+        for line in body.lines() {
+            if let Some(words) = line.strip_prefix("# TYPE ") {
+                family = words.split(' ').next().expect("it has a name");
+            } else if !line.starts_with("# HELP ") {
+                let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+                assert!(name.starts_with(family), "{name} stands under {family}");
+                let value = value.parse().unwrap_or_else(|error| panic!("{line}: {error}"));
+                assert!(figures.insert(name.to_owned(), value).is_none(), "{name} is there twice");
+            }
+        }
+        figures
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn load(folder: &Folder, options: &[&str]) {
+    let words = [&["load", "nbd+unix:///?socket=s.sock"], options].concat();
+    let output = flashlab(&words).current_dir(folder).output().expect("it is built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn every_request_is_counted_once_in_every_family() {
+    let folder = Folder::new("metrics");
+    let served = Served::new(&folder, &["memory:size=4M"]);
+    load(&folder, &["--rw=write", "--bs=4k", "--iodepth=8"]);
+    load(&folder, &["--rw=read", "--bs=512k", "--iodepth=4"]);
+    let figures = served.figures();
+    let of = |name: &str| *figures.get(name).unwrap_or_else(|| panic!("no {name} in {figures:?}"));
+    for (op, requests) in [("read", 8.0), ("write", 1024.0)] {
+        assert_eq!(of(&format!("flashlab_requests_total{{op=\"{op}\"}}")), requests);
+        assert_eq!(of(&format!("flashlab_request_bytes_total{{op=\"{op}\"}}")), f64::from(4 << 20));
+        let duration = "flashlab_request_duration_seconds";
+        assert_eq!(of(&format!("{duration}_count{{op=\"{op}\"}}")), requests);
+        assert_eq!(of(&format!("{duration}_bucket{{op=\"{op}\",le=\"+Inf\"}}")), requests);
+        assert!(of(&format!("{duration}_sum{{op=\"{op}\"}}")) > 0.0);
+    }
+    assert_eq!(of("flashlab_connections_accepted_total"), 2.0);
+    assert_eq!(of("flashlab_request_errors_total"), 0.0);
+}
+
+#[test]
+fn the_buckets_of_a_delayed_device_tell_its_delay() {
+    let folder = Folder::new("metrics-delay");
+    let served = Served::new(&folder, &["memory:size=1M+delay:read=30ms"]);
+    load(&folder, &["--rw=read", "--bs=256k"]);
+    let figures = served.figures();
+    let bucket =
+        |le: &str| figures[&format!("flashlab_request_duration_seconds_bucket{{op=\"read\",le=\"{le}\"}}")];
+    assert_eq!((bucket("0.02"), bucket("+Inf")), (0.0, 4.0));
+}
+
+#[test]
+fn a_cards_wear_stands_under_its_export() {
+    let folder = Folder::new("metrics-card");
+    let served = Served::new(&folder, &["card=sd/kingston", "--unpaced"]);
+    let words = ["load", "nbd+unix:///card?socket=s.sock", "--rw=write", "--bs=1m", "--size=16m"];
+    assert!(flashlab(&words).current_dir(&folder).output().expect("it is built").status.success());
+    let figures = served.figures();
+    assert_eq!(figures["flashlab_device_host_written_bytes{export=\"card\"}"], f64::from(16 << 20));
+    assert!(figures.contains_key("flashlab_device_erase_count_max{export=\"card\"}"), "{figures:?}");
+}
+
+#[test]
+fn what_is_not_asked_well_is_refused_and_the_next_one_served() {
+    let folder = Folder::new("metrics-bad");
+    let served = Served::new(&folder, &["memory:size=1M"]);
+    assert!(served.ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(served.ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    // Too much, and not read to its end: the connection may be reset.
+    let _ = TcpStream::connect(&served.1).expect("it listens").write_all(&[b'x'; 9000]);
+    let head = served.ask("HEAD /metrics HTTP/1.1\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
+    drop(TcpStream::connect(&served.1).expect("it listens"));
+    assert!(served.figures().len() > 10);
+}

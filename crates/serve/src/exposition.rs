@@ -1,0 +1,75 @@
+//! Figures as Prometheus reads them: its text format, version 0.0.4.
+
+use std::fmt::{Display, Write};
+
+/// The type of a family of figures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Figure {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts in buckets.
+    Histogram,
+    /// Nothing is promised.
+    Untyped,
+}
+
+/// A page of figures, family after family.
+#[derive(Clone, Debug, Default)]
+pub struct Exposition(String);
+
+impl Exposition {
+    /// Begins a family; its samples follow.
+    pub fn family(&mut self, name: &str, figure: Figure, help: &str) {
+        let kind = match figure {
+            Figure::Counter => "counter",
+            Figure::Gauge => "gauge",
+            Figure::Histogram => "histogram",
+            Figure::Untyped => "untyped",
+        };
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+    }
+
+    /// One figure of the family.
+    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        if labels.is_empty() {
+            return self.line(format_args!("{name} {value}"));
+        }
+        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let labels: Vec<String> =
+            labels.iter().map(|(label, text)| format!("{label}=\"{}\"", quoted(text))).collect();
+        self.line(format_args!("{name}{{{}}} {value}", labels.join(",")));
+    }
+
+    /// A family of one.
+    pub fn alone(&mut self, name: &str, figure: Figure, help: &str, value: impl Display) {
+        self.family(name, figure, help);
+        self.sample(name, &[], value);
+    }
+
+    fn line(&mut self, line: impl Display) {
+        writeln!(self.0, "{line}").expect("a string takes all");
+    }
+}
+
+impl From<Exposition> for String {
+    fn from(page: Exposition) -> String {
+        page.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_a_label_cannot_leave_it() {
+        let mut page = Exposition::default();
+        page.family("a_total", Figure::Counter, "first\nsecond");
+        page.sample("a_total", &[("export", "x\"} 1\n\\"), ("op", "read")], 7);
+        let wanted = "# HELP a_total first\\nsecond\n# TYPE a_total counter\na_total{export=\"x\\\"} 1\\n\\\\\",op=\"read\"} 7\n";
+        assert_eq!(String::from(page), wanted);
+    }
+}

@@ -1,0 +1,143 @@
+//! A page of figures over HTTP for Prometheus: `GET /metrics`, one caller at a time, nothing else.
+
+use crate::counters::{Count, Counters, LATENCY_BOUNDS, Way};
+use crate::exposition::{Exposition, Figure};
+use crate::link::wait_for;
+use crate::{Listener, Stop};
+use flashlab_sim::Duration;
+use rustix::event::{PollFd, PollFlags};
+use rustix::time::{ClockId, clock_gettime};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+/// Bytes of the longest request.
+const REQUEST_MAX: usize = 8 << 10;
+/// How long a caller may take for each part of it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Listens for whoever collects figures.
+#[derive(Debug)]
+pub struct Metrics(TcpListener);
+
+impl Metrics {
+    /// On a TCP port; port 0 takes a free one.
+    pub fn bind(address: SocketAddr) -> io::Result<Metrics> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Metrics(listener))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Answers with `page` until `stop` is thrown.
+    pub fn serve(&self, stop: &Stop, page: impl Fn() -> Exposition) -> io::Result<()> {
+        loop {
+            let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(&self.0, PollFlags::IN)];
+            wait_for(&mut fds, None)?;
+            if stop.is_thrown() {
+                return Ok(());
+            }
+            match self.0.accept() {
+                // A caller that goes away, or says nothing, is nothing special.
+                Ok((stream, _)) => drop(answer(stream, &page)),
+                Err(error) if Listener::nobody_came(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, page: impl Fn() -> Exposition) -> io::Result<()> {
+    let patience = std::time::Duration::from_nanos(PATIENCE.as_ns());
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_MAX {
+        let mut part = [0; 1024];
+        match stream.read(&mut part)? {
+            0 => break,
+            n => request.extend_from_slice(&part[..n]),
+        }
+    }
+    let request = String::from_utf8_lossy(&request);
+    let mut words = request.lines().next().unwrap_or_default().split(' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = path.split('?').next().unwrap_or_default();
+    let (status, body) = match (method, path) {
+        ("GET" | "HEAD", "/metrics") => ("200 OK", page().into()),
+        ("GET" | "HEAD", _) => ("404 Not Found", "the figures are at /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "GET /metrics is all there is\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+         Allow: GET, HEAD\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    if method != "HEAD" {
+        stream.write_all(body.as_bytes())?;
+    }
+    stream.shutdown(std::net::Shutdown::Write)
+}
+
+impl Counters {
+    /// What was counted, as figures.
+    pub fn expose(&self, page: &mut Exposition) {
+        let counted = self.read();
+        let ways = |page: &mut Exposition, name, counts: &[(&str, Count)]| {
+            counts.iter().for_each(|(op, count)| page.sample(name, &[("op", *op)], counted.get(*count)));
+        };
+        let name = "flashlab_requests_total";
+        page.family(name, Figure::Counter, "Requests answered without an error.");
+        ways(page, name, &[("read", Count::Reads), ("write", Count::Writes), ("other", Count::Others)]);
+        let name = "flashlab_request_bytes_total";
+        page.family(name, Figure::Counter, "Bytes of these requests.");
+        ways(page, name, &[("read", Count::ReadBytes), ("write", Count::WriteBytes)]);
+        let counter = Figure::Counter;
+        let errors = counted.get(Count::Errors);
+        page.alone("flashlab_request_errors_total", counter, "Requests answered with an error.", errors);
+        let open = counted.connections();
+        page.alone("flashlab_connections", Figure::Gauge, "Connections that are open.", open);
+        let accepted = counted.get(Count::Accepted);
+        page.alone("flashlab_connections_accepted_total", counter, "Connections accepted.", accepted);
+        let batches = counted.get(Count::Batches);
+        page.alone("flashlab_batches_total", counter, "Batches of requests received.", batches);
+        let calls = counted.get(Count::Calls);
+        page.alone("flashlab_system_calls_total", counter, "System calls that moved bytes.", calls);
+        let name = "flashlab_request_duration_seconds";
+        let help = "From the arrival of a request to the sending of its answer.";
+        page.family(name, Figure::Histogram, help);
+        for way in Way::ALL {
+            self.expose_latency(name, way, page);
+        }
+        let late = self.lateness();
+        let name = "flashlab_answer_lateness_seconds";
+        page.family(name, Figure::Untyped, "How much later than a device said it was answered, in all.");
+        page.sample(&format!("{name}_sum"), &[], seconds(late.sum_ns()));
+        page.sample(&format!("{name}_count"), &[], late.count());
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let cpu = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
+        page.alone("process_cpu_seconds_total", counter, "Processor time of this process.", cpu);
+    }
+
+    fn expose_latency(&self, name: &str, way: Way, page: &mut Exposition) {
+        let (buckets, sum_ns) = self.latency(way);
+        let mut below = 0;
+        for (n, count) in buckets.iter().enumerate() {
+            below += count;
+            let bound = LATENCY_BOUNDS.get(n).map(|bound| seconds(bound.as_ns().into()).to_string());
+            let bound = bound.as_deref().unwrap_or("+Inf");
+            page.sample(&format!("{name}_bucket"), &[("op", way.name()), ("le", bound)], below);
+        }
+        page.sample(&format!("{name}_sum"), &[("op", way.name())], seconds(sum_ns.into()));
+        page.sample(&format!("{name}_count"), &[("op", way.name())], below);
+    }
+}
+
+fn seconds(ns: u128) -> f64 {
+    ns as f64 / 1e9
+}
