@@ -69,19 +69,27 @@ impl Bus {
     const CRC_STATUS_CLOCKS: u64 = 9;
     const COMMAND_CLOCKS: u64 = 150;
 
-    fn clocks(&self, clocks: u64) -> Duration {
+    pub(crate) fn clocks(&self, clocks: u64) -> Duration {
         Duration::from_ratio_secs(clocks, self.clock_hz)
     }
-    fn block_clocks(&self) -> u64 {
-        BLOCK * 8 / u64::from(self.width) / if self.ddr { 2 } else { 1 } + Self::CRC_AND_FRAME_CLOCKS
+    fn block_clocks(&self, bytes: u64) -> u64 {
+        bytes * 8 / u64::from(self.width) / if self.ddr { 2 } else { 1 } + Self::CRC_AND_FRAME_CLOCKS
     }
-    /// One block from card to host.
+    /// One block of `bytes` from card to host.
+    pub fn read(&self, bytes: u64) -> Duration {
+        self.clocks(self.block_clocks(bytes) + Self::GAP_CLOCKS)
+    }
+    /// One block of `bytes` from host to card.
+    pub fn write(&self, bytes: u64) -> Duration {
+        self.clocks(self.block_clocks(bytes) + Self::GAP_CLOCKS + Self::CRC_STATUS_CLOCKS)
+    }
+    /// One data block from card to host.
     pub fn read_block(&self) -> Duration {
-        self.clocks(self.block_clocks() + Self::GAP_CLOCKS)
+        self.read(BLOCK)
     }
-    /// One block from host to card.
+    /// One data block from host to card.
     pub fn write_block(&self) -> Duration {
-        self.clocks(self.block_clocks() + Self::GAP_CLOCKS + Self::CRC_STATUS_CLOCKS)
+        self.write(BLOCK)
     }
     /// One command with its response.
     pub fn command(&self) -> Duration {

@@ -151,6 +151,10 @@ impl Medium {
         if self.read_only { Err(ReadOnly) } else { Ok(()) }
     }
 
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     pub(super) fn factor(&self, block: Block) -> Factor {
         self.variation.factor(u64::from(block.0))
     }

@@ -302,6 +302,10 @@ impl Translation {
         let c = &self.medium.counters;
         (c.host_written_bytes, c.programs * self.medium.nand.page)
     }
+    /// Whether it has refused a write, since too many blocks are bad: it refuses every one from then on.
+    pub fn is_read_only(&self) -> bool {
+        self.medium.is_read_only()
+    }
     /// Good bytes beyond the capacity and what must stay free or half filled, over the capacity; in millionths.
     fn effective_spare_ppm(&self) -> u64 {
         let blocks = &self.medium.blocks;

@@ -11,16 +11,11 @@ use core::ops::Range;
 use flashlab_flash::ftl::{Run, Work};
 use flashlab_sim::Duration;
 
-/// A buffer of some pages.
+/// A buffer of some pages, and one write on its way through it. Times count from when the card has the command.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     /// For each page of room, when its program starts and the place is free again.
     free: Box<[Duration]>,
-}
-
-/// One write on its way through. Times count from when the card has the command.
-struct Flow<'a> {
-    free: &'a mut [Duration],
     slot: usize,
     /// When the wires have brought what was sent.
     wires: Duration,
@@ -28,19 +23,51 @@ struct Flow<'a> {
     array: Duration,
 }
 
-impl Flow<'_> {
-    /// A page that takes `transfer` on the wires and `program` in the array; returns when its program starts.
-    fn page(&mut self, transfer: Duration, program: Duration) -> Duration {
-        self.wires = self.wires.max(self.free[self.slot]) + transfer;
-        let start = self.wires.max(self.array);
+impl Buffer {
+    pub(crate) fn new(pages: usize) -> Self {
+        let free = vec![Duration::ZERO; pages].into_boxed_slice();
+        Buffer { free, slot: 0, wires: Duration::ZERO, array: Duration::ZERO }
+    }
+
+    /// A write begins: nothing is in the buffer, and the array is free.
+    pub(crate) fn begin(&mut self) {
+        self.free.fill(Duration::ZERO);
+        (self.slot, self.wires, self.array) = (0, Duration::ZERO, Duration::ZERO);
+    }
+
+    /// The array copies as soon as it is free.
+    pub(crate) fn copy(&mut self, copies: Duration) {
+        self.array += copies;
+    }
+
+    /// When there is room for the next page.
+    pub(crate) fn room_at(&self) -> Duration {
+        self.free[self.slot]
+    }
+
+    /// When the last program ends.
+    pub(crate) fn programmed(&self) -> Duration {
+        self.array
+    }
+
+    /// A page has arrived whose program takes `program`; returns when that starts.
+    pub(crate) fn arrived(&mut self, at: Duration, program: Duration) -> Duration {
+        self.wires = at;
+        let start = at.max(self.array);
         self.free[self.slot] = start;
         self.slot = if self.slot + 1 == self.free.len() { 0 } else { self.slot + 1 };
         self.array = start + program;
         start
     }
 
+    /// A page that takes `transfer` on the wires, which wait for room, and `program` in the array; returns when its program
+    /// starts.
+    fn page(&mut self, transfer: Duration, program: Duration) -> Duration {
+        self.arrived(self.wires.max(self.room_at()) + transfer, program)
+    }
+
     /// `count` pages of one kind.
-    fn pages(&mut self, count: u64, transfer: Duration, program: Duration) {
+    fn alike(&mut self, count: u64, transfer: Duration, program: Duration) {
         let mut left = count;
         while left > 0 {
             if self.free.len() == 1 && left > 1 {
@@ -65,23 +92,12 @@ impl Flow<'_> {
             left -= 1;
         }
     }
-}
-
-impl Buffer {
-    pub(crate) fn new(pages: usize) -> Self {
-        Buffer { free: vec![Duration::ZERO; pages].into_boxed_slice() }
-    }
-
-    fn begin(&mut self, work: &Work) -> Flow<'_> {
-        self.free.fill(Duration::ZERO);
-        let array = work.read_modify_write + work.merge;
-        Flow { free: &mut self.free, slot: 0, wires: Duration::ZERO, array }
-    }
 
     /// Writes `range` in pages of `page` bytes, with `block` for each block on the wires; returns when the last program
     /// ends.
     pub(crate) fn write(&mut self, work: &Work, range: &Range<u64>, page: u64, block: Duration) -> Duration {
-        let mut flow = self.begin(work);
+        self.begin();
+        self.copy(work.read_modify_write + work.merge);
         let mut at = range.start;
         let whole = block * (page / BLOCK);
         for run in &work.runs {
@@ -90,19 +106,19 @@ impl Buffer {
             while left > 0 {
                 let end = range.end.min((at / page + 1) * page);
                 if end - at < page || before > Duration::ZERO {
-                    flow.page(block * ((end - at) / BLOCK), before + run.each);
+                    self.page(block * ((end - at) / BLOCK), before + run.each);
                     before = Duration::ZERO;
                     at = end;
                     left -= 1;
                     continue;
                 }
                 let pages = left.min((range.end - at) / page);
-                flow.pages(pages, whole, run.each);
+                self.alike(pages, whole, run.each);
                 at += pages * page;
                 left -= pages;
             }
         }
-        flow.array
+        self.array
     }
 
     /// Calls `each` with every page's bytes and when its program starts and ends.
@@ -114,14 +130,15 @@ impl Buffer {
         block: Duration,
         mut each: impl FnMut(Range<u64>, Duration, Duration),
     ) {
-        let mut flow = self.begin(work);
+        self.begin();
+        self.copy(work.read_modify_write + work.merge);
         let mut at = range.start;
         for run in &work.runs {
             for n in 0..run.pages {
                 let end = range.end.min((at / page + 1) * page);
                 let Run { merge, erase, .. } = *run;
                 let before = if n == 0 { merge + erase } else { Duration::ZERO };
-                let start = flow.page(block * ((end - at) / BLOCK), before + run.each);
+                let start = self.page(block * ((end - at) / BLOCK), before + run.each);
                 each(at..end, start + before, start + before + run.each);
                 at = end;
             }

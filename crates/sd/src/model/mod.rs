@@ -13,6 +13,7 @@
 //! long read streams like any other; of a write that a power cut tears, that erase blocks which it had not begun to fill
 //! are free again.
 
+pub(crate) mod array;
 mod buffer;
 
 use crate::bus::BLOCK;
@@ -20,7 +21,7 @@ use crate::{Link, Mode};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use buffer::Buffer;
+use array::{Array, Stream};
 use core::ops::Range;
 use flashlab_flash::{
     Impossible,
@@ -28,8 +29,8 @@ use flashlab_flash::{
     nand::Nand,
 };
 use flashlab_sim::{
-    Completion, Duration, Fate, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
-    RestoreError, Rng, Spent, Status,
+    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, RestoreError,
+    Spent, Status,
 };
 
 /// Blocks of the largest transfer: CMD23 carries 16 bits.
@@ -105,16 +106,12 @@ struct Writing {
 pub struct CardModel {
     capacity: u64,
     wire: Wire,
-    flash: Translation,
-    buffer: Buffer,
+    array: Array,
     /// In order of arrival, without the one that is served.
     queue: VecDeque<(Instant, Request)>,
     served: Option<Completion>,
-    /// When the last request was done.
-    idle_since: Instant,
     /// The write that is served.
     writing: Option<Writing>,
-    seed: u64,
 }
 
 impl CardModel {
@@ -126,24 +123,19 @@ impl CardModel {
             write_block: link.bus.write_block(),
             host_block: link.t_block_host,
         };
-        let CardParameters { capacity, nand, mapping, wear, .. } = parameters;
-        let buffered_pages = (mapping.program_unit / nand.page) as usize;
         CardModel {
-            capacity,
+            capacity: parameters.capacity,
             wire,
-            flash: Translation::new(capacity, nand, mapping, &wear, seed),
-            buffer: Buffer::new(buffered_pages),
+            array: Array::new(parameters, seed),
             queue: VecDeque::new(),
             served: None,
-            idle_since: Instant::ZERO,
             writing: None,
-            seed,
         }
     }
 
     /// The erase blocks and their wear.
     pub fn blocks(&self) -> &Blocks {
-        self.flash.blocks()
+        self.array.flash.blocks()
     }
 
     /// Walks the whole translation layer.
@@ -151,7 +143,7 @@ impl CardModel {
     /// # Panics
     /// With what is wrong.
     pub fn check(&self) {
-        self.flash.check();
+        self.array.flash.check();
     }
 
     /// Takes `request` up at `start`; all of its state changes happen here.
@@ -178,34 +170,19 @@ impl CardModel {
         spent[Mechanism::Bus] += self.wire.command * commands(request.length) + self.wire.read_block * blocks;
         spent[Mechanism::Host] += self.wire.host_block * blocks;
         let block = self.wire.read_block + self.wire.host_block;
-        let granule = self.flash.granule();
         // Times since the command was accepted: when the array has the next piece, when the wires are free.
-        let (mut array, mut wires) = (Duration::ZERO, Duration::ZERO);
-        let mut accessed = false;
+        let (mut stream, mut wires) = (Stream::default(), Duration::ZERO);
         let mut at = request.offset;
         while at < request.end() {
-            let unit_end = request.end().min(self.flash.unit_end(at));
-            let mut loading = self.flash.look_up(at);
-            array += loading;
-            let mut granule_end = self.flash.granule_end(at);
-            while at < unit_end {
-                let end = granule_end.min(unit_end);
-                if self.flash.is_mapped(at) {
-                    // The first access is exposed; behind it the array streams.
-                    array += if accessed { self.flash.stream(end - at) } else { self.flash.access(at) };
-                    accessed = true;
-                }
-                let waited = array.saturating_sub(wires);
-                if waited > Duration::ZERO {
-                    let for_map = waited.min(loading);
-                    spent[Mechanism::Map] += for_map;
-                    spent[Mechanism::Read] += waited - for_map;
-                }
-                wires = wires.max(array) + block * ((end - at) / BLOCK);
-                loading = Duration::ZERO;
-                at = end;
-                granule_end += granule;
+            let (end, loading) = stream.next(&mut self.array.flash, at, request.end());
+            let waited = stream.ready.saturating_sub(wires);
+            if waited > Duration::ZERO {
+                let for_map = waited.min(loading);
+                spent[Mechanism::Map] += for_map;
+                spent[Mechanism::Read] += waited - for_map;
             }
+            wires = wires.max(stream.ready) + block * ((end - at) / BLOCK);
+            at = end;
         }
         Status::Ok
     }
@@ -214,18 +191,18 @@ impl CardModel {
     fn write(&mut self, start: Instant, request: &Request, spent: &mut Spent) -> Status {
         let command = self.wire.command * commands(request.length);
         let range = request.offset..request.end();
-        let page = self.flash.page();
-        let mapped = self.flash.mapped_bytes(&range);
+        let page = self.array.flash.page();
+        let mapped = self.array.flash.mapped_bytes(&range);
         spent[Mechanism::Bus] += command;
-        let Ok(work) = self.flash.write(range.clone()) else { return Status::ReadOnly };
+        let Ok(work) = self.array.flash.write(range.clone()) else { return Status::ReadOnly };
 
         // Times since the command was accepted. The array copies while the first page is on its way.
         let block = self.wire.write_block + self.wire.host_block;
-        let end = self.buffer.write(work, &range, page, block);
+        let end = self.array.buffer.write(work, &range, page, block);
         let program = work.runs.iter().fold(Duration::ZERO, |sum, run| sum + run.time());
         let merge = work.runs.iter().fold(work.merge, |sum, run| sum + run.merge);
         let (read_modify_write, levelling) = (work.read_modify_write, work.levelling);
-        let commit = self.flash.commit(&range);
+        let commit = self.array.flash.commit(&range);
 
         spent[Mechanism::Program] += program;
         spent[Mechanism::ReadModifyWrite] += read_modify_write;
@@ -241,41 +218,30 @@ impl CardModel {
         Status::Ok
     }
 
-    /// What a power cut at `now` leaves of the write that is served. A page whose program was done can be found where the
-    /// write goes on with its run; before a commit, recovery may miss it. Of the page that was being programmed anything
-    /// may be found. What was not begun is as it was.
+    /// What a power cut at `now` leaves of the write that is served.
     fn torn(&mut self, writing: &Writing, now: Instant) -> PowerCut {
-        let mut cut = PowerCut::default();
         let range = writing.offset..writing.offset + writing.length;
-        let page = self.flash.page();
+        let page = self.array.flash.page();
         let block = self.wire.write_block + self.wire.host_block;
         let since = now.saturating_since(writing.start).saturating_sub(writing.command);
-        let mut rng = Rng::for_purpose(self.seed, now.as_ns());
-        let committed = since >= writing.programmed || rng.below(2) == 0;
-        let work = self.flash.work().clone();
-        let mut not_begun = range.end;
-        self.buffer.pages(&work, &range, page, block, |bytes, start, end| {
-            let fate = if end <= since {
-                if committed { Fate::New } else { Fate::Old }
-            } else if start < since {
-                [Fate::Old, Fate::New, Fate::Unreadable][rng.below(3) as usize]
-            } else {
-                not_begun = not_begun.min(bytes.start);
-                Fate::Old
-            };
-            cut.push(bytes, fate);
+        let mut tear = self.array.tear(now, since >= writing.programmed);
+        let work = self.array.flash.work().clone();
+        self.array.buffer.pages(&work, &range, page, block, |bytes, start, end| {
+            tear.page(bytes, start, end, since);
         });
-        if writing.mapped == 0 {
-            self.flash.trim(not_begun..range.end);
+        if writing.mapped == 0
+            && let Some(not_begun) = tear.not_begun
+        {
+            self.array.flash.trim(not_begun..range.end);
         }
-        cut
+        tear.cut
     }
 
     /// CMD32, CMD33 and CMD38; the array erases when it needs the space, the map is written now.
     fn erase(&mut self, request: &Request, spent: &mut Spent) -> Status {
         spent[Mechanism::Bus] += self.wire.command * 3;
-        spent[Mechanism::Map] += self.flash.t_commit();
-        self.flash.trim(request.offset..request.end());
+        spent[Mechanism::Map] += self.array.flash.t_commit();
+        self.array.flash.trim(request.offset..request.end());
         Status::Ok
     }
 }
@@ -291,14 +257,14 @@ impl Model for CardModel {
     }
 
     fn hint(&self, request: &Request) {
-        self.flash.prefetch(request.offset.min(self.capacity - BLOCK));
+        self.array.flash.prefetch(request.offset.min(self.capacity - BLOCK));
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
         if self.served.is_some() {
             self.queue.push_back((now, request));
         } else {
-            self.flash.idle(now.saturating_since(self.idle_since));
+            self.array.wake(now);
             self.serve(now, now, &request);
         }
     }
@@ -311,7 +277,7 @@ impl Model for CardModel {
         let done = self.served.take_if(|completion| completion.at <= limit);
         if let Some(completion) = &done {
             self.writing = None;
-            self.idle_since = completion.at;
+            self.array.idle_since = completion.at;
             if let Some((arrived, next)) = self.queue.pop_front() {
                 self.serve(arrived, completion.at, &next);
             }
@@ -328,8 +294,7 @@ impl Model for CardModel {
 
     /// The array's part; what the host takes to initialise a card is not in it.
     fn power_up(&mut self, now: Instant) -> Instant {
-        self.idle_since = now + self.flash.power_up();
-        self.idle_since
+        self.array.power_up(now)
     }
 
     /// All but what is being written.
@@ -339,20 +304,15 @@ impl Model for CardModel {
     }
 
     fn save(&self) -> Option<Vec<u8>> {
-        postcard::to_allocvec(&(&self.flash, self.idle_since)).ok()
+        array::to_bytes(&self.array.state())
     }
 
+    /// Also of a [`crate::Card`]'s state.
     fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
-        let (flash, idle_since): (Translation, Instant) = postcard::from_bytes(state)
-            .map_err(|error| RestoreError::new(format!("this is no state of a card: {error}")))?;
-        self.flash
-            .restore(flash)
-            .map_err(|wrong| RestoreError::new(format!("it contradicts itself or the card: {wrong}")))?;
-        self.idle_since = idle_since;
-        Ok(())
+        self.array.restore(array::parse(state)?.0)
     }
 
     fn observe(&self, to: &mut dyn Observer) {
-        self.flash.observe(to);
+        self.array.flash.observe(to);
     }
 }

@@ -1,0 +1,524 @@
+//! What each command does.
+
+use super::state::legality;
+use super::{Card, Erase, Lines, Read, State, Taken, Volatile};
+use crate::Signal;
+use crate::command::{Command, Response, Status};
+use crate::model::array::Stream;
+use crate::register::{CsdVersion, Ocr, Selection, TUNING};
+use flashlab_sim::{Duration, Instant, Mechanism, mix};
+
+/// CMD6 switches, where it would only ask.
+const SWITCH: u32 = 1 << 31;
+/// CMD38: full user area logical erase.
+const FULL_ERASE: u32 = 2;
+
+impl Card {
+    /// Executes a command and answers it.
+    pub(super) fn execute(&mut self, now: Instant, command: Command) -> Option<Response> {
+        let application = core::mem::take(&mut self.volatile.application);
+        let is_application = application && legality(command.index, true).exists(self.volatile.spi);
+        if self.is_for_another(&command, is_application) {
+            return None;
+        }
+        if !self.is_legal(&command, is_application) {
+            return self.illegal();
+        }
+        if !matches!(command.index, 13 | 18 | 25) {
+            self.volatile.block_count = None;
+        }
+        if !is_application && !matches!(command.index, 13 | 32 | 33 | 38) {
+            self.reset_erase();
+        }
+        let response = if is_application {
+            self.application_command(now, command)
+        } else {
+            self.plain_command(now, command)
+        };
+        // Condition B: a legal command was received.
+        self.volatile.errors =
+            self.volatile.errors.without(Status(Status::COM_CRC_ERROR.0 | Status::ILLEGAL_COMMAND.0));
+        response
+    }
+
+    /// Whether a command with an address in it names another card.
+    fn is_for_another(&self, command: &Command, application: bool) -> bool {
+        let v = &self.volatile;
+        let addressed = matches!(command.index, 9 | 10 | 13 | 15 | 55) && !application;
+        addressed && !v.spi && (command.argument >> 16) as u16 != v.address
+    }
+
+    fn is_legal(&self, command: &Command, application: bool) -> bool {
+        let v = &self.volatile;
+        let legality = legality(command.index, application);
+        if !legality.in_state(v.state, v.spi) {
+            return false;
+        }
+        if legality.classes != 0 && self.csd.classes() & legality.classes == 0 && v.state != State::Idle {
+            return false;
+        }
+        let scr = &self.identity.scr;
+        let known = application
+            || match command.index {
+                8 => scr.version() >= 2,
+                11 => v.may_switch,
+                19 => v.signal == Signal::V1_8,
+                20 => scr.has_speed_class_control(),
+                22 => self.csd.version() == Some(CsdVersion::V3),
+                23 => scr.has_set_block_count(),
+                28..=30 => self.protection.has_groups(),
+                48 | 49 => scr.has_extension_registers(),
+                58 | 59 => v.spi,
+                7 => v.state != State::Transfer || (command.argument >> 16) as u16 != v.address,
+                _ => true,
+            };
+        // A locked card takes classes 0 and 7, ACMD41, ACMD42 and what leads to them.
+        let locked = v.locked && {
+            let plain = legality.classes & 0b1000_0001 != 0 || matches!(command.index, 16 | 55 | 58 | 59);
+            !(if application { matches!(command.index, 41 | 42) } else { plain })
+        };
+        known && !locked
+    }
+
+    /// An illegal command: not answered in native mode, and told later.
+    fn illegal(&mut self) -> Option<Response> {
+        self.volatile.errors = self.volatile.errors.with(Status::ILLEGAL_COMMAND);
+        if !self.volatile.spi {
+            return None;
+        }
+        // SPI mode answers everything, at once.
+        let response = self.r1();
+        self.volatile.errors = self.volatile.errors.without(Status::ILLEGAL_COMMAND);
+        Some(response)
+    }
+
+    /// Another command came between the erase commands.
+    fn reset_erase(&mut self) {
+        let v = &mut self.volatile;
+        if v.erase.first.is_some() || v.erase.last.is_some() {
+            v.erase = Erase::default();
+            v.errors = v.errors.with(Status::ERASE_RESET);
+        }
+    }
+
+    /// Sets error bits.
+    pub(super) fn error(&mut self, status: Status) {
+        self.volatile.errors = self.volatile.errors.with(status);
+    }
+
+    /// The status as a response tells it, which clears what was errors in it.
+    pub(super) fn r1(&mut self) -> Response {
+        let status = self.status();
+        self.volatile.errors = Status::default();
+        Response::R1(status)
+    }
+
+    fn status(&self) -> Status {
+        let v = &self.volatile;
+        let mut status = v.errors.in_state(v.state);
+        let takes_data = !matches!(v.state, State::Programming | State::Disconnect);
+        if takes_data {
+            status = status.with(Status::READY_FOR_DATA);
+        }
+        if v.application {
+            status = status.with(Status::APP_CMD);
+        }
+        if v.locked {
+            status = status.with(Status::CARD_IS_LOCKED);
+        }
+        status
+    }
+
+    /// Answers with the status, and goes on in another state.
+    pub(super) fn r1_then(&mut self, state: State) -> Option<Response> {
+        let response = self.r1();
+        self.volatile.state = state;
+        Some(response)
+    }
+
+    fn plain_command(&mut self, now: Instant, command: Command) -> Option<Response> {
+        let argument = command.argument;
+        match command.index {
+            0 => self.go_idle(now),
+            1 => self.initialise(now, argument | Ocr::WINDOW_2_7_TO_3_6),
+            2 => {
+                self.volatile.state = State::Identification;
+                Some(Response::R2(self.identity.cid.with_crc()))
+            }
+            3 => self.publish_address(),
+            4 => {
+                if self.csd.has_dsr() {
+                    self.volatile.dsr = (argument >> 16) as u16;
+                }
+                None
+            }
+            6 => self.switch_function(argument),
+            7 => self.select(argument),
+            8 => {
+                let v = &mut self.volatile;
+                // 2.7 to 3.6 V is what there is; the low range is reserved.
+                v.conditions_sent = argument >> 8 & 0xf == 1;
+                v.conditions_sent.then_some(Response::R7(argument & 0xfff))
+            }
+            9 => self.send_wide(self.csd.with_crc()),
+            10 => self.send_wide(self.identity.cid.with_crc()),
+            11 => {
+                self.volatile.switching = true;
+                Some(self.r1())
+            }
+            12 => self.stop(now),
+            13 => Some(self.r1()),
+            15 => {
+                self.volatile.state = State::Inactive;
+                None
+            }
+            16 => self.set_block_length(argument),
+            17 => self.read(now, argument, Some(1)),
+            18 => {
+                let blocks = self.volatile.block_count.take();
+                self.read(now, argument, blocks)
+            }
+            19 => self.send(&TUNING),
+            20 => Some(self.r1()),
+            22 => {
+                self.volatile.address_extension = u64::from(argument & 0x3f) << 32;
+                Some(self.r1())
+            }
+            23 => {
+                self.wake(now);
+                self.volatile.block_count = (argument > 0).then_some(argument);
+                Some(self.r1())
+            }
+            24 => self.begin_write(now, argument, Some(1)),
+            25 => {
+                let blocks = self.volatile.block_count.take();
+                self.begin_write(now, argument, blocks)
+            }
+            27 => self.take(16, Taken::Csd),
+            28 => self.protect(now, argument, true),
+            29 => self.protect(now, argument, false),
+            30 => self.send_protection(argument),
+            32 => {
+                self.wake(now);
+                self.erase_from(argument, true)
+            }
+            33 => self.erase_from(argument, false),
+            38 => self.erase(now, argument),
+            42 => {
+                let length = self.volatile.block_length;
+                self.take(length, Taken::Lock)
+            }
+            48 => self.read_extension(argument),
+            49 => self.write_extension(argument),
+            55 => {
+                self.volatile.application = true;
+                Some(self.r1())
+            }
+            56 if argument & 1 == 1 => {
+                let page = self.health().to_page();
+                self.send(&page)
+            }
+            56 => self.take(512, Taken::Vendor),
+            58 => Some(Response::R3(self.conditions())),
+            59 => Some(self.r1()),
+            _ => None,
+        }
+    }
+
+    /// CMD0: all but what the power keeps is as after power-up. What is being programmed goes on.
+    fn go_idle(&mut self, now: Instant) -> Option<Response> {
+        if matches!(self.volatile.lines, Lines::Write) {
+            self.end_write(now, Duration::ZERO);
+        }
+        let v = &mut self.volatile;
+        let (spi, busy, signal) = (v.spi, v.busy, v.signal);
+        *v = Volatile::new();
+        (v.spi, v.busy, v.signal) = (spi, busy, signal);
+        v.locked = self.lock.is_set();
+        if v.spi { Some(self.r1()) } else { None }
+    }
+
+    /// ACMD41, or CMD1 in SPI mode.
+    pub(super) fn initialise(&mut self, now: Instant, argument: u32) -> Option<Response> {
+        let ocr = self.identity.ocr.0;
+        let window = argument & 0x00ff_ff00;
+        let v = &mut self.volatile;
+        if window != 0 || v.spi {
+            if !v.spi && window & ocr == 0 {
+                v.state = State::Inactive;
+                return None;
+            }
+            let high_capacity = ocr & Ocr::HIGH_CAPACITY != 0;
+            // A card of high capacity waits for a host that knows of it, and has sent CMD8.
+            let understood = !high_capacity || argument & Ocr::HIGH_CAPACITY != 0 && v.conditions_sent;
+            if understood {
+                let at = *v.initialised.get_or_insert(now.max(v.busy) + self.identity.t_init);
+                if at <= now && v.state == State::Idle {
+                    v.may_switch =
+                        !v.spi && v.signal == Signal::V3_3 && argument & ocr & Ocr::LOW_VOLTAGE_SIGNALS != 0;
+                    v.state = if v.spi { State::Transfer } else { State::Ready };
+                }
+            }
+        }
+        if self.volatile.spi { Some(self.r1()) } else { Some(Response::R3(self.conditions())) }
+    }
+
+    /// The OCR as it is now.
+    fn conditions(&self) -> u32 {
+        let (v, ocr) = (&self.volatile, self.identity.ocr.0);
+        if v.state == State::Idle {
+            return ocr & Ocr::WINDOW;
+        }
+        let agreed = if v.may_switch { Ocr::LOW_VOLTAGE_SIGNALS } else { 0 };
+        Ocr::POWERED_UP | ocr & (Ocr::WINDOW | Ocr::HIGH_CAPACITY | Ocr::OVER_2TB) | agreed
+    }
+
+    /// CMD3: a new address each time, the identity's first.
+    fn publish_address(&mut self) -> Option<Response> {
+        let errors = self.status();
+        let v = &mut self.volatile;
+        v.address = match v.addresses_published {
+            0 => self.identity.relative_address,
+            n => (mix(self.seed ^ u64::from(n)) as u16).max(1),
+        };
+        v.addresses_published = v.addresses_published.wrapping_add(1);
+        v.state = State::StandBy;
+        // R6 has room for three errors.
+        v.errors = v.errors.without(Status::ERROR);
+        Some(Response::R6(u32::from(v.address) << 16 | u32::from(errors.short())))
+    }
+
+    /// CMD7.
+    fn select(&mut self, argument: u32) -> Option<Response> {
+        let v = &self.volatile;
+        let me = (argument >> 16) as u16 == v.address && v.address != 0;
+        match (v.state, me) {
+            (State::StandBy, true) => self.r1_then(State::Transfer),
+            (State::Disconnect, true) => self.r1_then(State::Programming),
+            (State::Transfer | State::SendingData, false) => {
+                self.volatile.lines = Lines::Idle;
+                self.volatile.state = State::StandBy;
+                None
+            }
+            (State::Programming, false) => {
+                self.volatile.state = State::Disconnect;
+                None
+            }
+            (State::StandBy | State::Disconnect, false) => None,
+            _ => self.illegal(),
+        }
+    }
+
+    /// CMD9, CMD10: on the command line; in SPI mode as a block.
+    fn send_wide(&mut self, register: [u8; 16]) -> Option<Response> {
+        if self.volatile.spi { self.send(&register) } else { Some(Response::R2(register)) }
+    }
+
+    /// Sends `bytes` as a block.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Option<Response> {
+        let v = &mut self.volatile;
+        v.register[..bytes.len()].copy_from_slice(bytes);
+        v.lines = Lines::Register(bytes.len() as u32);
+        self.r1_then(State::SendingData)
+    }
+
+    /// Takes a block that is no data.
+    fn take(&mut self, length: u32, what: Taken) -> Option<Response> {
+        self.volatile.lines = Lines::Take(length, what);
+        self.r1_then(State::ReceiveData)
+    }
+
+    /// CMD6.
+    fn switch_function(&mut self, argument: u32) -> Option<Response> {
+        let v = &self.volatile;
+        let low_voltage = v.signal == Signal::V1_8;
+        let chosen =
+            self.identity.functions.choose(v.selection, Selection::of_argument(argument), low_voltage);
+        let status = self.identity.functions.status(chosen, low_voltage);
+        let possible = !chosen.0.contains(&Selection::NONE);
+        let switches = argument & SWITCH != 0 && possible;
+        let response = self.send(&status);
+        self.volatile.chosen = switches.then_some(chosen);
+        response
+    }
+
+    /// CMD12.
+    fn stop(&mut self, now: Instant) -> Option<Response> {
+        let response = self.r1();
+        match self.volatile.state {
+            State::SendingData => {
+                self.end_read(now);
+            }
+            State::ReceiveData => {
+                if matches!(self.volatile.lines, Lines::Write) {
+                    self.end_write(now, self.command_time);
+                } else {
+                    self.volatile.lines = Lines::Idle;
+                    self.volatile.state = State::Transfer;
+                }
+            }
+            _ => {}
+        }
+        Some(response)
+    }
+
+    /// CMD16.
+    fn set_block_length(&mut self, length: u32) -> Option<Response> {
+        if (1..=512).contains(&length) {
+            self.volatile.block_length = length;
+        } else {
+            self.error(Status::BLOCK_LEN_ERROR);
+        }
+        Some(self.r1())
+    }
+
+    /// The byte that an argument addresses.
+    pub(super) fn offset(&mut self, argument: u32) -> u64 {
+        if self.identity.is_block_addressed() {
+            let extension = core::mem::take(&mut self.volatile.address_extension);
+            (extension | u64::from(argument)) * 512
+        } else {
+            u64::from(argument)
+        }
+    }
+
+    /// Bytes of the blocks that are moved: fixed where addresses count blocks.
+    fn block_length(&self) -> u32 {
+        if self.identity.is_block_addressed() { 512 } else { self.volatile.block_length }
+    }
+
+    /// A request begins: the array was idle until its first command did.
+    fn wake(&mut self, now: Instant) {
+        let began = Instant::from_ns(now.as_ns().saturating_sub(self.command_time.as_ns()));
+        self.array.wake(began);
+        self.array.idle_since = now;
+    }
+
+    /// CMD17, CMD18; `blocks` where it is said how many.
+    fn read(&mut self, now: Instant, argument: u32, blocks: Option<u32>) -> Option<Response> {
+        let (at, block) = (self.offset(argument), self.block_length());
+        let crosses = at / 512 != (at + u64::from(block) - 1) / 512;
+        if at.saturating_add(u64::from(block)) > self.capacity {
+            self.error(Status::OUT_OF_RANGE);
+            return Some(self.r1());
+        }
+        if block < 512 && !self.csd.reads_parts() {
+            self.error(Status::BLOCK_LEN_ERROR);
+            return Some(self.r1());
+        }
+        if crosses && !self.csd.reads_misaligned() {
+            self.error(Status::ADDRESS_ERROR);
+            return Some(self.r1());
+        }
+        self.wake(now);
+        let end = blocks.map(|blocks| at + u64::from(blocks) * u64::from(block));
+        let accepted = now.max(self.volatile.busy);
+        self.volatile.lines =
+            Lines::Read(Read { stream: Stream::default(), accepted, at, end, block, ready_to: at });
+        self.r1_then(State::SendingData)
+    }
+
+    /// CMD24, CMD25; `blocks` where it is said how many.
+    fn begin_write(&mut self, now: Instant, argument: u32, blocks: Option<u32>) -> Option<Response> {
+        let at = self.offset(argument);
+        let refused = if at.saturating_add(512) > self.capacity {
+            Status::OUT_OF_RANGE
+        } else if self.block_length() != 512 {
+            Status::BLOCK_LEN_ERROR
+        } else if !at.is_multiple_of(512) {
+            Status::ADDRESS_ERROR
+        } else if self.is_protected(at) {
+            Status::WP_VIOLATION
+        } else {
+            Status::default()
+        };
+        if refused != Status::default() {
+            self.error(refused);
+            return Some(self.r1());
+        }
+        self.wake(now);
+        let accepted = now.max(self.volatile.busy);
+        let end = blocks.map(|blocks| (at + u64::from(blocks) * 512).min(self.capacity));
+        self.write.begin(accepted, at, end, &mut self.array);
+        self.writing = true;
+        let v = &mut self.volatile;
+        (v.written_blocks, v.refusing, v.pre_erase) = (0, false, 0);
+        v.lines = Lines::Write;
+        self.r1_then(State::ReceiveData)
+    }
+
+    /// CMD32, CMD33.
+    fn erase_from(&mut self, argument: u32, first: bool) -> Option<Response> {
+        let at = self.offset(argument);
+        if at >= self.capacity {
+            self.volatile.erase = Erase::default();
+            self.error(Status::OUT_OF_RANGE);
+        } else if first {
+            self.volatile.erase = Erase { first: Some(at), last: None };
+        } else if self.volatile.erase.first.is_some() {
+            self.volatile.erase.last = Some(at);
+        } else {
+            self.error(Status::ERASE_SEQ_ERROR);
+        }
+        Some(self.r1())
+    }
+
+    /// CMD38: erase, discard (which does the same here), or full erase. What is erased reads as the SCR says; the array erases when it needs the space, the map is written now.
+    fn erase(&mut self, now: Instant, argument: u32) -> Option<Response> {
+        let Erase { first, last } = core::mem::take(&mut self.volatile.erase);
+        let (Some(first), Some(last)) = (first, last) else {
+            self.error(Status::ERASE_SEQ_ERROR);
+            return Some(self.r1());
+        };
+        let all = argument == FULL_ERASE && self.identity.ssr.has_full_erase();
+        let unit = self.csd.erase_bytes();
+        let range = if all {
+            0..self.capacity
+        } else {
+            first / unit * unit..((last / unit + 1) * unit).min(self.capacity)
+        };
+        if range.is_empty() {
+            self.error(Status::ERASE_PARAM);
+            return Some(self.r1());
+        }
+        let response = self.r1();
+        let erased = self.erase_unprotected(range);
+        let commit = self.array.flash.t_commit();
+        self.spent[Mechanism::Map] += commit;
+        if erased {
+            self.be_busy(now, now.max(self.volatile.busy) + commit);
+        }
+        Some(response)
+    }
+
+    /// Busy until then.
+    pub(super) fn be_busy(&mut self, now: Instant, until: Instant) {
+        self.volatile.busy = until;
+        self.volatile.state = if until > now { State::Programming } else { State::Transfer };
+    }
+
+    /// CMD48.
+    fn read_extension(&mut self, argument: u32) -> Option<Response> {
+        let function = (argument >> 27 & 0xf) as u8;
+        let (address, length) = ((argument >> 9 & 0x1_ffff) as usize, (argument & 0x1ff) as usize + 1);
+        let mut data = [0; 512];
+        // Each function has one page; memory functions alone are there.
+        if argument >> 31 == 0 && address < 512 {
+            let settings = self.volatile.settings;
+            let health = || self.health();
+            let page = self.identity.extensions.page(function, settings, health);
+            let end = (address + length).min(512);
+            data[..end - address].copy_from_slice(&page[address..end]);
+        }
+        self.send(&data)
+    }
+
+    /// CMD49.
+    fn write_extension(&mut self, argument: u32) -> Option<Response> {
+        let function = (argument >> 27 & 0xf) as u8;
+        let (offset, length) = ((argument >> 9 & 0x1_ffff) as usize, (argument & 0x1ff) as usize + 1);
+        // With mask write the length is a mask, of one byte.
+        let length = if argument >> 26 & 1 == 1 { 1 } else { length };
+        self.take(512, Taken::Extension { function, offset, length })
+    }
+}

@@ -1,0 +1,116 @@
+//! Write protection: of the whole card by the CSD (CMD27), of groups (CMD28, CMD29, CMD30: section 4.3.6); and erasures,
+//! which leave out what is protected.
+
+use super::Card;
+use crate::command::{Response, Status};
+use crate::register::Csd;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use flashlab_sim::{Instant, Mechanism};
+use serde::{Deserialize, Serialize};
+
+/// The groups that are protected, which survives without power.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Protection {
+    /// Bytes of a group; 0: there are none.
+    group: u64,
+    groups: Vec<bool>,
+}
+
+impl Protection {
+    pub(super) fn new(csd: &Csd, capacity: u64) -> Self {
+        let group = csd.write_protect_group().unwrap_or(0);
+        let count = if group == 0 { 0 } else { capacity.div_ceil(group) };
+        Protection { group, groups: vec![false; count as usize] }
+    }
+
+    pub(super) fn has_groups(&self) -> bool {
+        self.group > 0
+    }
+    pub(super) fn is_like(&self, other: &Protection) -> bool {
+        self.group == other.group && self.groups.len() == other.groups.len()
+    }
+    pub(super) fn clear(&mut self) {
+        self.groups.fill(false);
+    }
+    fn holds(&self, at: u64) -> bool {
+        self.has_groups() && self.groups.get((at / self.group) as usize).copied().unwrap_or(false)
+    }
+}
+
+impl Card {
+    /// Whether what lies at `at` may not be written.
+    #[inline]
+    pub(super) fn is_protected(&self, at: u64) -> bool {
+        self.csd.is_permanently_protected()
+            || self.csd.is_temporarily_protected()
+            || self.protection.has_groups() && self.protection.holds(at)
+    }
+
+    /// CMD28, CMD29: the group in which the address lies.
+    pub(super) fn protect(&mut self, now: Instant, argument: u32, protected: bool) -> Option<Response> {
+        let at = self.offset(argument);
+        if at >= self.capacity {
+            self.error(Status::OUT_OF_RANGE);
+            return Some(self.r1());
+        }
+        let response = self.r1();
+        let group = (at / self.protection.group) as usize;
+        if let Some(held) = self.protection.groups.get_mut(group) {
+            *held = protected;
+        }
+        let commit = self.array.flash.t_commit();
+        self.spent[Mechanism::Map] += commit;
+        self.be_busy(now, now.max(self.volatile.busy) + commit);
+        Some(response)
+    }
+
+    /// CMD30: 32 groups from the address on, the first in the lowest bit; what lies beyond the end is zero.
+    pub(super) fn send_protection(&mut self, argument: u32) -> Option<Response> {
+        let at = self.offset(argument);
+        if at >= self.capacity {
+            self.error(Status::OUT_OF_RANGE);
+            return Some(self.r1());
+        }
+        let first = (at / self.protection.group) as usize;
+        let groups = self.protection.groups[first..].iter().take(32);
+        let bits = (0..).zip(groups).fold(0u32, |bits, (n, held)| bits | u32::from(*held) << n);
+        self.send(&bits.to_be_bytes())
+    }
+
+    /// Erases what is not protected of `range`; returns whether anything was to be erased.
+    pub(super) fn erase_unprotected(&mut self, range: Range<u64>) -> bool {
+        if self.csd.is_permanently_protected() || self.csd.is_temporarily_protected() {
+            self.error(Status::WP_ERASE_SKIP);
+            return false;
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let held = self.protection.holds(at);
+            let mut end = range.end;
+            if self.protection.has_groups() {
+                end = (at / self.protection.group + 1) * self.protection.group;
+                while end < range.end && self.protection.holds(end) == held {
+                    end += self.protection.group;
+                }
+            }
+            let part = at..end.min(range.end);
+            at = part.end;
+            if held {
+                self.error(Status::WP_ERASE_SKIP);
+                continue;
+            }
+            self.array.flash.trim(part.clone());
+            self.readable(part.clone());
+            let failed = match &self.store {
+                Some(store) => store.discard(part.start, part.end - part.start).is_err(),
+                None => false,
+            };
+            if failed {
+                self.error(Status::ERROR);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,261 @@
+//! Data blocks: from the array to the wires, from the wires to the array.
+
+use super::{Card, CrcStatus, Lines, Read, State, Taken, Transfer};
+use crate::command::Status;
+use crate::register::{Csd, Group};
+use core::ops::Range;
+use flashlab_sim::{Duration, Instant, Mechanism};
+
+impl Card {
+    /// What the data lines are to do.
+    #[inline]
+    pub fn transfer(&self) -> Transfer {
+        match self.volatile.lines {
+            Lines::Idle => Transfer::None,
+            Lines::Read(Read { block, .. }) | Lines::Register(block) => Transfer::Sending { block },
+            Lines::Write => Transfer::Receiving { block: 512 },
+            Lines::Take(block, _) => Transfer::Receiving { block },
+        }
+    }
+
+    /// Sending: when the card can begin to send the next block, not before `now`. `None`: never, and the host times out.
+    #[inline]
+    pub fn block_ready(&mut self, now: Instant) -> Option<Instant> {
+        match &mut self.volatile.lines {
+            Lines::Register(_) => Some(now.max(self.volatile.busy)),
+            Lines::Read(read) => {
+                let end = read.at + u64::from(read.block);
+                if end <= read.ready_to {
+                    return Some(now.max(read.accepted + read.stream.ready));
+                }
+                self.stream(now, end)
+            }
+            _ => None,
+        }
+    }
+
+    /// The array brings what the block up to `end` needs.
+    fn stream(&mut self, now: Instant, end: u64) -> Option<Instant> {
+        let Lines::Read(read) = &mut self.volatile.lines else { return None };
+        if end > self.capacity {
+            self.error(Status::OUT_OF_RANGE);
+            return None;
+        }
+        let mut loading = Duration::ZERO;
+        while read.ready_to < end {
+            let last = read.end.unwrap_or(self.capacity).min(self.capacity);
+            let (ready_to, load) = read.stream.next(&mut self.array.flash, read.ready_to, last);
+            read.ready_to = ready_to;
+            loading += load;
+        }
+        let ready = read.accepted + read.stream.ready;
+        let waited = ready.saturating_since(now);
+        let for_map = waited.min(loading);
+        self.spent[Mechanism::Map] += for_map;
+        self.spent[Mechanism::Read] += waited - for_map;
+        let block = read.at..end;
+        if self.unreadable.iter().any(|torn| torn.start < block.end && block.start < torn.end) {
+            self.error(Status::CARD_ECC_FAILED);
+            return None;
+        }
+        Some(now.max(ready))
+    }
+
+    /// Sending: the block's last bit leaves at `now`; fills `buffer`, which may be empty where no bytes are wanted.
+    #[inline]
+    pub fn send_block(&mut self, now: Instant, buffer: &mut [u8]) {
+        match &mut self.volatile.lines {
+            Lines::Read(read) => {
+                let at = read.at;
+                read.at += u64::from(read.block);
+                let done = read.end == Some(read.at);
+                if !buffer.is_empty() {
+                    self.fill(at, buffer);
+                }
+                if done {
+                    self.end_read(now);
+                }
+            }
+            Lines::Register(length) => {
+                let length = (*length as usize).min(buffer.len());
+                buffer[..length].copy_from_slice(&self.volatile.register[..length]);
+                self.volatile.lines = Lines::Idle;
+                self.volatile.state = State::Transfer;
+                if let Some(chosen) = self.volatile.chosen.take() {
+                    self.volatile.selection = chosen;
+                    let high = chosen.0[Group::AccessMode as usize] > 0;
+                    self.csd.set_tran_speed(if high {
+                        Csd::TRAN_SPEED_50_MHZ
+                    } else {
+                        self.identity.csd.tran_speed()
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Fills `buffer` with what lies at `at`.
+    fn fill(&mut self, at: u64, buffer: &mut [u8]) {
+        let range = at..at + buffer.len() as u64;
+        let Some(store) = &self.store else {
+            buffer.fill(0);
+            return;
+        };
+        let read = if self.identity.scr.erased_are_ones()
+            && !self.array.flash.is_mapped(at)
+            && store.data_in(range) == Ok(None)
+        {
+            buffer.fill(0xff);
+            Ok(())
+        } else {
+            store.read(at, buffer)
+        };
+        if read.is_err() {
+            buffer.fill(0);
+            self.error(Status::CC_ERROR);
+        }
+    }
+
+    /// Nothing more is read.
+    pub(super) fn end_read(&mut self, now: Instant) {
+        self.volatile.lines = Lines::Idle;
+        self.volatile.state = State::Transfer;
+        self.array.idle_since = now;
+    }
+
+    /// Receiving: a block whose last bit arrived at `now`. `bytes` may be empty where none are carried. `crc_ok`: its CRC16
+    /// was right. `None`: the card sends no status, as after an error until CMD12.
+    #[inline]
+    pub fn receive_block(&mut self, now: Instant, bytes: &[u8], crc_ok: bool) -> Option<CrcStatus> {
+        match self.volatile.lines {
+            _ if self.volatile.refusing => None,
+            Lines::Write if crc_ok => self.receive(now, bytes),
+            Lines::Write => {
+                self.refuse(now);
+                Some(CrcStatus::CrcError)
+            }
+            Lines::Take(..) if !crc_ok => {
+                self.volatile.lines = Lines::Idle;
+                self.volatile.state = State::Transfer;
+                Some(CrcStatus::CrcError)
+            }
+            Lines::Take(length, what) => {
+                let length = (length as usize).min(bytes.len());
+                self.volatile.lines = Lines::Idle;
+                self.volatile.state = State::Transfer;
+                self.taken(now, &bytes[..length], what);
+                Some(CrcStatus::Accepted)
+            }
+            _ => None,
+        }
+    }
+
+    /// A block for the array.
+    fn receive(&mut self, now: Instant, bytes: &[u8]) -> Option<CrcStatus> {
+        let at = self.write.at;
+        if at + 512 > self.capacity {
+            self.error(Status::OUT_OF_RANGE);
+            self.refuse(now);
+            return None;
+        }
+        if self.is_protected(at) {
+            self.error(Status::WP_VIOLATION);
+            self.refuse(now);
+            return Some(CrcStatus::WriteError);
+        }
+        let stored = match &self.store {
+            Some(store) if !bytes.is_empty() => {
+                self.write.remember(at, bytes.len(), store.as_ref()).and_then(|()| store.write(at, bytes))
+            }
+            _ => Ok(()),
+        };
+        let written = self.write.arrived(now, 512, &mut self.array, &mut self.spent);
+        if stored.is_err() || written.is_err() {
+            self.fail_write();
+            self.refuse(now);
+            return Some(CrcStatus::WriteError);
+        }
+        self.readable(at..at + 512);
+        self.volatile.written_blocks += 1;
+        if self.write.end == Some(self.write.at) {
+            self.end_write(now, Duration::ZERO);
+        }
+        Some(CrcStatus::Accepted)
+    }
+
+    /// What arrived of the last page cannot be written.
+    fn fail_write(&mut self) {
+        self.error(Status::ERROR);
+        if self.write.give_up(self.store.as_deref()).is_err() {
+            self.error(Status::CC_ERROR);
+        }
+        self.volatile.written_blocks = (self.write.written() / 512) as u32;
+    }
+
+    /// What follows is ignored: of a single block nothing does, of several all until CMD12.
+    fn refuse(&mut self, now: Instant) {
+        let single = self.write.end.is_some_and(|end| end == self.write.at + 512);
+        if single && self.volatile.written_blocks == 0 {
+            self.end_write(now, Duration::ZERO);
+        } else {
+            self.volatile.refusing = true;
+        }
+    }
+
+    /// No block comes any more: the card is busy until what has come is durable.
+    pub(super) fn end_write(&mut self, now: Instant, stop: Duration) {
+        self.volatile.refusing = false;
+        self.volatile.lines = Lines::Idle;
+        let until = match self.write.finish(now, stop, &mut self.array, &mut self.spent) {
+            Ok(until) => until,
+            Err(_) => {
+                self.fail_write();
+                now
+            }
+        };
+        self.be_busy(now, until);
+        if until <= now {
+            self.writing = false;
+            self.array.idle_since = now;
+        }
+    }
+
+    /// A block that is no data.
+    fn taken(&mut self, now: Instant, bytes: &[u8], what: Taken) {
+        match what {
+            Taken::Csd => match bytes.first_chunk().and_then(|new| self.csd.programmed(new)) {
+                Some(csd) => {
+                    self.csd = csd;
+                    let commit = self.array.flash.t_commit();
+                    self.be_busy(now, now + commit);
+                }
+                None => self.error(Status::CSD_OVERWRITE),
+            },
+            Taken::Lock => self.take_lock(now, bytes),
+            Taken::Extension { function, offset, length } => {
+                let Range { start, end } = offset..offset.saturating_add(length).min(512);
+                for (at, byte) in (start..end).zip(bytes) {
+                    self.identity.extensions.write(function, at, *byte, &mut self.volatile.settings);
+                }
+            }
+            Taken::Vendor => {}
+        }
+    }
+
+    /// DAT0 is low until then; `None`: it is not.
+    #[inline]
+    pub fn busy_until(&self, now: Instant) -> Option<Instant> {
+        let v = &self.volatile;
+        self.power?;
+        if v.switching {
+            return Some(Instant::MAX);
+        }
+        let until = match v.lines {
+            Lines::Write if !v.refusing => self.write.room_at(&self.array),
+            _ if v.state == State::Programming => v.busy,
+            _ => return None,
+        };
+        (until > now).then_some(until)
+    }
+}

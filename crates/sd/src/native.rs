@@ -1,0 +1,549 @@
+//! The host's end of the wires in native (SD bus) mode: one slot, a clock, one or four data lines, a supply.
+//!
+//! Time is here: [`Native::now`] moves on with what goes over the wires, with waiting, and by [`Native::advance`]. A command
+//! with a short response takes [`Bus::command`], a long response 88 clocks more; a data block [`Bus::read`] or
+//! [`Bus::write`]. A card with bytes is spoken to in frames, whose CRC7 and CRC16 are made and checked at both ends; one
+//! without is spoken to in types, which takes the same time.
+//!
+//! Nothing is forbidden: a clock that is too fast for the mode shrinks the margins in `signal.rs` until bits are wrong; a width
+//! or an access mode that card and host do not agree on gives checksums that do not match; a signal voltage that they do
+//! not agree on, no answer at all.
+
+use crate::bus::Bus;
+use crate::card::{Card, CrcStatus, Transfer};
+use crate::command::{Command, Response, Status};
+use crate::crc::{crc16, crc16_lines};
+use crate::register::Voltage;
+use crate::signal::{Board, Noise};
+use alloc::boxed::Box;
+use flashlab_sim::{Duration, Instant};
+
+/// The voltage of the signals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// 3.3 V.
+    V3_3,
+    /// 1.8 V: UHS-I.
+    V1_8,
+}
+
+/// How the host times the wires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timing {
+    /// Default speed.
+    Legacy,
+    /// High speed.
+    HighSpeed,
+    /// UHS-I at default speed's clock.
+    Sdr12,
+    /// UHS-I at high speed's clock.
+    Sdr25,
+    /// UHS-I, up to 100 MHz.
+    Sdr50,
+    /// UHS-I, both edges of up to 50 MHz.
+    Ddr50,
+    /// UHS-I, up to 208 MHz, the sampling point tuned.
+    Sdr104,
+}
+
+impl Timing {
+    /// The function of the access mode group that goes with it.
+    pub const fn access_mode(self) -> u8 {
+        match self {
+            Timing::Legacy | Timing::Sdr12 => 0,
+            Timing::HighSpeed | Timing::Sdr25 => 1,
+            Timing::Sdr50 => 2,
+            Timing::Sdr104 => 3,
+            Timing::Ddr50 => 4,
+        }
+    }
+}
+
+/// The supply of the slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Power {
+    /// None.
+    Off,
+    /// Ramping up, without a clock.
+    Up,
+    /// On.
+    On,
+}
+
+/// How the host drives its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ios {
+    /// Clocks a second; 0: the clock stands.
+    pub clock_hz: u32,
+    /// Data lines: 1 or 4.
+    pub width: u8,
+    /// Edges and sampling.
+    pub timing: Timing,
+    /// Voltage of the signals.
+    pub signal: Signal,
+    /// The supply.
+    pub power: Power,
+    /// Its voltage, as a bit of the OCR.
+    pub vdd: u8,
+    /// Whether the command line is driven both ways, as SD cards always do.
+    pub push_pull: bool,
+    /// Chip select: 0 does not matter, 1 high, 2 low, with which CMD0 begins SPI mode.
+    pub chip_select: u8,
+}
+
+impl Ios {
+    /// A slot without power.
+    pub const OFF: Ios = Ios {
+        clock_hz: 0,
+        width: 1,
+        timing: Timing::Legacy,
+        signal: Signal::V3_3,
+        power: Power::Off,
+        vdd: 21,
+        push_pull: true,
+        chip_select: 0,
+    };
+}
+
+/// What response a host waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expects {
+    /// None.
+    None,
+    /// The card status.
+    R1,
+    /// The card status, and a busy signal that [`Native::wait_ready`] waits for.
+    R1b,
+    /// CID or CSD.
+    R2,
+    /// The OCR, without CRC7.
+    R3,
+    /// The relative address.
+    R6,
+    /// The voltage accepted.
+    R7,
+}
+
+/// What went wrong on the wires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// No response, no data or no end of busy in time.
+    Timeout,
+    /// A checksum was wrong, here or by what the card says.
+    Crc,
+    /// The card says that it could not write.
+    WriteError,
+}
+
+impl core::fmt::Display for Fault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Fault::Timeout => "the card did not answer in time",
+            Fault::Crc => "a checksum was wrong",
+            Fault::WriteError => "the card could not write",
+        })
+    }
+}
+
+impl core::error::Error for Fault {}
+
+/// The wires' times, worked out once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    command: Duration,
+    long_command: Duration,
+    /// Without a response.
+    bare_command: Duration,
+    /// Until the host gives up on a response.
+    unanswered: Duration,
+    read_block: Duration,
+    write_block: Duration,
+}
+
+/// The clocks of initialisation: section 6.4.1.
+const WAKE_CLOCKS: u64 = 74;
+/// N_CR at most, and the command itself.
+const UNANSWERED_CLOCKS: u64 = 48 + 64;
+/// The command, and eight clocks before the next one.
+const BARE_CLOCKS: u64 = 48 + 8;
+/// What a response of 136 bits is longer than one of 48.
+const LONG_CLOCKS: u64 = 136 - 48;
+/// Chip select low.
+const CHIP_SELECTED: u8 = 2;
+
+/// The host's end.
+#[derive(Debug)]
+pub struct Native {
+    card: Option<Card>,
+    ios: Ios,
+    board: Board,
+    bus: Bus,
+    times: Times,
+    now: Instant,
+    /// When the card has seen the clocks that it needs to wake; `None` while there are none.
+    awake: Option<Instant>,
+    /// What is wrong with the bits; `None`: nothing.
+    noise: Option<Box<Noise>>,
+}
+
+impl Native {
+    /// A slot without power, with or without a card in it.
+    pub fn new(card: Option<Card>) -> Native {
+        let mut native = Native {
+            card: None,
+            ios: Ios::OFF,
+            board: Board::default(),
+            bus: Bus { clock_hz: 0, width: 1, ddr: false },
+            times: Times::default(),
+            now: Instant::ZERO,
+            awake: None,
+            noise: None,
+        };
+        if let Some(card) = card {
+            native.insert(card);
+        }
+        native
+    }
+
+    /// The time.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+    /// Lets time pass.
+    #[inline]
+    pub fn advance(&mut self, by: Duration) {
+        self.now = self.now.saturating_add(by);
+    }
+    /// How the slot is driven.
+    pub fn ios(&self) -> &Ios {
+        &self.ios
+    }
+    /// The card in the slot.
+    pub fn card(&self) -> Option<&Card> {
+        self.card.as_ref()
+    }
+    /// The card in the slot.
+    pub fn card_mut(&mut self) -> Option<&mut Card> {
+        self.card.as_mut()
+    }
+    /// The wires as they are driven.
+    pub fn bus(&self) -> &Bus {
+        &self.bus
+    }
+    /// What the host's own half of the signals is like.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+    /// Changes the host's own half of the signals.
+    pub fn set_board(&mut self, board: Board) {
+        self.board = board;
+        self.listen();
+    }
+
+    /// Puts a card in the slot, and gives it power if that has any. One that was there is gone.
+    pub fn insert(&mut self, mut card: Card) {
+        self.remove();
+        if self.ios.power != Power::Off
+            && let Some(voltage) = Voltage::of_vdd(self.ios.vdd)
+        {
+            card.power_on(self.now, voltage);
+            card.set_command_time(self.times.command);
+        }
+        self.card = Some(card);
+        self.wake();
+        self.listen();
+    }
+
+    /// Takes the card out, at whatever it does: it has no power from now on.
+    pub fn remove(&mut self) -> Option<Card> {
+        self.awake = None;
+        let mut card = self.card.take()?;
+        if card.is_powered() {
+            card.power_off(self.now);
+        }
+        Some(card)
+    }
+
+    /// Drives the slot otherwise.
+    pub fn set_ios(&mut self, ios: &Ios) {
+        let before = core::mem::replace(&mut self.ios, *ios);
+        let ddr = ios.timing == Timing::Ddr50;
+        self.bus = Bus { clock_hz: u64::from(ios.clock_hz), width: u32::from(ios.width.max(1)), ddr };
+        if ios.clock_hz > 0
+            && (ios.clock_hz, ios.width, ios.timing) != (before.clock_hz, before.width, before.timing)
+        {
+            let bus = &self.bus;
+            self.times = Times {
+                command: bus.command(),
+                long_command: bus.command() + bus.clocks(LONG_CLOCKS),
+                bare_command: bus.clocks(BARE_CLOCKS),
+                unanswered: bus.clocks(UNANSWERED_CLOCKS),
+                read_block: bus.read_block(),
+                write_block: bus.write_block(),
+            };
+        }
+        if let Some(card) = &mut self.card {
+            let voltage = Voltage::of_vdd(ios.vdd).filter(|_| ios.power != Power::Off);
+            match voltage {
+                Some(voltage) => card.power_on(self.now, voltage),
+                None if card.is_powered() => {
+                    card.power_off(self.now);
+                }
+                None => {}
+            }
+            card.set_command_time(self.times.command);
+            if ios.signal != before.signal {
+                card.set_signal(ios.signal);
+            }
+        }
+        self.wake();
+        self.listen();
+    }
+
+    /// The clock begins to run, or the power is gone.
+    fn wake(&mut self) {
+        if self.ios.power == Power::Off {
+            self.awake = None;
+        } else if self.ios.clock_hz > 0 && self.awake.is_none() {
+            self.awake = Some(self.now + self.bus.clocks(WAKE_CLOCKS));
+        }
+    }
+
+    /// How well the host hears the card, and the card the host.
+    fn listen(&mut self) {
+        let Some(card) = &self.card else { return };
+        let rng = self.noise.take().map(|noise| noise.into_rng());
+        self.noise =
+            Noise::new(&self.board, &self.ios, card.access_mode(), card.identity(), card.seed(), rng);
+    }
+
+    /// The card, if it can hear the host.
+    #[inline]
+    fn listener(&mut self) -> Option<&mut Card> {
+        let awake = self.awake.is_some_and(|awake| awake <= self.now);
+        let signal = self.ios.signal;
+        let hears = self.ios.clock_hz > 0 && awake;
+        self.card.as_mut().filter(|card| hears && card.signal() == signal)
+    }
+
+    /// Sends a command and waits for its response.
+    pub fn command(&mut self, command: Command, expects: Expects) -> Result<Response, Fault> {
+        let begun = self.now;
+        self.now += match expects {
+            Expects::None => self.times.bare_command,
+            Expects::R2 => self.times.long_command,
+            _ => self.times.command,
+        };
+        let (now, low) = (self.now, self.ios.chip_select == CHIP_SELECTED);
+        let response = match self.listener() {
+            Some(card) if low && command.index == 0 => {
+                card.set_spi();
+                card.command(now, command);
+                None
+            }
+            Some(card) if card.is_spi() => None,
+            Some(card) if card.has_bytes() => return self.framed(begun, command, expects),
+            Some(card) => card.command(now, command),
+            None => None,
+        };
+        if self.noise.is_some() {
+            self.listen();
+        }
+        if expects == Expects::None {
+            return Ok(Response::R1(Status::default()));
+        }
+        let Some(response) = response else {
+            return Err(self.unanswered(begun));
+        };
+        match (expects, response) {
+            (Expects::R2, Response::R2(_)) | (Expects::R3, Response::R3(_)) => Ok(response),
+            (Expects::R2, _) | (_, Response::R2(_) | Response::R3(_)) => Err(Fault::Crc),
+            (_, short) => Ok(typed(expects, short.word())),
+        }
+    }
+
+    /// The same bit by bit.
+    fn framed(&mut self, begun: Instant, command: Command, expects: Expects) -> Result<Response, Fault> {
+        let now = self.now;
+        let Some(card) = &mut self.card else { return Err(Fault::Timeout) };
+        let mut sent = command.to_bytes();
+        if let Some(noise) = &mut self.noise {
+            noise.reaches_card(&mut sent, 1);
+        }
+        let response = match Command::from_bytes(&sent) {
+            Some(command) => card.command(now, command),
+            None => {
+                card.crc_error(now);
+                None
+            }
+        };
+        let index = sent[0] & 0x3f;
+        let mut frame = response.map(|response| response.to_frame(index));
+        if let (Some(noise), Some(frame)) = (&mut self.noise, &mut frame) {
+            noise.reaches_host(frame.bytes_mut(), 1);
+        }
+        if self.noise.is_some() {
+            self.listen();
+        }
+        if expects == Expects::None {
+            return Ok(Response::R1(Status::default()));
+        }
+        let Some(frame) = frame else {
+            return Err(self.unanswered(begun));
+        };
+        let answer = match expects {
+            Expects::R2 => frame.long().map(Response::R2),
+            Expects::R3 => frame.without_crc().map(Response::R3),
+            _ => frame.short(command.index).map(|word| typed(expects, word)),
+        };
+        answer.ok_or(Fault::Crc)
+    }
+
+    /// The host gives up, no sooner than the command was sent.
+    fn unanswered(&mut self, begun: Instant) -> Fault {
+        self.now = begun + self.times.unanswered;
+        Fault::Timeout
+    }
+
+    /// What the wires of a block of `length` bytes take.
+    fn read_time(&self, length: u32) -> Duration {
+        if length == 512 { self.times.read_block } else { self.bus.read(u64::from(length)) }
+    }
+    fn write_time(&self, length: u32) -> Duration {
+        if length == 512 { self.times.write_block } else { self.bus.write(u64::from(length)) }
+    }
+
+    /// Whether card and host use the same lines and edges.
+    fn agrees(&self, card: &Card) -> bool {
+        card.width() == u32::from(self.ios.width)
+            && (card.access_mode() == 4) == (self.ios.timing == Timing::Ddr50)
+    }
+
+    /// Takes a block of `length` bytes, whose data begins within `limit`. `buffer` is as long, or empty where no bytes are
+    /// wanted. On a wrong checksum it holds what was received.
+    pub fn read_block(&mut self, buffer: &mut [u8], length: u32, limit: Duration) -> Result<(), Fault> {
+        let now = self.now;
+        let ready = self.listener().and_then(|card| card.block_ready(now));
+        let Some(ready) = ready.filter(|ready| *ready <= now.saturating_add(limit)) else {
+            self.now = now.saturating_add(limit);
+            return Err(Fault::Timeout);
+        };
+        self.now = ready + self.read_time(length);
+        let Some(card) = &mut self.card else { return Err(Fault::Timeout) };
+        let sent = match card.transfer() {
+            Transfer::Sending { block } => block,
+            _ => 0,
+        };
+        let with_bytes = card.has_bytes() && buffer.len() == sent as usize;
+        card.send_block(self.now, if with_bytes { buffer } else { &mut [] });
+        let card = self.card.as_ref();
+        let mut right = sent == length && card.is_some_and(|card| self.agrees(card));
+        if with_bytes {
+            right &= self.check_read(buffer);
+        } else {
+            buffer.fill(0);
+            if let Some(noise) = &mut self.noise {
+                right &= noise.block_to_host(length, self.ios.width);
+            }
+        }
+        if self.noise.is_some() || sent != 512 {
+            self.listen();
+        }
+        if right || !self.board.checks_crc { Ok(()) } else { Err(Fault::Crc) }
+    }
+
+    /// Makes the card's checksums of a block, brings it over the wires, and makes the host's.
+    fn check_read(&mut self, buffer: &mut [u8]) -> bool {
+        let sent = checksum(buffer, &self.bus);
+        let mut sums = true;
+        if let Some(noise) = &mut self.noise {
+            noise.reaches_host(buffer, self.ios.width);
+            sums = noise.sums_to_host(self.ios.width);
+        }
+        sums && checksum(buffer, &self.bus) == sent
+    }
+
+    /// Sends a block of `length` bytes, once DAT0 is high, for which it waits up to `limit`. `bytes` may be empty where none
+    /// are carried.
+    pub fn write_block(&mut self, bytes: &[u8], length: u32, limit: Duration) -> Result<(), Fault> {
+        self.wait_ready(limit)?;
+        self.now += self.write_time(length);
+        let now = self.now;
+        let Some(card) = self.listener() else { return Err(Fault::Timeout) };
+        let Transfer::Receiving { block } = card.transfer() else { return Err(Fault::Timeout) };
+        let with_bytes = card.has_bytes() && !bytes.is_empty();
+        let card = self.card.as_ref();
+        let mut right = block == length && card.is_some_and(|card| self.agrees(card));
+        let Native { card, noise, bus, ios, .. } = self;
+        let Some(card) = card else { return Err(Fault::Timeout) };
+        let status = if with_bytes {
+            let sent = checksum(bytes, bus);
+            match noise {
+                Some(noise) => {
+                    let mut received = bytes.to_vec();
+                    noise.reaches_card(&mut received, ios.width);
+                    right &= checksum(&received, bus) == sent;
+                    card.receive_block(now, &received, right)
+                }
+                None => {
+                    right &= checksum(bytes, bus) == sent;
+                    card.receive_block(now, bytes, right)
+                }
+            }
+        } else {
+            if let Some(noise) = noise {
+                right &= noise.block_to_card(length, ios.width);
+            }
+            card.receive_block(now, bytes, right)
+        };
+        match status {
+            Some(CrcStatus::Accepted) => Ok(()),
+            Some(CrcStatus::CrcError) => Err(Fault::Crc),
+            Some(CrcStatus::WriteError) => Err(Fault::WriteError),
+            None => Err(Fault::Timeout),
+        }
+    }
+
+    /// Waits until DAT0 is high, at most `limit`.
+    pub fn wait_ready(&mut self, limit: Duration) -> Result<(), Fault> {
+        let now = self.now;
+        let Some(until) = self.card.as_ref().and_then(|card| card.busy_until(now)) else { return Ok(()) };
+        let last = now.saturating_add(limit);
+        self.now = until.min(last);
+        if until <= last && until < Instant::MAX { Ok(()) } else { Err(Fault::Timeout) }
+    }
+
+    /// Whether the card holds DAT0 low now.
+    pub fn is_busy(&self) -> bool {
+        self.card.as_ref().is_some_and(|card| card.busy_until(self.now).is_some())
+    }
+}
+
+/// A short response as what the host takes it for.
+fn typed(expects: Expects, word: u32) -> Response {
+    match expects {
+        Expects::R3 => Response::R3(word),
+        Expects::R6 => Response::R6(word),
+        Expects::R7 => Response::R7(word),
+        _ => Response::R1(Status(word)),
+    }
+}
+
+/// The checksums of a block on the lines that carry it. With both edges each has one of its own; here odd bytes lie on one
+/// and even ones on the other.
+fn checksum(bytes: &[u8], bus: &Bus) -> [u64; 2] {
+    match (bus.width, bus.ddr) {
+        (4, false) => [crc16_lines(bytes), 0],
+        (4, true) => {
+            let (pairs, _) = bytes.as_chunks::<2>();
+            let mut edges = [[0; 256]; 2];
+            for (n, pair) in pairs.iter().take(256).enumerate() {
+                (edges[0][n], edges[1][n]) = (pair[0], pair[1]);
+            }
+            let length = pairs.len().min(256);
+            [crc16_lines(&edges[0][..length]), crc16_lines(&edges[1][..length])]
+        }
+        _ => [u64::from(crc16(bytes)), 0],
+    }
+}
