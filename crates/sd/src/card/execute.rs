@@ -69,7 +69,11 @@ impl Card {
                 28..=30 => self.protection.has_groups(),
                 48 | 49 => scr.has_extension_registers(),
                 58 | 59 => v.spi,
-                7 => v.state != State::Transfer || (command.argument >> 16) as u16 != v.address,
+                // A card that is selected can be deselected alone.
+                7 => {
+                    matches!(v.state, State::StandBy | State::Disconnect)
+                        || (command.argument >> 16) as u16 != v.address
+                }
                 _ => true,
             };
         // A locked card takes classes 0 and 7, ACMD41, ACMD42 and what leads to them.
@@ -153,7 +157,7 @@ impl Card {
                 None
             }
             6 => self.switch_function(argument),
-            7 => self.select(argument),
+            7 => self.select(now, argument),
             8 => {
                 let v = &mut self.volatile;
                 // 2.7 to 3.6 V is what there is; the low range is reserved.
@@ -169,6 +173,7 @@ impl Card {
             12 => self.stop(now),
             13 => Some(self.r1()),
             15 => {
+                self.end_transfer(now);
                 self.volatile.state = State::Inactive;
                 None
             }
@@ -227,9 +232,7 @@ impl Card {
 
     /// CMD0: all but what the power keeps is as after power-up. What is being programmed goes on.
     fn go_idle(&mut self, now: Instant) -> Option<Response> {
-        if matches!(self.volatile.lines, Lines::Write) {
-            self.end_write(now, Duration::ZERO);
-        }
+        self.end_transfer(now);
         let v = &mut self.volatile;
         let (spi, busy, signal) = (v.spi, v.busy, v.signal);
         *v = Volatile::new();
@@ -289,14 +292,14 @@ impl Card {
     }
 
     /// CMD7.
-    fn select(&mut self, argument: u32) -> Option<Response> {
+    fn select(&mut self, now: Instant, argument: u32) -> Option<Response> {
         let v = &self.volatile;
         let me = (argument >> 16) as u16 == v.address && v.address != 0;
         match (v.state, me) {
             (State::StandBy, true) => self.r1_then(State::Transfer),
             (State::Disconnect, true) => self.r1_then(State::Programming),
             (State::Transfer | State::SendingData, false) => {
-                self.volatile.lines = Lines::Idle;
+                self.end_transfer(now);
                 self.volatile.state = State::StandBy;
                 None
             }
@@ -304,8 +307,7 @@ impl Card {
                 self.volatile.state = State::Disconnect;
                 None
             }
-            (State::StandBy | State::Disconnect, false) => None,
-            _ => self.illegal(),
+            _ => None,
         }
     }
 
@@ -342,22 +344,23 @@ impl Card {
         response
     }
 
+    /// What the data lines do is broken off; what a write has brought is programmed.
+    fn end_transfer(&mut self, now: Instant) {
+        match self.volatile.lines {
+            Lines::Write => self.end_write(now, Duration::ZERO),
+            Lines::Read(_) => self.end_read(now),
+            _ => self.volatile.lines = Lines::Idle,
+        }
+    }
+
     /// CMD12.
     fn stop(&mut self, now: Instant) -> Option<Response> {
         let response = self.r1();
-        match self.volatile.state {
-            State::SendingData => {
-                self.end_read(now);
-            }
-            State::ReceiveData => {
-                if matches!(self.volatile.lines, Lines::Write) {
-                    self.end_write(now, self.command_time);
-                } else {
-                    self.volatile.lines = Lines::Idle;
-                    self.volatile.state = State::Transfer;
-                }
-            }
-            _ => {}
+        if matches!(self.volatile.lines, Lines::Write) {
+            self.end_write(now, self.command_time);
+        } else {
+            self.end_transfer(now);
+            self.volatile.state = State::Transfer;
         }
         Some(response)
     }

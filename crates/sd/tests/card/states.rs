@@ -1,0 +1,346 @@
+//! Which command is legal in which state, and where it leads, against a table that is written here a second time, from the
+//! specification (section 4.8, table 4-35) and in another form.
+
+use super::*;
+use flashlab_sd::{State, Transfer, Voltage};
+use flashlab_sim::Instant;
+use proptest::prelude::*;
+
+/// Each command with its transitions. A card that is not addressed, and data blocks, stand below.
+const SPECIFICATION: &str = "
+    CMD0: idle>idle ready>idle ident>idle stby>idle tran>idle data>idle rcv>idle prg>idle dis>idle
+    CMD2: ready>ident
+    CMD3: ident>stby stby>stby
+    CMD4: stby>stby
+    CMD6: tran>data
+    CMD7: stby>tran dis>prg
+    CMD8: idle>idle
+    CMD9: stby>stby
+    CMD10: stby>stby
+    CMD11: ready>ready
+    CMD12: data>tran rcv>prg
+    CMD13: stby>stby tran>tran data>data rcv>rcv prg>prg dis>dis
+    CMD15: stby>ina tran>ina data>ina rcv>ina prg>ina dis>ina
+    CMD16: tran>tran
+    CMD17: tran>data
+    CMD18: tran>data
+    CMD20: tran>prg
+    CMD23: tran>tran
+    CMD24: tran>rcv
+    CMD25: tran>rcv
+    CMD27: tran>rcv
+    CMD28: tran>prg
+    CMD29: tran>prg
+    CMD30: tran>data
+    CMD32: tran>tran
+    CMD33: tran>tran
+    CMD38: tran>prg
+    CMD42: tran>rcv
+    CMD48: tran>data
+    CMD49: tran>rcv
+    CMD55: idle>idle stby>stby tran>tran data>data rcv>rcv prg>prg dis>dis
+    CMD56: tran>rcv
+    ACMD6: tran>tran
+    ACMD13: tran>data
+    ACMD22: tran>data
+    ACMD23: tran>tran
+    ACMD41: idle>ready
+    ACMD42: tran>tran
+    ACMD51: tran>data
+";
+
+/// CMD7 with another address.
+const ELSEWHERE: &str = "stby>stby tran>stby data>stby prg>dis dis>dis";
+
+/// Commands of class 6, which cards of high capacity do not have.
+const GROUPS: [u8; 3] = [28, 29, 30];
+
+fn find(transitions: &str, state: State) -> Option<State> {
+    let to = transitions.split_whitespace().find_map(|t| {
+        let (from, to) = t.split_once('>').expect("an arrow");
+        (from == state.name()).then_some(to)
+    })?;
+    Some(State::ALL.into_iter().find(|state| state.name() == to).expect("a state"))
+}
+
+fn specified(name: &str, state: State) -> Option<State> {
+    let row = SPECIFICATION.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}:")))?;
+    find(row, state)
+}
+
+fn known(name: &str) -> bool {
+    SPECIFICATION.lines().any(|line| line.trim().starts_with(&format!("{name}:")))
+}
+
+/// The card by the specification.
+struct Reference {
+    state: State,
+    application: bool,
+    high_capacity: bool,
+    /// CMD32 and CMD33 were sent.
+    erase: (bool, bool),
+    /// Blocks that a write has taken, and whether more may come.
+    blocks: u32,
+    several: bool,
+    /// What comes or goes is no data of the array.
+    register: bool,
+    illegal: bool,
+    /// The one group of write protection that there is.
+    protected: bool,
+}
+
+/// What a command must come to.
+#[derive(PartialEq, Debug)]
+enum Verdict {
+    /// It is for another card, or changes nothing and is not answered.
+    Silent,
+    Illegal,
+    Legal {
+        answered: bool,
+    },
+}
+
+impl Reference {
+    fn command(&mut self, index: u8, me: bool) -> Verdict {
+        let application = std::mem::take(&mut self.application) && known(&format!("ACMD{index}"));
+        let before = self.state;
+        if !application {
+            let addressed = matches!(index, 9 | 10 | 13 | 15 | 55);
+            if addressed && !me {
+                return Verdict::Silent;
+            }
+            if index == 7 && !me {
+                return match find(ELSEWHERE, before) {
+                    Some(to) => {
+                        self.erase = (false, false);
+                        self.state = to;
+                        self.illegal = false;
+                        Verdict::Legal { answered: false }
+                    }
+                    None => self.refuse(),
+                };
+            }
+        }
+        let name = format!("{}CMD{index}", if application { "A" } else { "" });
+        let Some(to) = specified(&name, before) else { return self.refuse() };
+        if GROUPS.contains(&index) && !application && self.high_capacity {
+            return self.refuse();
+        }
+        self.illegal = false;
+        self.state = to;
+        if application {
+            self.register = matches!(index, 13 | 22 | 51);
+            return Verdict::Legal { answered: true };
+        }
+        let erase = std::mem::take(&mut self.erase);
+        match index {
+            12 if before == State::ReceiveData && (self.blocks == 0 || self.register) => {
+                self.state = State::Transfer;
+            }
+            13 => self.erase = erase,
+            28 => self.protected = true,
+            29 => self.protected = false,
+            24 | 25 if self.protected => self.state = State::Transfer,
+            // Speed classes take no time here.
+            20 => self.state = State::Transfer,
+            17 | 18 | 24 | 25 => {
+                (self.several, self.blocks, self.register) = (matches!(index, 18 | 25), 0, false);
+            }
+            6 | 27 | 30 | 42 | 48 | 49 | 56 => self.register = true,
+            32 => self.erase = (true, false),
+            33 => self.erase = (erase.0, erase.0),
+            38 if erase != (true, true) => self.state = State::Transfer,
+            55 => self.application = true,
+            _ => {}
+        }
+        Verdict::Legal { answered: !matches!(index, 0 | 4 | 15) }
+    }
+
+    fn refuse(&mut self) -> Verdict {
+        self.illegal = true;
+        Verdict::Illegal
+    }
+
+    /// A block has gone one way or the other.
+    fn block(&mut self) {
+        self.blocks += 1;
+        match self.state {
+            State::SendingData if self.register || !self.several => self.state = State::Transfer,
+            State::ReceiveData if self.register => self.state = State::Transfer,
+            State::ReceiveData if !self.several => self.state = State::Programming,
+            _ => {}
+        }
+    }
+
+    fn wait(&mut self) {
+        match self.state {
+            State::Programming => self.state = State::Transfer,
+            State::Disconnect => self.state = State::StandBy,
+            _ => {}
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Command { index: u8, me: bool, argument: u32 },
+    Block,
+    Wait,
+    PowerCycle,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let likely = prop::sample::select(vec![
+        0u8, 2, 3, 6, 7, 7, 12, 13, 17, 18, 24, 25, 32, 33, 38, 41, 41, 55, 55, 55,
+    ]);
+    let index = prop_oneof![3 => likely, 2 => 0u8..64];
+    let command = (index, prop::bool::weighted(0.9), 0u32..100)
+        .prop_map(|(index, me, argument)| Step::Command { index, me, argument });
+    let to_transfer = [0, 55, 41, 2, 3, 7].map(|index| Step::Command { index, me: true, argument: 0 });
+    let step = prop_oneof![
+        24 => command.prop_map(|command| vec![command]),
+        8 => Just(vec![Step::Block]),
+        5 => Just(vec![Step::Wait]),
+        1 => Just(vec![Step::PowerCycle]),
+        2 => (2..=to_transfer.len()).prop_map(move |count| to_transfer[..count].to_vec()),
+    ];
+    prop::collection::vec(step, 1..80).prop_map(|steps| steps.concat())
+}
+
+/// Arguments with which a legal command cannot fail for another reason.
+fn argument(index: u8, me: bool, small: u32, card: &Card, address: u32) -> u32 {
+    let other = address ^ 0x0100_0000;
+    match index {
+        7 | 9 | 10 | 13 | 15 | 55 => {
+            if me {
+                address
+            } else {
+                other
+            }
+        }
+        8 => 0x1aa,
+        // With S18R, so that CMD11 is legal.
+        41 => 0x41ff_8000,
+        6 => 0x00ff_fff0,
+        16 => 512,
+        56 => 0,
+        48 | 49 => 0x1ff,
+        17 | 18 | 24 | 25 | 28..=30 | 32 | 33 => {
+            small * if card.identity().is_block_addressed() { 1 } else { 512 }
+        }
+        23 => 0,
+        _ => 0,
+    }
+}
+
+fn run(steps: &[Step], high_capacity: bool) -> Result<(), TestCaseError> {
+    let parameters = parameters(Overwrite::Convert);
+    let mut identity = super::high_capacity(&parameters);
+    if !high_capacity {
+        let scr = identity.scr;
+        identity = Identity::new(&parameters);
+        identity.scr = scr;
+    }
+    identity.t_init = Duration::ZERO;
+    let mut card = Card::new(parameters, identity, None, 5);
+    let mut now = Instant::ZERO;
+    let fresh = || Reference {
+        state: State::Idle,
+        application: false,
+        high_capacity,
+        erase: (false, false),
+        blocks: 0,
+        several: false,
+        register: false,
+        illegal: false,
+        protected: false,
+    };
+    card.power_on(now, Voltage::V3_3);
+    now += Duration::from_ms(10);
+    // A card of high capacity wants CMD8 before anything else.
+    card.command(now, Command::new(8, 0x1aa));
+    let (mut reference, mut address) = (fresh(), 0);
+    for (n, step) in steps.iter().enumerate() {
+        let what = format!("step {n}, {step:?} in {:?}", reference.state);
+        match step {
+            Step::Command { index, me, argument: small } => {
+                let illegal_before = reference.illegal;
+                let verdict = if reference.state == State::Inactive {
+                    Verdict::Silent
+                } else {
+                    reference.command(*index, *me)
+                };
+                let argument = argument(*index, *me, *small, &card, address);
+                let response = card.command(now, Command::new(*index, argument));
+                let answered = matches!(verdict, Verdict::Legal { answered: true });
+                prop_assert_eq!(response.is_some(), answered, "{}: {:?}", what, verdict);
+                match response {
+                    Some(Response::R6(word)) => address = word & 0xffff_0000,
+                    Some(Response::R1(status)) => {
+                        prop_assert_eq!(status.has(Status::ILLEGAL_COMMAND), illegal_before, "{}", what);
+                    }
+                    _ => {}
+                }
+                if *index == 0 && verdict != Verdict::Silent {
+                    // What was being programmed ends; and the card remembers CMD8, which the table does not say.
+                    now += Duration::from_secs(1);
+                    (reference, address) = (Reference { protected: reference.protected, ..fresh() }, 0);
+                    card.command(now, Command::new(8, 0x1aa));
+                }
+            }
+            Step::Block => match card.transfer() {
+                Transfer::Sending { .. } => {
+                    if let Some(ready) = card.block_ready(now) {
+                        now = ready;
+                        card.send_block(now, &mut []);
+                        reference.block();
+                    }
+                }
+                Transfer::Receiving { block } => {
+                    if card.busy_until(now).is_none() {
+                        card.receive_block(now, &vec![0; block as usize], true);
+                        reference.block();
+                    }
+                }
+                Transfer::None => {}
+            },
+            Step::Wait => {
+                now += Duration::from_secs(1);
+                reference.wait();
+                // The next status tells of a wrong checksum, once.
+                card.crc_error(now);
+                if reference.state != State::Inactive && reference.command(13, true) != Verdict::Illegal {
+                    let response = card.command(now, Command::new(13, address));
+                    let Some(Response::R1(status)) = response else { panic!("{what}: {response:?}") };
+                    prop_assert!(status.has(Status::COM_CRC_ERROR), "{}", what);
+                } else {
+                    prop_assert_eq!(card.command(now, Command::new(13, address)), None, "{}", what);
+                }
+            }
+            Step::PowerCycle => {
+                card.power_off(now);
+                card.power_on(now, Voltage::V3_3);
+                now += Duration::from_ms(10);
+                (reference, address) = (Reference { protected: reference.protected, ..fresh() }, 0);
+                card.command(now, Command::new(8, 0x1aa));
+            }
+        }
+        prop_assert_eq!(card.state(), reference.state, "{}", what);
+    }
+    card.check();
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_card_of_high_capacity_is_in_the_state_that_the_specification_says(steps in steps()) {
+        run(&steps, true)?;
+    }
+
+    #[test]
+    fn a_card_of_standard_capacity_is_in_the_state_that_the_specification_says(steps in steps()) {
+        run(&steps, false)?;
+    }
+}
