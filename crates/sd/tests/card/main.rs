@@ -2,6 +2,7 @@
 
 mod bring_up;
 mod one_timing;
+mod power;
 mod states;
 
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};

@@ -1,0 +1,172 @@
+//! How fast the command-level card is: 4 KiB reads by commands (CMD18, eight blocks, CMD12) a CPU second, without bytes, and
+//! with bytes and both checksums at both ends; the checksums alone.
+//!
+//! `cargo bench -p flashlab-sd --bench card`. It prints; nothing here is a test.
+
+use cpu_time::ProcessTime;
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::{
+    Card, CardParameters, Command, Expects, Identity, Ios, Mode, Native, Power, Signal, Timing, crc16,
+    crc16_lines,
+};
+use flashlab_sim::{Duration, Rng, Store, StoreError};
+use std::hint::black_box;
+use std::ops::Range;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const CAPACITY: u64 = 4 << 30;
+const LONG: Duration = Duration::from_secs(1);
+
+/// A store that holds the same bytes everywhere: its own time is next to nothing.
+struct Constant;
+
+impl Store for Constant {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        buffer.fill(offset as u8 | 1);
+        Ok(())
+    }
+    fn write(&self, _offset: u64, _bytes: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn discard(&self, _offset: u64, _length: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        Ok(Some(range))
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+fn card(store: Option<Box<dyn Store>>) -> Card {
+    let parameters = CardParameters {
+        capacity: CAPACITY,
+        modes: Mode::ALL.to_vec(),
+        nand: Nand {
+            page: 8 * KIB,
+            t_read: Duration::from_us(247),
+            read_rate: 96 * MIB,
+            t_prog: Duration::from_us(346),
+            t_prog_slc: None,
+            bits: None,
+            erase_block: 4 * MIB,
+            t_bers: Duration::ZERO,
+            spread_ppm: 30_000,
+        },
+        mapping: Mapping {
+            program_unit: 8 * KIB,
+            t_commit: Duration::from_us(548),
+            map_unit: 128 * KIB,
+            superblock: 128 * KIB,
+            overwrite: Overwrite::Convert,
+            open_units: 8,
+            map_cache: Some(440 * KIB),
+            map_page: 4 * KIB,
+        },
+        wear: Wear::default(),
+    };
+    parameters.check().expect("a possible card");
+    let identity = Identity::new(&parameters);
+    Card::new(parameters, identity, store, 1)
+}
+
+const HIGH_SPEED: Ios = Ios {
+    clock_hz: 50_000_000,
+    width: 4,
+    timing: Timing::HighSpeed,
+    signal: Signal::V3_3,
+    power: Power::On,
+    ..Ios::OFF
+};
+
+/// A host that has brought the card up, in high speed on four lines (or on one).
+fn host(card: Card, width: u8) -> Native {
+    let mut native = Native::new(Some(card));
+    native.set_ios(&Ios { clock_hz: 400_000, width: 1, timing: Timing::Legacy, ..HIGH_SPEED });
+    native.advance(Duration::from_ms(10));
+    let mut send = |index, argument, expects| native.command(Command::new(index, argument), expects);
+    send(0, 0, Expects::None).expect("nothing is expected");
+    send(8, 0x1aa, Expects::R7).expect("a card");
+    while {
+        send(55, 0, Expects::R1).expect("a card");
+        send(41, 0x40ff_8000, Expects::R3).expect("a card").word() >> 31 == 0
+    } {}
+    send(2, 0, Expects::R2).expect("a card");
+    let address = send(3, 0, Expects::R6).expect("an address").word() & 0xffff_0000;
+    send(7, address, Expects::R1).expect("it is selected");
+    if width == 4 {
+        send(55, address, Expects::R1).expect("a card");
+        send(6, 2, Expects::R1).expect("four lines");
+    }
+    native.set_ios(&Ios { clock_hz: 400_000, width, timing: Timing::Legacy, ..HIGH_SPEED });
+    native.command(Command::new(6, 0x80ff_fff1), Expects::R1).expect("a switch");
+    let mut status = [0; 64];
+    native.read_block(&mut status, 64, LONG).expect("the functions");
+    native.set_ios(&Ios { width, ..HIGH_SPEED });
+    native
+}
+
+/// One request of 4 KiB.
+fn read(native: &mut Native, block: u32, buffer: &mut [u8]) {
+    native.command(Command::new(18, block), Expects::R1).expect("a read");
+    if buffer.is_empty() {
+        for _ in 0..8 {
+            native.read_block(&mut [], 512, LONG).expect("a block");
+        }
+    } else {
+        for part in buffer.chunks_mut(512) {
+            native.read_block(part, 512, LONG).expect("a block");
+        }
+    }
+    native.command(Command::new(12, 0), Expects::R1b).expect("a stop");
+}
+
+/// Requests a CPU second; the median of five.
+fn measure(what: &str, native: &mut Native, requests: u64, buffer: &mut [u8]) {
+    let mut rates: Vec<f64> = (0..5)
+        .map(|seed| {
+            let mut rng = Rng::new(seed);
+            let start = ProcessTime::now();
+            for _ in 0..requests {
+                read(native, 8 * rng.below(CAPACITY / (4 * KIB)) as u32, buffer);
+            }
+            requests as f64 / start.elapsed().as_secs_f64()
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    println!("{what}: {:.3} million a CPU second", rates[2] / 1e6);
+}
+
+fn main() {
+    println!("4 KiB reads by commands: CMD18, eight blocks, CMD12");
+    measure("without bytes, fresh card", &mut host(card(None), 4), 1_000_000, &mut []);
+    let mut written = host(card(None), 4);
+    for at in (0..CAPACITY / 512).step_by(65_528) {
+        written.command(Command::new(25, at as u32), Expects::R1).expect("a write");
+        for _ in 0..65_528.min(CAPACITY / 512 - at) {
+            written.write_block(&[], 512, LONG).expect("a block");
+        }
+        written.command(Command::new(12, 0), Expects::R1b).expect("a stop");
+        written.wait_ready(LONG).expect("it is done");
+    }
+    measure("without bytes, card written once in sequence", &mut written, 1_000_000, &mut []);
+    let mut buffer = vec![0; 4096];
+    for width in [4, 1] {
+        let what = format!("with bytes, CRC7 and CRC16 at both ends, {width} bit");
+        measure(&what, &mut host(card(Some(Box::new(Constant))), width), 100_000, &mut buffer);
+    }
+    let block = [0x5a; 512];
+    let sums = |what: &str, sum: &dyn Fn(&[u8]) -> u64| {
+        let start = ProcessTime::now();
+        let count = 1_000_000;
+        (0..count).for_each(|_| {
+            black_box(sum(black_box(&block)));
+        });
+        println!("{what} of a block: {:.0} ns", start.elapsed().as_secs_f64() * 1e9 / f64::from(count));
+    };
+    sums("CRC16 on one line", &|bytes| u64::from(crc16(bytes)));
+    sums("CRC16 on four lines", &|bytes| crc16_lines(bytes));
+}

@@ -1,0 +1,257 @@
+//! Power cuts: at any clock of a write, what is left is old or new, block by block, and a torn page is one that was being
+//! programmed.
+
+use super::*;
+use flashlab_sd::{State, Transfer, Voltage};
+use flashlab_sim::{Fate, Instant, PowerCut};
+use std::collections::BTreeSet;
+
+const FIRST: u64 = 20;
+const COUNT: usize = 40;
+/// A page of the array, in blocks.
+const PAGE: u64 = 16;
+
+/// What a life of a card came to.
+struct Life {
+    card: Card,
+    bytes: Bytes,
+    cut: PowerCut,
+    /// When blocks arrived, and when the card was no longer busy.
+    events: Vec<Instant>,
+    /// Blocks that had arrived.
+    arrived: u64,
+    /// The write was done.
+    done: bool,
+}
+
+fn old() -> Vec<u8> {
+    pattern(10, COUNT + 40)
+}
+fn new() -> Vec<u8> {
+    pattern(20, COUNT)
+}
+
+/// Powers a card up and selects it; returns when.
+fn select(card: &mut Card, now: Instant) -> Instant {
+    card.power_on(now, Voltage::V3_3);
+    let now = now + Duration::from_ms(10);
+    for (index, argument) in [(0, 0), (8, 0x1aa), (55, 0), (41, 0x40ff_8000), (2, 0), (3, 0)] {
+        card.command(now, Command::new(index, argument));
+    }
+    let address = u32::from(card.identity().relative_address) << 16;
+    card.command(now, Command::new(7, address)).expect("it is selected");
+    assert_eq!(card.state(), State::Transfer);
+    now
+}
+
+/// Writes blocks, one every `each`, until `cut`.
+fn write(
+    card: &mut Card,
+    now: Instant,
+    block: u64,
+    bytes: &[u8],
+    each: Duration,
+    known: bool,
+    cut: Instant,
+) -> Vec<Instant> {
+    let mut events = vec![now];
+    let mut now = now;
+    if known {
+        card.command(now, Command::new(23, (bytes.len() / 512) as u32)).expect("a count");
+    }
+    card.command(now, Command::new(25, block as u32)).expect("a write");
+    for part in bytes.chunks(512) {
+        now = card.busy_until(now).unwrap_or(now) + each;
+        if now > cut {
+            return events;
+        }
+        assert_eq!(card.transfer(), Transfer::Receiving { block: 512 });
+        card.receive_block(now, part, true).expect("a status");
+        events.push(now);
+    }
+    if !known {
+        now += Duration::from_us(3);
+        if now > cut {
+            return events;
+        }
+        card.command(now, Command::new(12, 0)).expect("a stop");
+        events.push(now);
+    }
+    events.push(card.busy_until(now).unwrap_or(now));
+    events
+}
+
+/// A card of which a part is old data, and a write over it that is cut at `cut` after it began.
+fn life(overwrite: Overwrite, each: Duration, known: bool, over_old: bool, cut: Duration) -> Life {
+    let parameters = parameters(overwrite);
+    let mut identity = high_capacity(&parameters);
+    identity.t_init = Duration::ZERO;
+    let bytes = Bytes::new(parameters.capacity);
+    let mut card = Card::new(parameters, identity, Some(Box::new(bytes.clone())), 7);
+    let mut now = select(&mut card, Instant::ZERO);
+    if over_old {
+        let events = write(&mut card, now, FIRST - 20, &old(), each, false, Instant::MAX);
+        now = *events.last().expect("it began");
+    }
+    let cut_at = now.saturating_add(cut);
+    let events = write(&mut card, now, FIRST, &new(), each, known, cut_at);
+    let done = events.len() > COUNT + usize::from(!known) && events.last().is_some_and(|end| *end <= cut_at);
+    let arrived = (events.len() - 1).min(COUNT) as u64;
+    let cut = card.power_off(cut_at);
+    Life {
+        card,
+        bytes,
+        cut,
+        events: events.iter().map(|at| Instant::ZERO + at.since(now)).collect(),
+        arrived,
+        done,
+    }
+}
+
+/// Holds a life against what may be.
+fn judge(mut life: Life, what: &str, over_old: bool, fates: &mut [u32; 3]) {
+    let before = if over_old { old()[20 * 512..][..COUNT * 512].to_vec() } else { vec![0; COUNT * 512] };
+    let new = new();
+    let fate_of = |block: u64| {
+        let at = (FIRST + block) * 512;
+        let named = life.cut.undecided.iter().find(|(range, _)| range.contains(&at));
+        named.map(|(_, fate)| *fate)
+    };
+    assert!(!life.done || life.cut.undecided.is_empty(), "{what}: what is done is durable");
+    let mut torn_pages = BTreeSet::new();
+    let now = Instant::from_ns(10_000_000_000);
+    select(&mut life.card, now);
+    let mut now = now + Duration::from_secs(1);
+    for block in 0..COUNT as u64 {
+        let what = format!("{what}, block {block}");
+        let at = (FIRST + block) * 512;
+        let place = block as usize * 512..block as usize * 512 + 512;
+        let expected = match fate_of(block) {
+            Some(Fate::Old) => Some(&before[place]),
+            Some(Fate::New) => Some(&new[place]),
+            Some(Fate::Unreadable) => None,
+            None => {
+                let durable = life.done || block >= life.arrived;
+                assert!(durable, "{what}: it is neither durable nor named");
+                Some(if life.done { &new[place] } else { &before[place] })
+            }
+        };
+        if block >= life.arrived {
+            assert!(!matches!(fate_of(block), Some(Fate::New | Fate::Unreadable)), "{what}: it never came");
+        }
+        if let Some(fate) = fate_of(block) {
+            fates[fate as usize] += 1;
+        }
+        now += Duration::from_ms(1);
+        life.card.command(now, Command::new(17, (at / 512) as u32)).expect("a read");
+        match (life.card.block_ready(now), expected) {
+            (Some(ready), Some(expected)) => {
+                let mut read = vec![0; 512];
+                life.card.send_block(ready, &mut read);
+                assert_eq!(read, expected, "{what}: the card reads otherwise");
+                assert_eq!(life.bytes.at(at..at + 512), expected, "{what}: the store holds otherwise");
+            }
+            (None, None) => {
+                torn_pages.insert((FIRST + block) / PAGE);
+                let status = life.card.command(now, Command::new(12, 0)).expect("a stop");
+                let Response::R1(status) = status else { panic!("{what}: {status:?}") };
+                assert!(status.has(Status::CARD_ECC_FAILED), "{what}: {status:?}");
+            }
+            (ready, expected) => panic!("{what}: ready {ready:?}, readable {}", expected.is_some()),
+        }
+    }
+    assert!(torn_pages.len() <= 1, "{what}: pages {torn_pages:?} were programmed at the same time");
+    life.card.check();
+    // What was torn can be written again.
+    let end = write(&mut life.card, now, FIRST, &new, Duration::from_us(25), false, Instant::MAX);
+    let now = *end.last().expect("it began");
+    life.card.command(now, Command::new(18, FIRST as u32)).expect("a read");
+    for block in 0..COUNT {
+        let ready =
+            life.card.block_ready(now).unwrap_or_else(|| panic!("{what}: block {block} after writing again"));
+        life.card.send_block(ready, &mut []);
+    }
+    if over_old {
+        assert_eq!(life.bytes.at(0..20 * 512), old()[..20 * 512], "{what}: what lies before is as it was");
+        assert_eq!(
+            life.bytes.at(60 * 512..80 * 512),
+            old()[60 * 512..],
+            "{what}: what lies behind is as it was"
+        );
+    }
+}
+
+/// Every instant at which something happens on the wires, the clock before and after it, and every `stride`-th clock of
+/// 20 ns between.
+fn sweep(overwrite: Overwrite, each: Duration, known: bool, over_old: bool, stride: u64) {
+    let whole = life(overwrite, each, known, over_old, LONG);
+    let end = whole.events.last().expect("it began").as_ns();
+    let clock = 20;
+    let mut cuts: BTreeSet<u64> = (0..end / clock).step_by(stride as usize).map(|n| n * clock).collect();
+    for event in &whole.events {
+        cuts.extend([
+            event.as_ns().saturating_sub(1),
+            event.as_ns(),
+            event.as_ns() + 1,
+            event.as_ns() + clock,
+        ]);
+    }
+    let mut fates = [0; 3];
+    for cut in cuts {
+        let what = format!("{overwrite:?}, known {known}, over old {over_old}, cut after {cut} ns");
+        judge(life(overwrite, each, known, over_old, Duration::from_ns(cut)), &what, over_old, &mut fates);
+    }
+    assert!(fates.iter().all(|count| *count > 0), "old, new and unreadable all occur: {fates:?}");
+}
+
+#[test]
+fn a_cut_at_any_clock_of_an_open_ended_write_leaves_old_or_new_blocks() {
+    for overwrite in [Overwrite::Convert, Overwrite::Log] {
+        for over_old in [false, true] {
+            sweep(overwrite, Duration::from_us(21), false, over_old, 401);
+        }
+    }
+}
+
+#[test]
+fn a_cut_at_any_clock_of_a_write_of_known_length_leaves_old_or_new_blocks() {
+    for overwrite in [Overwrite::Convert, Overwrite::Log] {
+        for over_old in [false, true] {
+            sweep(overwrite, Duration::from_us(21), true, over_old, 401);
+        }
+    }
+}
+
+/// Wires slower than the array: it waits, and pages are durable or not long before the next one comes.
+#[test]
+fn a_cut_between_pages_on_slow_wires_leaves_old_or_new_blocks() {
+    sweep(Overwrite::Convert, Duration::from_us(164), false, true, 1_009);
+}
+
+/// The host stops before the length that it named: what it did not send is as it was.
+#[test]
+fn a_write_that_is_stopped_early_leaves_the_rest_as_it_was() {
+    for overwrite in [Overwrite::Convert, Overwrite::Log] {
+        let parameters = parameters(overwrite);
+        let identity = high_capacity(&parameters);
+        let mut host = Host::new(Card::new(parameters, identity, Some(Box::new(Bytes::new(4 * MIB))), 7));
+        host.bring_up();
+        host.widen(Mode::HighSpeed);
+        host.write(FIRST as u32 - 20, &old());
+        host.r1(23, COUNT as u32);
+        host.r1(25, FIRST as u32);
+        for part in new().chunks(512).take(10) {
+            host.native.write_block(part, 512, LONG).expect("a block");
+        }
+        host.send(12, 0, Expects::R1b).expect("a stop");
+        host.native.wait_ready(LONG).expect("it is done");
+        host.application(22, 0);
+        let mut written = [0; 4];
+        host.native.read_block(&mut written, 4, LONG).expect("how many");
+        assert_eq!(u32::from_be_bytes(written), 10);
+        let read = host.read(FIRST as u32, COUNT);
+        assert_eq!(read[..10 * 512], new()[..10 * 512]);
+        assert_eq!(read[10 * 512..], old()[30 * 512..][..30 * 512]);
+        host.card().check();
+    }
+}
