@@ -182,6 +182,8 @@ pub struct Native {
     now: Instant,
     /// When the card has seen the clocks that it needs to wake; `None` while there are none.
     awake: Option<Instant>,
+    /// The access mode of the card, as of when the bits were last looked at.
+    access_mode: u8,
     /// What is wrong with the bits; `None`: nothing.
     noise: Option<Box<Noise>>,
 }
@@ -197,6 +199,7 @@ impl Native {
             times: Times::default(),
             now: Instant::ZERO,
             awake: None,
+            access_mode: 0,
             noise: None,
         };
         if let Some(card) = card {
@@ -313,9 +316,17 @@ impl Native {
     /// How well the host hears the card, and the card the host.
     fn listen(&mut self) {
         let Some(card) = &self.card else { return };
+        self.access_mode = card.access_mode();
         let rng = self.noise.take().map(|noise| noise.into_rng());
-        self.noise =
-            Noise::new(&self.board, &self.ios, card.access_mode(), card.identity(), card.seed(), rng);
+        self.noise = Noise::new(&self.board, &self.ios, self.access_mode, card.identity(), card.seed(), rng);
+    }
+
+    /// The card may have changed its access mode: by CMD0, or with the end of CMD6's data.
+    #[inline]
+    fn notice(&mut self) {
+        if self.card.as_ref().is_some_and(|card| card.access_mode() != self.access_mode) {
+            self.listen();
+        }
     }
 
     /// The card, if it can hear the host.
@@ -347,9 +358,7 @@ impl Native {
             Some(card) => card.command(now, command),
             None => None,
         };
-        if self.noise.is_some() {
-            self.listen();
-        }
+        self.notice();
         if expects == Expects::None {
             return Ok(Response::R1(Status::default()));
         }
@@ -383,9 +392,7 @@ impl Native {
         if let (Some(noise), Some(frame)) = (&mut self.noise, &mut frame) {
             noise.reaches_host(frame.bytes_mut(), 1);
         }
-        if self.noise.is_some() {
-            self.listen();
-        }
+        self.notice();
         if expects == Expects::None {
             return Ok(Response::R1(Status::default()));
         }
@@ -447,9 +454,7 @@ impl Native {
                 right &= noise.block_to_host(length, self.ios.width);
             }
         }
-        if self.noise.is_some() || sent != 512 {
-            self.listen();
-        }
+        self.notice();
         if right || !self.board.checks_crc { Ok(()) } else { Err(Fault::Crc) }
     }
 

@@ -37,7 +37,7 @@ impl Default for Board {
     fn default() -> Self {
         Board {
             t_setup_ps: 3_000,
-            t_output_ps: 2_000,
+            t_output_ps: 1_000,
             t_crosstalk_ps: 500,
             t_jitter_ps: 300,
             phase: 16,
