@@ -21,7 +21,7 @@ fn open(argument: &str) -> Device {
     Device::open(argument, &LIBRARY).unwrap_or_else(|e| panic!("{e}"))
 }
 fn parts(device: &Device) -> (&CardParameters, &Machine) {
-    let Hardware::Card { card, host } = &device.hardware else { panic!("{} is a card", device.name) };
+    let Hardware::Card { card, host, .. } = &device.hardware else { panic!("{} is a card", device.name) };
     (card, host)
 }
 fn wrong(argument: &str) -> String {

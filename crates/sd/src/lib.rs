@@ -12,6 +12,7 @@ mod bus;
 mod card;
 mod command;
 mod crc;
+pub mod mmc;
 mod model;
 mod native;
 mod quirk;

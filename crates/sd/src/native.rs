@@ -442,7 +442,8 @@ impl Native {
             Transfer::Sending { block } => block,
             _ => 0,
         };
-        let with_bytes = card.has_bytes() && buffer.len() == sent as usize;
+        // Registers are bytes of a card without a store too.
+        let with_bytes = sent > 0 && buffer.len() == sent as usize;
         card.send_block(self.now, if with_bytes { buffer } else { &mut [] });
         let card = self.card.as_ref();
         let mut right = sent == length && card.is_some_and(|card| self.agrees(card));
@@ -477,7 +478,7 @@ impl Native {
         let now = self.now;
         let Some(card) = self.listener() else { return Err(Fault::Timeout) };
         let Transfer::Receiving { block } = card.transfer() else { return Err(Fault::Timeout) };
-        let with_bytes = card.has_bytes() && !bytes.is_empty();
+        let with_bytes = !bytes.is_empty();
         let card = self.card.as_ref();
         let mut right = block == length && card.is_some_and(|card| self.agrees(card));
         let Native { card, noise, bus, ios, .. } = self;

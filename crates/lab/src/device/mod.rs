@@ -18,8 +18,8 @@ use argument::{Argument, Settings};
 use flashlab_flash::ftl::LevellingPolicy;
 use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_nvme::{Ssd, SsdParameters};
-use flashlab_sd::{CardModel, CardParameters, Link};
-use flashlab_sim::{Duration, Model};
+use flashlab_sd::{Card, CardModel, CardParameters, Identity, Link};
+use flashlab_sim::{Duration, Model, Store};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,8 @@ pub enum Hardware {
     Card {
         /// The card's.
         card: Box<CardParameters>,
+        /// What its registers say.
+        identity: Box<Identity>,
         /// The host's.
         host: Machine,
     },
@@ -135,10 +137,11 @@ impl Device {
             title: title(&profile),
             hardware: match profile.kind {
                 Kind::Ssd => Hardware::Ssd(Box::new(parts.ssd().expect("it was checked"))),
-                _ => Hardware::Card {
-                    card: Box::new(parts.card().expect("it was checked")),
-                    host: parts.machine,
-                },
+                _ => {
+                    let card = parts.card().expect("it was checked");
+                    let identity = parts.registers.identity(&card).expect("it was checked");
+                    Hardware::Card { card: Box::new(card), identity: Box::new(identity), host: parts.machine }
+                }
             },
             host_name,
             state: None,
@@ -196,7 +199,7 @@ impl Device {
     /// A new device with the medium of `seed`.
     fn fresh(&self, seed: u64) -> Box<dyn Model> {
         match &self.hardware {
-            Hardware::Card { card, host } => {
+            Hardware::Card { card, host, .. } => {
                 let device = CardModel::new(CardParameters::clone(card), host.link(&card.modes), seed);
                 Box::new(Host::new(host, Box::new(device)))
             }
@@ -206,12 +209,24 @@ impl Device {
 
     fn alone(&self, seed: u64) -> Box<dyn Model> {
         match &self.hardware {
-            Hardware::Card { card, host } => {
+            Hardware::Card { card, host, .. } => {
                 let link = Link { t_block_host: Duration::ZERO, ..host.link(&card.modes) };
                 Box::new(CardModel::new(CardParameters::clone(card), link, seed))
             }
             Hardware::Ssd(_) => self.fresh(seed),
         }
+    }
+
+    /// The card behind its command line, with the medium of `seed`, or in the state of the file that it was asked for with;
+    /// with the bytes of `store` or without any. `None`: it is no card.
+    pub fn card(&self, seed: u64, store: Option<Box<dyn Store>>) -> Option<Card> {
+        let Hardware::Card { card, identity, .. } = &self.hardware else { return None };
+        let seed = self.state.as_ref().map_or(seed, |state| state.seed);
+        let mut built = Card::new(CardParameters::clone(card), Identity::clone(identity), store, seed);
+        if let Some(state) = &self.state {
+            built.restore(&state.model).expect("it was restored when the device was opened");
+        }
+        Some(built)
     }
 
     /// What kind of device it is.

@@ -20,6 +20,7 @@ mod parameter;
 mod parts;
 mod place;
 mod read;
+mod registers;
 mod source;
 mod suggest;
 mod value;
@@ -29,10 +30,11 @@ pub use number::Number;
 pub use parameter::Parameter;
 pub use parts::{Optional, Parts, Suspending};
 pub use place::{Picture, Place, SourceText};
+pub use registers::Registers;
 pub use source::Source;
 pub(crate) use suggest::did_you_mean;
 pub use suggest::suggest;
-pub use value::{Shape, Value, ValueError};
+pub use value::{Shape, Text, Value, ValueError};
 
 use flashlab_flash::Impossible;
 use flashlab_nvme::SsdParameters;
@@ -120,7 +122,10 @@ impl Kind {
     /// Refuses what nothing of this kind can be, and what is too large to be simulated.
     pub fn check(self, parts: &Parts) -> Result<(), Impossible> {
         match self {
-            Kind::Card => parts.card().and_then(|card| simulable(&card)),
+            Kind::Card => parts.card().and_then(|card| {
+                simulable(&card)?;
+                parts.registers.identity(&card).map(|_| ())
+            }),
             Kind::Ssd => parts.ssd().and_then(|ssd| simulable_ssd(&ssd)),
             Kind::Host => parts.machine.check(),
             Kind::Pc => Ok(()),

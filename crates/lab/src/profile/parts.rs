@@ -1,5 +1,6 @@
 //! What the numbers of profiles fill, and what they make together.
 
+use super::Registers;
 use flashlab_flash::Impossible;
 use flashlab_flash::ftl::map::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
@@ -16,6 +17,8 @@ use flashlab_sim::Duration;
 pub struct Parts {
     /// From a card's profile, but for its wear.
     pub card: CardParameters,
+    /// From a card's profile: what its registers say beyond what follows from the rest.
+    pub registers: Registers,
     /// From a card's or an SSD's profile.
     pub wear: Wear,
     /// From a host's.
@@ -101,6 +104,7 @@ impl Parts {
                 },
                 wear: Wear::default(),
             },
+            registers: Registers::default(),
             wear: Wear::default(),
             machine: Machine {
                 modes: Vec::new(),

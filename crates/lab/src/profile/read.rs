@@ -273,7 +273,9 @@ impl Reader<'_> {
     fn value(&mut self, parameter: &'static Parameter, entry: &Entry<'_>) -> Option<Value> {
         let shape = parameter.shape();
         let parsed = match (shape, entry.value) {
-            (Shape::Quantity(_) | Shape::Choice(_), DeValue::String(text)) => shape.parse(text),
+            (Shape::Quantity(_) | Shape::Choice(_) | Shape::Text(_), DeValue::String(text)) => {
+                shape.parse(text)
+            }
             (Shape::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
             (Shape::Number, DeValue::Float(number)) => shape.parse(number.as_str()),
             (Shape::Number, DeValue::Integer(number)) if number.radix() == 10 => shape.parse(number.as_str()),

@@ -20,6 +20,62 @@ pub enum Shape {
     Flag,
     /// A number without a unit: `2.5`, `1e-5`.
     Number,
+    /// Words of a register: `"deadbeef"`, `"QEMU!"`, `"2006-02"`.
+    Text(Text),
+}
+
+/// What a text of a register is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Text {
+    /// So many printable letters of ASCII.
+    Letters(usize),
+    /// So many bytes in hexadecimal.
+    Hex(usize),
+    /// Up to so many; those that are left out at the end are 0.
+    HexUpTo(usize),
+    /// A year from 2000 to 2255 and a month.
+    Date,
+}
+
+impl Text {
+    fn expected(self) -> String {
+        match self {
+            Text::Letters(n) => format!("{n} printable letters in quotes"),
+            Text::Hex(n) => {
+                format!("{n} bytes in hexadecimal, in quotes, for example \"{}\"", "5a".repeat(n.min(4)))
+            }
+            Text::HexUpTo(n) => format!("1 to {n} bytes in hexadecimal, in quotes, for example \"5a5a\""),
+            Text::Date => "a year and a month in quotes, for example \"2024-11\"".to_owned(),
+        }
+    }
+
+    fn admits(self, text: &str) -> bool {
+        match self {
+            Text::Letters(n) => text.len() == n && text.bytes().all(|b| (b' '..=b'~').contains(&b)),
+            Text::Hex(n) => text.len() == 2 * n && text.bytes().all(|b| b.is_ascii_hexdigit()),
+            Text::HexUpTo(n) => {
+                (1..=n).contains(&(text.len() / 2))
+                    && text.len().is_multiple_of(2)
+                    && text.bytes().all(|b| b.is_ascii_hexdigit())
+            }
+            Text::Date => date(text).is_some(),
+        }
+    }
+}
+
+/// Year and month of `2024-11`.
+pub(crate) fn date(text: &str) -> Option<(u16, u8)> {
+    let (year, month) = text.split_once('-').filter(|_| text.len() == 7)?;
+    let (year, month) = (year.parse().ok()?, month.parse().ok()?);
+    ((2000..2256).contains(&year) && (1..13).contains(&month)).then_some((year, month))
+}
+
+/// The bytes of a hexadecimal text, which was read as such; 0 where it has ended.
+pub(crate) fn hex<const N: usize>(text: &str) -> [u8; N] {
+    std::array::from_fn(|n| {
+        let digits = text.get(2 * n..2 * n + 2).unwrap_or("0");
+        u8::from_str_radix(digits, 16).expect("its digits were read as hexadecimal")
+    })
 }
 
 impl Shape {
@@ -32,6 +88,7 @@ impl Shape {
             Shape::Choice(names) => format!("{} in quotes", or_list(names)),
             Shape::Flag => "true or false".to_owned(),
             Shape::Number => "a number of at least 0, for example 2.5".to_owned(),
+            Shape::Text(text) => text.expected(),
         }
     }
 
@@ -44,6 +101,9 @@ impl Shape {
             Shape::Choice(names) => or_list(names),
             Shape::Flag => "true or false".to_owned(),
             Shape::Number => "number".to_owned(),
+            Shape::Text(Text::Letters(_)) => "letters".to_owned(),
+            Shape::Text(Text::Hex(_) | Text::HexUpTo(_)) => "hexadecimal".to_owned(),
+            Shape::Text(Text::Date) => "date".to_owned(),
         }
     }
 
@@ -57,6 +117,10 @@ impl Shape {
             Shape::Number => {
                 let number = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
                 number.map(Value::number).ok_or_else(|| ValueError::NotANumber(clip(text)))
+            }
+            Shape::Text(kind) if kind.admits(text) => Ok(Value::Text(text.to_owned())),
+            Shape::Text(kind) => {
+                Err(ValueError::NotThatText { found: clip(text), expected: kind.expected() })
             }
             Shape::Flag => match text {
                 "true" => Ok(Value::Flag(true)),
@@ -130,6 +194,8 @@ pub enum Value {
     Flag(bool),
     /// A number, as the bits of its `f64`, so that values can be compared.
     Number(u64),
+    /// Words of a register.
+    Text(String),
 }
 
 impl Value {
@@ -143,7 +209,7 @@ impl Value {
         match self {
             Value::Quantity(_, base_units) => Some(*base_units),
             Value::Count(count) => Some(u64::from(*count)),
-            Value::Modes(_) | Value::Choice(_) | Value::Flag(_) | Value::Number(_) => None,
+            Value::Modes(_) | Value::Choice(_) | Value::Flag(_) | Value::Number(_) | Value::Text(_) => None,
         }
     }
 }
@@ -157,6 +223,7 @@ impl fmt::Display for Value {
             Value::Modes(modes) => f.write_str(&modes.iter().map(|m| m.name()).collect::<Vec<_>>().join("+")),
             Value::Choice(name) => f.write_str(name),
             Value::Flag(flag) => write!(f, "{flag}"),
+            Value::Text(text) => f.write_str(text),
             Value::Number(bits) => match f64::from_bits(*bits) {
                 small if small > 0.0 && small < 1e-3 => write!(f, "{small:e}"),
                 number => write!(f, "{number}"),
@@ -192,6 +259,13 @@ pub enum ValueError {
         /// The most that is taken.
         most: String,
     },
+    /// Not the words of that register.
+    NotThatText {
+        /// What stands there.
+        found: String,
+        /// What should.
+        expected: String,
+    },
     /// A bus mode named twice.
     Twice(&'static str),
 }
@@ -221,6 +295,7 @@ impl fmt::Display for ValueError {
                     or_list(expected)
                 )
             }
+            ValueError::NotThatText { found, expected } => write!(f, "\"{found}\" is not {expected}"),
             ValueError::OutOfRange { found, least, most } => {
                 write!(f, "{found} is out of range; expected {least} to {most}")
             }

@@ -1,6 +1,6 @@
 //! The parameters of SD cards.
 
-use super::{ANY, Choice, Field, GIB, KIB, Kind, Lens, MIB, Parameter, TEN_SECONDS, UP_TO_A_GIB};
+use super::{ANY, Choice, Field, GIB, KIB, Kind, Lens, MIB, Parameter, TEN_SECONDS, Text, UP_TO_A_GIB};
 use flashlab_flash::ftl::Overwrite;
 
 const KINDS: &[Kind] = &[Kind::Card];
@@ -8,6 +8,57 @@ const KINDS: &[Kind] = &[Kind::Card];
 pub(super) const TABLE: &[Parameter] = &[
     must!("card.capacity", Size card.capacity, (MIB, 128 << 40), "Bytes that can be addressed."),
     must!("card.modes", Modes card.modes, ANY, "Bus modes that the card offers; the host chooses among them."),
+    may!("card.manufacturer", CountOrNone registers.manufacturer, (0, 255), "CID: number of the maker (MID).", "0"),
+    text!("card.oem", registers.oem, Text::Letters(2), "CID: for whom it was made (OID).", "FL"),
+    text!("card.product", registers.product, Text::Letters(5), "CID: name of the product (PNM).", "FLASH"),
+    text!(
+        "card.revision",
+        registers.revision,
+        Text::Hex(1),
+        "CID: revision of the product (PRV), two digits.",
+        "10"
+    ),
+    text!("card.serial", registers.serial, Text::Hex(4), "CID: serial number (PSN).", "00000001"),
+    text!("card.date", registers.date, Text::Date, "CID: when it was made (MDT).", "2020-01"),
+    text!(
+        "card.relative_address",
+        registers.relative_address,
+        Text::Hex(2),
+        "The address that it publishes (RCA).",
+        "0001"
+    ),
+    text!(
+        "card.ocr",
+        registers.ocr,
+        Text::Hex(4),
+        "OCR: voltages, and bit 30 where it is addressed by blocks, 24 where it takes 1.8 V signals.",
+        "2.7 to 3.6 V and what follows from capacity and modes"
+    ),
+    text!(
+        "card.csd",
+        registers.csd,
+        Text::Hex(16),
+        "CSD: the whole register; its checksum is made anew.",
+        "what follows from the capacity"
+    ),
+    text!(
+        "card.scr",
+        registers.scr,
+        Text::Hex(8),
+        "SCR: the whole register.",
+        "what follows from capacity and modes"
+    ),
+    text!(
+        "card.ssr",
+        registers.ssr,
+        Text::HexUpTo(64),
+        "SD status: the whole register, without zeroes at its end; the width in it is the host's.",
+        "what follows from capacity and modes"
+    ),
+    may!("card.t_init", TimeOrNone registers.t_init, TEN_SECONDS,
+        "From the first ACMD41 that names a voltage until the card is initialised.", "100 ms"),
+    may!("card.t_output", TimeOrNone registers.t_output, (0, 14),
+        "From the clock's edge to data on the wires, at 3.3 V.", "10 ns"),
     must!("flash.page", Size card.nand.page, UP_TO_A_GIB,
         "Bytes that one program operation writes, over all dies and planes that work as one."),
     must!("flash.t_read", Time card.nand.t_read, TEN_SECONDS,

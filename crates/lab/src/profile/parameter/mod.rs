@@ -1,7 +1,7 @@
 //! The table of all parameters that profiles set: parser, `explain`, overrides and the numbers of a report come from it.
 //! One file a thing that has parameters; a row is a line.
 
-use super::{Kind, Parts, Shape, Value, ValueError};
+use super::{Kind, Parts, Shape, Text, Value, ValueError};
 use crate::units::Dimension;
 use flashlab_sd::Mode;
 use flashlab_sim::Duration;
@@ -40,6 +40,7 @@ enum Field {
     Modes(Lens<Vec<Mode>>),
     Flag(Lens<bool>),
     NumberOrNone(Lens<Option<f64>>),
+    TextOrNone(Lens<Option<String>>, Text),
     Choice(Choice),
 }
 
@@ -101,6 +102,7 @@ impl Parameter {
             Field::Count(_) | Field::CountOrNone(_) => Shape::Count,
             Field::Modes(_) => Shape::Modes,
             Field::Flag(_) => Shape::Flag,
+            Field::TextOrNone(_, text) => Shape::Text(*text),
             Field::Choice(choice) => Shape::Choice(choice.names),
         }
     }
@@ -120,7 +122,7 @@ impl Parameter {
         match self.shape() {
             Shape::Quantity(dimension) => Some((dimension.print(least), dimension.print(most))),
             Shape::Count => Some((least.to_string(), most.to_string())),
-            Shape::Modes | Shape::Choice(_) | Shape::Flag | Shape::Number => None,
+            Shape::Modes | Shape::Choice(_) | Shape::Flag | Shape::Number | Shape::Text(_) => None,
         }
     }
 
@@ -141,6 +143,7 @@ impl Parameter {
             Field::CountOrNone(lens) => (lens.get)(parts).map(Value::Count),
             Field::Modes(lens) => Some(Value::Modes((lens.get)(parts).clone())),
             Field::Flag(lens) => Some(Value::Flag(*(lens.get)(parts))),
+            Field::TextOrNone(lens, _) => (lens.get)(parts).clone().map(Value::Text),
             Field::Choice(choice) => (choice.get)(parts).map(Value::Choice),
         }
     }
@@ -169,6 +172,7 @@ impl Parameter {
             (Field::CountOrNone(lens), Value::Count(count)) => *(lens.set)(parts) = Some(*count),
             (Field::Modes(lens), Value::Modes(modes)) => (lens.set)(parts).clone_from(modes),
             (Field::Flag(lens), Value::Flag(flag)) => *(lens.set)(parts) = *flag,
+            (Field::TextOrNone(lens, _), Value::Text(text)) => *(lens.set)(parts) = Some(text.clone()),
             (Field::Choice(choice), Value::Choice(name)) => (choice.set)(parts, name),
             (field, value) => panic!("{}: {value:?} was parsed by the shape of {field:?}", self.path),
         }
@@ -202,6 +206,19 @@ macro_rules! parameter {
             absent: $absent,
             range: $range,
             field: Field::$kind(Lens { get: |parts| &parts.$($place)+, set: |parts| &mut parts.$($place)+ }),
+        }
+    };
+}
+/// One of the words of a card's registers, and what it is where it is left out.
+macro_rules! text {
+    ($path:literal, $($field:ident).+, $text:expr, $meaning:literal, $absent:literal) => {
+        Parameter {
+            kinds: KINDS,
+            path: $path,
+            meaning: $meaning,
+            absent: Some($absent),
+            range: ANY,
+            field: Field::TextOrNone(Lens { get: |parts| &parts.$($field).+, set: |parts| &mut parts.$($field).+ }, $text),
         }
     };
 }
@@ -270,6 +287,7 @@ mod tests {
             Shape::Choice(names) => Value::Choice(names[names.len() - 1]),
             Shape::Flag => Value::Flag(true),
             Shape::Number => Value::number(salt as f64),
+            Shape::Text(_) => Value::Text(salt.to_string()),
         }
     }
 

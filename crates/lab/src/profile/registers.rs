@@ -1,0 +1,75 @@
+//! What a card's registers say, from a profile: what it leaves out follows from the rest of the card.
+
+use super::value::{date, hex};
+use flashlab_flash::Impossible;
+use flashlab_sd::register::{Cid, Csd, Ocr, Scr, Ssr};
+use flashlab_sd::{CardParameters, Identity};
+use flashlab_sim::Duration;
+
+/// The registers as a profile sets them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[expect(missing_docs, reason = "the table of parameters says what each is")]
+pub struct Registers {
+    pub manufacturer: Option<u32>,
+    pub oem: Option<String>,
+    pub product: Option<String>,
+    pub revision: Option<String>,
+    pub serial: Option<String>,
+    pub date: Option<String>,
+    pub relative_address: Option<String>,
+    pub ocr: Option<String>,
+    pub csd: Option<String>,
+    pub scr: Option<String>,
+    pub ssr: Option<String>,
+    pub t_init: Option<Duration>,
+    pub t_output: Option<Duration>,
+}
+
+impl Registers {
+    /// The registers of `card`: those of the profile, and what follows for the others.
+    pub fn identity(&self, card: &CardParameters) -> Result<Identity, Impossible> {
+        let mut identity = Identity::new(card);
+        let letters = |text: &Option<String>, default: &[u8]| -> Vec<u8> {
+            text.as_ref().map_or_else(|| default.to_vec(), |text| text.as_bytes().to_vec())
+        };
+        let (oem, product) =
+            (letters(&self.oem, &identity.cid.oem()), letters(&self.product, &identity.cid.name()));
+        identity.cid = Cid::new(
+            self.manufacturer.map_or(identity.cid.manufacturer(), |number| number as u8),
+            oem.try_into().expect("it was read as two letters"),
+            product.try_into().expect("it was read as five letters"),
+            self.revision.as_ref().map_or(identity.cid.0[8], |text| hex::<1>(text)[0]),
+            self.serial.as_ref().map_or(identity.cid.serial(), |text| u32::from_be_bytes(hex(text))),
+            self.date.as_ref().and_then(|text| date(text)).unwrap_or(identity.cid.date()),
+        );
+        if let Some(address) = &self.relative_address {
+            identity.relative_address = u16::from_be_bytes(hex(address));
+            if identity.relative_address == 0 {
+                return Err(Impossible::new("card.relative_address", "is 0, which addresses no card"));
+            }
+        }
+        if let Some(ocr) = &self.ocr {
+            identity.ocr = Ocr(u32::from_be_bytes(hex(ocr)));
+        }
+        if let Some(csd) = &self.csd {
+            identity.csd = Csd(hex(csd));
+            if identity.csd.capacity() != Some(card.capacity) {
+                let says = identity.csd.capacity().map_or("is of no known version".to_owned(), |bytes| {
+                    format!("says {bytes} B, but card.capacity is {} B", card.capacity)
+                });
+                return Err(Impossible::new("card.csd", says));
+            }
+        }
+        if let Some(scr) = &self.scr {
+            identity.scr = Scr(hex(scr));
+        }
+        if let Some(ssr) = &self.ssr {
+            identity.ssr = Ssr(hex(ssr));
+        }
+        identity.t_init = self.t_init.unwrap_or(identity.t_init);
+        if let Some(t_output) = self.t_output {
+            identity.t_output_ps = t_output.as_ns() as u32 * 1000;
+        }
+        Ok(identity)
+    }
+}

@@ -1,0 +1,184 @@
+//! Bringing an SD card up: identification, address, registers, mode, clock, width, extension registers.
+
+use super::card::Attached;
+use super::decoded::{CsdFields, ScrFields, SsrFields};
+use super::erase::EraseSizes;
+use super::log::{Event, Phase};
+use super::order::{Answer, Order, Reach, SpiAnswer};
+use super::send::RETRIES;
+use super::{Error, Mmc};
+use crate::Signal;
+use crate::command::Status;
+use flashlab_sim::Duration;
+
+/// Bits of the argument of ACMD41, and of the OCR.
+const HIGH_CAPACITY: u32 = 1 << 30;
+const MAX_POWER: u32 = 1 << 28;
+const LOW_VOLTAGE_SIGNALS: u32 = 1 << 24;
+
+impl Mmc {
+    /// A card that takes the voltages of `ocr` answered ACMD41.
+    pub(super) fn attach_sd(&mut self, ocr: u32) -> Result<(), Error> {
+        self.enter(Phase::Identify);
+        let ocr = self.kernel.select_voltage(ocr, self.ocr).ok_or(Error::Invalid)?;
+        let card = self.initialise(ocr, None)?;
+        let (timing, capacity, address) = (self.ios.timing, card.capacity(), card.address);
+        self.card = Some(card);
+        self.note(|| Event::New { timing, capacity, address });
+        Ok(())
+    }
+
+    /// From reset to the transfer state in its fastest mode. `old` is the card that was there before: another one is refused.
+    pub(super) fn initialise(&mut self, ocr: u32, old: Option<&Attached>) -> Result<Attached, Error> {
+        self.enter(Phase::Identify);
+        let (cid, answered) = self.identify(ocr)?;
+        let mut card = match old {
+            Some(old) if old.cid_raw != cid => return Err(Error::Replaced),
+            Some(old) => Attached { suspended: false, ..old.clone() },
+            None => Attached::new(cid, ocr),
+        };
+        let order = Order::new(3, 0, Answer::R6, Reach::BroadcastAnswered, SpiAnswer::Nothing);
+        card.address = (self.command(order, RETRIES)? >> 16) as u16;
+        self.enter(Phase::Setup);
+        if old.is_none() {
+            card.csd_raw = self.long_register(9, card.address)?;
+            card.csd = CsdFields::of(&card.csd_raw).ok_or(Error::Invalid)?;
+        }
+        self.select(card.address)?;
+        if old.is_none() {
+            self.read_configuration(&mut card)?;
+        }
+        self.read_switch(&mut card)?;
+
+        self.enter(Phase::BusMode);
+        if answered & LOW_VOLTAGE_SIGNALS != 0 && !self.uhs().is_empty() {
+            self.enter_uhs(&card)?;
+        } else {
+            self.enter_high_speed(&card)?;
+        }
+        self.enter(Phase::Extensions);
+        if old.is_none() && card.scr.has_extension_registers() {
+            self.read_extensions(&mut card)?;
+        }
+        if card.extensions.cache.is_some() {
+            self.enable_cache(&mut card)?;
+        }
+        Ok(card)
+    }
+
+    /// CMD0, CMD8, ACMD41, where both can CMD11, and CMD2: the CID and what the card answered to ACMD41.
+    fn identify(&mut self, ocr: u32) -> Result<([u8; 16], u32), Error> {
+        const SWITCH_TRIES: u32 = 10;
+        let mut tries = SWITCH_TRIES;
+        loop {
+            if tries == 0 {
+                self.note(|| Event::Warning("Skipping voltage switch"));
+            }
+            self.go_idle();
+            let mut asked = ocr;
+            if self.send_interface_condition(ocr).is_ok() {
+                asked |= HIGH_CAPACITY;
+            }
+            if tries > 0 && !self.uhs().is_empty() {
+                asked |= LOW_VOLTAGE_SIGNALS;
+            }
+            if self.controller.current_max_ma > 150 {
+                asked |= MAX_POWER;
+            }
+            let answered = self.operating_condition(asked)?;
+            if asked & LOW_VOLTAGE_SIGNALS != 0 && answered & LOW_VOLTAGE_SIGNALS != 0 {
+                match self.switch_voltage(ocr) {
+                    Ok(()) => {}
+                    Err(Error::Again) => {
+                        tries -= 1;
+                        continue;
+                    }
+                    Err(_) => {
+                        tries = 0;
+                        continue;
+                    }
+                }
+            }
+            return Ok((self.long_register(2, 0)?, answered));
+        }
+    }
+
+    /// CMD11, and 1.8 V for the signals while the clock stands still.
+    fn switch_voltage(&mut self, ocr: u32) -> Result<(), Error> {
+        let order = Order::new(11, 0, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
+        let switched = match self.command(order, 0) {
+            Ok(status) if status & Status::ERROR.0 != 0 => return Err(Error::Failed),
+            Ok(_) => self.drive_low_voltage(),
+            Err(error) => Err(error),
+        };
+        if switched.is_err() {
+            self.note(|| Event::Warning("Signal voltage switch failed, power cycling card"));
+            self.power_cycle(ocr);
+        }
+        switched
+    }
+
+    /// The card holds CMD and DAT low until the host supplies 1.8 V and the clock runs again.
+    fn drive_low_voltage(&mut self) -> Result<(), Error> {
+        self.delay(Duration::from_ms(1));
+        if self.controller.senses_busy && !self.native.is_busy() {
+            return Err(Error::Again);
+        }
+        let clock_hz = self.ios.clock_hz;
+        self.set_ios(|ios| ios.clock_hz = 0);
+        self.ios.signal = Signal::V1_8;
+        let ios = self.ios;
+        self.native.set_ios(&ios);
+        self.note(|| Event::Signal(Signal::V1_8));
+        self.delay(Duration::from_ms(10));
+        self.set_ios(|ios| ios.clock_hz = clock_hz);
+        self.delay(Duration::from_ms(1));
+        if self.controller.senses_busy && self.native.is_busy() {
+            return Err(Error::Again);
+        }
+        Ok(())
+    }
+
+    /// CMD2 or CMD9: a register of 16 bytes.
+    fn long_register(&mut self, index: u8, address: u16) -> Result<[u8; 16], Error> {
+        let argument = u32::from(address) << 16;
+        let order = Order::new(index, argument, Answer::R2, Reach::Addressed, SpiAnswer::Nothing);
+        let words = self.command_long(order, RETRIES)?;
+        let mut bytes = [0; 16];
+        for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *bytes = word.to_be_bytes();
+        }
+        Ok(bytes)
+    }
+
+    /// CMD7.
+    fn select(&mut self, address: u16) -> Result<(), Error> {
+        let argument = u32::from(address) << 16;
+        let order = Order::new(7, argument, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
+        self.command(order, RETRIES).map(|_| ())
+    }
+
+    /// SCR and SD status, and what follows from them.
+    fn read_configuration(&mut self, card: &mut Attached) -> Result<(), Error> {
+        let limit = card.limit(false, self.ios.clock_hz);
+        let order = Order::new(51, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
+        card.scr_raw = self.read_application(card.address, order, limit)?;
+        card.scr = ScrFields::of(&card.scr_raw).ok_or(Error::Invalid)?;
+        if !card.scr.widths_are_legal {
+            self.note(|| Event::Warning("invalid bus width"));
+            return Err(Error::Invalid);
+        }
+        if card.csd.classes & CsdFields::APPLICATION == 0 {
+            self.note(|| Event::Warning("card lacks mandatory SD Status function"));
+        } else {
+            let order = Order::new(13, 0, Answer::R1, Reach::Data, SpiAnswer::R2);
+            match self.read_application(card.address, order, limit) {
+                Ok(raw) => card.ssr_raw = raw,
+                Err(_) => self.note(|| Event::Warning("problem reading SD Status register")),
+            }
+        }
+        card.ssr = SsrFields::of(&card.ssr_raw, &card.scr);
+        card.erase = EraseSizes::of(&card.csd, &card.ssr);
+        Ok(())
+    }
+}

@@ -1,0 +1,377 @@
+//! Block requests as Linux' `mmc_block` sends them, and what it does when one fails.
+//!
+//! A request is split at the largest transfer of the controller. One block is CMD17 or CMD24, more are CMD18 or CMD25 with a
+//! CMD12 behind the data, or with a CMD23 before it where host and card know it. Behind every write CMD13 asks until the card
+//! takes data again. A transfer that failed is tried up to five times more, the last time after a reset; a read of several
+//! blocks falls back to single ones, so that what can be read is.
+
+use super::log::{Done, Event, Phase};
+use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
+use super::send::{Bytes, is_ready};
+use super::{Error, Mmc};
+use crate::command::Status;
+use core::fmt;
+use flashlab_sim::Duration;
+
+/// Tries of a transfer after the first.
+const RETRIES_MAX: u32 = 5;
+/// Of these, where the data failed and not the command.
+const DATA_RETRIES: u32 = 2;
+/// How long a card may be busy behind a write.
+const BUSY_LIMIT: Duration = Duration::from_secs(10);
+/// How often CMD13 and CMD12 of the block layer are tried again.
+const STATUS_RETRIES: u32 = 5;
+/// Bytes of a block.
+const BLOCK: usize = 512;
+
+/// Errors in the card status that make a transfer fail.
+const ERRORS: u32 = Status::ADDRESS_ERROR.0
+    | Status::BLOCK_LEN_ERROR.0
+    | Status::WP_VIOLATION.0
+    | Status::CARD_ECC_FAILED.0
+    | Status::CC_ERROR.0
+    | Status::ERROR.0;
+
+/// A request of the block layer that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockError {
+    /// The first block of 512 bytes that was not moved.
+    pub sector: u64,
+    /// Why.
+    pub error: Error,
+}
+
+impl fmt::Display for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {}: {}", self.sector, self.error)
+    }
+}
+
+impl core::error::Error for BlockError {}
+
+impl Mmc {
+    /// Reads `count` blocks of 512 bytes from `sector` on; into nothing where `buffer` is empty.
+    pub fn read(&mut self, sector: u64, count: u32, buffer: &mut [u8]) -> Result<(), BlockError> {
+        self.request(Direction::Read, sector, count, Bytes::Into(buffer))
+    }
+
+    /// Writes `count` blocks of 512 bytes from `sector` on; of nothing where `bytes` is empty.
+    pub fn write(&mut self, sector: u64, count: u32, bytes: &[u8]) -> Result<(), BlockError> {
+        self.request(Direction::Write, sector, count, Bytes::From(bytes))
+    }
+
+    /// After a card was brought up: the block device, whose first blocks are looked at for a partition table.
+    pub(super) fn begin_block_device(&mut self) {
+        const PAGE: u64 = 8;
+        self.enter(Phase::BlockDevice);
+        let busy_limit_ms = self.controller.busy_limit_ms;
+        let Some(card) = &mut self.card else { return };
+        if card.csd.classes & super::CsdFields::ERASE != 0 && card.erase.unit > 0 {
+            let (sectors, limit_ms) = card.erase.discard_max(busy_limit_ms);
+            card.discard_max = sectors;
+            self.note(|| Event::DiscardMax { sectors, limit_ms });
+        }
+        let Some(card) = &self.card else { return };
+        let (address, name, sectors) = (card.address, card.cid.name, card.csd.sectors);
+        self.note(|| Event::Disk { address, name, sectors, read_only: false });
+        let count = PAGE.min(sectors) as u32;
+        // That it cannot be read, the log says; the device is there all the same.
+        let _ = self.request_in(Phase::BlockDevice, Direction::Read, 0, count, Bytes::None);
+    }
+
+    fn request(
+        &mut self,
+        direction: Direction,
+        sector: u64,
+        count: u32,
+        bytes: Bytes<'_>,
+    ) -> Result<(), BlockError> {
+        self.request_in(Phase::Transfer, direction, sector, count, bytes)
+    }
+
+    fn request_in(
+        &mut self,
+        phase: Phase,
+        direction: Direction,
+        sector: u64,
+        count: u32,
+        mut bytes: Bytes<'_>,
+    ) -> Result<(), BlockError> {
+        let most = self.controller.transfer_blocks();
+        let mut moved = 0;
+        while moved < count {
+            let blocks = most.min(count - moved);
+            let at = sector + u64::from(moved);
+            self.poll();
+            self.enter(phase);
+            let sent = self.awake().and_then(|()| match &self.card {
+                None => Err(Error::NoCard),
+                Some(card) if at + u64::from(blocks) > card.csd.sectors => Err(Error::Invalid),
+                Some(_) => Ok(()),
+            });
+            let part = |from: u32| from as usize * BLOCK..(from + blocks) as usize * BLOCK;
+            let sent = sent.map_err(|error| (0, error)).and_then(|()| match &mut bytes {
+                Bytes::Into(buffer) if !buffer.is_empty() => {
+                    self.transfer(direction, at, blocks, Bytes::Into(&mut buffer[part(moved)]))
+                }
+                Bytes::From(bytes) if !bytes.is_empty() => {
+                    self.transfer(direction, at, blocks, Bytes::From(&bytes[part(moved)]))
+                }
+                _ => self.transfer(direction, at, blocks, Bytes::None),
+            });
+            if let Err((done, error)) = sent {
+                let sector = at + u64::from(done);
+                self.note(|| Event::BlockError { sector, write: direction == Direction::Write });
+                return Err(BlockError { sector, error });
+            }
+            moved += blocks;
+        }
+        Ok(())
+    }
+
+    /// The request of one transfer.
+    pub(super) fn transfer_request(&self, direction: Direction, sector: u64, blocks: u32) -> MmcRequest {
+        let write = direction == Direction::Write;
+        let (argument, limit, counts) = match &self.card {
+            Some(card) => {
+                let limit = card.limit(write, self.ios.clock_hz);
+                (card.argument(sector), limit, card.scr.has_set_block_count())
+            }
+            None => (0, BUSY_LIMIT, false),
+        };
+        let many = blocks > 1;
+        let index = match (direction, many) {
+            (Direction::Read, false) => 17,
+            (Direction::Read, true) => 18,
+            (Direction::Write, false) => 24,
+            (Direction::Write, true) => 25,
+        };
+        let count = Order::new(23, blocks, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
+        let (answer, spi) = if write { (Answer::R1b, SpiAnswer::R1b) } else { (Answer::R1, SpiAnswer::R1) };
+        let stop = Order::new(12, 0, answer, Reach::Addressed, spi);
+        MmcRequest {
+            count: (many && counts && self.controller.set_block_count).then_some(count),
+            stop: many.then_some(stop),
+            busy_limit: BUSY_LIMIT,
+            ..MmcRequest::with_data(
+                Order::new(index, argument, Answer::R1, Reach::Data, SpiAnswer::R1),
+                Data { direction, block: BLOCK as u32, blocks, limit },
+            )
+        }
+    }
+
+    /// Moves up to the controller's largest transfer; on an error also how many blocks were moved.
+    fn transfer(
+        &mut self,
+        direction: Direction,
+        sector: u64,
+        blocks: u32,
+        mut bytes: Bytes<'_>,
+    ) -> Result<(), (u32, Error)> {
+        let mut retries = 0;
+        let mut moved = 0;
+        loop {
+            let request = self.transfer_request(direction, sector + u64::from(moved), blocks - moved);
+            let rest = moved as usize * BLOCK;
+            let part = match &mut bytes {
+                Bytes::Into(buffer) => Bytes::Into(&mut buffer[rest..]),
+                Bytes::From(bytes) => Bytes::From(&bytes[rest..]),
+                Bytes::None => Bytes::None,
+            };
+            let mut done = self.run(&request, part, 0);
+            let failed = self.verdict(direction, &request, &mut done);
+            let Some(error) = failed else { return Ok(()) };
+            let phase = self.phase;
+            self.enter(Phase::Recovery);
+            let recovered = self.recover(direction, &request, &done, &mut retries);
+            self.enter(phase);
+            match recovered {
+                Recovered::Moved(n) => {
+                    moved += n;
+                    if moved == blocks {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Recovered::SingleBlocks if blocks - moved > 1 => {
+                    return self.read_singly(sector, moved, blocks, bytes, error);
+                }
+                Recovered::GiveUp => return Err((moved, error)),
+                Recovered::SingleBlocks | Recovered::Again => {}
+            }
+            retries += 1;
+            if retries > RETRIES_MAX {
+                return Err((moved, error));
+            }
+        }
+    }
+
+    /// What went wrong with a transfer, its status and, behind a write, CMD13 included.
+    fn verdict(&mut self, direction: Direction, request: &MmcRequest, done: &mut Done) -> Option<Error> {
+        let status = |outcome: &super::Outcome, ignored: u32| {
+            let errors = outcome.response[0] & (ERRORS | Status::OUT_OF_RANGE.0) & !ignored;
+            (outcome.error.is_none() && errors != 0).then_some(Error::Failed)
+        };
+        // A card that reads ahead of an open end may report that there is no more.
+        let open_end = if request.count.is_none() { Status::OUT_OF_RANGE.0 } else { 0 };
+        let mut failed = done.error().or(status(&done.order, 0)).or(status(&done.stop, open_end));
+        if direction == Direction::Write && done.error().is_none() {
+            let (answer, last) = self.wait_for_write();
+            let at_end = (last.0 & (ERRORS | Status::OUT_OF_RANGE.0) != 0).then_some(Error::Failed);
+            failed = failed.or(answer.err()).or(at_end);
+            if failed.is_some() {
+                done.bytes = 0;
+            }
+        }
+        failed
+    }
+
+    /// CMD13 until the card takes data; with the last status.
+    fn wait_for_write(&mut self) -> (Result<(), Error>, Status) {
+        let Some(address) = self.card.as_ref().map(|card| card.address) else {
+            return (Err(Error::NoCard), Status::default());
+        };
+        let mut errors = 0;
+        let waited = self.poll_while(BUSY_LIMIT, |mmc| {
+            let status = mmc.status(address, STATUS_RETRIES)?;
+            errors |= status.0;
+            Ok(!is_ready(status))
+        });
+        (waited, Status(errors))
+    }
+
+    /// Gets the card back into the transfer state, and says how to go on.
+    fn recover(
+        &mut self,
+        direction: Direction,
+        request: &MmcRequest,
+        done: &Done,
+        retries: &mut u32,
+    ) -> Recovered {
+        let Some(address) = self.card.as_ref().map(|card| card.address) else { return Recovered::GiveUp };
+        let mut bytes = done.bytes;
+        let mut asked = self.status(address, 0);
+        if asked.is_err() {
+            asked = self.status(address, 0);
+        }
+        if asked.map_or(true, |status| status.0 & (ERRORS | Status::OUT_OF_RANGE.0) != 0) {
+            bytes = 0;
+        }
+        if asked.is_err() && self.is_gone(address) {
+            return Recovered::GiveUp;
+        }
+        let mut fixed = Ok(());
+        if !asked.is_ok_and(is_ready) {
+            fixed = self.stop_and_wait(address, request);
+        }
+        if fixed.is_ok() && direction == Direction::Write && done.order.error.is_none() {
+            bytes = self.written_blocks(address).map_or(0, |blocks| u64::from(blocks) * BLOCK as u64);
+        }
+        if fixed.is_err() && self.reset().is_err() {
+            return Recovered::GiveUp;
+        }
+        let blocks = (bytes / BLOCK as u64) as u32;
+        if blocks > 0 {
+            return Recovered::Moved(blocks.min(request.data.map_or(0, |data| data.blocks)));
+        }
+        if *retries + 1 == RETRIES_MAX && self.reset().is_err() {
+            return Recovered::GiveUp;
+        }
+        // Commands fail fast and are tried all five times; data takes its time.
+        if done.count.error.is_some() || done.order.error.is_some() {
+            return Recovered::Again;
+        }
+        if *retries < RETRIES_MAX - DATA_RETRIES {
+            *retries = RETRIES_MAX - DATA_RETRIES;
+            return Recovered::Again;
+        }
+        if direction == Direction::Read { Recovered::SingleBlocks } else { Recovered::Again }
+    }
+
+    /// Whether the card does not answer at all any more.
+    fn is_gone(&mut self, address: u16) -> bool {
+        let gone = self.status(address, super::send::RETRIES).is_err()
+            && (!self.controller.detects_card || self.native.card().is_none());
+        if gone {
+            self.note(|| Event::RemoveDetected);
+            if let Some(card) = &mut self.card {
+                card.removed = true;
+            }
+        }
+        gone
+    }
+
+    /// CMD12, and CMD13 until the card takes data.
+    fn stop_and_wait(&mut self, address: u16, request: &MmcRequest) -> Result<(), Error> {
+        let limit = request.data.map_or(BUSY_LIMIT, |data| data.limit);
+        let stop = Order::new(12, 0, Answer::R1, Reach::Addressed, SpiAnswer::R1);
+        self.command(stop, STATUS_RETRIES)?;
+        self.poll_while(limit, |mmc| mmc.status(address, STATUS_RETRIES).map(|status| !is_ready(status)))
+    }
+
+    /// ACMD22: how many blocks of the last write arrived.
+    fn written_blocks(&mut self, address: u16) -> Result<u32, Error> {
+        let limit = self.card.as_ref().map_or(BUSY_LIMIT, |card| card.limit(false, self.ios.clock_hz));
+        let order = Order::new(22, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
+        self.read_application(address, order, limit).map(u32::from_be_bytes)
+    }
+
+    /// Power off and on, and the same card brought up again.
+    fn reset(&mut self) -> Result<(), Error> {
+        let Some(old) = self.card.clone() else { return Err(Error::NoCard) };
+        self.power_cycle(old.ocr);
+        let card = self.initialise(old.ocr, Some(&old))?;
+        self.card = Some(card);
+        self.enter(Phase::Recovery);
+        Ok(())
+    }
+
+    /// A read that failed twice, block by block up to the first that fails.
+    fn read_singly(
+        &mut self,
+        sector: u64,
+        moved: u32,
+        blocks: u32,
+        mut bytes: Bytes<'_>,
+        error: Error,
+    ) -> Result<(), (u32, Error)> {
+        for n in moved..blocks {
+            let request = self.transfer_request(Direction::Read, sector + u64::from(n), 1);
+            let mut retries = 0;
+            loop {
+                let part = match &mut bytes {
+                    Bytes::Into(buffer) => {
+                        Bytes::Into(&mut buffer[n as usize * BLOCK..(n as usize + 1) * BLOCK])
+                    }
+                    _ => Bytes::None,
+                };
+                let mut done = self.run(&request, part, 0);
+                if self.verdict(Direction::Read, &request, &mut done).is_none() {
+                    break;
+                }
+                let address = self.card.as_ref().map_or(0, |card| card.address);
+                let ready = self.status(address, 0).is_ok_and(is_ready);
+                if !ready && self.stop_and_wait(address, &request).is_err() {
+                    return Err((n, error));
+                }
+                retries += 1;
+                if retries > DATA_RETRIES {
+                    return Err((n, error));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a transfer that failed goes on.
+enum Recovered {
+    /// So many blocks arrived; the rest is asked for.
+    Moved(u32),
+    /// The same again.
+    Again,
+    /// Block by block.
+    SingleBlocks,
+    /// Not at all.
+    GiveUp,
+}

@@ -1,0 +1,174 @@
+//! Mode, clock and width: CMD6, ACMD6, and the tuning of UHS-I.
+
+use super::card::Attached;
+use super::decoded::{CsdFields, SwitchFields};
+use super::log::Event;
+use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
+use super::send::Bytes;
+use super::{Error, Mmc};
+use crate::{Board, PHASES, Timing};
+use flashlab_sim::Duration;
+
+/// Group 1 of CMD6: bus modes.
+const MODE_GROUP: u32 = 0;
+/// Group 4: current limits.
+const CURRENT_GROUP: u32 = 3;
+const HIGH_SPEED: u8 = 1;
+
+/// The UHS-I modes in the order in which Linux prefers them: the function of group 1, timing, and the clock's most.
+const UHS_MODES: [(u8, Timing, u32); 5] = [
+    (3, Timing::Sdr104, 208_000_000),
+    (4, Timing::Ddr50, 50_000_000),
+    (2, Timing::Sdr50, 100_000_000),
+    (1, Timing::Sdr25, 50_000_000),
+    (0, Timing::Sdr12, 25_000_000),
+];
+
+/// What CMD19 sends: section 4.2.4.5 of the specification.
+const TUNING_BLOCK: [u8; 64] = [
+    0xff, 0x0f, 0xff, 0x00, 0xff, 0xcc, 0xc3, 0xcc, 0xc3, 0x3c, 0xcc, 0xff, 0xfe, 0xff, 0xfe, 0xef, //
+    0xff, 0xdf, 0xff, 0xdd, 0xff, 0xfb, 0xff, 0xfb, 0xbf, 0xff, 0x7f, 0xff, 0x77, 0xf7, 0xbd, 0xef, //
+    0xff, 0xf0, 0xff, 0xf0, 0x0f, 0xfc, 0xcc, 0x3c, 0xcc, 0x33, 0xcc, 0xcf, 0xff, 0xef, 0xff, 0xee, //
+    0xff, 0xfd, 0xff, 0xfd, 0xdf, 0xff, 0xbf, 0xff, 0xbb, 0xff, 0xf7, 0xff, 0xf7, 0x7f, 0x7b, 0xde,
+];
+
+impl Mmc {
+    /// The UHS-I modes that the host drives: none without four lines.
+    pub(super) fn uhs(&self) -> &'static [Timing] {
+        if self.controller.four_lines { self.controller.uhs } else { &[] }
+    }
+
+    /// CMD6: function `value` in `group`, the others left as they are.
+    fn switch(&mut self, card: &Attached, set: bool, group: u32, value: u8) -> Result<SwitchFields, Error> {
+        let argument =
+            u32::from(set) << 31 | (0x00ff_ffff & !(0xf << (4 * group))) | u32::from(value) << (4 * group);
+        let order = Order::new(6, argument, Answer::R1, Reach::Data, SpiAnswer::R1);
+        let limit = card.limit(false, self.ios.clock_hz);
+        self.read_register(order, limit).map(|raw| SwitchFields::of(&raw))
+    }
+
+    /// What the card offers to CMD6; cards of version 1.0 have none.
+    pub(super) fn read_switch(&mut self, card: &mut Attached) -> Result<(), Error> {
+        if card.scr.version < 1 {
+            return Ok(());
+        }
+        if card.csd.classes & CsdFields::SWITCH == 0 {
+            self.note(|| Event::Warning("card lacks mandatory switch function, performance might suffer"));
+            return Ok(());
+        }
+        card.switch = self.switch(card, false, MODE_GROUP, 0)?;
+        Ok(())
+    }
+
+    /// High speed where both know it, the clock, and four lines where both have them.
+    pub(super) fn enter_high_speed(&mut self, card: &Attached) -> Result<(), Error> {
+        let mut clock = card.csd.clock_max;
+        let can_switch = card.scr.version >= 1 && card.csd.classes & CsdFields::SWITCH != 0;
+        if can_switch && self.controller.high_speed && card.switch.has_mode(HIGH_SPEED) {
+            let switched = self.switch(card, true, MODE_GROUP, HIGH_SPEED)?;
+            if switched.chosen[MODE_GROUP as usize] == HIGH_SPEED {
+                self.set_ios(|ios| ios.timing = Timing::HighSpeed);
+                clock = 50_000_000;
+            } else {
+                self.note(|| Event::Warning("Problem switching card into high-speed mode!"));
+            }
+        }
+        self.set_clock(clock);
+        self.widen(card)
+    }
+
+    /// ACMD6: four lines, where both have them.
+    fn widen(&mut self, card: &Attached) -> Result<(), Error> {
+        const FOUR: u32 = 2;
+        if !self.controller.four_lines || !card.scr.four_lines {
+            return Ok(());
+        }
+        let order = Order::new(6, FOUR, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
+        self.application(Some(card.address), order)?;
+        self.set_ios(|ios| ios.width = 4);
+        Ok(())
+    }
+
+    /// UHS-I: four lines, current limit, mode, clock, tuning.
+    pub(super) fn enter_uhs(&mut self, card: &Attached) -> Result<(), Error> {
+        if !card.scr.version_3 || card.csd.classes & CsdFields::SWITCH == 0 {
+            return Ok(());
+        }
+        self.widen(card)?;
+        let uhs = self.uhs();
+        // A host of SDR104 drives SDR50 too, and so on down.
+        let drives = |timing| {
+            uhs.contains(&timing)
+                || timing != Timing::Ddr50 && uhs.iter().any(|t| sdr_rank(*t) > sdr_rank(timing))
+        };
+        let chosen = UHS_MODES.into_iter().find(|(n, timing, _)| card.switch.has_mode(*n) && drives(*timing));
+        let Some((function, timing, clock)) = chosen else { return Ok(()) };
+        self.limit_current(card, timing)?;
+        let switched = self.switch(card, true, MODE_GROUP, function)?;
+        if switched.chosen[MODE_GROUP as usize] == function {
+            self.set_ios(|ios| ios.timing = timing);
+            self.set_clock(clock);
+        } else {
+            self.note(|| Event::Warning("Problem setting bus speed mode!"));
+        }
+        if matches!(self.ios.timing, Timing::Sdr50 | Timing::Ddr50 | Timing::Sdr104) {
+            let tuned = self.tune();
+            if tuned.is_err() && timing == Timing::Ddr50 {
+                self.note(|| Event::Warning("ddr50 tuning failed"));
+            } else {
+                tuned?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The highest current that host and card have in common, in SDR50, SDR104 and DDR50.
+    fn limit_current(&mut self, card: &Attached, timing: Timing) -> Result<(), Error> {
+        const LIMITS: [(u32, u8); 4] = [(800, 3), (600, 2), (400, 1), (200, 0)];
+        if !matches!(timing, Timing::Sdr50 | Timing::Sdr104 | Timing::Ddr50) {
+            return Ok(());
+        }
+        let most = self.controller.current_max_ma;
+        let limit = LIMITS.into_iter().find(|(ma, n)| most >= *ma && card.switch.currents >> n & 1 == 1);
+        let Some((_, function)) = limit else { return Ok(()) };
+        let switched = self.switch(card, true, CURRENT_GROUP, function)?;
+        if switched.chosen[CURRENT_GROUP as usize] != function {
+            self.note(|| Event::Warning("Problem setting current limit!"));
+        }
+        Ok(())
+    }
+
+    /// CMD19 at each sampling point, and the middle of the longest run of those that read it right. The controller's driver
+    /// sends them out of the core's sight.
+    fn tune(&mut self) -> Result<(), Error> {
+        let order = Order::new(19, 0, Answer::R1, Reach::Data, SpiAnswer::Nothing);
+        let data = Data { direction: Direction::Read, block: 64, blocks: 1, limit: Duration::from_ms(150) };
+        let board = *self.native.board();
+        let (mut run, mut longest) = (0, 0..0);
+        for phase in 0..PHASES {
+            self.native.set_board(Board { phase, ..board });
+            let mut block = [0; 64];
+            let done = self.issue(&MmcRequest::with_data(order, data), &mut Bytes::Into(&mut block));
+            run = if done.error().is_none() && block == TUNING_BLOCK { run + 1 } else { 0 };
+            if run > longest.len() as u8 {
+                longest = (phase + 1 - run)..(phase + 1);
+            }
+        }
+        let found = !longest.is_empty();
+        let phase = if found { (longest.start + longest.end) / 2 } else { board.phase };
+        self.native.set_board(Board { phase, ..board });
+        self.note(|| Event::Tuned { blocks: u32::from(PHASES), found });
+        if found { Ok(()) } else { Err(Error::Failed) }
+    }
+}
+
+/// The single-edge modes, slowest first.
+fn sdr_rank(timing: Timing) -> u32 {
+    match timing {
+        Timing::Legacy | Timing::HighSpeed | Timing::Ddr50 => 0,
+        Timing::Sdr12 => 1,
+        Timing::Sdr25 => 2,
+        Timing::Sdr50 => 3,
+        Timing::Sdr104 => 4,
+    }
+}

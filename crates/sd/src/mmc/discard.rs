@@ -1,0 +1,64 @@
+//! Discards: CMD32, CMD33, CMD38.
+
+use super::log::{Event, Phase};
+use super::order::{Answer, MmcRequest, Order, Reach, SpiAnswer};
+use super::send::Bytes;
+use super::{BlockError, Error, Mmc};
+
+impl Mmc {
+    /// Discards `count` blocks of 512 bytes from `sector` on, in pieces of what the controller can wait for.
+    pub fn discard(&mut self, sector: u64, count: u64) -> Result<(), BlockError> {
+        let end = sector + count;
+        let mut at = sector;
+        while at < end {
+            self.poll();
+            self.enter(Phase::Erase);
+            let failed = |error| BlockError { sector: at, error };
+            self.awake().map_err(failed)?;
+            let card = self.card.as_ref().ok_or(failed(Error::NoCard))?;
+            if end > card.csd.sectors {
+                return Err(failed(Error::Invalid));
+            }
+            if card.discard_max == 0 {
+                return Err(failed(Error::Unsupported));
+            }
+            let piece = u64::from(card.discard_max).min(end - at);
+            let range = card.erase.aligned(at, at + piece);
+            if let Some((first, end)) = range {
+                self.erase(first, end - 1).map_err(failed)?;
+            }
+            at += piece;
+        }
+        Ok(())
+    }
+
+    /// Erases the blocks from `first` to `last`, both of them.
+    fn erase(&mut self, first: u64, last: u64) -> Result<(), Error> {
+        let Some(card) = &self.card else { return Err(Error::NoCard) };
+        let (address, sizes) = (card.address, card.erase);
+        let arguments = [card.argument(first), card.argument(last)];
+        for (index, argument) in [32, 33].into_iter().zip(arguments) {
+            let order = Order::new(index, argument, Answer::R1, Reach::Addressed, SpiAnswer::R1);
+            if let Err(error) = self.command(order, 0) {
+                self.note(|| Event::Failure("group start error {}, status 0", error));
+                return Err(Error::Failed);
+            }
+        }
+        let limit = sizes.limit(first, last);
+        // A controller that cannot wait that long is not asked to.
+        let longest = u64::from(self.controller.busy_limit_ms) * 1_000_000;
+        let waits = longest == 0 || limit.as_ns() <= longest;
+        let (answer, spi) = if waits { (Answer::R1b, SpiAnswer::R1b) } else { (Answer::R1, SpiAnswer::R1) };
+        let order = Order::new(38, sizes.argument, answer, Reach::Addressed, spi);
+        let request = MmcRequest { busy_limit: limit, ..MmcRequest::bare(order) };
+        let done = self.run(&request, Bytes::None, 0);
+        if let Some(error) = done.error() {
+            self.note(|| Event::Failure("erase error {}, status 0", error));
+            return Err(Error::Failed);
+        }
+        if waits && self.controller.trusts_r1b {
+            return Ok(());
+        }
+        self.wait_while_busy(address, limit)
+    }
+}

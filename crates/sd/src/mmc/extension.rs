@@ -1,0 +1,113 @@
+//! Extension registers (CMD48, CMD49): where they lie, the cache, and the notice that power will go.
+
+use super::card::{Attached, ExtensionAt};
+use super::log::{Event, Phase};
+use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
+use super::send::Bytes;
+use super::{Error, Mmc};
+use flashlab_sim::Duration;
+
+/// Bytes that one CMD48 or CMD49 moves.
+const PAGE: usize = 512;
+/// A card may be busy behind CMD49 for a second.
+const WRITE_LIMIT: Duration = Duration::from_secs(1);
+/// Bytes of the performance page: enable the cache, flush it.
+const CACHE_ENABLE: u16 = 260;
+const CACHE_FLUSH: u16 = 261;
+/// Standard function codes.
+const POWER_MANAGEMENT: u16 = 1;
+const PERFORMANCE: u16 = 2;
+
+impl Mmc {
+    /// CMD48: `length` bytes of a register from `at` on.
+    fn read_extension(&mut self, card: &Attached, at: ExtensionAt, length: u32) -> Result<[u8; PAGE], Error> {
+        let order = Order::new(48, argument(at) | (length - 1), Answer::R1, Reach::Data, SpiAnswer::Nothing);
+        let limit = card.limit(false, self.ios.clock_hz);
+        self.read_register(order, limit)
+    }
+
+    /// CMD49: one byte; the card may be busy then.
+    fn write_extension(&mut self, card: &Attached, at: ExtensionAt, byte: u8) -> Result<(), Error> {
+        let order = Order::new(49, argument(at), Answer::R1, Reach::Data, SpiAnswer::Nothing);
+        let limit = card.limit(true, self.ios.clock_hz);
+        let data = Data { direction: Direction::Write, block: PAGE as u32, blocks: 1, limit };
+        let mut page = [0; PAGE];
+        page[0] = byte;
+        let done = self.run(&MmcRequest::with_data(order, data), Bytes::From(&page), 0);
+        done.error().map_or(Ok(()), Err)
+    }
+
+    /// The general information, and of the extensions that it lists those that the host uses.
+    pub(super) fn read_extensions(&mut self, card: &mut Attached) -> Result<(), Error> {
+        let general = self.read_extension(card, ExtensionAt::default(), PAGE as u32)?;
+        let revision = u16::from_le_bytes([general[0], general[1]]);
+        let length = usize::from(u16::from_le_bytes([general[2], general[3]]));
+        if revision != 0 || length > PAGE {
+            self.note(|| Event::Warning("non-supported SD ext reg layout"));
+            return Ok(());
+        }
+        let mut next = 16;
+        for _ in 0..general[4] {
+            // An extension that does not fit ends the list.
+            let Some(entry) = general.get(next..next + 48) else { break };
+            let code = u16::from_le_bytes([entry[0], entry[1]]);
+            next = usize::from(u16::from_le_bytes([entry[40], entry[41]]));
+            let registers = entry[42];
+            let place = u32::from_le_bytes([entry[44], entry[45], entry[46], entry[47]]);
+            let at = ExtensionAt {
+                function: (place >> 18 & 0xf) as u8,
+                page: (place >> 9 & 0xff) as u8,
+                offset: (place & 0x1ff) as u16,
+            };
+            // Linux takes those with one register.
+            if registers != 1 || !matches!(code, POWER_MANAGEMENT | PERFORMANCE) {
+                continue;
+            }
+            let page = self.read_extension(card, at, PAGE as u32)?;
+            if code == POWER_MANAGEMENT {
+                card.extensions.power_off = (page[1] & 1 << 4 != 0).then_some(at);
+            } else {
+                card.extensions.cache = (page[4] & 1 != 0).then_some(at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns the cache on.
+    pub(super) fn enable_cache(&mut self, card: &mut Attached) -> Result<(), Error> {
+        card.extensions.cache_enabled = false;
+        let Some(at) = card.extensions.cache else { return Ok(()) };
+        self.write_extension(card, ExtensionAt { offset: at.offset + CACHE_ENABLE, ..at }, 1)?;
+        card.extensions.cache_enabled = self.wait_while_busy(card.address, WRITE_LIMIT).is_ok();
+        Ok(())
+    }
+
+    /// Empties the cache, and hears from the card that it is empty. Nothing is sent to a card without one.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.poll();
+        self.enter(Phase::Flush);
+        self.awake()?;
+        let Some(card) = self.card.clone() else { return Err(Error::NoCard) };
+        let Some(at) = card.extensions.cache.filter(|_| card.extensions.cache_enabled) else { return Ok(()) };
+        let at = ExtensionAt { offset: at.offset + CACHE_FLUSH, ..at };
+        self.write_extension(&card, at, 1)?;
+        self.wait_while_busy(card.address, WRITE_LIMIT)?;
+        match self.read_extension(&card, at, 1)?[0] & 1 {
+            0 => Ok(()),
+            _ => Err(Error::Timeout),
+        }
+    }
+
+    /// Announces that power will go, and waits until the card is ready for it.
+    pub(super) fn notify_power_off(&mut self, card: &Attached, at: ExtensionAt) -> Result<(), Error> {
+        const LIMIT: Duration = Duration::from_secs(2);
+        self.write_extension(card, ExtensionAt { offset: at.offset + 2, ..at }, 1)?;
+        let status = ExtensionAt { offset: at.offset + 1, ..at };
+        self.poll_while(LIMIT, |mmc| mmc.read_extension(card, status, 1).map(|page| page[0] & 1 == 0))
+    }
+}
+
+/// Function, page and offset in the argument of CMD48 and CMD49.
+fn argument(at: ExtensionAt) -> u32 {
+    u32::from(at.function) << 27 | u32::from(at.page) << 18 | u32::from(at.offset) << 9
+}

@@ -1,0 +1,59 @@
+//! What differs between kernel versions in what the mmc core sends.
+
+/// A version of Linux.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kernel {
+    /// 5.15: of the pair of voltages that the host asks for, the lower one is lost.
+    V5_15,
+    /// 6.1, with the fix of the pair.
+    V6_1,
+}
+
+impl Kernel {
+    /// All of them, oldest first.
+    pub const ALL: [Kernel; 2] = [Kernel::V5_15, Kernel::V6_1];
+
+    /// As an argument names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kernel::V5_15 => "5.15",
+            Kernel::V6_1 => "6.1",
+        }
+    }
+
+    /// The kernel of that name.
+    pub fn named(name: &str) -> Option<Kernel> {
+        Kernel::ALL.into_iter().find(|kernel| kernel.name() == name)
+    }
+
+    /// The voltages that the host works at: of those that the `card` takes and the host supplies (bits of the OCR) the highest and
+    /// the one below it. `None`: they have none in common. What the card says of its low 15 bits is not believed.
+    pub fn select_voltage(self, card: u32, host: u32) -> Option<u32> {
+        let common = card & !0x7fff & host;
+        let highest = common.checked_ilog2()?;
+        let pair = match self {
+            Kernel::V5_15 => 3 << highest,
+            Kernel::V6_1 => 3 << (highest - 1),
+        };
+        Some(common & pair)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pair_of_voltages_differs_between_kernels() {
+        // The boards of the published trace and of the logs; the USB adapter's.
+        assert_eq!(Kernel::V5_15.select_voltage(0x00ff_8000, 0x0030_0000), Some(0x0020_0000));
+        assert_eq!(Kernel::V6_1.select_voltage(0x00ff_ff00, 0x0030_0000), Some(0x0030_0000));
+        assert_eq!(Kernel::V6_1.select_voltage(0x00ff_8000, 0x00ff_8000), Some(0x00c0_0000));
+        assert_eq!(
+            Kernel::V6_1.select_voltage(0x0000_7fff, 0x00ff_ffff),
+            None,
+            "low voltages are not believed"
+        );
+        assert_eq!(Kernel::V6_1.select_voltage(0x0000_8000, 0x00ff_8000), Some(0x8000));
+    }
+}

@@ -1,0 +1,227 @@
+//! One request on the wires: command, data, stop, and the retries of a command that failed.
+
+use super::log::{Done, Event, Outcome, Phase};
+use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
+use super::{Error, Mmc};
+use crate::Expects;
+use crate::command::{Response, Status};
+use flashlab_sim::{Duration, Instant};
+
+/// How often a command is tried again that is sent for itself.
+pub(super) const RETRIES: u32 = 3;
+
+/// The bytes that go with a request; empty slices where none are carried.
+pub(super) enum Bytes<'a> {
+    /// To be filled.
+    Into(&'a mut [u8]),
+    /// To be sent.
+    From(&'a [u8]),
+    /// No data, or none that is looked at.
+    None,
+}
+
+/// Whether the card takes data: ready, and not programming.
+pub(super) fn is_ready(status: Status) -> bool {
+    const PROGRAMMING: u32 = 7;
+    status.0 & Status::READY_FOR_DATA.0 != 0 && status.0 >> 9 & 0xf != PROGRAMMING
+}
+
+impl Mmc {
+    /// `request` on the wires, up to `retries` times again where its command fails.
+    pub(super) fn run(&mut self, request: &MmcRequest, mut bytes: Bytes<'_>, retries: u32) -> Done {
+        self.note(|| Event::Started(*request));
+        let mut left = retries;
+        let done = loop {
+            let done = self.issue(request, &mut bytes);
+            match done.order.error {
+                Some(error) if left > 0 && !self.is_removed() => {
+                    self.note(|| Event::Retried { index: request.order.command.index, error });
+                    left -= 1;
+                }
+                _ => break done,
+            }
+        };
+        self.note(|| Event::Done(*request, done));
+        done
+    }
+
+    pub(super) fn issue(&mut self, request: &MmcRequest, bytes: &mut Bytes<'_>) -> Done {
+        let mut done = Done::default();
+        if let Some(count) = &request.count {
+            done.count = self.send(count);
+            if done.count.error.is_some() {
+                return done;
+            }
+        }
+        done.order = self.send(&request.order);
+        if done.order.error.is_some() {
+            return done;
+        }
+        let Some(data) = &request.data else {
+            if request.order.answer == Answer::R1b && self.controller.hardware_waits {
+                done.order.error = self.native.wait_ready(request.busy_limit).err().map(Error::from);
+            }
+            return done;
+        };
+        self.move_data(data, bytes, &mut done);
+        if let Some(stop) = request.stop.filter(|_| request.count.is_none() || done.data_error.is_some()) {
+            done.stop = self.send(&stop);
+        }
+        if data.direction == Direction::Write && self.controller.hardware_waits {
+            let waited = self.native.wait_ready(data.limit);
+            done.data_error = done.data_error.or(waited.err().map(Error::from));
+        }
+        done
+    }
+
+    /// The blocks of `data`, until one fails.
+    fn move_data(&mut self, data: &Data, bytes: &mut Bytes<'_>, done: &mut Done) {
+        let length = data.block as usize;
+        for n in 0..data.blocks as usize {
+            let block = n * length..(n + 1) * length;
+            let moved = match (data.direction, &mut *bytes) {
+                (Direction::Read, Bytes::Into(buffer)) => {
+                    self.native.read_block(&mut buffer[block], data.block, data.limit)
+                }
+                (Direction::Read, _) => self.native.read_block(&mut [], data.block, data.limit),
+                (Direction::Write, Bytes::From(bytes)) => {
+                    self.native.write_block(&bytes[block], data.block, data.limit)
+                }
+                (Direction::Write, _) => self.native.write_block(&[], data.block, data.limit),
+            };
+            if let Err(fault) = moved {
+                done.data_error = Some(fault.into());
+                return;
+            }
+            done.bytes += u64::from(data.block);
+        }
+    }
+
+    /// One command and its response.
+    pub(super) fn send(&mut self, order: &Order) -> Outcome {
+        let expects = match order.answer {
+            Answer::Nothing => Expects::None,
+            Answer::R1 | Answer::R5 => Expects::R1,
+            Answer::R1b => Expects::R1b,
+            Answer::R2 => Expects::R2,
+            Answer::R3 | Answer::R4 => Expects::R3,
+            Answer::R6 => Expects::R6,
+            Answer::R7 => Expects::R7,
+        };
+        let mut outcome = Outcome::default();
+        match self.native.command(order.command, expects) {
+            Ok(Response::R2(bytes)) => {
+                for (word, bytes) in outcome.response.iter_mut().zip(bytes.as_chunks().0) {
+                    *word = u32::from_be_bytes(*bytes);
+                }
+            }
+            Ok(response) => outcome.response[0] = response.word(),
+            Err(fault) => outcome.error = Some(fault.into()),
+        }
+        outcome
+    }
+
+    /// A command without data; gives its 32 bits.
+    pub(super) fn command(&mut self, order: Order, retries: u32) -> Result<u32, Error> {
+        Ok(self.command_long(order, retries)?[0])
+    }
+
+    /// A command without data; gives all bits of its response.
+    pub(super) fn command_long(&mut self, order: Order, retries: u32) -> Result<[u32; 4], Error> {
+        let done = self.run(&MmcRequest::bare(order), Bytes::None, retries);
+        done.error().map_or(Ok(done.order.response), Err)
+    }
+
+    /// A command that reads one block.
+    pub(super) fn read_register<const N: usize>(
+        &mut self,
+        order: Order,
+        limit: Duration,
+    ) -> Result<[u8; N], Error> {
+        let data = Data { direction: Direction::Read, block: N as u32, blocks: 1, limit };
+        let mut bytes = [0; N];
+        let done = self.run(&MmcRequest::with_data(order, data), Bytes::Into(&mut bytes), 0);
+        done.error().map_or(Ok(bytes), Err)
+    }
+
+    /// CMD55: the next command is an application command. To the card of that address, or to all.
+    pub(super) fn app_command(&mut self, address: Option<u16>) -> Result<(), Error> {
+        let (argument, reach) = match address {
+            Some(address) => (u32::from(address) << 16, Reach::Addressed),
+            None => (0, Reach::BroadcastAnswered),
+        };
+        let status = self.command(Order::new(55, argument, Answer::R1, reach, SpiAnswer::R1), 0)?;
+        if status & Status::APP_CMD.0 == 0 { Err(Error::Unsupported) } else { Ok(()) }
+    }
+
+    /// An application command without data, CMD55 before each try of it.
+    pub(super) fn application(&mut self, address: Option<u16>, order: Order) -> Result<u32, Error> {
+        let mut failed = Error::Failed;
+        for _ in 0..=RETRIES {
+            let sent = self.app_command(address).and_then(|()| self.command(order, 0));
+            match sent {
+                Ok(response) => return Ok(response),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    /// An application command that reads a register.
+    pub(super) fn read_application<const N: usize>(
+        &mut self,
+        address: u16,
+        order: Order,
+        limit: Duration,
+    ) -> Result<[u8; N], Error> {
+        self.app_command(Some(address))?;
+        self.read_register(order, limit)
+    }
+
+    /// CMD13.
+    pub(super) fn status(&mut self, address: u16, retries: u32) -> Result<Status, Error> {
+        let order = Order::new(13, u32::from(address) << 16, Answer::R1, Reach::Addressed, SpiAnswer::R2);
+        self.command(order, retries).map(Status)
+    }
+
+    /// Asks until `busy` says no more: at once, then after 32 us, then after twice as long each time up to 32 ms.
+    pub(super) fn poll_while(
+        &mut self,
+        limit: Duration,
+        mut busy: impl FnMut(&mut Mmc) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        const LONGEST: Duration = Duration::from_us(32_768);
+        let end: Instant = self.now() + limit;
+        let mut pause = Duration::from_us(32);
+        loop {
+            let expired = self.now() > end;
+            if !busy(self)? {
+                return Ok(());
+            }
+            if expired {
+                self.note(|| Event::Warning("Card stuck being busy! __mmc_poll_for_busy"));
+                return Err(Error::Timeout);
+            }
+            self.delay(pause);
+            pause = LONGEST.min(pause * 2);
+        }
+    }
+
+    /// Waits until the card is no longer busy: by DAT0 where the driver can look at it, else by CMD13.
+    pub(super) fn wait_while_busy(&mut self, address: u16, limit: Duration) -> Result<(), Error> {
+        if self.controller.senses_busy {
+            return self.native.wait_ready(limit).map_err(Error::from);
+        }
+        self.poll_while(limit, |mmc| mmc.status(address, RETRIES).map(|status| !is_ready(status)))
+    }
+
+    /// Whether the card was seen to be gone.
+    pub(super) fn is_removed(&self) -> bool {
+        self.card.as_ref().is_some_and(|card| card.removed)
+    }
+
+    /// What the host is about from now on.
+    pub(super) fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+}

@@ -1,0 +1,84 @@
+//! Suspend, resume and shutdown: the card is told or deselected, and the power goes.
+
+use super::card::Attached;
+use super::log::{Event, Phase};
+use super::order::{Answer, Order, Reach, SpiAnswer};
+use super::send::RETRIES;
+use super::{Error, Mmc};
+
+impl Mmc {
+    /// The machine shuts down.
+    pub fn shutdown(&mut self) -> Result<(), Error> {
+        self.poll();
+        self.enter(Phase::Shutdown);
+        let slept = self.put_to_sleep();
+        if let Err(error) = slept {
+            self.note(|| Event::Failure("error {} during shutdown", error));
+        }
+        self.poll_at = None;
+        slept
+    }
+
+    /// The machine suspends; polling ends until it resumes.
+    pub fn suspend(&mut self) -> Result<(), Error> {
+        self.poll();
+        self.enter(Phase::Suspend);
+        let slept = self.put_to_sleep();
+        if slept.is_ok() {
+            self.poll_at = None;
+        }
+        slept
+    }
+
+    /// The machine resumes. The card is brought up again when it is used next, which [`Mmc::wake`] does at once.
+    pub fn resume(&mut self) {
+        self.enter(Phase::Resume);
+        if self.controller.polls {
+            self.poll_at = Some(self.now() + super::POLL);
+        }
+    }
+
+    /// Brings a suspended card up again, the same one: another is given up, and found by the next scan.
+    pub fn wake(&mut self) -> Result<(), Error> {
+        let Some(old) = self.card.take_if(|card| card.suspended) else { return Ok(()) };
+        self.enter(Phase::Resume);
+        self.power_up(old.ocr);
+        let woken = self.initialise(old.ocr, Some(&old));
+        match woken {
+            Ok(card) => {
+                self.card = Some(card);
+                Ok(())
+            }
+            Err(error) => {
+                self.note(|| Event::Failure("error {} doing runtime resume", error));
+                self.card = Some(Attached { suspended: false, ..old });
+                self.rescan();
+                Err(error)
+            }
+        }
+    }
+
+    /// Before a request: what is suspended is woken.
+    pub(super) fn awake(&mut self) -> Result<(), Error> {
+        let phase = self.phase;
+        let woken = self.wake();
+        self.enter(phase);
+        woken
+    }
+
+    fn put_to_sleep(&mut self) -> Result<(), Error> {
+        let Some(card) = self.card.clone().filter(|card| !card.suspended) else { return Ok(()) };
+        match card.extensions.power_off {
+            Some(at) => self.notify_power_off(&card, at)?,
+            None => {
+                let order = Order::new(7, 0, Answer::Nothing, Reach::Addressed, SpiAnswer::Nothing);
+                self.command(order, RETRIES)?;
+            }
+        }
+        self.power_off();
+        if let Some(card) = &mut self.card {
+            card.suspended = true;
+        }
+        Ok(())
+    }
+}
