@@ -421,12 +421,6 @@ impl Native {
         if length == 512 { self.times.write_block } else { self.bus.write(u64::from(length)) }
     }
 
-    /// Whether card and host use the same lines and edges.
-    fn agrees(&self, card: &Card) -> bool {
-        card.width() == u32::from(self.ios.width)
-            && (card.access_mode() == 4) == (self.ios.timing == Timing::Ddr50)
-    }
-
     /// Takes a block of `length` bytes, whose data begins within `limit`. `buffer` is as long, or empty where no bytes are
     /// wanted. On a wrong checksum it holds what was received.
     pub fn read_block(&mut self, buffer: &mut [u8], length: u32, limit: Duration) -> Result<(), Fault> {
@@ -437,16 +431,16 @@ impl Native {
             return Err(Fault::Timeout);
         };
         self.now = ready + self.read_time(length);
-        let Some(card) = &mut self.card else { return Err(Fault::Timeout) };
+        let Native { card: Some(card), ios, .. } = self else { return Err(Fault::Timeout) };
         let sent = match card.transfer() {
             Transfer::Sending { block } => block,
             _ => 0,
         };
+        // What CMD6 switches is switched behind its data.
+        let mut right = sent == length && agrees(card, ios);
         // Registers are bytes of a card without a store too.
         let with_bytes = sent > 0 && buffer.len() == sent as usize;
         card.send_block(self.now, if with_bytes { buffer } else { &mut [] });
-        let card = self.card.as_ref();
-        let mut right = sent == length && card.is_some_and(|card| self.agrees(card));
         if with_bytes {
             right &= self.check_read(buffer);
         } else {
@@ -479,10 +473,8 @@ impl Native {
         let Some(card) = self.listener() else { return Err(Fault::Timeout) };
         let Transfer::Receiving { block } = card.transfer() else { return Err(Fault::Timeout) };
         let with_bytes = !bytes.is_empty();
-        let card = self.card.as_ref();
-        let mut right = block == length && card.is_some_and(|card| self.agrees(card));
-        let Native { card, noise, bus, ios, .. } = self;
-        let Some(card) = card else { return Err(Fault::Timeout) };
+        let Native { card: Some(card), noise, bus, ios, .. } = self else { return Err(Fault::Timeout) };
+        let mut right = block == length && agrees(card, ios);
         let status = if with_bytes {
             let sent = checksum(bytes, bus);
             match noise {
@@ -524,6 +516,14 @@ impl Native {
     pub fn is_busy(&self) -> bool {
         self.card.as_ref().is_some_and(|card| card.busy_until(self.now).is_some())
     }
+}
+
+/// Whether card and host use the same lines and edges.
+#[inline]
+fn agrees(card: &Card, ios: &Ios) -> bool {
+    let both_edges = Timing::Ddr50;
+    card.width() == u32::from(ios.width)
+        && (card.access_mode() == both_edges.access_mode()) == (ios.timing == both_edges)
 }
 
 /// A short response as what the host takes it for.

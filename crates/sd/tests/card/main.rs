@@ -1,9 +1,11 @@
 //! The card behind its command line, driven over the native bus.
 
 mod bring_up;
+mod commands;
 mod one_timing;
 mod power;
 mod states;
+mod wires;
 
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;

@@ -226,6 +226,8 @@ fn argument(index: u8, me: bool, small: u32, card: &Card, address: u32) -> u32 {
         56 => 0,
         48 | 49 => 0x1ff,
         17 | 18 | 24 | 25 | 28..=30 | 32 | 33 => {
+            // The end of an erase is not before its beginning.
+            let small = if index == 33 { small + 100 } else { small };
             small * if card.identity().is_block_addressed() { 1 } else { 512 }
         }
         23 => 0,

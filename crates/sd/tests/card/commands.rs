@@ -1,0 +1,428 @@
+//! What the commands beyond reading and writing do, and what the status says of those that cannot be done.
+
+use super::*;
+use flashlab_sd::register::{Csd, Extensions, Health, Ocr, Scr};
+use flashlab_sd::{State, Transfer, Voltage};
+use flashlab_sim::Instant;
+
+/// A card of high capacity with bytes, brought up, on four lines.
+fn large() -> (Host, Bytes) {
+    let parameters = parameters(Overwrite::Convert);
+    let identity = high_capacity(&parameters);
+    with(parameters, identity)
+}
+
+/// A card of standard capacity, whose one group of write protection is 256 KiB.
+fn small() -> (Host, Bytes) {
+    let parameters = parameters(Overwrite::Convert);
+    let mut identity = Identity::new(&parameters);
+    // SECTOR_SIZE and WP_GRP_SIZE: 4 sectors of 64 KiB.
+    identity.csd.0[11] = identity.csd.0[11] & 0x80 | 3;
+    assert_eq!(identity.csd.write_protect_group(), Some(256 * KIB));
+    with(parameters, identity)
+}
+
+fn with(parameters: CardParameters, identity: Identity) -> (Host, Bytes) {
+    let bytes = Bytes::new(parameters.capacity);
+    let mut host = Host::new(Card::new(parameters, identity, Some(Box::new(bytes.clone())), 1));
+    host.bring_up();
+    host.widen(Mode::HighSpeed);
+    (host, bytes)
+}
+
+impl Host {
+    /// Takes the register that a command sends.
+    #[track_caller]
+    fn register<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.native.read_block(&mut bytes, N as u32, LONG).expect("a register");
+        bytes
+    }
+    /// Sends a block that is no data.
+    #[track_caller]
+    fn give(&mut self, bytes: &[u8]) {
+        self.native.write_block(bytes, bytes.len() as u32, LONG).expect("a block");
+        self.native.wait_ready(LONG).expect("it is done");
+    }
+    fn status(&mut self) -> Status {
+        self.r1(13, self.address)
+    }
+    /// Power off and on, and up again.
+    fn cycle(&mut self) {
+        self.native.set_ios(&Ios::OFF);
+        self.native.advance(Duration::from_ms(10));
+        self.native.set_ios(&IOS);
+        self.native.advance(Duration::from_ms(10));
+        self.bring_up();
+    }
+}
+
+#[test]
+fn an_error_is_told_once_by_the_response_that_it_belongs_to() {
+    let (mut host, _) = small();
+    let beyond = 4 * MIB as u32;
+    assert!(host.r1(17, beyond).has(Status::OUT_OF_RANGE));
+    assert!(!host.status().has_any(Status::ERRORS));
+    assert!(host.r1(17, 100).has(Status::ADDRESS_ERROR), "it would cross a block");
+    assert!(host.r1(16, 513).has(Status::BLOCK_LEN_ERROR));
+    assert!(host.r1(24, 100).has(Status::ADDRESS_ERROR));
+    assert!(host.r1(38, 0).has(Status::ERASE_SEQ_ERROR));
+    assert_eq!(host.status().state(), Some(State::Transfer));
+    // A command that is not known is not answered, and the next response tells.
+    assert_eq!(host.send(63, 0, Expects::R1), Err(Fault::Timeout));
+    assert!(host.status().has(Status::ILLEGAL_COMMAND));
+    assert!(!host.status().has(Status::ILLEGAL_COMMAND));
+}
+
+#[test]
+fn a_read_beyond_the_end_stops_and_says_so() {
+    let (mut host, _) = large();
+    let last = (4 * MIB / 512 - 1) as u32;
+    assert!(!host.r1(18, last).has_any(Status::ERRORS));
+    host.native.read_block(&mut [0; 512], 512, LONG).expect("the last block");
+    assert_eq!(host.native.read_block(&mut [0; 512], 512, Duration::from_ms(100)), Err(Fault::Timeout));
+    assert!(host.r1(12, 0).has(Status::OUT_OF_RANGE));
+    assert!(!host.status().has_any(Status::ERRORS));
+}
+
+#[test]
+fn a_card_of_standard_capacity_sends_parts_of_blocks() {
+    let (mut host, _) = small();
+    let written = pattern(3, 2);
+    host.write(8192, &written);
+    assert!(!host.r1(16, 100).has_any(Status::ERRORS));
+    assert!(!host.r1(18, 8192 + 200).has_any(Status::ERRORS));
+    let parts = [host.register::<100>(), host.register(), host.register()].concat();
+    assert_eq!(parts, written[200..500]);
+    host.r1(12, 0);
+}
+
+#[test]
+fn erased_blocks_read_as_the_configuration_says() {
+    for ones in [false, true] {
+        let parameters = parameters(Overwrite::Log);
+        let mut identity = high_capacity(&parameters);
+        identity.scr.set_erased_are_ones(ones);
+        let (mut host, bytes) = with(parameters, identity);
+        host.write(0, &pattern(4, 64));
+        for (index, argument) in [(32, 16), (33, 31)] {
+            assert!(!host.r1(index, argument).has_any(Status::ERRORS));
+        }
+        host.send(38, 0, Expects::R1b).expect("an erase");
+        assert!(host.native.is_busy());
+        host.native.wait_ready(LONG).expect("it is done");
+        let erased = if ones { 0xff } else { 0 };
+        assert!(host.read(16, 16).iter().all(|byte| *byte == erased));
+        assert_eq!(host.read(15, 1), pattern(4, 64)[15 * 512..16 * 512]);
+        assert_eq!(host.read(32, 1), pattern(4, 64)[32 * 512..33 * 512]);
+        assert_eq!(bytes.at(16 * 512..32 * 512), vec![0; 16 * 512]);
+        // Another command between the erase commands undoes them.
+        host.r1(32, 0);
+        assert!(host.r1(16, 512).has(Status::ERASE_RESET));
+        assert!(host.r1(33, 1).has(Status::ERASE_SEQ_ERROR));
+    }
+}
+
+#[test]
+fn what_is_protected_is_not_written_nor_erased() {
+    let (mut host, bytes) = small();
+    let group = 256 * KIB as u32;
+    host.write(0, &pattern(5, 4));
+    host.write(group, &pattern(6, 4));
+    assert!(!host.r1(28, group + 512).has_any(Status::ERRORS));
+    host.native.wait_ready(LONG).expect("it is noted");
+    host.r1(30, 0);
+    assert_eq!(u32::from_be_bytes(host.register()), 0b10);
+    assert!(host.r1(24, group).has(Status::WP_VIOLATION));
+    // A write that runs into the group is refused there.
+    host.r1(25, group - 512);
+    host.native.write_block(&[7; 512], 512, LONG).expect("before the group");
+    assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::WriteError));
+    assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::Timeout), "it ignores what follows");
+    assert!(host.r1(12, 0).has(Status::WP_VIOLATION));
+    host.native.wait_ready(LONG).expect("it is done");
+    assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
+    // An erase leaves it out.
+    host.r1(32, 0);
+    host.r1(33, 2 * group - 512);
+    host.send(38, 0, Expects::R1b).expect("an erase");
+    host.native.wait_ready(LONG).expect("it is done");
+    assert!(host.status().has(Status::WP_ERASE_SKIP));
+    assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
+    assert_eq!(bytes.at(0..2048), [0; 2048]);
+    // It survives a power cycle, and can be undone.
+    host.cycle();
+    assert!(host.r1(24, group).has(Status::WP_VIOLATION));
+    host.r1(29, group);
+    host.native.wait_ready(LONG).expect("it is noted");
+    host.write(group, &pattern(7, 1));
+}
+
+#[test]
+fn the_csd_is_programmed_where_it_may_be() {
+    let (mut host, _) = large();
+    let csd = high_capacity(&parameters(Overwrite::Convert)).csd;
+    let mut current = csd;
+    current.set_tran_speed(Csd::TRAN_SPEED_50_MHZ);
+    let mut program = |csd: Csd| {
+        host.r1(27, 0);
+        host.give(&csd.with_crc());
+        host.status()
+    };
+    let mut temporary = current;
+    temporary.set_protected(false, true);
+    assert!(!program(temporary).has_any(Status::ERRORS));
+    let mut larger = current;
+    larger.0[7] ^= 1;
+    assert!(program(larger).has(Status::CSD_OVERWRITE), "its capacity is what it is");
+    assert!(host.r1(24, 0).has(Status::WP_VIOLATION));
+    host.r1(27, 0);
+    host.give(&current.with_crc());
+    assert!(!host.r1(24, 0).has_any(Status::ERRORS), "the temporary protection can be taken back");
+}
+
+#[test]
+fn a_locked_card_keeps_its_data_until_the_password_comes() {
+    let (mut host, bytes) = large();
+    host.write(0, &pattern(8, 2));
+    let lock = |host: &mut Host, mode: u8, password: &[u8]| {
+        let mut block = [vec![mode, password.len() as u8], password.to_vec()].concat();
+        block.resize(32, 0);
+        host.r1(16, 32);
+        host.r1(42, 0);
+        host.give(&block);
+        host.status()
+    };
+    let status = lock(&mut host, 0b101, b"secret");
+    assert!(status.has(Status::CARD_IS_LOCKED) && !status.has(Status::LOCK_UNLOCK_FAILED));
+    assert_eq!(host.send(17, 0, Expects::R1), Err(Fault::Timeout), "locked: it does not know CMD17");
+    host.cycle();
+    assert!(host.status().has(Status::CARD_IS_LOCKED), "it is locked when it gets power");
+    let status = lock(&mut host, 0, b"guess");
+    assert!(status.has(Status::LOCK_UNLOCK_FAILED) && status.has(Status::CARD_IS_LOCKED));
+    assert!(
+        !lock(&mut host, 0, b"secret")
+            .has_any(Status(Status::LOCK_UNLOCK_FAILED.0 | Status::CARD_IS_LOCKED.0))
+    );
+    assert_eq!(host.read(0, 2), pattern(8, 2));
+    // A new password stands behind the old one.
+    assert!(!lock(&mut host, 0b001, b"secretbetter").has(Status::LOCK_UNLOCK_FAILED));
+    assert!(lock(&mut host, 0b010, b"secret").has(Status::LOCK_UNLOCK_FAILED));
+    assert!(lock(&mut host, 0b100, b"better").has(Status::CARD_IS_LOCKED));
+    // Who does not know it can erase all.
+    host.r1(16, 1);
+    host.r1(42, 0);
+    host.give(&[0b1000]);
+    assert!(!host.status().has(Status::CARD_IS_LOCKED));
+    assert_eq!(bytes.at(0..1024), [0; 1024]);
+}
+
+#[test]
+fn extension_registers_lead_to_power_performance_and_wear() {
+    let parameters = parameters(Overwrite::Convert);
+    let mut identity = high_capacity(&parameters);
+    identity.extensions = Extensions { power_off_notification: true, cache: true };
+    let (mut host, _) = with(parameters, identity);
+    host.write(0, &pattern(9, 512));
+    let read = |host: &mut Host, function: u32, offset: u32, length: u32| -> [u8; 512] {
+        host.r1(48, function << 27 | offset << 9 | (length - 1));
+        host.register()
+    };
+    let write = |host: &mut Host, function: u32, offset: u32, byte: u8| {
+        let mut block = [0; 512];
+        block[0] = byte;
+        host.r1(49, function << 27 | offset << 9);
+        host.give(&block);
+    };
+    let general = read(&mut host, 0, 0, 512);
+    assert_eq!(general[4], 3, "three functions");
+    // Power-off notification is ready once it was asked for.
+    assert_eq!(read(&mut host, 1, 1, 1)[0], 0x10);
+    write(&mut host, 1, 2, 1);
+    assert_eq!(read(&mut host, 1, 1, 1)[0], 0x11);
+    // The cache can be enabled; a flush is over at once.
+    assert_eq!(read(&mut host, 2, 4, 1)[0], 1);
+    write(&mut host, 2, 260, 1);
+    write(&mut host, 2, 261, 1);
+    assert_eq!(read(&mut host, 2, 260, 2)[..2], [1, 0]);
+    // Wear is told here and by CMD56 alike, and is what the translation layer counts.
+    let health = Health::from_page(&read(&mut host, 3, 0, 512)).expect("a health page");
+    host.r1(56, 1);
+    assert_eq!(Health::from_page(&host.register::<512>()), Some(health));
+    assert_eq!(health.host_written_bytes, 512 * 512);
+    let blocks = host.card().blocks();
+    assert_eq!((health.blocks, health.erase_count_max), (blocks.count(), blocks.summary().max));
+    assert!(health.erase_count_max > 0 && !health.read_only);
+}
+
+#[test]
+fn a_worn_out_card_refuses_writes_and_says_that_it_is_read_only() {
+    let mut parameters = parameters(Overwrite::Log);
+    parameters.wear = Wear { cycles: Some(20), beyond: Some(0), ..Wear::default() };
+    let identity = high_capacity(&parameters);
+    let (mut host, bytes) = with(parameters, identity);
+    let mut pass = 0;
+    let failed = loop {
+        let before = bytes.at(0..64 * KIB);
+        host.r1(25, 0);
+        let failed = pattern(pass, 128)
+            .chunks(512)
+            .position(|part| host.native.write_block(part, 512, LONG) == Err(Fault::WriteError));
+        let status = host.r1(12, 0);
+        host.native.wait_ready(LONG).expect("it is done");
+        if let Some(block) = failed {
+            assert!(status.has(Status::ERROR));
+            break (block, before);
+        }
+        pass += 1;
+        assert!(pass < 20_000, "it wears out");
+    };
+    // What came with the block that failed is as it was.
+    let page = failed.0 / 16 * 16;
+    assert_eq!(host.read(page as u32, 16), failed.1[page * 512..][..16 * 512]);
+    host.r1(56, 1);
+    assert!(Health::from_page(&host.register::<512>()).expect("a health page").read_only);
+    host.card().check();
+}
+
+#[test]
+fn speed_class_and_address_extension_are_known_to_those_who_have_them() {
+    let (mut host, _) = large();
+    assert!(!host.r1(20, 0).has_any(Status::ERRORS));
+    assert_eq!(host.send(22, 1, Expects::R1), Err(Fault::Timeout));
+    host.status();
+
+    // A card of 4 TiB, without bytes: the upper bits of an address come with CMD22.
+    let mut parameters = parameters(Overwrite::Convert);
+    parameters.capacity = 4 << 40;
+    parameters.nand.erase_block = 1 << 30;
+    (parameters.mapping.map_unit, parameters.mapping.superblock) = (1 << 30, 1 << 30);
+    parameters.mapping.program_unit = 8 * KIB;
+    parameters.check().expect("a possible card");
+    let identity = Identity::new(&parameters);
+    assert_eq!(identity.csd.capacity(), Some(4 << 40));
+    let mut card = Card::new(parameters, identity, None, 1);
+    card.power_on(Instant::ZERO, Voltage::V3_3);
+    let now = Instant::ZERO + Duration::from_secs(2);
+    let mut send = |index, argument| card.command(now, Command::new(index, argument));
+    send(8, 0x1aa);
+    send(55, 0);
+    send(41, 0x48ff_8000);
+    send(55, 0);
+    let later = now + Duration::from_secs(1);
+    let ocr = card.command(later, Command::new(41, 0x48ff_8000)).expect("its conditions").word();
+    assert!(ocr & Ocr::OVER_2TB != 0 && ocr & Ocr::POWERED_UP != 0);
+    let mut send = |index, argument| card.command(later, Command::new(index, argument));
+    send(2, 0);
+    send(3, 0);
+    send(7, 1 << 16);
+    let blocks = (4u64 << 40) / 512;
+    assert_eq!(blocks, 1 << 33);
+    let Some(Response::R1(status)) = send(22, 1) else { panic!("CMD22 is known") };
+    assert!(!status.has_any(Status::ERRORS));
+    let Some(Response::R1(status)) = send(17, 0xffff_ffff) else { panic!("a read") };
+    assert!(!status.has_any(Status::ERRORS), "the last block: {status:?}");
+}
+
+#[test]
+fn versions_have_the_commands_of_their_time() {
+    let parameters = parameters(Overwrite::Convert);
+    let mut identity = Identity::new(&parameters);
+    identity.scr = Scr([0x01, 0x25, 0, 0, 0, 0, 0, 0]);
+    identity.t_init = Duration::ZERO;
+    let mut host = Host::new(Card::new(parameters, identity, None, 1));
+    host.send(0, 0, Expects::None).expect("nothing");
+    assert_eq!(host.send(8, 0x1aa, Expects::R7), Err(Fault::Timeout), "version 1.10 has no CMD8");
+    assert!(host.r1(55, 0).has(Status::ILLEGAL_COMMAND));
+    let ocr = host.send(41, 0x00ff_8000, Expects::R3).expect("its conditions").word();
+    assert_eq!(ocr, 0x80ff_8000);
+}
+
+#[test]
+fn a_card_of_high_capacity_waits_for_a_host_that_knows_of_it() {
+    let parameters = parameters(Overwrite::Convert);
+    let mut identity = high_capacity(&parameters);
+    identity.t_init = Duration::ZERO;
+    let mut host = Host::new(Card::new(parameters, identity, None, 1));
+    for (hcs, cmd8, ready) in [(0, true, 0), (1, false, 0), (1, true, 1)] {
+        host.send(0, 0, Expects::None).expect("nothing");
+        if cmd8 {
+            host.send(8, 0x1aa, Expects::R7).expect("a card");
+        }
+        host.r1(55, 0);
+        let ocr = host.send(41, hcs << 30 | 0x00ff_8000, Expects::R3).expect("its conditions").word();
+        assert_eq!(ocr >> 31, ready, "HCS {hcs}, CMD8 {cmd8}");
+    }
+    // A supply or a window that it cannot take: it is inactive, or dead.
+    host.send(0, 0, Expects::None).expect("nothing");
+    host.r1(55, 0);
+    assert_eq!(host.send(41, 0x4000_0100, Expects::R3), Err(Fault::Timeout));
+    assert_eq!(host.card().state(), State::Inactive);
+    assert_eq!(host.send(55, 0, Expects::R1), Err(Fault::Timeout));
+}
+
+#[test]
+fn a_block_with_a_wrong_checksum_is_not_written() {
+    let (mut host, bytes) = large();
+    host.write(0, &pattern(1, 4));
+    host.r1(25, 0);
+    let now = host.native.now();
+    let card = host.card();
+    assert_eq!(card.transfer(), Transfer::Receiving { block: 512 });
+    assert_eq!(card.receive_block(now, &pattern(2, 1), true), Some(flashlab_sd::CrcStatus::Accepted));
+    assert_eq!(card.receive_block(now, &pattern(2, 1), false), Some(flashlab_sd::CrcStatus::CrcError));
+    assert_eq!(card.receive_block(now, &pattern(2, 1), true), None, "it ignores what follows");
+    host.r1(12, 0);
+    host.native.wait_ready(LONG).expect("it is done");
+    assert_eq!(bytes.at(0..512), pattern(2, 1));
+    assert_eq!(bytes.at(512..2048), pattern(1, 4)[512..]);
+    host.application(22, 0);
+    assert_eq!(u32::from_be_bytes(host.register()), 1);
+}
+
+#[test]
+fn a_card_that_is_taken_out_while_it_writes_loses_what_was_not_durable() {
+    let (mut host, bytes) = large();
+    host.write(0, &pattern(1, 64));
+    host.r1(25, 0);
+    for part in pattern(2, 40).chunks(512) {
+        host.native.write_block(part, 512, LONG).expect("a block");
+    }
+    let mut card = host.native.remove().expect("it was there");
+    assert_eq!(host.send(13, host.address, Expects::R1), Err(Fault::Timeout), "an empty slot");
+    assert!(card.save().is_some());
+    card.check();
+    assert_eq!(bytes.at(40 * 512..64 * 512), pattern(1, 64)[40 * 512..]);
+    assert_eq!(bytes.at(32 * 512..40 * 512), pattern(1, 64)[32 * 512..40 * 512], "half a page was not begun");
+    card.set_command_time(Duration::ZERO);
+    host.native.insert(card);
+    host.native.set_ios(&IOS);
+    host.native.advance(Duration::from_ms(10));
+    host.bring_up();
+    host.read(40, 24);
+}
+
+#[test]
+fn a_kept_state_goes_on_in_a_card_and_in_the_model() {
+    use flashlab_sd::{CardModel, Link};
+    use flashlab_sim::Model;
+    let (mut host, _) = small();
+    host.write(0, &pattern(1, 64));
+    host.r1(28, 0);
+    host.native.wait_ready(LONG).expect("it is noted");
+    let state = host.card().save().expect("it can be kept");
+    let parameters = parameters(Overwrite::Convert);
+    let link = Link { bus: Mode::HighSpeed.bus(), t_block_host: Duration::ZERO };
+    let mut model = CardModel::new(parameters.clone(), link, 1);
+    model.restore(&state).expect("a card's state is one of the model's");
+    let of_model = model.save().expect("it can be kept");
+    let identity = host.card().identity().clone();
+    let mut other = Card::new(parameters.clone(), identity.clone(), None, 1);
+    other.restore(&of_model).expect("and the other way round");
+    other.restore(&state).expect("its own");
+    assert_eq!(other.save(), Some(state.clone()));
+    assert_eq!(other.health(), host.card().health());
+    let mut elsewhere = Card::new(parameters.clone(), high_capacity(&parameters), None, 1);
+    assert!(elsewhere.restore(&state).is_err(), "its groups of write protection are others");
+    assert!(elsewhere.restore(&state[..20]).is_err());
+}
