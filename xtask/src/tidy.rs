@@ -15,16 +15,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lab", &["sim", "flash", "sd", "nvme", "host", "fio", "block"]),
     ("block", &["sim"]),
     ("nbd", &["sim"]),
+    ("usb", &["sim", "sd"]),
     ("report", &["lab", "fio", "sim"]),
-    ("serve", &["fio", "block", "nbd", "sim"]),
-    ("flashlab", &["lab", "report", "serve", "block", "fio", "sim"]),
+    ("serve", &["fio", "block", "nbd", "usb", "sim"]),
+    ("flashlab", &["lab", "report", "serve", "usb", "sd", "block", "fio", "sim"]),
 ];
 
 /// The crates without a clock, a file or a thread, and what they may use from outside, each for a reason.
-const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd"];
+const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd", "usb"];
 const PURE_MAY_USE: &[(&str, &str)] = &[
     ("libm", "logarithms and roots that are the same on every machine, no_std"),
     ("serde", "a state that can be kept in a file, no_std; derives only"),
+    (
+        "embedded-hal",
+        "the traits that drivers of microcontrollers are written against, no_std; behind a feature",
+    ),
     ("postcard", "the bytes of such a state: a small, stable, no_std format of serde"),
 ];
 

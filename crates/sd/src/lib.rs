@@ -2,7 +2,8 @@
 //!
 //! - [`CardModel`]: the card as a timed block device. [`Card`]: the same card behind its command line, with states,
 //!   registers and data blocks. Both work on one array.
-//! - [`Native`]: the host's end of the wires in SD bus mode.
+//! - [`Native`]: the host's end of the wires in SD bus mode. [`spi::Spi`]: the same in SPI mode.
+//! - [`quirk`]: what a card may do wrong.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,9 +16,10 @@ mod crc;
 pub mod mmc;
 mod model;
 mod native;
-mod quirk;
+pub mod quirk;
 pub mod register;
 mod signal;
+pub mod spi;
 
 pub use bus::{Bus, Link, Mode};
 pub use card::{Card, CrcStatus, State, Transfer};

@@ -365,6 +365,9 @@ impl Native {
         let Some(response) = response else {
             return Err(self.unanswered(begun));
         };
+        if self.card.as_mut().is_some_and(|card| card.quirks_mut().damages_response()) {
+            return Err(Fault::Crc);
+        }
         match (expects, response) {
             (Expects::R2, Response::R2(_)) | (Expects::R3, Response::R3(_)) => Ok(response),
             (Expects::R2, _) | (_, Response::R2(_) | Response::R3(_)) => Err(Fault::Crc),
@@ -391,6 +394,11 @@ impl Native {
         let mut frame = response.map(|response| response.to_frame(index));
         if let (Some(noise), Some(frame)) = (&mut self.noise, &mut frame) {
             noise.reaches_host(frame.bytes_mut(), 1);
+        }
+        if let Some(frame) = &mut frame
+            && self.card.as_mut().is_some_and(|card| card.quirks_mut().damages_response())
+        {
+            frame.bytes_mut()[1] ^= 1;
         }
         self.notice();
         if expects == Expects::None {
@@ -450,6 +458,7 @@ impl Native {
             }
         }
         self.notice();
+        right &= !self.card.as_mut().is_some_and(|card| card.quirks_mut().damages_read());
         if right || !self.board.checks_crc { Ok(()) } else { Err(Fault::Crc) }
     }
 
@@ -475,6 +484,7 @@ impl Native {
         let with_bytes = !bytes.is_empty();
         let Native { card: Some(card), noise, bus, ios, .. } = self else { return Err(Fault::Timeout) };
         let mut right = block == length && agrees(card, ios);
+        right &= !card.quirks_mut().damages_write();
         let status = if with_bytes {
             let sent = checksum(bytes, bus);
             match noise {

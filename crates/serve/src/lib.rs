@@ -1,7 +1,8 @@
-//! Live block devices over NBD: sockets, threads, the wall clock.
+//! Live block devices over NBD, and USB devices over usbredir and USB/IP: sockets, threads, the wall clock.
 //!
 //! - [`Server`] serves [`Exports`] to whoever connects to a [`Listener`], or over standard input and output.
 //! - [`load`](mod@load) is the other side: many requests at a time against any NBD server, counted and timed.
+//! - [`UsbPort`] gives a USB device to whoever connects.
 //! - [`Address`] says where a device is to be found; [`Speed`] how fast its time passes.
 //!
 //! What a session says is `flashlab-nbd`'s business, what a device holds `flashlab-block`'s. Here bytes are moved: one
@@ -32,6 +33,7 @@ mod secure;
 mod server;
 mod stop;
 mod tls;
+mod usb;
 
 pub use address::Address;
 pub use clock::Clock;
@@ -50,3 +52,4 @@ pub use run::run;
 pub use server::Server;
 pub use stop::Stop;
 pub use tls::{Tls, TlsError, TlsMode};
+pub use usb::UsbPort;

@@ -112,6 +112,11 @@ impl Listener {
 
     /// The next client, and who it is; `None` if there is none any more.
     pub(crate) fn accept(&self) -> io::Result<Option<(Link, String)>> {
+        Ok(self.accept_socket()?.map(|(socket, from)| (Link::socket(socket), from)))
+    }
+
+    /// The same, as a bare socket.
+    pub(crate) fn accept_socket(&self) -> io::Result<Option<(OwnedFd, String)>> {
         let accepted = match &self.socket {
             Socket::Unix(socket) => {
                 socket.accept().map(|(stream, _)| (OwnedFd::from(stream), "unix".to_owned()))
@@ -127,7 +132,7 @@ impl Listener {
             }),
         };
         match accepted {
-            Ok((stream, from)) => Ok(Some((Link::socket(stream), from))),
+            Ok(accepted) => Ok(Some(accepted)),
             Err(error) if Listener::nobody_came(&error) => Ok(None),
             Err(error) => Err(error),
         }

@@ -13,3 +13,4 @@ mod metrics;
 pub(crate) mod run;
 pub(crate) mod serve;
 mod tls;
+mod usb;

@@ -1,8 +1,9 @@
-//! `flashlab serve`: devices as real block devices, over NBD.
+//! `flashlab serve`: devices as real block devices, over NBD; cards as cards, over USB ([`super::usb`]).
 
 use super::control::Controlled;
 use super::metrics::page as metrics_page;
 use super::tls::TlsOptions;
+use super::usb;
 use crate::failure::{Failure, say};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
@@ -10,6 +11,7 @@ use clap::Args;
 use flashlab_lab::library::Library;
 use flashlab_lab::served::Served;
 use flashlab_lab::units::Dimension;
+use flashlab_sd::quirk::Planned;
 use flashlab_serve::uri::PORT;
 use flashlab_serve::{
     Address, Control, Count, Export, Exports, Limits, Listener, Metrics, PrivateSocket, Recorder, Server,
@@ -31,10 +33,15 @@ Examples:
   flashlab serve memory:size=1G --run 'nbdinfo $uri'        a private socket, as long as the command runs
   flashlab serve sd/kingston --unix card.sock               a card: its bytes, its speed, its stalls
   flashlab serve sd/kingston:state=card.state               the same card again next time: bytes and wear
+  flashlab serve sd/kingston --usbredir card.sock           the card itself, for the SD driver of a kernel in QEMU
   flashlab serve file:base.img+overlay+error:rate=0.001     layers: changes thrown away, and now and then an error
 
 Without an address it listens on localhost; with --run, on a private socket; under a service manager, on the sockets that
 it hands over (LISTEN_FDS). SIGTERM and Ctrl-C answer what was received, then end.";
+
+/// Options that say nothing where there is no NBD.
+const NBD_ONLY: [&str; 9] =
+    ["unix", "abstract_", "tcp", "stdin", "record", "exports", "control", "stats", "simple_replies"];
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -58,16 +65,16 @@ pub(crate) struct Options {
     stdin: bool,
     /// Runs a shell's command with $uri and $unixsocket, serves as long as it runs, and exits with its status.
     #[arg(long, value_name = "COMMAND")]
-    run: Option<String>,
+    pub(super) run: Option<String>,
     /// Prints the URI on standard output, once clients can connect.
     #[arg(long)]
-    print_uri: bool,
+    pub(super) print_uri: bool,
     /// Writes the process id to FILE, once clients can connect.
     #[arg(long, short = 'P', value_name = "FILE")]
     pidfile: Option<PathBuf>,
     /// Clients may not write.
     #[arg(long, short = 'r')]
-    read_only: bool,
+    pub(super) read_only: bool,
     /// Records what arrives as a fio iolog, which `read_iolog=` of a job repeats.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -80,18 +87,29 @@ pub(crate) struct Options {
     /// Tells what it counts to Prometheus, at http://HOST:PORT/metrics; without a host it is localhost.
     #[arg(long, value_name = "[HOST:]PORT")]
     metrics: Option<String>,
+    /// Poses as a USB SD host controller with the card in its slot, for QEMU's usb-redir on this Unix socket; `-` makes a
+    /// private one for --run.
+    #[arg(long, value_name = "PATH", conflicts_with_all = NBD_ONLY)]
+    pub(super) usbredir: Option<PathBuf>,
+    /// The same over USB/IP, for Linux' vhci-hcd: `3240`, `0.0.0.0:3240`; without a host it is localhost.
+    #[arg(long, value_name = "[HOST:]PORT", conflicts_with = "usbredir", conflicts_with_all = NBD_ONLY)]
+    pub(super) usbip: Option<String>,
+    /// What the card behind --usbredir or --usbip does wrong: `busy=400ms`, `stuck-busy@CMD25#3`, `power-cut@2s`; see
+    /// docs/cards.md for all of them.
+    #[arg(long = "quirk", value_name = "QUIRK[=VALUE][@WHEN]")]
+    pub(super) quirks: Vec<Planned>,
     /// How fast a device's time passes: 10 is ten times as fast as the clock on the wall.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed, conflicts_with = "unpaced")]
-    speed: Speed,
+    pub(super) speed: Speed,
     /// Answers as fast as it can: no device is waited for.
     #[arg(long)]
-    unpaced: bool,
+    pub(super) unpaced: bool,
     /// Tells in the end what it did, and how much later than a device said it answered.
     #[arg(long)]
     stats: bool,
     /// Seeds the media of simulated devices: no two erase blocks are alike.
     #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
+    pub(super) seed: u64,
     /// Does not offer structured replies: fewer system calls for clients of libnbd, but no holes and no block status.
     #[arg(long)]
     simple_replies: bool,
@@ -109,12 +127,12 @@ pub(crate) struct Options {
     grace: Duration,
     /// What is told on standard error: error, warn, info, debug or off.
     #[arg(long, value_name = "LEVEL", default_value = "warn", value_parser = logging::level)]
-    log: logging::Level,
+    pub(super) log: logging::Level,
     /// `[NAME=]DEVICE[+LAYER]...`: `memory:size=1G`, `scratch=memory:size=64M,pages=small`, `file:disk.img`, `sd/kingston`.
     /// Without a name it is the
     /// default export.
     #[arg(required_unless_present = "exports", value_name = "DEVICE")]
-    devices: Vec<String>,
+    pub(super) devices: Vec<String>,
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -147,6 +165,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    if usb::is_asked_for(options) {
+        return usb::run(options, library);
+    }
+    if !options.quirks.is_empty() {
+        return Err(Failure::usage(
+            "--quirk: over NBD no card is told commands; use --usbredir or --usbip, or the layer +error",
+        ));
+    }
     let mut served = Vec::new();
     for file in &options.exports {
         served.extend(Served::open_file(file, options.seed, options.read_only, library)?);
@@ -220,7 +246,7 @@ fn control(path: &Path) -> Result<Control, Failure> {
 }
 
 fn metrics(text: &str) -> Result<Metrics, Failure> {
-    let address = tcp("--metrics", text)?;
+    let address = tcp("--metrics", text, PORT)?;
     let metrics = Metrics::bind(address).map_err(|error| Failure::system(&address.to_string(), &error))?;
     let address = metrics.address().map_err(|error| Failure::system("--metrics", &error))?;
     tracing::info!(at = %format_args!("http://{address}/metrics"), "metrics");
@@ -264,7 +290,7 @@ fn addresses(options: &Options) -> Result<(Vec<Address>, Option<PrivateSocket>),
         addresses.push(Address::Abstract(name.clone().into_bytes()));
     }
     for text in &options.tcp {
-        addresses.push(Address::Tcp(tcp("--tcp", text)?));
+        addresses.push(Address::Tcp(tcp("--tcp", text, PORT)?));
     }
     for text in &options.vsock {
         addresses.push(vsock(text)?);
@@ -275,20 +301,20 @@ fn addresses(options: &Options) -> Result<(Vec<Address>, Option<PrivateSocket>),
     Ok((addresses, private))
 }
 
-fn private_socket() -> Result<PrivateSocket, Failure> {
+pub(super) fn private_socket() -> Result<PrivateSocket, Failure> {
     PrivateSocket::new().map_err(|error| Failure::io(&std::env::temp_dir(), &error))
 }
 
-/// `port`, `:port`, `host:port`, `[address]:port`, and a host alone for NBD's own port.
-fn tcp(option: &str, text: &str) -> Result<SocketAddr, Failure> {
+/// `port`, `:port`, `host:port`, `[address]:port`, and a host alone for the protocol's own port.
+pub(super) fn tcp(option: &str, text: &str, port: u16) -> Result<SocketAddr, Failure> {
     let wrong = |why: &dyn std::fmt::Display| {
         Failure::usage(format!(
-            "{option} {text}: {why}; expected PORT or HOST:PORT, for example 127.0.0.1:10809"
+            "{option} {text}: {why}; expected PORT or HOST:PORT, for example 127.0.0.1:{port}"
         ))
     };
     let with_host = match text.strip_prefix(':').unwrap_or(text) {
         port if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("localhost:{port}"),
-        host if host.ends_with(']') || !host.contains(':') => format!("{host}:{PORT}"),
+        host if host.ends_with(']') || !host.contains(':') => format!("{host}:{port}"),
         whole => whole.to_owned(),
     };
     let mut found = with_host.to_socket_addrs().map_err(|error| wrong(&error))?;
@@ -330,7 +356,7 @@ fn listen_and_serve(
 ) -> Result<ExitCode, Failure> {
     let mut listeners = Listener::inherited().map_err(|error| Failure::system("LISTEN_FDS", &error))?;
     if listeners.is_empty() && addresses.is_empty() {
-        addresses.push(Address::Tcp(tcp("--tcp", &PORT.to_string())?));
+        addresses.push(Address::Tcp(tcp("--tcp", &PORT.to_string(), PORT)?));
     }
     for address in &addresses {
         let listener = Listener::bind(address);

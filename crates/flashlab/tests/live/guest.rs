@@ -114,12 +114,25 @@ fn guest(name: &str, init: &str, devices: &str, serve: &[&str], expected: &[&str
 
 /// Debian's kernel for clouds, which has what is needed and little else, and the folder of its modules.
 fn kernel() -> Option<(PathBuf, PathBuf)> {
-    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guest");
+    kernel_in("guest", "nbd.ko")
+}
+
+/// A kernel with `module` in a folder of `target`, or the system's, and the folder of its modules.
+pub(crate) fn kernel_in(folder: &str, module: &str) -> Option<(PathBuf, PathBuf)> {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(folder);
     [unpacked.as_path(), Path::new("/")].into_iter().find_map(|root| {
         let boot = std::fs::read_dir(root.join("boot")).ok()?;
         let names = boot.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
         let version = names.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned())).max()?;
         let modules = root.join("lib/modules").join(&version);
-        modules.is_dir().then(|| (root.join("boot").join(format!("vmlinuz-{version}")), modules))
+        has(&modules, module).then(|| (root.join("boot").join(format!("vmlinuz-{version}")), modules))
+    })
+}
+
+fn has(folder: &Path, file: &str) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => has(&entry.path(), file),
+        _ => entry.file_name() == file,
     })
 }

@@ -3,6 +3,7 @@
 //! A tool that is not installed is named on standard error, where the test runner cannot hide it, and its test ends
 //! there. `./test` installs all of them on Debian.
 
+mod card;
 #[path = "../../../serve/tests/live/certificates.rs"]
 mod certificates;
 mod compose;

@@ -67,6 +67,16 @@ struct Header {
 impl State {
     /// The state of `model`, which is `device` with the medium of `seed`, used for `used`, with nothing outstanding.
     pub fn keep(device: &Device, seed: u64, used: Duration, model: &dyn Model) -> Result<State, StateError> {
+        State::of(device, seed, used, model.save())
+    }
+
+    /// The same of what a model or a card gave to be kept.
+    pub(crate) fn of(
+        device: &Device,
+        seed: u64,
+        used: Duration,
+        saved: Option<Vec<u8>>,
+    ) -> Result<State, StateError> {
         let not_kept = || StateError::NotKept { device: device.argument.clone() };
         Ok(State {
             file: String::new(),
@@ -75,7 +85,7 @@ impl State {
             seed: device.state.as_ref().map_or(seed, |state| state.seed),
             used,
             numbers: numbers(device),
-            model: model.save().ok_or_else(not_kept)?,
+            model: saved.ok_or_else(not_kept)?,
         })
     }
 

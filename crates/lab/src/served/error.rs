@@ -110,6 +110,8 @@ pub enum Problem {
         /// The layer with something.
         example: &'static str,
     },
+    /// Something other than an SD card by itself, where commands are to be given.
+    NotACard,
     /// A rule that makes no sense.
     Fault(FaultError),
 }
@@ -139,6 +141,9 @@ impl fmt::Display for Problem {
                 "an overlay lies on memory or a file, below all other layers: file:base.img+overlay",
             ),
             Problem::NoPace { example } => write!(f, "by what? for example {example}"),
+            Problem::NotACard => f.write_str(
+                "only an SD card takes commands, with nothing laid on it: sd/kingston, sd/kingston:state=FILE",
+            ),
             Problem::Fault(error) => error.fmt(f),
         }
     }

@@ -57,7 +57,7 @@ impl Keeper {
 }
 
 /// Writes beside the file, and renames when all of it is on disk.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);

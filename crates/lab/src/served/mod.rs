@@ -7,11 +7,13 @@
 //! wherever that stands; then what changes bytes, in the order in which it is written.
 
 mod argument;
+mod card;
 mod error;
 mod exports;
 mod keeper;
 mod layers;
 
+pub use card::CardOrigin;
 pub use error::{Problem, ServedError};
 pub use keeper::Keeper;
 

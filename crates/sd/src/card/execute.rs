@@ -85,7 +85,7 @@ impl Card {
     }
 
     /// An illegal command: not answered in native mode, and told later.
-    fn illegal(&mut self) -> Option<Response> {
+    pub(super) fn illegal(&mut self) -> Option<Response> {
         self.volatile.errors = self.volatile.errors.with(Status::ILLEGAL_COMMAND);
         if !self.volatile.spi {
             return None;

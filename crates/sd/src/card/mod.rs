@@ -24,6 +24,7 @@
 
 mod application;
 mod execute;
+mod faulty;
 mod lock;
 mod protect;
 mod state;
@@ -266,10 +267,11 @@ impl Card {
 
     /// Gives power. The card takes commands when the array is ready; a supply that it does not work at leaves it dead.
     pub fn power_on(&mut self, now: Instant, volts: Voltage) {
-        if self.power.is_some() {
-            self.power = Some(volts);
+        if self.power.is_some() || self.quirks.is_removed() {
+            self.power = self.power.map(|_| volts);
             return;
         }
+        self.quirks.power_on();
         self.power = Some(volts);
         self.volatile = Volatile::new();
         self.volatile.locked = self.lock.is_set();
@@ -446,6 +448,9 @@ impl Card {
         let voltage = self.power?;
         if !self.identity.ocr.works_at(voltage) {
             return None;
+        }
+        if !self.quirks.is_empty() {
+            return self.faulty_command(now, command);
         }
         self.execute(now, command)
     }

@@ -2,6 +2,7 @@
 
 use super::{Card, CrcStatus, Lines, Read, State, Taken, Transfer};
 use crate::command::Status;
+use crate::quirk::{Place, STUCK};
 use crate::register::{Csd, Group};
 use core::ops::Range;
 use flashlab_sim::{Duration, Instant, Mechanism};
@@ -21,6 +22,12 @@ impl Card {
     /// Sending: when the card can begin to send the next block, not before `now`. `None`: never, and the host times out.
     #[inline]
     pub fn block_ready(&mut self, now: Instant) -> Option<Instant> {
+        if !self.quirks.is_empty() {
+            self.suffer(now);
+            if !self.quirks.sends_data() {
+                return None;
+            }
+        }
         match &mut self.volatile.lines {
             Lines::Register(_) => Some(now.max(self.volatile.busy)),
             Lines::Read(read) => {
@@ -97,6 +104,10 @@ impl Card {
 
     /// Fills `buffer` with what lies at `at`.
     fn fill(&mut self, at: u64, buffer: &mut [u8]) {
+        let at = match self.quirks.place(at) {
+            Place::At(place) => place,
+            Place::Nowhere => return buffer.fill(0),
+        };
         let range = at..at + buffer.len() as u64;
         let Some(store) = &self.store else {
             buffer.fill(0);
@@ -128,6 +139,9 @@ impl Card {
     /// was right. `None`: the card sends no status, as after an error until CMD12.
     #[inline]
     pub fn receive_block(&mut self, now: Instant, bytes: &[u8], crc_ok: bool) -> Option<CrcStatus> {
+        if !self.quirks.is_empty() {
+            self.suffer(now);
+        }
         match self.volatile.lines {
             _ if self.volatile.refusing => None,
             Lines::Write if crc_ok => self.receive(now, bytes),
@@ -165,13 +179,15 @@ impl Card {
             return Some(CrcStatus::WriteError);
         }
         let stored = match &self.store {
+            _ if !self.quirks.is_empty() => self.keep_faulty(at, bytes),
             Some(store) if !bytes.is_empty() => {
-                self.write.remember(at, bytes.len(), store.as_ref()).and_then(|()| store.write(at, bytes))
+                let kept = self.write.remember(at, bytes.len(), store.as_ref());
+                kept.and_then(|()| store.write(at, bytes)).map(|()| true)
             }
-            _ => Ok(()),
+            _ => Ok(true),
         };
         let written = self.write.arrived(now, 512, &mut self.array, &mut self.spent);
-        if stored.is_err() || written.is_err() {
+        if stored != Ok(true) || written.is_err() {
             self.fail_write();
             self.refuse(now);
             return Some(CrcStatus::WriteError);
@@ -181,7 +197,7 @@ impl Card {
         if self.write.end == Some(self.write.at) {
             self.end_write(now, Duration::ZERO);
         }
-        Some(CrcStatus::Accepted)
+        if self.quirks.is_empty() { Some(CrcStatus::Accepted) } else { self.written_faulty(now) }
     }
 
     /// What arrived of the last page cannot be written.
@@ -214,6 +230,7 @@ impl Card {
                 now
             }
         };
+        let until = if self.quirks.is_empty() { until } else { self.quirks.write_ended(now, until) };
         self.be_busy(now, until);
         if until <= now {
             self.writing = false;
@@ -237,6 +254,9 @@ impl Card {
                 let Range { start, end } = offset..offset.saturating_add(length).min(512);
                 for (at, byte) in (start..end).zip(bytes) {
                     self.identity.extensions.write(function, at, *byte, &mut self.volatile.settings);
+                    if self.identity.extensions.flushes(function, at, *byte) && self.quirks.flush_sticks() {
+                        self.be_busy(now, now.saturating_add(STUCK));
+                    }
                 }
             }
             Taken::Vendor => {}
@@ -254,8 +274,9 @@ impl Card {
         let until = match v.lines {
             Lines::Write if !v.refusing => self.write.room_at(&self.array),
             _ if v.state == State::Programming => v.busy,
-            _ => return None,
+            _ => Instant::ZERO,
         };
+        let until = if self.quirks.is_empty() { until } else { until.max(self.quirks.busy_until()) };
         (until > now).then_some(until)
     }
 }

@@ -156,6 +156,12 @@ impl Extensions {
         }
     }
 
+    /// Whether a byte that was written asks for a flush of the cache, which this card has done by then: its writes are
+    /// durable when it is no longer busy.
+    pub(crate) fn flushes(&self, function: u8, offset: usize, byte: u8) -> bool {
+        self.cache && (function, offset) == (PERFORMANCE, 261) && byte & 1 == 1
+    }
+
     /// Takes over a byte that was written; what cannot be written keeps what it holds.
     pub(crate) fn write(&self, function: u8, offset: usize, byte: u8, settings: &mut Settings) {
         match (function, offset) {

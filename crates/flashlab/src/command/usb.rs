@@ -1,0 +1,117 @@
+//! `flashlab serve --usbredir`, `--usbip`: a card in the slot of a USB SD host controller, for Linux' own driver.
+
+use super::serve::{Options, private_socket, tcp};
+use crate::failure::{Failure, say};
+use crate::status::{StatusLine, end_on_signals};
+use crate::{file, logging};
+use flashlab_lab::library::Library;
+use flashlab_lab::served::CardOrigin;
+use flashlab_serve::{Address, Listener, PrivateSocket, Speed, Stop, UsbPort, run as run_beside};
+use flashlab_sim::Instant;
+use flashlab_usb::{Vub300, usbip, usbredir};
+use std::path::Path;
+use std::process::ExitCode;
+use std::{io, thread};
+
+/// How a peer is spoken to.
+#[derive(Clone, Copy)]
+enum Protocol {
+    Usbredir,
+    Usbip,
+}
+
+/// Whether the options ask for USB.
+pub(super) fn is_asked_for(options: &Options) -> bool {
+    options.usbredir.is_some() || options.usbip.is_some()
+}
+
+pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let [device] = options.devices.as_slice() else {
+        return Err(Failure::usage("one card goes into the slot, for example sd/kingston"));
+    };
+    let (mut card, origin) = CardOrigin::open(device, options.seed, library)?;
+    for quirk in &options.quirks {
+        card.quirks_mut().add(*quirk);
+    }
+    let mut adapter = Vub300::new(Some(card));
+    adapter.set_read_only(options.read_only);
+    let (address, private, protocol) = address(options)?;
+    let stop = Stop::new().map_err(|error| Failure::system("events", &error))?;
+    end_on_signals(&stop);
+    logging::start(options.log, StatusLine::new());
+    let listener = Listener::bind(&address).map_err(|error| Failure::system(&address.to_string(), &error))?;
+    let bound = listener.address().map_err(|error| Failure::system("the listening socket", &error))?;
+    let speed = if options.unpaced { Speed::Unpaced } else { options.speed };
+    let port = UsbPort::new(listener, speed, stop.clone());
+    let place = match (&bound, protocol) {
+        (Address::Tcp(at), _) => at.to_string(),
+        (other, _) => other.to_string(),
+    };
+    if options.print_uri {
+        file::print(&format!("{place}\n"))?;
+    } else if options.run.is_none() {
+        say(recipe(&place, protocol));
+    }
+    let (served, code) = thread::scope(|scope| {
+        let serving = scope.spawn(|| match protocol {
+            Protocol::Usbredir => port.serve::<usbredir::Session<Vub300>>(adapter),
+            Protocol::Usbip => port.serve::<usbip::Session<Vub300>>(adapter),
+        });
+        let code = match &options.run {
+            Some(command) => {
+                let socket = match &bound {
+                    Address::Unix(path) => Some(path.as_path()),
+                    _ => None,
+                };
+                let code = run_beside(command, &place, socket, &stop);
+                stop.throw();
+                code
+            }
+            None => Ok(0),
+        };
+        (serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), code)
+    });
+    drop(private);
+    let mut adapter = served.map_err(|error| Failure::system("waiting for a peer", &error))?;
+    let used = adapter.card_time().since(Instant::ZERO);
+    if let Some(card) = adapter.remove(Instant::ZERO) {
+        origin.keep(&card, used).map_err(Failure::failed)?;
+    }
+    code.map(ExitCode::from).map_err(|error| Failure::system("--run", &error))
+}
+
+/// Where to listen, and for what. A private socket is there as long as what is returned.
+fn address(options: &Options) -> Result<(Address, Option<PrivateSocket>, Protocol), Failure> {
+    if let Some(port) = &options.usbip {
+        let port = if port.is_empty() { usbip::PORT.to_string() } else { port.clone() };
+        return Ok((Address::Tcp(tcp("--usbip", &port, usbip::PORT)?), None, Protocol::Usbip));
+    }
+    let path = options.usbredir.as_deref().unwrap_or(Path::new("-"));
+    match path.as_os_str().as_encoded_bytes() {
+        b"" => Err(Failure::usage("--usbredir: the path is empty")),
+        b"-" => {
+            let private = private_socket()?;
+            Ok((private.address(), Some(private), Protocol::Usbredir))
+        }
+        _ => {
+            let path = std::path::absolute(path).map_err(|error: io::Error| Failure::io(path, &error))?;
+            Ok((Address::Unix(path), None, Protocol::Usbredir))
+        }
+    }
+}
+
+/// What to tell somebody who wants to attach it.
+fn recipe(place: &str, protocol: Protocol) -> String {
+    match protocol {
+        Protocol::Usbredir => format!(
+            "attach it to a guest: qemu-system-x86_64 ... -chardev socket,path={place},id=card \\\n  \
+             -device qemu-xhci -device usb-redir,chardev=card"
+        ),
+        Protocol::Usbip => format!(
+            "attach it: modprobe vhci-hcd; usbip --tcp-port {} attach --remote {} --busid {}",
+            place.rsplit(':').next().unwrap_or(place),
+            place.rsplit_once(':').map_or(place, |(host, _)| host),
+            usbip::BUS_ID,
+        ),
+    }
+}

@@ -1,0 +1,105 @@
+//! A host of one's own in native mode: brings a card up, writes blocks over four lines at 50 MHz, reads them back, and meets a
+//! damaged one.
+
+use flashlab_block::{Memory, Pages};
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::quirk::Quirk;
+use flashlab_sd::{
+    Card, CardParameters, Command, Expects, Fault, Identity, Ios, Mode, Native, Power, Timing,
+};
+use flashlab_sim::Duration;
+
+const LIMIT: Duration = Duration::from_ms(250);
+
+fn card() -> Card {
+    let us = Duration::from_us;
+    let parameters = CardParameters {
+        capacity: 4 << 30,
+        modes: vec![Mode::DefaultSpeed, Mode::HighSpeed],
+        nand: Nand {
+            page: 16 << 10,
+            t_read: us(100),
+            read_rate: 64 << 20,
+            t_prog: us(600),
+            t_prog_slc: None,
+            bits: None,
+            erase_block: 4 << 20,
+            t_bers: Duration::ZERO,
+            spread_ppm: 0,
+        },
+        mapping: Mapping {
+            program_unit: 16 << 10,
+            t_commit: us(250),
+            map_unit: 128 << 10,
+            superblock: 128 << 10,
+            overwrite: Overwrite::Convert,
+            open_units: 4,
+            map_cache: None,
+            map_page: 4 << 10,
+        },
+        wear: Wear::default(),
+    };
+    let identity = Identity::new(&parameters);
+    let bytes = Memory::new(parameters.capacity, Pages::Small).expect("a size that can be had");
+    Card::new(parameters, identity, Some(Box::new(bytes)), 1)
+}
+
+/// From no power to the card selected, in high-speed mode on four lines.
+fn bring_up(slot: &mut Native) -> Result<(), Fault> {
+    let mut ios = Ios { power: Power::On, clock_hz: 400_000, ..Ios::OFF };
+    slot.set_ios(&ios);
+    slot.advance(Duration::from_ms(2));
+    slot.command(Command::new(0, 0), Expects::None)?;
+    slot.command(Command::new(8, 0x1aa), Expects::R7)?;
+    loop {
+        slot.command(Command::new(55, 0), Expects::R1)?;
+        let conditions = slot.command(Command::new(41, 0x4030_0000), Expects::R3)?.word();
+        println!("{:>12} ACMD41: {conditions:08x}", format!("{:?}", slot.now()));
+        if conditions >> 31 == 1 {
+            break;
+        }
+        slot.advance(Duration::from_ms(20));
+    }
+    slot.command(Command::new(2, 0), Expects::R2)?;
+    let address = slot.command(Command::new(3, 0), Expects::R6)?.word() & 0xffff_0000;
+    slot.command(Command::new(7, address), Expects::R1b)?;
+    slot.command(Command::new(6, 0x80ff_fff1), Expects::R1)?;
+    slot.read_block(&mut [0; 64], 64, LIMIT)?;
+    slot.command(Command::new(55, address), Expects::R1)?;
+    slot.command(Command::new(6, 2), Expects::R1)?;
+    (ios.clock_hz, ios.width, ios.timing) = (50_000_000, 4, Timing::HighSpeed);
+    slot.set_ios(&ios);
+    Ok(())
+}
+
+fn main() -> Result<(), Fault> {
+    let mut slot = Native::new(Some(card()));
+    bring_up(&mut slot)?;
+
+    let began = slot.now();
+    slot.command(Command::new(25, 2048), Expects::R1)?;
+    for n in 0..32 {
+        slot.write_block(&[n; 512], 512, LIMIT)?;
+    }
+    slot.command(Command::new(12, 0), Expects::R1b)?;
+    slot.wait_ready(LIMIT)?;
+    println!("16 KiB written, durable after {}", slot.now().since(began));
+
+    let began = slot.now();
+    let mut block = [0; 512];
+    slot.command(Command::new(18, 2048), Expects::R1)?;
+    for n in 0..32 {
+        slot.read_block(&mut block, 512, LIMIT)?;
+        assert_eq!(block, [n; 512]);
+    }
+    slot.command(Command::new(12, 0), Expects::R1b)?;
+    println!("16 KiB read in {}", slot.now().since(began));
+
+    // From here on the wires damage every block.
+    slot.card_mut().expect("it is there").quirks_mut().add(Quirk::ReadCrc(1));
+    slot.command(Command::new(17, 2048), Expects::R1)?;
+    assert_eq!(slot.read_block(&mut block, 512, LIMIT), Err(Fault::Crc));
+    println!("a damaged block is found by its checksum");
+    Ok(())
+}

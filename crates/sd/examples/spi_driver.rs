@@ -1,0 +1,73 @@
+//! A driver for microcontrollers (`embedded-sdmmc`) in SPI mode on a virtual card, as a unit test would run it: first on a good
+//! card, then on one that is busy for longer than the driver waits.
+
+use embedded_sdmmc::{Block, BlockDevice, BlockIdx, SdCard, SdCardError};
+use flashlab_block::{Memory, Pages};
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::quirk::Quirk;
+use flashlab_sd::spi::hal::Wires;
+use flashlab_sd::spi::{ChipSelect, Spi};
+use flashlab_sd::{Card, CardParameters, Identity, Mode};
+use flashlab_sim::{Duration, Instant};
+
+fn card() -> Card {
+    let us = Duration::from_us;
+    let parameters = CardParameters {
+        capacity: 4 << 30,
+        modes: vec![Mode::DefaultSpeed, Mode::HighSpeed],
+        nand: Nand {
+            page: 16 << 10,
+            t_read: us(100),
+            read_rate: 64 << 20,
+            t_prog: us(600),
+            t_prog_slc: None,
+            bits: None,
+            erase_block: 4 << 20,
+            t_bers: Duration::ZERO,
+            spread_ppm: 0,
+        },
+        mapping: Mapping {
+            program_unit: 16 << 10,
+            t_commit: us(250),
+            map_unit: 128 << 10,
+            superblock: 128 << 10,
+            overwrite: Overwrite::Convert,
+            open_units: 4,
+            map_cache: None,
+            map_page: 4 << 10,
+        },
+        wear: Wear::default(),
+    };
+    let identity = Identity::new(&parameters);
+    let bytes = Memory::new(parameters.capacity, Pages::Small).expect("a size that can be had");
+    Card::new(parameters, identity, Some(Box::new(bytes)), 1)
+}
+
+fn write_and_read(card: Card) -> Result<Duration, SdCardError> {
+    // This driver makes each byte a transaction: chip select must not end what is under way.
+    let wires = Wires::new(Spi::new(Some(card), 25_000_000).with_chip_select(ChipSelect::Pauses));
+    wires.clock_unselected(10);
+    let driver = SdCard::new(wires.clone(), wires.delay());
+    let data = Block { contents: [0x5a; 512] };
+    driver.write(std::slice::from_ref(&data), BlockIdx(2048))?;
+    let mut back = [Block::new()];
+    driver.read(&mut back, BlockIdx(2048))?;
+    assert_eq!(back[0].contents, data.contents);
+    let now = wires.borrow().now();
+    Ok(now.since(Instant::ZERO))
+}
+
+fn main() {
+    let took = write_and_read(card()).expect("a good card works");
+    println!("a good card: brought up, a block written and read in {took} of simulated time");
+
+    let mut slow = card();
+    slow.quirks_mut().add(Quirk::Busy(Duration::from_ms(700)));
+    match write_and_read(slow) {
+        Err(SdCardError::TimeoutWaitNotBusy) => {
+            println!("a card that is busy for 700 ms: the driver gives up")
+        }
+        other => panic!("this driver waits for 500 ms, not {other:?}"),
+    }
+}

@@ -1,0 +1,409 @@
+//! The wires of SPI mode, byte by byte.
+
+use crate::card::{Card, CrcStatus, Transfer};
+use crate::command::{Command, Response, Status};
+use crate::crc::crc16;
+use crate::register::Voltage;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use flashlab_sim::{Duration, Instant};
+
+/// What a rising chip select does to a transfer of several blocks, and to a command that is not complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ChipSelect {
+    /// It ends them.
+    #[default]
+    EndsTransfers,
+    /// Nothing: the card waits for the next clocks.
+    Pauses,
+}
+
+/// Tokens of section 7.3.3.2.
+mod token {
+    pub(super) const START: u8 = 0xfe;
+    pub(super) const START_MULTIPLE: u8 = 0xfc;
+    pub(super) const STOP: u8 = 0xfd;
+    pub(super) const ACCEPTED: u8 = 0b0000_0101;
+    pub(super) const CRC_ERROR: u8 = 0b0000_1011;
+    pub(super) const WRITE_ERROR: u8 = 0b0000_1101;
+}
+
+/// Bits of R1 (section 7.3.2.1) that the wires know of.
+mod r1 {
+    pub(super) const IDLE: u8 = 1 << 0;
+    pub(super) const ILLEGAL_COMMAND: u8 = 1 << 2;
+    pub(super) const CRC_ERROR: u8 = 1 << 3;
+}
+
+/// A line that nobody pulls low.
+const HIGH: u8 = 0xff;
+/// Busy.
+const LOW: u8 = 0x00;
+/// What is on the line before a response of a card that puts garbage there: no R1, since its first bit is set.
+const GARBAGE: u8 = 0xc1;
+/// Clocks that a card wants to see before its first command.
+const CLOCKS_BEFORE_COMMANDS: u64 = 74;
+/// CMD0 and CMD8 are checked always.
+const ALWAYS_CHECKED: [u8; 2] = [0, 8];
+
+/// What the card expects on its input.
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Commands.
+    Commands,
+    /// The card sends blocks; commands may come.
+    Sending,
+    /// A token, or a command.
+    Token,
+    /// Bytes of a block, with its CRC16.
+    Block { bytes: Vec<u8>, length: usize },
+}
+
+/// The host's end of the wires.
+#[derive(Debug)]
+pub struct Spi {
+    card: Option<Card>,
+    now: Instant,
+    clock_hz: u64,
+    chip_select: ChipSelect,
+    selected: bool,
+    /// Clocks since power-up.
+    clocks: u64,
+    checks: bool,
+    application: bool,
+    /// The last command was CMD25.
+    multiple: bool,
+    /// The last command was illegal, and the card tells it again.
+    late_illegal: bool,
+    frame: Vec<u8>,
+    output: VecDeque<u8>,
+    phase: Phase,
+}
+
+impl Spi {
+    /// A card with power at the end of the wires, or an empty slot.
+    pub fn new(card: Option<Card>, clock_hz: u32) -> Spi {
+        let mut spi = Spi {
+            card: None,
+            now: Instant::ZERO,
+            clock_hz: u64::from(clock_hz).max(1),
+            chip_select: ChipSelect::default(),
+            selected: false,
+            clocks: 0,
+            checks: false,
+            application: false,
+            multiple: false,
+            late_illegal: false,
+            frame: Vec::new(),
+            output: VecDeque::new(),
+            phase: Phase::Commands,
+        };
+        if let Some(card) = card {
+            spi.insert(card);
+        }
+        spi
+    }
+
+    /// With another answer to what a rising chip select does.
+    #[must_use]
+    pub fn with_chip_select(self, chip_select: ChipSelect) -> Spi {
+        Spi { chip_select, ..self }
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+    /// Lets time pass without clocks.
+    pub fn wait(&mut self, time: Duration) {
+        self.now = self.now.saturating_add(time);
+    }
+    /// Changes the clock.
+    pub fn set_clock(&mut self, clock_hz: u32) {
+        self.clock_hz = u64::from(clock_hz).max(1);
+    }
+    /// The card.
+    pub fn card(&self) -> Option<&Card> {
+        self.card.as_ref()
+    }
+    /// The card, for what happens to it from outside.
+    pub fn card_mut(&mut self) -> Option<&mut Card> {
+        self.card.as_mut()
+    }
+    /// Puts a card in, and gives it power.
+    pub fn insert(&mut self, mut card: Card) {
+        card.power_on(self.now, Voltage::V3_3);
+        self.begin_anew();
+        self.card = Some(card);
+    }
+    /// Pulls the card out, whatever it is doing.
+    pub fn remove(&mut self) -> Option<Card> {
+        self.begin_anew();
+        let mut card = self.card.take()?;
+        card.power_off(self.now);
+        Some(card)
+    }
+    /// Cuts the power and gives it back at once, whatever the card is doing.
+    pub fn power_cycle(&mut self) {
+        if let Some(card) = self.remove() {
+            self.insert(card);
+        }
+    }
+
+    fn begin_anew(&mut self) {
+        self.clocks = 0;
+        (self.checks, self.application, self.multiple) = (false, false, false);
+        self.late_illegal = false;
+        self.frame.clear();
+        self.output.clear();
+        self.phase = Phase::Commands;
+    }
+
+    /// Whether chip select is low.
+    pub fn is_selected(&self) -> bool {
+        self.selected
+    }
+
+    /// Pulls chip select low, or lets it go.
+    pub fn select(&mut self, selected: bool) {
+        let rises = self.selected && !selected;
+        self.selected = selected;
+        if !rises || self.chip_select == ChipSelect::Pauses {
+            return;
+        }
+        self.frame.clear();
+        self.output.clear();
+        if !matches!(self.phase, Phase::Commands) {
+            self.phase = Phase::Commands;
+            let now = self.now;
+            if let Some(card) = self.powered() {
+                card.command(now, Command::new(12, 0));
+            }
+        }
+    }
+
+    /// Eight clocks: a byte out, a byte in.
+    pub fn exchange(&mut self, byte: u8) -> u8 {
+        let began = self.now;
+        self.now = self.now.saturating_add(Duration::from_ratio_secs(8, self.clock_hz));
+        self.clocks += 8;
+        if !self.selected {
+            return HIGH;
+        }
+        let answer = self.output(began);
+        self.input(byte);
+        answer
+    }
+
+    fn powered(&mut self) -> Option<&mut Card> {
+        self.card.as_mut().filter(|card| card.is_powered())
+    }
+
+    /// What the card puts on its line during a byte that begins at `now`.
+    fn output(&mut self, now: Instant) -> u8 {
+        if let Some(byte) = self.output.pop_front() {
+            return byte;
+        }
+        let Some(card) = self.card.as_mut().filter(|card| card.is_powered()) else { return HIGH };
+        if !card.is_spi() {
+            return card.quirks().line_before_reset();
+        }
+        match self.phase {
+            Phase::Sending => match card.block_ready(now) {
+                Some(ready) if ready <= now => self.send(now),
+                Some(_) => HIGH,
+                None => self.give_up(now),
+            },
+            _ if card.busy_until(now).is_some() => LOW,
+            _ => HIGH,
+        }
+    }
+
+    /// The next block begins with this byte.
+    fn send(&mut self, now: Instant) -> u8 {
+        let Some(card) = self.card.as_mut() else { return HIGH };
+        let Transfer::Sending { block } = card.transfer() else {
+            self.phase = Phase::Commands;
+            return HIGH;
+        };
+        let mut bytes = vec![0; block as usize];
+        card.send_block(now, &mut bytes);
+        let mut crc = crc16(&bytes);
+        if card.quirks_mut().damages_read() {
+            crc ^= 1;
+        }
+        self.output.extend(bytes);
+        self.output.extend(crc.to_be_bytes());
+        if card.transfer() == Transfer::None {
+            self.phase = Phase::Commands;
+        } else {
+            // A byte between blocks.
+            self.output.push_back(HIGH);
+        }
+        token::START
+    }
+
+    /// The data cannot be had: an error token says why, if the card knows.
+    fn give_up(&mut self, now: Instant) -> u8 {
+        let Some(card) = self.card.as_mut() else { return HIGH };
+        let Some(Response::R1(status)) = card.command(now, Command::new(13, 0)) else { return HIGH };
+        let bit = |of: Status, n: u32| u8::from(status.has(of)) << n;
+        let error = bit(Status::ERROR, 0)
+            | bit(Status::CC_ERROR, 1)
+            | bit(Status::CARD_ECC_FAILED, 2)
+            | bit(Status::OUT_OF_RANGE, 3);
+        if error == 0 {
+            return HIGH;
+        }
+        card.command(now, Command::new(12, 0));
+        self.phase = Phase::Commands;
+        error
+    }
+
+    fn input(&mut self, byte: u8) {
+        if let Phase::Block { bytes, length } = &mut self.phase {
+            bytes.push(byte);
+            if bytes.len() == *length + 2 {
+                self.receive();
+            }
+            return;
+        }
+        let begins = matches!(self.phase, Phase::Token) && self.frame.is_empty();
+        if !(begins && self.takes_token(byte)) {
+            self.listen(byte);
+        }
+    }
+
+    /// Begins a block, or ends the transfer, if the byte says so.
+    fn takes_token(&mut self, byte: u8) -> bool {
+        let now = self.now;
+        let multiple = self.multiple;
+        let Some(card) = self.powered() else { return false };
+        match (byte, multiple, card.transfer()) {
+            // A busy card does not look.
+            _ if card.busy_until(now).is_some() => false,
+            (token::START, false, Transfer::Receiving { block })
+            | (token::START_MULTIPLE, true, Transfer::Receiving { block }) => {
+                self.phase = Phase::Block { bytes: Vec::new(), length: block as usize };
+                true
+            }
+            (token::STOP, true, _) => {
+                card.command(now, Command::new(12, 0));
+                self.phase = Phase::Commands;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A block is complete.
+    fn receive(&mut self) {
+        let Phase::Block { bytes, length } = core::mem::replace(&mut self.phase, Phase::Token) else {
+            return;
+        };
+        let (now, checks, multiple) = (self.now, self.checks, self.multiple);
+        let Some(card) = self.powered() else { return };
+        let (data, crc) = bytes.split_at(length);
+        let damaged = card.quirks_mut().damages_write();
+        let right = !checks || (!damaged && crc == crc16(data).to_be_bytes());
+        let answer = match card.receive_block(now, data, right) {
+            Some(CrcStatus::Accepted) => token::ACCEPTED,
+            Some(CrcStatus::CrcError) => token::CRC_ERROR,
+            // What comes behind an error is refused, too.
+            Some(CrcStatus::WriteError) | None => token::WRITE_ERROR,
+        };
+        self.output.push_back(answer);
+        if !multiple {
+            self.phase = Phase::Commands;
+        }
+    }
+
+    /// A byte that may belong to a command.
+    fn listen(&mut self, byte: u8) {
+        if self.frame.is_empty() && byte & 0xc0 != 0x40 {
+            return;
+        }
+        self.frame.push(byte);
+        let Ok(frame) = <[u8; Command::BYTES]>::try_from(self.frame.as_slice()) else { return };
+        self.frame.clear();
+        self.hear(frame);
+    }
+
+    fn hear(&mut self, frame: [u8; Command::BYTES]) {
+        let [first, a, b, c, d, _] = frame;
+        let command = Command::new(first, u32::from_be_bytes([a, b, c, d]));
+        let right = Command::from_bytes(&frame).is_some();
+        let (now, clocks) = (self.now, self.clocks);
+        let checked = self.checks || ALWAYS_CHECKED.contains(&command.index);
+        let application = core::mem::take(&mut self.application);
+        let Some(card) = self.powered() else { return };
+        if !card.is_spi() {
+            // Before its first CMD0 it listens as in native mode, where all is checked.
+            if command.index != 0 || !right || clocks < CLOCKS_BEFORE_COMMANDS {
+                return;
+            }
+            if !card.quirks().hears_reset() {
+                card.command(now, command);
+                return;
+            }
+            card.set_spi();
+        }
+        if checked && !right {
+            let idle = Status::default().in_state(card.state()).spi_r1();
+            return self.answer(command, &[idle | r1::CRC_ERROR]);
+        }
+        let Some(response) = card.command(now, command) else { return };
+        let (state, late) = (card.state(), card.quirks().is_late());
+        let sending = matches!(card.transfer(), Transfer::Sending { .. });
+        let receiving = matches!(card.transfer(), Transfer::Receiving { .. });
+        let idle = Status::default().in_state(state).spi_r1();
+        match response {
+            Response::R1(status) => {
+                let two = command.index == 13;
+                let [r1, more] = status.spi_r2();
+                // The state in a response is the one before the command; the bit here tells that of now.
+                let mut r1 = r1 & !r1::IDLE | idle;
+                let illegal = status.has(Status::ILLEGAL_COMMAND);
+                if core::mem::replace(&mut self.late_illegal, illegal && late) {
+                    r1 |= r1::ILLEGAL_COMMAND;
+                }
+                let bytes: &[u8] = if two { &[r1, more] } else { &[r1] };
+                self.answer(command, bytes);
+                if !illegal {
+                    self.application = command.index == 55;
+                    self.multiple = command.index == 25 && !application;
+                    if command.index == 59 {
+                        self.checks = command.argument & 1 == 1;
+                    }
+                }
+            }
+            Response::R3(word) | Response::R7(word) => {
+                let [a, b, c, d] = word.to_be_bytes();
+                self.answer(command, &[idle, a, b, c, d]);
+            }
+            // In SPI mode registers are blocks, and there are no addresses.
+            Response::R2(_) | Response::R6(_) => {}
+        }
+        self.phase = match (sending, receiving) {
+            (true, _) => Phase::Sending,
+            (_, true) => Phase::Token,
+            _ => Phase::Commands,
+        };
+    }
+
+    /// What was being sent ends, and a response follows.
+    fn answer(&mut self, command: Command, bytes: &[u8]) {
+        self.output.clear();
+        if command.index == 12 {
+            self.output.push_back(HIGH);
+        }
+        self.output.push_back(HIGH);
+        if self.card.as_ref().is_some_and(|card| card.quirks().has_garbage()) {
+            self.output.push_back(GARBAGE);
+        }
+        self.output.extend(bytes);
+        // Data comes later than that.
+        self.output.push_back(HIGH);
+    }
+}

@@ -1,0 +1,108 @@
+//! Cards for drivers, and an image with a filesystem in a partition.
+
+use flashlab_block::{Memory, Pages};
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::quirk::Planned;
+use flashlab_sd::spi::hal::Wires;
+use flashlab_sd::spi::{ChipSelect, Spi};
+use flashlab_sd::{Card, CardParameters, Identity, Mode};
+use flashlab_sim::{Duration, Store, StoreError};
+use std::io::{Cursor, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
+
+/// A store that the test looks into, too.
+#[derive(Clone)]
+pub(crate) struct Shared(pub(crate) Arc<Memory>);
+
+impl Store for Shared {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        Store::read(&*self.0, offset, buffer)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        Store::write(&*self.0, offset, bytes)
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
+        Store::discard(&*self.0, offset, length)
+    }
+    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        Store::data_in(&*self.0, range)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        Store::sync(&*self.0)
+    }
+}
+
+pub(crate) fn parameters(capacity: u64) -> CardParameters {
+    let us = Duration::from_us;
+    CardParameters {
+        capacity,
+        modes: vec![Mode::DefaultSpeed, Mode::HighSpeed],
+        nand: Nand {
+            page: 16 * KIB,
+            t_read: us(100),
+            read_rate: 64 * MIB,
+            t_prog: us(600),
+            t_prog_slc: None,
+            bits: None,
+            erase_block: 4 * MIB,
+            t_bers: Duration::ZERO,
+            spread_ppm: 0,
+        },
+        mapping: Mapping {
+            program_unit: 16 * KIB,
+            t_commit: us(250),
+            map_unit: 128 * KIB,
+            superblock: 128 * KIB,
+            overwrite: Overwrite::Convert,
+            open_units: 4,
+            map_cache: None,
+            map_page: 4 * KIB,
+        },
+        wear: Wear::default(),
+    }
+}
+
+/// A card of so many bytes with these quirks, and its bytes.
+pub(crate) fn card(capacity: u64, quirks: &[&str]) -> (Card, Shared) {
+    let parameters = parameters(capacity);
+    let identity = Identity::new(&parameters);
+    let bytes = Shared(Arc::new(Memory::new(capacity, Pages::Small).expect("a size that can be had")));
+    let mut card = Card::new(parameters, identity, Some(Box::new(bytes.clone())), 1);
+    for quirk in quirks {
+        card.quirks_mut().add(quirk.parse::<Planned>().expect("it is one"));
+    }
+    (card, bytes)
+}
+
+/// The card on SPI wires at 25 MHz, with the clocks after power-up that it wants; chip select does not end anything.
+pub(crate) fn wires(card: Card) -> Wires {
+    let wires = Wires::new(Spi::new(Some(card), 25_000_000).with_chip_select(ChipSelect::Pauses));
+    wires.clock_unselected(10);
+    wires
+}
+
+/// Where the partition begins.
+pub(crate) const PARTITION: u64 = MIB;
+
+/// Writes a partition table with one partition, and a FAT filesystem in it with a file, as a PC would have done.
+pub(crate) fn format(bytes: &Shared, length: u64) {
+    let mut table = [0u8; 512];
+    let (first, count) = ((PARTITION / 512) as u32, ((length - PARTITION) / 512) as u32);
+    table[446 + 4] = 0x0c;
+    table[446 + 8..446 + 12].copy_from_slice(&first.to_le_bytes());
+    table[446 + 12..446 + 16].copy_from_slice(&count.to_le_bytes());
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    bytes.write(0, &table).expect("there is room");
+    let mut image = Cursor::new(vec![0u8; (length - PARTITION) as usize]);
+    fatfs::format_volume(&mut image, fatfs::FormatVolumeOptions::new()).expect("it is large enough");
+    let filesystem = fatfs::FileSystem::new(&mut image, fatfs::FsOptions::new()).expect("it was just made");
+    filesystem.root_dir().create_file("HELLO.TXT").expect("it is new").write_all(b"from a PC").expect("room");
+    filesystem.unmount().expect("it is whole");
+    bytes.write(PARTITION, image.get_ref()).expect("there is room");
+}

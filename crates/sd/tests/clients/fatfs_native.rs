@@ -1,0 +1,145 @@
+//! fatfs over the card in native mode: a thin host, as somebody would write one first.
+
+use crate::bench::{GIB, MIB, card};
+use flashlab_sd::{Card, Command, Expects, Fault, Ios, Native, Power, Timing};
+use flashlab_sim::Duration;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+const LIMIT: Duration = Duration::from_ms(500);
+
+/// A host that reads and writes whole blocks, and what of a block somebody else wants.
+pub(crate) struct Host {
+    native: Native,
+    block_addressed: bool,
+    at: u64,
+    end: u64,
+}
+
+impl Host {
+    pub(crate) fn bring_up(card: Card, end: u64) -> Result<Host, Fault> {
+        let mut native = Native::new(Some(card));
+        let mut ios = Ios { power: Power::On, clock_hz: 400_000, ..Ios::OFF };
+        native.set_ios(&ios);
+        native.advance(Duration::from_ms(2));
+        native.command(Command::new(0, 0), Expects::None)?;
+        native.command(Command::new(8, 0x1aa), Expects::R7)?;
+        let ocr = loop {
+            native.command(Command::new(55, 0), Expects::R1)?;
+            let ocr = native.command(Command::new(41, 0x4030_0000), Expects::R3)?.word();
+            if ocr >> 31 == 1 {
+                break ocr;
+            }
+            native.advance(Duration::from_ms(10));
+        };
+        native.command(Command::new(2, 0), Expects::R2)?;
+        let address = native.command(Command::new(3, 0), Expects::R6)?.word() & 0xffff_0000;
+        native.command(Command::new(7, address), Expects::R1b)?;
+        native.command(Command::new(6, 0x80ff_fff1), Expects::R1)?;
+        native.read_block(&mut [0; 64], 64, LIMIT)?;
+        native.command(Command::new(55, address), Expects::R1)?;
+        native.command(Command::new(6, 2), Expects::R1)?;
+        (ios.clock_hz, ios.width, ios.timing) = (50_000_000, 4, Timing::HighSpeed);
+        native.set_ios(&ios);
+        Ok(Host { native, block_addressed: ocr >> 30 & 1 == 1, at: 0, end })
+    }
+
+    fn argument(&self, block: u64) -> u32 {
+        if self.block_addressed { block as u32 } else { (block * 512) as u32 }
+    }
+
+    /// CMD17, or CMD18 and CMD12.
+    pub(crate) fn read_blocks(&mut self, first: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        let several = bytes.len() > 512;
+        let command = Command::new(if several { 18 } else { 17 }, self.argument(first));
+        self.native.command(command, Expects::R1)?;
+        for block in bytes.chunks_mut(512) {
+            self.native.read_block(block, 512, LIMIT)?;
+        }
+        if several {
+            self.native.command(Command::new(12, 0), Expects::R1b)?;
+        }
+        Ok(())
+    }
+
+    /// CMD24, or CMD25 and CMD12.
+    pub(crate) fn write_blocks(&mut self, first: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let several = bytes.len() > 512;
+        let command = Command::new(if several { 25 } else { 24 }, self.argument(first));
+        self.native.command(command, Expects::R1)?;
+        for block in bytes.chunks(512) {
+            self.native.write_block(block, 512, LIMIT)?;
+        }
+        if several {
+            self.native.command(Command::new(12, 0), Expects::R1b)?;
+        }
+        self.native.wait_ready(LIMIT)
+    }
+}
+
+impl Read for Host {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (block, offset) = (self.at / 512, (self.at % 512) as usize);
+        let wanted = buffer.len().min(64 * 1024).min((self.end - self.at) as usize);
+        let mut bytes = vec![0; (offset + wanted).div_ceil(512) * 512];
+        if wanted > 0 {
+            self.read_blocks(block, &mut bytes).map_err(io::Error::other)?;
+        }
+        buffer[..wanted].copy_from_slice(&bytes[offset..offset + wanted]);
+        self.at += wanted as u64;
+        Ok(wanted)
+    }
+}
+
+impl Write for Host {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let (block, offset) = (self.at / 512, (self.at % 512) as usize);
+        let wanted = buffer.len().min(64 * 1024).min((self.end - self.at) as usize);
+        let mut bytes = vec![0; (offset + wanted).div_ceil(512) * 512];
+        if wanted > 0 {
+            self.read_blocks(block, &mut bytes).map_err(io::Error::other)?;
+            bytes[offset..offset + wanted].copy_from_slice(&buffer[..wanted]);
+            self.write_blocks(block, &bytes).map_err(io::Error::other)?;
+        }
+        self.at += wanted as u64;
+        Ok(wanted)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Host {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.end.checked_add_signed(by),
+        };
+        self.at = at.filter(|at| *at <= self.end).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+#[test]
+fn a_filesystem_is_made_filled_and_read_on_small_and_large_cards() {
+    for capacity in [64 * MIB, 4 * GIB] {
+        let mut host = Host::bring_up(card(capacity, &[]).0, 48 * MIB).expect("it is a card");
+        fatfs::format_volume(&mut host, fatfs::FormatVolumeOptions::new()).expect("it is large enough");
+        host.seek(SeekFrom::Start(0)).expect("it is there");
+        let data: Vec<u8> = (0..1_000_000u32).map(|n| (n ^ n >> 7) as u8).collect();
+        let filesystem =
+            fatfs::FileSystem::new(&mut host, fatfs::FsOptions::new()).expect("it was just made");
+        filesystem.root_dir().create_dir("logs").expect("it is new");
+        let mut file = filesystem.root_dir().create_file("logs/one.bin").expect("it is new");
+        file.write_all(&data).expect("there is room");
+        drop(file);
+        filesystem.unmount().expect("it is whole");
+
+        host.seek(SeekFrom::Start(0)).expect("it is there");
+        let filesystem = fatfs::FileSystem::new(&mut host, fatfs::FsOptions::new()).expect("it is one");
+        let mut back = Vec::new();
+        let mut file = filesystem.root_dir().open_file("logs/one.bin").expect("it is there");
+        file.read_to_end(&mut back).expect("it can be read");
+        assert!(back == data, "what was written is not what is read");
+    }
+}

@@ -1,0 +1,8 @@
+//! Drivers that nobody here wrote, on our card: each is told to do what its users do, in simulated time.
+
+mod bench;
+mod embedded_sdmmc_spi;
+mod fatfs_native;
+mod parsers;
+mod sdmmc_protocol_spi;
+mod wires;

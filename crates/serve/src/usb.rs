@@ -1,0 +1,123 @@
+//! A USB device for whoever connects, one peer at a time: the socket and the wall clock under
+//! [`flashlab_usb::Carrier`]s.
+//!
+//! One thread: it takes in what is there, hands it to the session, sends what the session says, and waits until there is
+//! more or a transfer completes. A peer that does not take its answers is not listened to any more until it does.
+
+use crate::link::wait_for;
+use crate::pace::Pace;
+use crate::{Clock, Listener, Speed, Stop};
+use flashlab_sim::Instant;
+use flashlab_usb::Carrier;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use std::io;
+use std::os::fd::OwnedFd;
+use tracing::{info, warn};
+
+/// Bytes that are taken in at a time.
+const INPUT: usize = 256 << 10;
+/// Bytes that a peer may leave untaken before it is not listened to any more.
+const OUTPUT_MAX: usize = 4 << 20;
+
+/// Where a device can be attached.
+#[derive(Debug)]
+pub struct UsbPort {
+    listener: Listener,
+    pace: Pace,
+    stop: Stop,
+}
+
+impl UsbPort {
+    /// Peers arrive at `listener`, until `stop` is thrown.
+    pub fn new(listener: Listener, speed: Speed, stop: Stop) -> UsbPort {
+        UsbPort { listener, pace: Pace::new(Clock::start(), speed), stop }
+    }
+
+    /// What time it is for the device.
+    pub fn now(&self) -> Instant {
+        self.pace.now()
+    }
+
+    /// Gives the device to one peer after the other, and back in the end.
+    pub fn serve<C: Carrier>(&self, mut device: C::Device) -> io::Result<C::Device> {
+        while !self.stop.is_thrown() {
+            wait_for(
+                &mut [PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)],
+                None,
+            )?;
+            let accepted = match self.listener.accept_socket() {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    warn!(%error, "cannot accept");
+                    continue;
+                }
+            };
+            let Some((socket, from)) = accepted else { continue };
+            info!(from, "attached");
+            let mut output = Vec::new();
+            let mut session = C::begin(self.now(), device, &mut output);
+            match self.carry(&mut session, &socket, output) {
+                Ok(()) => info!("detached"),
+                Err(error) => warn!(%error, "the connection ends"),
+            }
+            device = session.end(self.now());
+        }
+        Ok(device)
+    }
+
+    /// Until the peer is gone, breaks the protocol, or the port is to end.
+    fn carry<C: Carrier>(&self, session: &mut C, socket: &OwnedFd, mut output: Vec<u8>) -> io::Result<()> {
+        let mut input = vec![0; INPUT];
+        loop {
+            session.advance(self.now(), &mut output);
+            send(socket, &mut output)?;
+            let mut wanted = PollFlags::empty();
+            wanted.set(PollFlags::IN, output.len() < OUTPUT_MAX);
+            wanted.set(PollFlags::OUT, !output.is_empty());
+            let due = session.next_due();
+            let patience = due.map(|due| self.pace.left(due));
+            let mut fds = [PollFd::new(&self.stop, PollFlags::IN), PollFd::new(socket, wanted)];
+            if wait_for(&mut fds, patience)? == 0 {
+                // Nobody has anything else to say before that.
+                due.inspect(|due| self.pace.reach(*due));
+                continue;
+            }
+            if !fds[0].revents().is_empty() {
+                return Ok(());
+            }
+            if !fds[1].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+                continue;
+            }
+            match rustix::net::recv(socket, &mut input[..], RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return Ok(()),
+                Ok((_, count)) => {
+                    let received = session.receive(self.now(), &input[..count], &mut output);
+                    if let Err(broken) = received {
+                        // What was said before may say why, on the other side.
+                        let _ = send(socket, &mut output);
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, broken.to_string()));
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Sends what the socket takes now.
+fn send(socket: &OwnedFd, output: &mut Vec<u8>) -> io::Result<()> {
+    let mut sent = 0;
+    while sent < output.len() {
+        match rustix::net::send(socket, &output[sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(count) => sent += count,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    output.drain(..sent);
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! What a device says about itself: USB 2.0, chapter 9.
+//!
+//! A high-speed device of one configuration with one interface and bulk endpoints; what such a device answers to the
+//! standard requests. Left out: other speeds, other settings, suspend.
+
+use crate::device::{Direction, Setup, Stalled};
+use alloc::vec::Vec;
+
+/// Standard requests (table 9-4).
+mod request {
+    pub(super) const GET_STATUS: u8 = 0;
+    pub(super) const CLEAR_FEATURE: u8 = 1;
+    pub(super) const SET_FEATURE: u8 = 3;
+    pub(super) const GET_DESCRIPTOR: u8 = 6;
+    pub(super) const GET_CONFIGURATION: u8 = 8;
+    pub(super) const SET_CONFIGURATION: u8 = 9;
+    pub(super) const GET_INTERFACE: u8 = 10;
+    pub(super) const SET_INTERFACE: u8 = 11;
+}
+
+/// Types of descriptors (table 9-5).
+mod kind {
+    pub(super) const DEVICE: u8 = 1;
+    pub(super) const CONFIGURATION: u8 = 2;
+    pub(super) const STRING: u8 = 3;
+    pub(super) const INTERFACE: u8 = 4;
+    pub(super) const ENDPOINT: u8 = 5;
+    pub(super) const QUALIFIER: u8 = 6;
+}
+
+/// English (United States), as string descriptors name it.
+const ENGLISH: u16 = 0x0409;
+/// What bulk endpoints of high speed send at a time (section 5.8.3).
+pub(crate) const BULK_PACKET: u16 = 512;
+/// The same for endpoint 0 (section 5.5.3).
+pub(crate) const CONTROL_PACKET: u8 = 64;
+
+/// A bulk endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Endpoint {
+    /// 1 to 15.
+    pub number: u8,
+    /// Which way it goes.
+    pub direction: Direction,
+}
+
+impl Endpoint {
+    /// Its address, as descriptors have it.
+    pub const fn address(self) -> u8 {
+        match self.direction {
+            Direction::Out => self.number,
+            Direction::In => self.number | 0x80,
+        }
+    }
+}
+
+/// All that makes one device different from another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Descriptors {
+    /// idVendor.
+    pub vendor: u16,
+    /// idProduct.
+    pub product: u16,
+    /// bcdDevice: the release, in decimal digits.
+    pub release: u16,
+    /// The class of the interface: 255 is the vendor's own.
+    pub interface_class: u8,
+    /// Manufacturer, product and serial number, in words.
+    pub strings: [&'static str; 3],
+    /// Its endpoints, in the order in which it lists them.
+    pub endpoints: &'static [Endpoint],
+}
+
+impl Descriptors {
+    fn device(&self) -> Vec<u8> {
+        let mut bytes = Vec::from([18, kind::DEVICE, 0x00, 0x02, 0, 0, 0, CONTROL_PACKET]);
+        for word in [self.vendor, self.product, self.release] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend([1, 2, 3, 1]);
+        bytes
+    }
+
+    fn configuration(&self) -> Vec<u8> {
+        let total = 9 + 9 + 7 * self.endpoints.len() as u16;
+        let [low, high] = total.to_le_bytes();
+        // Powered by the bus, 500 mA.
+        let mut bytes = Vec::from([9, kind::CONFIGURATION, low, high, 1, 1, 0, 0x80, 250]);
+        let count = self.endpoints.len() as u8;
+        bytes.extend([9, kind::INTERFACE, 0, 0, count, self.interface_class, 0, 0, 0]);
+        for endpoint in self.endpoints {
+            let [low, high] = BULK_PACKET.to_le_bytes();
+            bytes.extend([7, kind::ENDPOINT, endpoint.address(), 2, low, high, 0]);
+        }
+        bytes
+    }
+
+    /// What it would be at another speed.
+    fn qualifier(&self) -> Vec<u8> {
+        Vec::from([10, kind::QUALIFIER, 0x00, 0x02, 0, 0, 0, CONTROL_PACKET, 1, 0])
+    }
+
+    fn string(&self, index: u8) -> Option<Vec<u8>> {
+        let units: Vec<u16> = match index {
+            0 => Vec::from([ENGLISH]),
+            _ => self.strings.get(usize::from(index) - 1)?.encode_utf16().take(126).collect(),
+        };
+        let mut bytes = Vec::from([2 + 2 * units.len() as u8, kind::STRING]);
+        bytes.extend(units.into_iter().flat_map(u16::to_le_bytes));
+        Some(bytes)
+    }
+
+    fn get(&self, value: u16) -> Option<Vec<u8>> {
+        let [index, which] = value.to_le_bytes();
+        match which {
+            kind::DEVICE => Some(self.device()),
+            kind::CONFIGURATION if index == 0 => Some(self.configuration()),
+            kind::STRING => self.string(index),
+            kind::QUALIFIER => Some(self.qualifier()),
+            _ => None,
+        }
+    }
+}
+
+/// What the device answers to a standard request on endpoint 0; `configuration` is the active one, 0 or 1.
+pub fn standard(descriptors: &Descriptors, configuration: &mut u8, setup: Setup) -> Result<Vec<u8>, Stalled> {
+    let mut answer = match setup.request {
+        request::GET_STATUS => Vec::from([0, 0]),
+        request::CLEAR_FEATURE | request::SET_FEATURE => Vec::new(),
+        request::GET_DESCRIPTOR => descriptors.get(setup.value).ok_or(Stalled)?,
+        request::GET_CONFIGURATION => Vec::from([*configuration]),
+        request::SET_CONFIGURATION if setup.value <= 1 => {
+            *configuration = setup.value as u8;
+            Vec::new()
+        }
+        request::GET_INTERFACE if setup.index == 0 => Vec::from([0]),
+        request::SET_INTERFACE if setup.index == 0 && setup.value == 0 => Vec::new(),
+        _ => return Err(Stalled),
+    };
+    answer.truncate(usize::from(setup.length));
+    Ok(answer)
+}

@@ -1,0 +1,315 @@
+//! USB/IP, the side that exports: a device's transfers for the kernel of any Linux (`usbip attach -r HOST -b 1-1`, module
+//! `vhci-hcd`).
+//!
+//! The protocol is `Documentation/usb/usbip_protocol.rst` of Linux, version 1.1.1. All integers are big-endian. Spoken: the
+//! list of devices, import, submit, unlink. Left out: isochronous transfers, and the daemon's own encryption.
+//!
+//! A connection asks for the list, or imports the one device there is and from then on carries its transfers. What the
+//! protocol does not have ends it, since nothing says where the next message would begin.
+
+use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Transfer};
+use crate::read::Reader;
+use crate::{Carrier, IN_FLIGHT_MAX, TRANSFER_MAX, standard};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::fmt;
+use flashlab_sim::Instant;
+
+/// The port that `usbip` asks.
+pub const PORT: u16 = 3240;
+/// How the one device is called: bus 1, device 2, at port 1.
+pub const BUS_ID: &str = "1-1";
+
+const VERSION: u16 = 0x0111;
+const OP_REQ_DEVLIST: u16 = 0x8005;
+const OP_REP_DEVLIST: u16 = 0x0005;
+const OP_REQ_IMPORT: u16 = 0x8003;
+const OP_REP_IMPORT: u16 = 0x0003;
+const CMD_SUBMIT: u32 = 1;
+const CMD_UNLINK: u32 = 2;
+const RET_SUBMIT: u32 = 3;
+const RET_UNLINK: u32 = 4;
+
+/// Bytes of a message without its data.
+const MESSAGE: usize = 48;
+/// Bytes of a device's name and path.
+const BUS_ID_BYTES: usize = 32;
+const PATH_BYTES: usize = 256;
+const BUS: u32 = 1;
+const NUMBER: u32 = 2;
+/// High speed, as Linux numbers it.
+const SPEED_HIGH: u32 = 3;
+/// Status, as Linux numbers errors: a stall, a transfer that was unlinked, one too many.
+const OK: i32 = 0;
+const EPIPE: i32 = -32;
+const ECONNRESET: i32 = -104;
+const ENOMEM: i32 = -12;
+
+/// Why a session cannot go on: the peer does not speak USB/IP, or what is not spoken here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Broken {
+    /// Another version or code, where the list of devices or an import is asked for.
+    NoRequest {
+        /// The version.
+        version: u16,
+        /// The code.
+        code: u16,
+    },
+    /// No message has this number.
+    Unexpected(u32),
+    /// A transfer of more bytes than are taken.
+    TooLong(u32),
+    /// Isochronous packets.
+    Isochronous,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Broken::NoRequest { version, code } => write!(
+                f,
+                "the peer asked for {code:#06x} in version {version:#06x}, not for the list of devices or an import: \
+                 is it usbip?"
+            ),
+            Broken::Unexpected(command) => write!(f, "the peer sent message {command}, which there is not"),
+            Broken::TooLong(length) => {
+                write!(f, "the peer sent a transfer of {length} bytes; {TRANSFER_MAX} are the most")
+            }
+            Broken::Isochronous => {
+                f.write_str("the peer sent isochronous packets, which no device here takes")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Broken {}
+
+/// A session over one connection.
+#[derive(Debug)]
+pub struct Session<D> {
+    device: D,
+    input: Vec<u8>,
+    imported: bool,
+    configuration: u8,
+    /// Transfers that wait, by sequence number.
+    waiting: BTreeSet<u64>,
+}
+
+/// What stands before every message of an import.
+#[derive(Clone, Copy, Debug)]
+struct Basic {
+    command: u32,
+    sequence: u32,
+    direction: Direction,
+    endpoint: u32,
+}
+
+impl<D: Device> Carrier for Session<D> {
+    type Device = D;
+    type Broken = Broken;
+
+    fn begin(_: Instant, device: D, _: &mut Vec<u8>) -> Session<D> {
+        Session { device, input: Vec::new(), imported: false, configuration: 0, waiting: BTreeSet::new() }
+    }
+
+    fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Broken> {
+        let mut input = core::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        let mut reader = Reader(&input);
+        loop {
+            let mut ahead = reader;
+            let taken = if self.imported {
+                self.message(now, &mut ahead, output)?
+            } else {
+                self.request(now, &mut ahead, output)?
+            };
+            if taken.is_none() {
+                break;
+            }
+            reader = ahead;
+        }
+        let left = reader.0.len();
+        input.drain(..input.len() - left);
+        self.input = input;
+        Ok(())
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.device.next_due()
+    }
+
+    fn advance(&mut self, now: Instant, output: &mut Vec<u8>) {
+        while let Some(Completed { id, outcome, .. }) = self.device.complete(now) {
+            if !self.waiting.remove(&id) {
+                continue;
+            }
+            match outcome {
+                Outcome::In(bytes) => submitted(id as u32, OK, bytes.len() as u32, &bytes, output),
+                Outcome::Out(length) => submitted(id as u32, OK, length, &[], output),
+                Outcome::Stalled => submitted(id as u32, EPIPE, 0, &[], output),
+            }
+        }
+    }
+
+    fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    fn end(mut self, now: Instant) -> D {
+        self.device.attach(now, false);
+        self.device
+    }
+}
+
+impl<D: Device> Session<D> {
+    /// What is asked before there is a device; nothing as long as bytes are missing.
+    fn request(
+        &mut self,
+        now: Instant,
+        reader: &mut Reader<'_>,
+        output: &mut Vec<u8>,
+    ) -> Result<Option<()>, Broken> {
+        let (Some(version), Some(code), Some(_status)) = (reader.u16_be(), reader.u16_be(), reader.u32_be())
+        else {
+            return Ok(None);
+        };
+        match (version, code) {
+            (VERSION, OP_REQ_DEVLIST) => {
+                reply(OP_REP_DEVLIST, 0, output);
+                output.extend(1u32.to_be_bytes());
+                self.describe(output);
+                // The interface: class, subclass, protocol, padding.
+                output.extend([self.device.descriptors().interface_class, 0, 0, 0]);
+            }
+            (VERSION, OP_REQ_IMPORT) => {
+                let Some(name) = reader.array::<BUS_ID_BYTES>() else { return Ok(None) };
+                if name == padded::<BUS_ID_BYTES>(BUS_ID) {
+                    reply(OP_REP_IMPORT, 0, output);
+                    self.describe(output);
+                    self.imported = true;
+                    self.device.attach(now, true);
+                } else {
+                    reply(OP_REP_IMPORT, 1, output);
+                }
+            }
+            _ => return Err(Broken::NoRequest { version, code }),
+        }
+        Ok(Some(()))
+    }
+
+    fn describe(&self, output: &mut Vec<u8>) {
+        let device = self.device.descriptors();
+        output.extend(padded::<PATH_BYTES>("/sys/devices/platform/flashlab/usb1/1-1"));
+        output.extend(padded::<BUS_ID_BYTES>(BUS_ID));
+        for word in [BUS, NUMBER, SPEED_HIGH] {
+            output.extend(word.to_be_bytes());
+        }
+        for half in [device.vendor, device.product, device.release] {
+            output.extend(half.to_be_bytes());
+        }
+        // Class, subclass, protocol; the active configuration, how many there are, how many interfaces.
+        output.extend([0, 0, 0, self.configuration, 1, 1]);
+    }
+
+    /// What is said to the device; nothing as long as bytes are missing.
+    fn message(
+        &mut self,
+        now: Instant,
+        reader: &mut Reader<'_>,
+        output: &mut Vec<u8>,
+    ) -> Result<Option<()>, Broken> {
+        let Some(bytes) = reader.bytes(MESSAGE) else { return Ok(None) };
+        let word = |n: usize| u32::from_be_bytes([0, 1, 2, 3].map(|byte| bytes[4 * n + byte]));
+        let direction = if word(3) == 0 { Direction::Out } else { Direction::In };
+        let basic = Basic { command: word(0), sequence: word(1), direction, endpoint: word(4) };
+        match basic.command {
+            CMD_SUBMIT => {
+                let (length, packets) = (word(6), word(8));
+                if length as usize > TRANSFER_MAX {
+                    return Err(Broken::TooLong(length));
+                }
+                if !matches!(packets, 0 | u32::MAX) {
+                    return Err(Broken::Isochronous);
+                }
+                let outgoing = if direction == Direction::Out { length as usize } else { 0 };
+                let Some(data) = reader.bytes(outgoing) else { return Ok(None) };
+                let setup = Setup::from_bytes(core::array::from_fn(|n| bytes[40 + n]));
+                self.submit(now, basic, setup, length, data, output);
+            }
+            CMD_UNLINK => {
+                let id = word(5).into();
+                let waited = self.waiting.remove(&id) && self.device.cancel(id);
+                header(RET_UNLINK, basic.sequence, output);
+                output.extend((if waited { ECONNRESET } else { OK }).to_be_bytes());
+                output.extend([0; 24]);
+            }
+            command => return Err(Broken::Unexpected(command)),
+        }
+        Ok(Some(()))
+    }
+
+    fn submit(
+        &mut self,
+        now: Instant,
+        basic: Basic,
+        setup: Setup,
+        length: u32,
+        data: &[u8],
+        output: &mut Vec<u8>,
+    ) {
+        if basic.endpoint == 0 {
+            let result = if setup.is_standard() {
+                standard(self.device.descriptors(), &mut self.configuration, setup)
+            } else {
+                self.device.control(now, setup, data)
+            };
+            return match (result, basic.direction) {
+                (Ok(mut answer), Direction::In) => {
+                    answer.truncate(length as usize);
+                    submitted(basic.sequence, OK, answer.len() as u32, &answer, output);
+                }
+                (Ok(_), Direction::Out) => submitted(basic.sequence, OK, length, &[], output),
+                (Err(_), _) => submitted(basic.sequence, EPIPE, 0, &[], output),
+            };
+        }
+        let id = basic.sequence.into();
+        if basic.endpoint > 15 {
+            return submitted(basic.sequence, EPIPE, 0, &[], output);
+        }
+        // A number that is in use would be answered twice.
+        if self.waiting.len() >= IN_FLIGHT_MAX || !self.waiting.insert(id) {
+            return submitted(basic.sequence, ENOMEM, 0, &[], output);
+        }
+        let payload = match basic.direction {
+            Direction::In => Payload::In(length),
+            Direction::Out => Payload::Out(data.to_vec()),
+        };
+        self.device.submit(now, Transfer { id, endpoint: basic.endpoint as u8, payload });
+    }
+}
+
+fn padded<const N: usize>(text: &str) -> [u8; N] {
+    core::array::from_fn(|n| text.as_bytes().get(n).copied().unwrap_or(0))
+}
+
+fn reply(code: u16, status: u32, output: &mut Vec<u8>) {
+    output.extend(VERSION.to_be_bytes());
+    output.extend(code.to_be_bytes());
+    output.extend(status.to_be_bytes());
+}
+
+/// Command and sequence number; device, direction and endpoint are zero in answers.
+fn header(command: u32, sequence: u32, output: &mut Vec<u8>) {
+    output.extend(command.to_be_bytes());
+    output.extend(sequence.to_be_bytes());
+    output.extend([0; 12]);
+}
+
+fn submitted(sequence: u32, status: i32, length: u32, data: &[u8], output: &mut Vec<u8>) {
+    header(RET_SUBMIT, sequence, output);
+    output.extend(status.to_be_bytes());
+    output.extend(length.to_be_bytes());
+    // Start frame, packets, errors, padding.
+    output.extend([0; 20]);
+    output.extend_from_slice(data);
+}

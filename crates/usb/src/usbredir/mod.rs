@@ -1,0 +1,400 @@
+//! usbredir, the host's side: a device's transfers for QEMU (`-chardev socket,path=S,id=c -device usb-redir,chardev=c`).
+//!
+//! The protocol is `usb-redirection-protocol`, version 0.7 of 2014, of the SPICE project; sections are cited by the names of
+//! packets. The side that has the device is called usb-host there, the side that uses it usb-guest.
+//!
+//! Spoken: hello with capabilities, device_connect with interface_info and ep_info before it, set and get of configuration
+//! and alternate setting, reset, cancel, filters, control and bulk packets. Not offered: streams, buffered bulk reception.
+//! Isochronous and interrupt endpoints are answered with "invalid", since no device here has them.
+//!
+//! A packet that the protocol does not have, or of another length than it says, ends the session: there is no way to find
+//! the next one. What is merely impossible (an endpoint that is not there, too many transfers) is answered with an error.
+
+mod wire;
+
+use crate::device::{Completed, Device, Direction, Outcome, Payload, Transfer};
+use crate::read::Reader;
+use crate::{Carrier, IN_FLIGHT_MAX, TRANSFER_MAX, descriptor, standard};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+use flashlab_sim::Instant;
+use wire::{BulkHeader, Capabilities, ControlHeader, Header, STREAM_HEADER, VERSION, kind, status};
+
+/// Who we are, in a hello.
+const OUR_VERSION: &[u8] = b"flashlab";
+/// High speed, in device_connect.
+const SPEED_HIGH: u8 = 2;
+/// What interface_info and ep_info have room for.
+const SLOTS: usize = 32;
+/// A bulk endpoint, and none, in ep_info.
+const TYPE_CONTROL: u8 = 0;
+const TYPE_BULK: u8 = 2;
+const TYPE_INVALID: u8 = 255;
+/// The longest packet without a transfer's data that is waited for: a filter.
+const PLAIN_MAX: usize = 4 << 10;
+
+/// Why a session cannot go on: the peer does not speak usbredir, or does not want the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Broken {
+    /// The first packet was of this type, not a hello.
+    NoHello(u32),
+    /// There is no packet of this type, or none that is sent in this direction, or it was not offered.
+    Unexpected(u32),
+    /// A packet of a type has another length than the protocol gives it, or one beyond what is taken.
+    Length {
+        /// The type.
+        kind: u32,
+        /// Its length.
+        length: u32,
+    },
+    /// The peer's filter lets no such device through.
+    Rejected,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Broken::NoHello(kind) => {
+                write!(
+                    f,
+                    "the peer began with packet type {kind} instead of a hello: is it QEMU's usb-redir?"
+                )
+            }
+            Broken::Unexpected(kind) => {
+                write!(f, "the peer sent a packet of type {kind}, which was not offered")
+            }
+            Broken::Length { kind, length } => {
+                write!(f, "the peer sent a packet of type {kind} with {length} bytes, which it cannot have")
+            }
+            Broken::Rejected => {
+                f.write_str("the peer's filter (usb-redir's option filter=) rejects the device")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Broken {}
+
+/// A transfer that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    endpoint: u8,
+    stream: u32,
+}
+
+/// A session over one connection.
+#[derive(Debug)]
+pub struct Session<D> {
+    device: D,
+    /// Bytes of a packet that is not complete.
+    input: Vec<u8>,
+    /// What both sides can; `None` before the peer's hello.
+    common: Option<Capabilities>,
+    configuration: u8,
+    waiting: BTreeMap<u64, Waiting>,
+}
+
+impl<D: Device> Carrier for Session<D> {
+    type Device = D;
+    type Broken = Broken;
+
+    fn begin(now: Instant, mut device: D, output: &mut Vec<u8>) -> Session<D> {
+        let length = (VERSION + 4) as u32;
+        Header { kind: kind::HELLO, length, id: 0 }.emit(false, output);
+        let mut version = [0; VERSION];
+        version[..OUR_VERSION.len()].copy_from_slice(OUR_VERSION);
+        output.extend(version);
+        output.extend(Capabilities::OURS.0.to_le_bytes());
+        device.attach(now, true);
+        Session { device, input: Vec::new(), common: None, configuration: 0, waiting: BTreeMap::new() }
+    }
+
+    fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Broken> {
+        let mut input = core::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        let mut reader = Reader(&input);
+        while let Some((header, body)) = self.packet(&mut reader)? {
+            self.handle(now, header, body, output)?;
+        }
+        let left = reader.0.len();
+        input.drain(..input.len() - left);
+        self.input = input;
+        Ok(())
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.device.next_due()
+    }
+
+    fn advance(&mut self, now: Instant, output: &mut Vec<u8>) {
+        while let Some(completed) = self.device.complete(now) {
+            self.answer_bulk(completed, output);
+        }
+    }
+
+    fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    fn end(mut self, now: Instant) -> D {
+        self.device.attach(now, false);
+        self.device
+    }
+}
+
+impl<D: Device> Session<D> {
+    fn has(&self, capability: u32) -> bool {
+        self.common.is_some_and(|common| common.has(capability))
+    }
+
+    /// The next complete packet; none as long as bytes are missing.
+    fn packet<'a>(&self, reader: &mut Reader<'a>) -> Result<Option<(Header, &'a [u8])>, Broken> {
+        let mut ahead = *reader;
+        let Some(header) = Header::parse(&mut ahead, self.has(Capabilities::IDS_OF_64_BITS)) else {
+            return Ok(None);
+        };
+        if self.common.is_none() && header.kind != kind::HELLO {
+            return Err(Broken::NoHello(header.kind));
+        }
+        let length = header.length as usize;
+        if !self.admits(header.kind, length)? {
+            return Err(Broken::Length { kind: header.kind, length: header.length });
+        }
+        let Some(body) = ahead.bytes(length) else { return Ok(None) };
+        *reader = ahead;
+        Ok(Some((header, body)))
+    }
+
+    /// Whether a packet of this type can have this length.
+    fn admits(&self, of: u32, length: usize) -> Result<bool, Broken> {
+        let with_data = |header: usize| (header..=header + TRANSFER_MAX).contains(&length);
+        Ok(match of {
+            kind::HELLO => (VERSION..=PLAIN_MAX).contains(&length) && length.is_multiple_of(4),
+            kind::RESET | kind::GET_CONFIGURATION | kind::CANCEL_DATA_PACKET | kind::FILTER_REJECT => {
+                length == 0
+            }
+            kind::SET_CONFIGURATION
+            | kind::GET_ALT_SETTING
+            | kind::STOP_ISO_STREAM
+            | kind::START_INTERRUPT_RECEIVING
+            | kind::STOP_INTERRUPT_RECEIVING => length == 1,
+            kind::SET_ALT_SETTING => length == 2,
+            kind::START_ISO_STREAM => length == 3,
+            kind::FILTER_FILTER => length <= PLAIN_MAX,
+            kind::CONTROL_PACKET => with_data(ControlHeader::BYTES),
+            kind::BULK_PACKET => with_data(BulkHeader::bytes(self.has(Capabilities::BULK_LENGTH_OF_32_BITS))),
+            kind::ISO_PACKET | kind::INTERRUPT_PACKET => with_data(STREAM_HEADER),
+            _ => return Err(Broken::Unexpected(of)),
+        })
+    }
+
+    fn handle(
+        &mut self,
+        now: Instant,
+        header: Header,
+        body: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        // The lengths of fixed parts have been looked at.
+        let byte = |index: usize| body.get(index).copied().unwrap_or_default();
+        let id = header.id;
+        match header.kind {
+            kind::HELLO => return self.hello(body, output),
+            kind::RESET => {
+                self.device.reset(now);
+                self.waiting.clear();
+            }
+            kind::SET_CONFIGURATION => {
+                let known = byte(0) <= 1;
+                if known {
+                    self.configuration = byte(0);
+                    self.describe(output);
+                }
+                let result = if known { status::SUCCESS } else { status::INVALID };
+                self.plain(kind::CONFIGURATION_STATUS, id, &[result, self.configuration], output);
+            }
+            kind::GET_CONFIGURATION => {
+                self.plain(kind::CONFIGURATION_STATUS, id, &[status::SUCCESS, self.configuration], output);
+            }
+            kind::SET_ALT_SETTING => {
+                let known = byte(0) == 0 && byte(1) == 0;
+                if known {
+                    self.describe(output);
+                }
+                let result = if known { status::SUCCESS } else { status::INVALID };
+                self.plain(kind::ALT_SETTING_STATUS, id, &[result, byte(0), 0], output);
+            }
+            kind::GET_ALT_SETTING => {
+                let result = if byte(0) == 0 { status::SUCCESS } else { status::INVALID };
+                self.plain(kind::ALT_SETTING_STATUS, id, &[result, byte(0), 0], output);
+            }
+            kind::START_ISO_STREAM | kind::STOP_ISO_STREAM => {
+                self.plain(kind::ISO_STREAM_STATUS, id, &[status::INVALID, byte(0)], output);
+            }
+            kind::START_INTERRUPT_RECEIVING | kind::STOP_INTERRUPT_RECEIVING => {
+                self.plain(kind::INTERRUPT_RECEIVING_STATUS, id, &[status::INVALID, byte(0)], output);
+            }
+            kind::CANCEL_DATA_PACKET => self.cancel(id, output),
+            kind::FILTER_REJECT => return Err(Broken::Rejected),
+            // What it lets through shows when it has seen the device.
+            kind::FILTER_FILTER => {}
+            kind::CONTROL_PACKET => self.control(now, header, body, output)?,
+            kind::BULK_PACKET => self.bulk(now, header, body, output)?,
+            // Endpoint, status and length, as `admits` has seen to: there are no such endpoints.
+            _ => self.plain(header.kind, id, &[byte(0), status::INVALID, 0, 0], output),
+        }
+        Ok(())
+    }
+
+    fn plain(&self, of: u32, id: u64, body: &[u8], output: &mut Vec<u8>) {
+        let wide = self.has(Capabilities::IDS_OF_64_BITS);
+        Header { kind: of, length: body.len() as u32, id }.emit(wide, output);
+        output.extend_from_slice(body);
+    }
+
+    /// Both sides know what the other can: the device is shown.
+    fn hello(&mut self, body: &[u8], output: &mut Vec<u8>) -> Result<(), Broken> {
+        if self.common.is_some() {
+            return Err(Broken::Unexpected(kind::HELLO));
+        }
+        let theirs = Reader(&body[VERSION..]).u32_le().unwrap_or(0);
+        self.common = Some(Capabilities(theirs & Capabilities::OURS.0));
+        self.describe(output);
+        let device = self.device.descriptors();
+        // The classes are those of the interface.
+        let mut connect = Vec::from([SPEED_HIGH, 0, 0, 0]);
+        connect.extend(device.vendor.to_le_bytes());
+        connect.extend(device.product.to_le_bytes());
+        if self.has(Capabilities::CONNECT_DEVICE_VERSION) {
+            connect.extend(device.release.to_le_bytes());
+        }
+        self.plain(kind::DEVICE_CONNECT, 0, &connect, output);
+        Ok(())
+    }
+
+    /// ep_info, then interface_info.
+    fn describe(&self, output: &mut Vec<u8>) {
+        let device = self.device.descriptors();
+        let mut types = [TYPE_INVALID; SLOTS];
+        let mut packets = [0u16; SLOTS];
+        // First outgoing endpoints, then incoming ones; endpoint 0 is both.
+        for slot in [0, SLOTS / 2] {
+            types[slot] = TYPE_CONTROL;
+            packets[slot] = descriptor::CONTROL_PACKET.into();
+        }
+        for endpoint in device.endpoints {
+            let slot = usize::from(endpoint.number & 15)
+                + if endpoint.direction == Direction::In { SLOTS / 2 } else { 0 };
+            types[slot] = TYPE_BULK;
+            packets[slot] = descriptor::BULK_PACKET;
+        }
+        let mut ep_info = Vec::from(types);
+        // Intervals, then the interface that each belongs to.
+        ep_info.extend([0; 2 * SLOTS]);
+        if self.has(Capabilities::EP_INFO_MAX_PACKET_SIZE) {
+            ep_info.extend(packets.into_iter().flat_map(u16::to_le_bytes));
+        }
+        self.plain(kind::EP_INFO, 0, &ep_info, output);
+
+        let mut interface_info = Vec::from(1u32.to_le_bytes());
+        // Numbers, classes, subclasses, protocols.
+        interface_info.extend([0; 4 * SLOTS]);
+        interface_info[4 + SLOTS] = device.interface_class;
+        self.plain(kind::INTERFACE_INFO, 0, &interface_info, output);
+    }
+
+    fn control(
+        &mut self,
+        now: Instant,
+        header: Header,
+        body: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        let mut reader = Reader(body);
+        let wrong = Broken::Length { kind: header.kind, length: header.length };
+        let mut control = ControlHeader::parse(&mut reader).ok_or(wrong)?;
+        let setup = control.setup;
+        let expected = if control.endpoint & 0x80 == 0 { usize::from(setup.length) } else { 0 };
+        if reader.0.len() != expected {
+            return Err(wrong);
+        }
+        let result = if setup.is_standard() {
+            standard(self.device.descriptors(), &mut self.configuration, setup)
+        } else {
+            self.device.control(now, setup, reader.0)
+        };
+        let (code, length, data) = match &result {
+            Ok(data) if control.endpoint & 0x80 != 0 => (status::SUCCESS, data.len() as u16, data.as_slice()),
+            Ok(_) => (status::SUCCESS, setup.length, [].as_slice()),
+            Err(_) => (status::STALL, 0, [].as_slice()),
+        };
+        control.status = code;
+        let mut answer = Vec::new();
+        control.emit(length, &mut answer);
+        answer.extend_from_slice(data);
+        self.plain(kind::CONTROL_PACKET, header.id, &answer, output);
+        Ok(())
+    }
+
+    fn bulk(
+        &mut self,
+        now: Instant,
+        header: Header,
+        body: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        let mut reader = Reader(body);
+        let wrong = Broken::Length { kind: header.kind, length: header.length };
+        let wide = self.has(Capabilities::BULK_LENGTH_OF_32_BITS);
+        let bulk = BulkHeader::parse(&mut reader, wide).ok_or(wrong)?;
+        let incoming = bulk.endpoint & 0x80 != 0;
+        let expected = if incoming { 0 } else { bulk.length as usize };
+        if reader.0.len() != expected {
+            return Err(wrong);
+        }
+        let waiting = Waiting { endpoint: bulk.endpoint, stream: bulk.stream };
+        // An id that is in use would be answered twice.
+        if self.waiting.len() >= IN_FLIGHT_MAX || self.waiting.contains_key(&header.id) {
+            self.finish_bulk(header.id, waiting, status::IO_ERROR, 0, &[], output);
+            return Ok(());
+        }
+        self.waiting.insert(header.id, waiting);
+        let payload = if incoming { Payload::In(bulk.length) } else { Payload::Out(reader.0.to_vec()) };
+        self.device.submit(now, Transfer { id: header.id, endpoint: bulk.endpoint & 15, payload });
+        Ok(())
+    }
+
+    fn answer_bulk(&mut self, completed: Completed, output: &mut Vec<u8>) {
+        let Some(waiting) = self.waiting.remove(&completed.id) else { return };
+        let (code, length, data) = match &completed.outcome {
+            Outcome::In(bytes) => (status::SUCCESS, bytes.len() as u32, bytes.as_slice()),
+            Outcome::Out(length) => (status::SUCCESS, *length, [].as_slice()),
+            Outcome::Stalled => (status::STALL, 0, [].as_slice()),
+        };
+        self.finish_bulk(completed.id, waiting, code, length, data, output);
+    }
+
+    fn finish_bulk(
+        &self,
+        id: u64,
+        Waiting { endpoint, stream }: Waiting,
+        status: u8,
+        length: u32,
+        data: &[u8],
+        output: &mut Vec<u8>,
+    ) {
+        let mut answer = Vec::new();
+        let wide = self.has(Capabilities::BULK_LENGTH_OF_32_BITS);
+        BulkHeader { endpoint, status, length, stream }.emit(wide, &mut answer);
+        answer.extend_from_slice(data);
+        self.plain(kind::BULK_PACKET, id, &answer, output);
+    }
+
+    /// One that has completed already has been answered: then there is nothing to say.
+    fn cancel(&mut self, id: u64, output: &mut Vec<u8>) {
+        let Some(waiting) = self.waiting.remove(&id) else { return };
+        self.device.cancel(id);
+        self.finish_bulk(id, waiting, status::CANCELLED, 0, &[], output);
+    }
+}

@@ -1,0 +1,435 @@
+//! VUB300: a USB 2.0 host controller with one SD slot, which Linux drives with `vub300` (0424:012c).
+//!
+//! The driver sends the mmc core's commands, 64 bytes each, to a bulk pipe and reads a response from another; data goes
+//! over two more. The adapter puts the command on the card's wires, moves the blocks, ends transfers of several blocks
+//! with CMD12, and waits for a card that is busy behind R1b. It knows the width of the bus from the ACMD6 that passes, and
+//! takes high-speed timing above 25 MHz.
+//!
+//! The card's time: whatever the wires and the card do takes the time that they say, from when the driver asked. A
+//! transfer completes when its last byte has crossed the wires; a response is there when the card is done.
+//!
+//! Chosen, since nobody has written it down: data that does not come within 500 ms, and a card that stays busy so long
+//! between blocks, are a time-out (SD specification 4.6.2: the longest that a card may take). A card that is busy for longer
+//! behind its last block or a command is answered for nevertheless: Linux then asks it with CMD13 until it is ready.
+//! CMD7 with address 0 deselects, and no card answers it, which is no error.
+//!
+//! Left out: SDIO and its offloaded registers; the time that the adapter's own firmware takes; 1.8 V, tuning, CMD23 and the
+//! extension registers' commands, which the driver does not let through.
+
+mod packet;
+
+use crate::descriptor::{Descriptors, Endpoint};
+use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Stalled, Transfer};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use flashlab_sd::{Card, Command, Expects, Fault, Ios, Native, Power, Response, Timing};
+use flashlab_sim::{Duration, Instant};
+use packet::{CommandPacket, ErrorCode, Packet, request};
+
+const DESCRIPTORS: Descriptors = Descriptors {
+    vendor: 0x0424,
+    product: 0x012c,
+    release: 0x0100,
+    interface_class: 0xff,
+    strings: ["flashlab", "VUB300", "1"],
+    endpoints: &[
+        Endpoint { number: RESPONSES, direction: Direction::In },
+        Endpoint { number: COMMANDS, direction: Direction::Out },
+        Endpoint { number: DATA_IN, direction: Direction::In },
+        Endpoint { number: DATA_OUT, direction: Direction::Out },
+    ],
+};
+const RESPONSES: u8 = 1;
+const COMMANDS: u8 = 2;
+const DATA_IN: u8 = 3;
+const DATA_OUT: u8 = 4;
+
+/// The driver asks for at most 511 blocks at a time.
+const SIZE_MAX: u32 = 511 * BLOCK_MAX;
+/// The longest block that it has a buffer for.
+const BLOCK_MAX: u32 = 512;
+/// How long it waits for data, and for a card that is busy.
+const PATIENCE: Duration = Duration::from_ms(500);
+/// From power to the first command: the supply's ramp and 74 clocks at the slowest clock (SD specification 6.4.1).
+const RAMP: Duration = Duration::from_ms(2);
+/// The clocks that its oscillator can make, in kHz.
+const CLOCK_KHZ: core::ops::RangeInclusive<u64> = 200..=48_000;
+/// Above it the card must be in high-speed mode.
+const DEFAULT_SPEED_HZ: u32 = 25_000_000;
+
+/// A write whose data is still coming.
+#[derive(Clone, Debug)]
+struct Writing {
+    packet: CommandPacket,
+    response: Response,
+    /// Bytes that are still to come.
+    left: u32,
+    /// Bytes of a block that is not complete.
+    block: Vec<u8>,
+}
+
+/// A transfer to the host that waits for bytes.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    id: u64,
+    length: u32,
+    since: Instant,
+}
+
+/// Bytes for the host, each with the instant at which it has it.
+#[derive(Clone, Debug, Default)]
+struct Pipe {
+    ready: VecDeque<(Instant, Vec<u8>)>,
+    /// Nothing follows: who asked for more gets what there is.
+    complete: bool,
+    asked: VecDeque<Asked>,
+}
+
+impl Pipe {
+    fn clear(&mut self) {
+        self.ready.clear();
+        self.complete = false;
+    }
+
+    /// When the first transfer that waits completes, and how many bytes it gets.
+    fn due(&self) -> Option<(Instant, usize)> {
+        let asked = self.asked.front()?;
+        let (mut at, mut length) = (asked.since, 0);
+        for (ready, bytes) in &self.ready {
+            if length >= asked.length as usize {
+                break;
+            }
+            at = at.max(*ready);
+            length += bytes.len();
+        }
+        if length >= asked.length as usize {
+            return Some((at, asked.length as usize));
+        }
+        (self.complete && length > 0).then_some((at, length))
+    }
+
+    fn complete(&mut self, limit: Instant) -> Option<Completed> {
+        let (at, length) = self.due().filter(|(at, _)| *at <= limit)?;
+        let asked = self.asked.pop_front()?;
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let (ready, mut first) = self.ready.pop_front()?;
+            if bytes.len() + first.len() > length {
+                let rest = first.split_off(length - bytes.len());
+                self.ready.push_front((ready, rest));
+            }
+            bytes.append(&mut first);
+        }
+        Some(Completed { id: asked.id, at, outcome: Outcome::In(bytes) })
+    }
+}
+
+/// The adapter, with a card in its slot or none.
+#[derive(Debug)]
+pub struct Vub300 {
+    native: Native,
+    /// The switch on the card's side.
+    read_only: bool,
+    ios: Ios,
+    /// The last command was CMD55, so that the next is one of the application's.
+    application: bool,
+    writing: Option<Writing>,
+    responses: Pipe,
+    data: Pipe,
+    /// Transfers to the card that were taken, with when.
+    taken: VecDeque<(Instant, u64, Outcome)>,
+}
+
+impl Vub300 {
+    /// An adapter with `card` in its slot.
+    pub fn new(card: Option<Card>) -> Vub300 {
+        Vub300 {
+            native: Native::new(card),
+            read_only: false,
+            ios: Ios::OFF,
+            application: false,
+            writing: None,
+            responses: Pipe::default(),
+            data: Pipe::default(),
+            taken: VecDeque::new(),
+        }
+    }
+
+    /// Slides the switch on the card's side, which no card heeds: the driver does.
+    pub fn set_read_only(&mut self, read_only: bool) {
+        self.read_only = read_only;
+    }
+
+    /// The card, if one is in the slot.
+    pub fn card(&self) -> Option<&Card> {
+        self.native.card()
+    }
+    /// The card, for what happens to it from outside.
+    pub fn card_mut(&mut self) -> Option<&mut Card> {
+        self.native.card_mut()
+    }
+    /// Puts a card into the slot; the driver finds it within a second.
+    pub fn insert(&mut self, now: Instant, card: Card) {
+        self.catch_up(now);
+        self.native.insert(card);
+    }
+    /// Pulls the card out, whatever it is doing.
+    pub fn remove(&mut self, now: Instant) -> Option<Card> {
+        self.catch_up(now);
+        self.native.remove()
+    }
+    /// How far the card's time has come: ahead of the caller's as long as the card works on what was asked.
+    pub fn card_time(&self) -> Instant {
+        self.native.now()
+    }
+
+    /// What is asked of the card now begins now, or when it is done with what was asked before.
+    fn catch_up(&mut self, now: Instant) {
+        self.native.advance(now.saturating_since(self.native.now()));
+    }
+
+    fn set_power(&mut self, on: bool) {
+        self.ios = Ios::OFF;
+        if on {
+            self.ios = Ios { power: Power::On, clock_hz: *CLOCK_KHZ.start() as u32 * 1000, ..Ios::OFF };
+        }
+        self.native.set_ios(&self.ios);
+        self.native.advance(if on { RAMP } else { Duration::ZERO });
+        self.application = false;
+        self.writing = None;
+    }
+
+    /// In kHz, 64 bits; 0 stops the clock.
+    fn set_clock(&mut self, data: &[u8]) {
+        let Some(khz) = data.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else { return };
+        let hz = if khz == 0 { 0 } else { khz.clamp(*CLOCK_KHZ.start(), *CLOCK_KHZ.end()) as u32 * 1000 };
+        self.ios.clock_hz = hz;
+        self.ios.timing = if hz > DEFAULT_SPEED_HZ { Timing::HighSpeed } else { Timing::Legacy };
+        self.native.set_ios(&self.ios);
+    }
+
+    /// The one response that the adapter keeps is this.
+    fn respond(&mut self, packet: Vec<u8>) {
+        self.responses.clear();
+        self.responses.ready.push_back((self.native.now(), packet));
+        self.responses.complete = true;
+    }
+
+    fn fail(&mut self, code: ErrorCode) {
+        self.writing = None;
+        self.data.clear();
+        self.respond(packet::error(code));
+    }
+
+    fn command(&mut self, bytes: &[u8]) {
+        self.writing = None;
+        self.data.clear();
+        let packet = match Packet::parse(bytes) {
+            Some(Packet::Command(packet)) => packet,
+            Some(Packet::Poll) => return self.respond(packet::no_interrupt()),
+            None => return self.fail(ErrorCode::IllegalCommand),
+        };
+        if self.native.card().is_none() {
+            return self.fail(ErrorCode::NoDevice);
+        }
+        if packet.size > SIZE_MAX || packet.block > BLOCK_MAX {
+            return self.fail(ErrorCode::TransferLength);
+        }
+        if self.ios.power != Power::On || self.ios.clock_hz == 0 {
+            return self.fail(ErrorCode::CommandTimeout);
+        }
+        let deselects = packet.command.index == 7 && packet.command.argument >> 16 == 0;
+        let expects = if deselects { Expects::None } else { packet.expects };
+        let response = match self.native.command(packet.command, expects) {
+            Ok(response) => response,
+            Err(Fault::Timeout) => return self.fail(ErrorCode::CommandTimeout),
+            Err(_) => return self.fail(ErrorCode::CommandCrc),
+        };
+        if deselects {
+            // The driver looks for six bytes.
+            return self.respond(packet.answer(response));
+        }
+        self.snoop(packet.command);
+        match (packet.size, packet.write) {
+            (0, _) => {
+                if expects == Expects::R1b {
+                    self.wait_while_busy();
+                }
+                self.respond(packet.answer(response));
+            }
+            (_, false) => self.read(packet, response),
+            (left, true) => self.writing = Some(Writing { packet, response, left, block: Vec::new() }),
+        }
+    }
+
+    /// The width of the bus is in a command that passes.
+    fn snoop(&mut self, command: Command) {
+        if self.application && command.index == 6 {
+            self.ios.width = if command.argument & 3 == 2 { 4 } else { 1 };
+            self.native.set_ios(&self.ios);
+        }
+        self.application = command.index == 55;
+    }
+
+    /// Longer than its patience is the driver's business: it asks the card with CMD13.
+    fn wait_while_busy(&mut self) {
+        let _ = self.native.wait_ready(PATIENCE);
+    }
+
+    fn stop(&mut self, packet: &CommandPacket) -> Result<(), Fault> {
+        if !packet.is_open_ended() {
+            return Ok(());
+        }
+        self.native.command(Command::new(12, 0), Expects::R1b).map(|_| ())
+    }
+
+    fn read(&mut self, packet: CommandPacket, response: Response) {
+        let mut left = packet.size;
+        while left > 0 {
+            let length = packet.block.min(left);
+            let mut block = vec![0; length as usize];
+            if let Err(fault) = self.native.read_block(&mut block, length, PATIENCE) {
+                // So that the card does not go on; it may not hear it.
+                let _ = self.stop(&packet);
+                return self.fail(data_error(fault));
+            }
+            self.data.ready.push_back((self.native.now(), block));
+            left -= length;
+        }
+        self.data.complete = true;
+        if self.stop(&packet).is_err() {
+            return self.fail(ErrorCode::CommandTimeout);
+        }
+        self.wait_while_busy();
+        self.respond(packet.answer(response));
+    }
+
+    /// Data for a write that is open. What no write wants, as after an error, is dropped.
+    fn receive(&mut self, bytes: &[u8]) {
+        let Some(mut writing) = self.writing.take() else { return };
+        // Short data is padded by the driver.
+        let wanted = bytes.len().min(writing.left as usize - writing.block.len());
+        writing.block.extend_from_slice(&bytes[..wanted]);
+        while writing.left > 0 {
+            let length = writing.packet.block.min(writing.left);
+            if writing.block.len() < length as usize {
+                self.writing = Some(writing);
+                return;
+            }
+            let block: Vec<u8> = writing.block.drain(..length as usize).collect();
+            if let Err(fault) = self.native.write_block(&block, length, PATIENCE) {
+                let _ = self.stop(&writing.packet);
+                return self.fail(data_error(fault));
+            }
+            writing.left -= length;
+        }
+        if self.stop(&writing.packet).is_err() {
+            return self.fail(ErrorCode::CommandTimeout);
+        }
+        self.wait_while_busy();
+        self.respond(writing.packet.answer(writing.response));
+    }
+}
+
+/// What went wrong on the data lines.
+fn data_error(fault: Fault) -> ErrorCode {
+    match fault {
+        Fault::Timeout => ErrorCode::DataTimeout,
+        Fault::Crc => ErrorCode::DataCrc,
+        Fault::WriteError => ErrorCode::StatusOfData,
+    }
+}
+
+impl Device for Vub300 {
+    fn descriptors(&self) -> &Descriptors {
+        const { &DESCRIPTORS }
+    }
+
+    fn reset(&mut self, now: Instant) {
+        self.catch_up(now);
+        self.writing = None;
+        self.responses = Pipe::default();
+        self.data = Pipe::default();
+        self.taken.clear();
+    }
+
+    fn attach(&mut self, now: Instant, attached: bool) {
+        self.reset(now);
+        // It asks for the card's power itself.
+        if !attached {
+            self.set_power(false);
+        }
+    }
+
+    fn control(&mut self, now: Instant, setup: Setup, data: &[u8]) -> Result<Vec<u8>, Stalled> {
+        if !setup.is_vendor() {
+            return Err(Stalled);
+        }
+        let mut answer = match (setup.direction(), setup.request) {
+            (Direction::In, request::GET_SYSTEM_PORT_STATUS) => {
+                packet::port_status(self.native.card().is_some(), self.read_only, self.ios.clock_hz / 1000)
+            }
+            (Direction::In, request::GET_HC_INFO) => packet::controller_info(),
+            (Direction::In, _) => return Err(Stalled),
+            (Direction::Out, request::SET_SD_POWER) => {
+                self.catch_up(now);
+                self.set_power(setup.value != 0);
+                Vec::new()
+            }
+            (Direction::Out, request::SET_CLOCK_SPEED) => {
+                self.catch_up(now);
+                self.set_clock(data);
+                Vec::new()
+            }
+            // Wait states of its ROM, modes of SDIO, firmware: nothing that a memory card would notice.
+            (Direction::Out, _) => Vec::new(),
+        };
+        answer.truncate(usize::from(setup.length));
+        Ok(answer)
+    }
+
+    fn submit(&mut self, now: Instant, transfer: Transfer) {
+        let Transfer { id, endpoint, payload } = transfer;
+        match (endpoint, payload) {
+            (RESPONSES, Payload::In(length)) => {
+                self.responses.asked.push_back(Asked { id, length, since: now });
+            }
+            (DATA_IN, Payload::In(length)) => self.data.asked.push_back(Asked { id, length, since: now }),
+            (COMMANDS, Payload::Out(bytes)) => {
+                self.catch_up(now);
+                self.command(&bytes);
+                self.taken.push_back((now, id, Outcome::Out(bytes.len() as u32)));
+            }
+            (DATA_OUT, Payload::Out(bytes)) => {
+                self.catch_up(now);
+                self.receive(&bytes);
+                // The card's wires say how fast it takes them.
+                let at = if self.writing.is_some() { self.native.now() } else { now };
+                self.taken.push_back((at, id, Outcome::Out(bytes.len() as u32)));
+            }
+            _ => self.taken.push_back((now, id, Outcome::Stalled)),
+        }
+    }
+
+    fn cancel(&mut self, id: u64) -> bool {
+        let before = self.responses.asked.len() + self.data.asked.len() + self.taken.len();
+        self.responses.asked.retain(|asked| asked.id != id);
+        self.data.asked.retain(|asked| asked.id != id);
+        self.taken.retain(|(_, taken, _)| *taken != id);
+        self.responses.asked.len() + self.data.asked.len() + self.taken.len() < before
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        let pipes = [&self.responses, &self.data].into_iter().filter_map(|pipe| pipe.due().map(|(at, _)| at));
+        pipes.chain(self.taken.iter().map(|(at, ..)| *at)).min()
+    }
+
+    fn complete(&mut self, limit: Instant) -> Option<Completed> {
+        if let Some(first) = self.taken.iter().position(|(at, ..)| *at <= limit) {
+            let (at, id, outcome) = self.taken.remove(first)?;
+            return Some(Completed { id, at, outcome });
+        }
+        self.data.complete(limit).or_else(|| self.responses.complete(limit))
+    }
+}

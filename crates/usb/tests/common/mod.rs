@@ -1,0 +1,78 @@
+//! A device that sends back what it got, a millisecond later.
+
+use flashlab_sim::{Duration, Instant};
+use flashlab_usb::{
+    Completed, Descriptors, Device, Direction, Endpoint, Outcome, Payload, Setup, Stalled, Transfer,
+};
+
+pub(crate) const MS: Duration = Duration::from_ms(1);
+
+const DESCRIPTORS: Descriptors = Descriptors {
+    vendor: 0x1234,
+    product: 0x5678,
+    release: 0x0200,
+    interface_class: 0xff,
+    strings: ["test", "echo", "0"],
+    endpoints: &[
+        Endpoint { number: 1, direction: Direction::Out },
+        Endpoint { number: 1, direction: Direction::In },
+    ],
+};
+
+/// One outgoing endpoint, one incoming.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Echo {
+    heard: Vec<u8>,
+    asked: Vec<(Instant, u64, u32)>,
+    done: Vec<Completed>,
+}
+
+impl Device for Echo {
+    fn descriptors(&self) -> &Descriptors {
+        const { &DESCRIPTORS }
+    }
+    fn reset(&mut self, _: Instant) {
+        *self = Echo::default();
+    }
+    fn attach(&mut self, now: Instant, _: bool) {
+        self.reset(now);
+    }
+    fn control(&mut self, _: Instant, setup: Setup, data: &[u8]) -> Result<Vec<u8>, Stalled> {
+        if setup.is_vendor() && setup.direction() == Direction::Out {
+            Ok(data.to_vec())
+        } else {
+            Err(Stalled)
+        }
+    }
+    fn submit(&mut self, now: Instant, transfer: Transfer) {
+        let Transfer { id, endpoint, payload } = transfer;
+        match payload {
+            _ if endpoint != 1 => self.done.push(Completed { id, at: now, outcome: Outcome::Stalled }),
+            Payload::Out(bytes) => {
+                let outcome = Outcome::Out(bytes.len() as u32);
+                self.heard.extend(bytes);
+                self.done.push(Completed { id, at: now + MS, outcome });
+            }
+            Payload::In(length) => self.asked.push((now, id, length)),
+        }
+        while !self.heard.is_empty() && !self.asked.is_empty() {
+            let (since, id, length) = self.asked.remove(0);
+            let rest = self.heard.split_off(self.heard.len().min(length as usize));
+            let bytes = std::mem::replace(&mut self.heard, rest);
+            self.done.push(Completed { id, at: since.max(now) + MS, outcome: Outcome::In(bytes) });
+        }
+    }
+    fn cancel(&mut self, id: u64) -> bool {
+        let before = self.asked.len() + self.done.len();
+        self.asked.retain(|(_, asked, _)| *asked != id);
+        self.done.retain(|done| done.id != id);
+        self.asked.len() + self.done.len() < before
+    }
+    fn next_due(&self) -> Option<Instant> {
+        self.done.iter().map(|done| done.at).min()
+    }
+    fn complete(&mut self, limit: Instant) -> Option<Completed> {
+        let due = self.done.iter().position(|done| done.at <= limit)?;
+        Some(self.done.remove(due))
+    }
+}

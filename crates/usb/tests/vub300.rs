@@ -1,0 +1,308 @@
+//! The adapter with a card in its slot, through its pipes, as Linux' driver uses them.
+
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::quirk::{Planned, Quirk};
+use flashlab_sd::{Card, CardParameters, Identity, Mode};
+use flashlab_sim::{Duration, Instant, Store, StoreError};
+use flashlab_usb::{Device, Outcome, Payload, Setup, Transfer, Vub300};
+use proptest::prelude::*;
+use std::ops::Range;
+use std::sync::Mutex;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const CAPACITY: u64 = 16 * MIB;
+
+struct Bytes(Mutex<Vec<u8>>);
+
+impl Store for Bytes {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        buffer.copy_from_slice(&self.0.lock().unwrap()[offset as usize..][..buffer.len()]);
+        Ok(())
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        self.0.lock().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
+        self.0.lock().unwrap()[offset as usize..][..length as usize].fill(0);
+        Ok(())
+    }
+    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        Ok(Some(range))
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+fn card() -> Card {
+    let us = Duration::from_us;
+    let parameters = CardParameters {
+        capacity: CAPACITY,
+        modes: vec![Mode::DefaultSpeed, Mode::HighSpeed],
+        nand: Nand {
+            page: 16 * KIB,
+            t_read: us(100),
+            read_rate: 64 * MIB,
+            t_prog: us(600),
+            t_prog_slc: None,
+            bits: None,
+            erase_block: 4 * MIB,
+            t_bers: Duration::ZERO,
+            spread_ppm: 0,
+        },
+        mapping: Mapping {
+            program_unit: 16 * KIB,
+            t_commit: us(250),
+            map_unit: 128 * KIB,
+            superblock: 128 * KIB,
+            overwrite: Overwrite::Convert,
+            open_units: 4,
+            map_cache: None,
+            map_page: 4 * KIB,
+        },
+        wear: Wear::default(),
+    };
+    let identity = Identity::new(&parameters);
+    Card::new(parameters, identity, Some(Box::new(Bytes(Mutex::new(vec![0; CAPACITY as usize])))), 1)
+}
+
+/// The driver: one request after the other, each as fast as the adapter says.
+struct Driver {
+    adapter: Vub300,
+    now: Instant,
+    ids: u64,
+}
+
+impl Driver {
+    fn new(quirks: &[Planned]) -> Driver {
+        let mut card = card();
+        quirks.iter().for_each(|quirk| card.quirks_mut().add(*quirk));
+        let mut adapter = Vub300::new(Some(card));
+        adapter.attach(Instant::ZERO, true);
+        Driver { adapter, now: Instant::ZERO, ids: 0 }
+    }
+
+    fn vendor(&mut self, request: u8, value: u16, data: &[u8]) {
+        let length = data.len() as u16;
+        let setup = Setup { request_type: 0x40, request, value, index: 0, length };
+        self.adapter.control(self.now, setup, data).expect("it is known");
+    }
+
+    fn present(&mut self) -> bool {
+        let setup = Setup { request_type: 0xc0, request: 0, value: 0, index: 0, length: 15 };
+        let status = self.adapter.control(self.now, setup, &[]).expect("it is known");
+        assert_eq!(status.len(), 15);
+        status[3] & 1 == 1
+    }
+
+    fn submit(&mut self, endpoint: u8, payload: Payload) -> u64 {
+        self.ids += 1;
+        self.adapter.submit(self.now, Transfer { id: self.ids, endpoint, payload });
+        self.ids
+    }
+
+    /// Waits for a transfer; nothing if it will never complete.
+    fn wait(&mut self, id: u64) -> Option<Outcome> {
+        loop {
+            let due = self.adapter.next_due()?;
+            let done = self.adapter.complete(due).expect("it said so");
+            assert!(done.at <= due);
+            self.now = self.now.max(due);
+            if done.id == id {
+                return Some(done.outcome);
+            }
+        }
+    }
+
+    /// A command as the driver packs it, and its response; with data that goes out, or that many bytes of data in.
+    fn command(
+        &mut self,
+        index: u8,
+        kind: u8,
+        argument: u32,
+        out: Option<&[u8]>,
+        size: u32,
+    ) -> (Vec<u8>, Vec<u8>) {
+        let size = out.map_or(size, |out| out.len() as u32);
+        let mut packet = vec![20, 0, 0, if out.is_some() { 0x80 } else { 0 }, index];
+        packet.extend(size.to_be_bytes());
+        packet.push(kind);
+        packet.extend(argument.to_be_bytes());
+        packet.extend(((if size < 512 { 0 } else { size / 512 }) as u16).to_be_bytes());
+        packet.extend(512u16.to_be_bytes());
+        packet.resize(64, 0);
+        let response = self.submit(1, Payload::In(64));
+        let data: Vec<u64> = match out {
+            None if size > 0 => (0..size.div_ceil(4096))
+                .map(|n| self.submit(3, Payload::In((size - n * 4096).min(4096))))
+                .collect(),
+            _ => Vec::new(),
+        };
+        let sent = self.submit(2, Payload::Out(packet));
+        assert_eq!(self.wait(sent), Some(Outcome::Out(64)));
+        for part in out.into_iter().flat_map(|out| out.chunks(4096)) {
+            let id = self.submit(4, Payload::Out(part.to_vec()));
+            self.wait(id);
+        }
+        // What has come of the data, before or after the response.
+        let (mut got, mut answer) = (Vec::new(), Vec::new());
+        let mut left: Vec<u64> = data.into_iter().chain([response]).collect();
+        while let Some(due) = self.adapter.next_due() {
+            let done = self.adapter.complete(due).expect("it said so");
+            self.now = self.now.max(due);
+            left.retain(|id| *id != done.id);
+            match done.outcome {
+                Outcome::In(bytes) if done.id == response => answer = bytes,
+                Outcome::In(bytes) => got.extend(bytes),
+                _ => {}
+            }
+        }
+        left.into_iter().for_each(|id| assert!(self.adapter.cancel(id)));
+        (answer, got)
+    }
+
+    fn plain(&mut self, index: u8, kind: u8, argument: u32) -> Vec<u8> {
+        self.command(index, kind, argument, None, 0).0
+    }
+
+    fn word(answer: &[u8]) -> u32 {
+        u32::from_be_bytes([answer[6], answer[7], answer[8], answer[9]])
+    }
+
+    /// From power to the card selected on four lines at 48 MHz; gives its address.
+    fn bring_up(&mut self) -> u32 {
+        self.vendor(4, 1, &[]);
+        self.vendor(11, 0, &200u64.to_le_bytes());
+        assert_eq!(self.plain(0, 1, 0), [5, 0, 0, 0, 0]);
+        assert_eq!(Driver::word(&self.plain(8, 10, 0x1aa)), 0x1aa);
+        // No SDIO card, no MMC.
+        assert_eq!(self.plain(5, 6, 0), [4, 2, 0, 1]);
+        assert_eq!(self.plain(52, 7, 0xc00), [4, 2, 0, 1]);
+        loop {
+            self.plain(55, 2, 0);
+            let ocr = Driver::word(&self.plain(41, 5, 0x4030_0000));
+            if ocr >> 31 == 1 {
+                break;
+            }
+            self.now += Duration::from_ms(10);
+        }
+        let cid = self.plain(2, 4, 0);
+        assert_eq!((cid.len(), cid[0], cid[5]), (22, 22, 0x3f));
+        let address = Driver::word(&self.plain(3, 9, 0)) & 0xffff_0000;
+        assert_eq!(self.plain(9, 4, address).len(), 22);
+        self.plain(7, 3, address);
+        self.plain(55, 2, address);
+        let (_, scr) = self.command(51, 2, 0, None, 8);
+        assert_eq!(scr.len(), 8);
+        let (_, functions) = self.command(6, 2, 0x80ff_fff1, None, 64);
+        assert_eq!(functions[16] & 0xf, 1);
+        self.vendor(11, 0, &48_000u64.to_le_bytes());
+        self.plain(55, 2, address);
+        assert_eq!(Driver::word(&self.plain(6, 2, 2)), 0x920);
+        address
+    }
+}
+
+#[test]
+fn a_card_is_brought_up_written_and_read() {
+    let mut driver = Driver::new(&[]);
+    assert!(driver.present());
+    let address = driver.bring_up();
+    let data: Vec<u8> = (0..128 * 1024u32).map(|n| (n ^ n >> 9) as u8).collect();
+    let before = driver.now;
+    let (answer, _) = driver.command(25, 2, 100 * 512, Some(&data), 0);
+    assert_eq!(Driver::word(&answer) >> 9 & 0xf, 4);
+    // 256 blocks on four lines at 48 MHz take 5.7 ms, eight pages of 600 us at least 4.8.
+    let took = driver.now.since(before);
+    assert!((Duration::from_ms(5)..Duration::from_ms(40)).contains(&took), "{took}");
+    assert_eq!(Driver::word(&driver.plain(13, 2, address)), 0x900);
+    let (answer, read) = driver.command(18, 2, 100 * 512, None, 128 * 1024);
+    assert_eq!(Driver::word(&answer), 0x900);
+    assert_eq!(read, data);
+    let (_, one) = driver.command(17, 2, 101 * 512, None, 512);
+    assert_eq!(one, data[512..1024]);
+}
+
+#[test]
+fn deselecting_is_no_error_and_erasing_waits() {
+    let mut driver = Driver::new(&[]);
+    driver.bring_up();
+    for (index, argument) in [(32, 0), (33, 1023 * 512)] {
+        assert_eq!(Driver::word(&driver.plain(index, 2, argument)), 0x900);
+    }
+    assert_eq!(driver.plain(38, 3, 0).len(), 11);
+    assert_eq!(driver.plain(7, 3, 0)[..2], [11, 0]);
+}
+
+#[test]
+fn faults_on_the_wires_are_told_in_the_adapters_words() {
+    let code = |quirk: &str, after: fn(&mut Driver) -> Vec<u8>| {
+        let mut driver = Driver::new(&[quirk.parse().unwrap()]);
+        driver.bring_up();
+        let answer = after(&mut driver);
+        assert_eq!(answer[..3], [4, 2, 0], "{quirk}");
+        answer[3]
+    };
+    assert_eq!(code("no-data@CMD17", |driver| driver.command(17, 2, 0, None, 512).0), 0x10);
+    assert_eq!(code("read-crc=1@CMD17", |driver| driver.command(17, 2, 0, None, 512).0), 0x06);
+    assert_eq!(code("write-crc=1@CMD24", |driver| driver.command(24, 2, 0, Some(&[1; 512]), 0).0), 0x06);
+    assert_eq!(code("read-only", |driver| driver.command(24, 2, 0, Some(&[1; 512]), 0).0), 0x17);
+    assert_eq!(code("silent@CMD13", |driver| driver.plain(13, 2, 1 << 16)), 0x01);
+    assert_eq!(code("response-crc=1@CMD13", |driver| driver.plain(13, 2, 1 << 16)), 0x05);
+}
+
+#[test]
+fn a_card_that_is_pulled_out_is_gone_and_another_can_come() {
+    let mut driver = Driver::new(&[]);
+    driver.bring_up();
+    let out = driver.adapter.remove(driver.now).expect("it was there");
+    assert!(!driver.present());
+    assert_eq!(driver.plain(13, 2, 1 << 16), [4, 2, 0, 0x0d]);
+    driver.adapter.insert(driver.now, out);
+    assert!(driver.present());
+    driver.bring_up();
+}
+
+#[test]
+fn a_card_that_is_busy_for_ever_is_answered_for_and_says_so() {
+    let mut driver = Driver::new(&[Quirk::StuckBusy.into()]);
+    let address = driver.bring_up();
+    let (answer, _) = driver.command(24, 2, 0, Some(&[7; 512]), 0);
+    assert_eq!(answer[1], 0);
+    for _ in 0..3 {
+        assert_eq!(Driver::word(&driver.plain(13, 2, address)) >> 8 & 0x1f, 0xe, "programming, not ready");
+        driver.now += Duration::from_secs(5);
+    }
+    driver.vendor(4, 0, &[]);
+    driver.bring_up();
+    let (_, kept) = driver.command(17, 2, 0, None, 512);
+    assert!(kept == [7; 512] || kept == [0; 512], "a sector is old or new");
+}
+
+proptest! {
+    #[test]
+    fn any_transfers_are_borne(
+        transfers in prop::collection::vec(
+            (0..16u8, prop::collection::vec(any::<u8>(), 0..600), prop::option::of(any::<u32>()), 0..3_000_000u64),
+            0..60,
+        ),
+        powered in any::<bool>(),
+    ) {
+        let mut driver = Driver::new(&[]);
+        if powered {
+            driver.bring_up();
+        }
+        for (endpoint, mut bytes, length, later) in transfers {
+            driver.now += Duration::from_ns(later);
+            if endpoint == 2 {
+                bytes.resize(64, 0);
+                bytes[1] = 0;
+            }
+            driver.submit(endpoint, length.map_or(Payload::Out(bytes), Payload::In));
+            while driver.adapter.complete(driver.now).is_some() {}
+        }
+    }
+}
