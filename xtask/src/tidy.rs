@@ -144,7 +144,9 @@ fn sources(findings: &mut Vec<String>) {
 fn experiments(findings: &mut Vec<String>) {
     let mut cells = Vec::new();
     for folder in folders(Path::new("experiments")) {
-        for part in ["experiment.toml", "published.toml", "README.md", "golden.txt"] {
+        let live = read(&folder.join("experiment.toml")).contains("kind = \"live\"");
+        let golden = if live { "paths.sh" } else { "golden.txt" };
+        for part in ["experiment.toml", "published.toml", "README.md", golden] {
             if !folder.join(part).is_file() {
                 findings.push(format!("{}: missing", folder.join(part).display()));
             }

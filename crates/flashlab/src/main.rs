@@ -6,6 +6,7 @@
 mod command;
 mod failure;
 mod file;
+mod live;
 mod logging;
 mod progress;
 mod status;

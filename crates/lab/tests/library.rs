@@ -1,7 +1,7 @@
 //! The built-in library as a whole.
 
 use flashlab_lab::device::{Device, Filesystem};
-use flashlab_lab::experiment::Experiment;
+use flashlab_lab::experiment::{Experiment, Live};
 use flashlab_lab::library::Library;
 use flashlab_lab::profile::Kind;
 
@@ -25,6 +25,9 @@ fn everything_in_it_can_be_opened() {
         Filesystem::open(name, &library).unwrap_or_else(|e| panic!("{e}"));
     }
     for folder in library.experiments() {
-        Experiment::open(&folder.name, &library).unwrap_or_else(|e| panic!("{e}"));
+        match Live::open(&folder.name, &library).unwrap_or_else(|e| panic!("{e}")) {
+            Some(live) => assert!(Experiment::open(live.name(), &library).is_err()),
+            None => drop(Experiment::open(&folder.name, &library).unwrap_or_else(|e| panic!("{e}"))),
+        }
     }
 }

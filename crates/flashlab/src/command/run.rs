@@ -2,10 +2,11 @@
 
 use super::jobs;
 use crate::failure::{Failure, say};
+use crate::live::{Settings, measure};
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_lab::device::Device;
-use flashlab_lab::experiment::{EnduranceSettings, EnduranceWorkload, Experiment, Kind};
+use flashlab_lab::experiment::{EnduranceSettings, EnduranceWorkload, Experiment, Kind, Live};
 use flashlab_lab::library::Library;
 use flashlab_report::{csv, html, json, terminal};
 use std::io::IsTerminal;
@@ -28,6 +29,15 @@ pub(crate) struct Options {
     /// For an experiment on endurance: how many media are drawn, from --seed on.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
+    /// For a live experiment: in a QEMU guest on Debian's kernel, which `./test` unpacks to target/guest.
+    #[arg(long)]
+    guest: bool,
+    /// For a live experiment: how often each row is measured.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: Option<u32>,
+    /// For a live experiment: how many seconds each measurement takes.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    runtime: Option<u32>,
     /// What is printed.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -54,7 +64,14 @@ enum Format {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    if let Some(live) = Live::open(&options.experiment, library)? {
+        return run_live(options, &live);
+    }
     let mut experiment = Experiment::open(&options.experiment, library)?;
+    if let Some(option) = options.live_ones().next() {
+        let name = experiment.name();
+        return Err(Failure::usage(format!("{option} belongs to live experiments; {name} is simulated")));
+    }
     if let Some(settings) = endurance(options, &experiment, library)? {
         experiment.set_endurance(settings);
     }
@@ -87,6 +104,50 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         say(format_args!("missed: {} (limit {}; worst {})", bound.name, bound.limit, bound.worst_cell));
     }
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Options {
+    /// What was said that is for live experiments alone.
+    fn live_ones(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            ("--guest", self.guest),
+            ("--repeats", self.repeats.is_some()),
+            ("--runtime", self.runtime.is_some()),
+        ];
+        given.into_iter().filter_map(|(option, given)| given.then_some(option))
+    }
+
+    /// What was said that is for simulated experiments alone.
+    fn simulated_ones(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            ("--job", self.job.is_some()),
+            ("--devices", self.devices.is_some()),
+            ("--seeds", self.seeds.is_some()),
+            ("--csv", self.csv.is_some()),
+            ("--html", self.html.is_some()),
+        ];
+        given.into_iter().filter_map(|(option, given)| given.then_some(option))
+    }
+}
+
+/// Measures a machine.
+fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
+    if let Some(option) = options.simulated_ones().next() {
+        let name = live.name();
+        return Err(Failure::usage(format!("{option} belongs to simulated experiments; {name} is live")));
+    }
+    let mut sizes = live.settings(options.guest);
+    sizes.repeats = options.repeats.unwrap_or(sizes.repeats);
+    sizes.runtime = options.runtime.unwrap_or(sizes.runtime);
+    progress::catch_interrupts();
+    let outcome = measure(live, Settings { guest: options.guest, sizes })?;
+    let (title, reference) = (live.title(), live.reference());
+    file::print(&match options.format {
+        Format::Table => outcome.table(title, reference),
+        Format::Json => outcome.json(live.name(), title, reference),
+        Format::Csv => outcome.csv(reference),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What the options put in place of an endurance experiment's own; `None` where they say nothing.

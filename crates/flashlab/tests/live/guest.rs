@@ -113,7 +113,7 @@ fn guest(name: &str, init: &str, devices: &str, serve: &[&str], expected: &[&str
 }
 
 /// Debian's kernel for clouds, which has what is needed and little else, and the folder of its modules.
-fn kernel() -> Option<(PathBuf, PathBuf)> {
+pub(crate) fn kernel() -> Option<(PathBuf, PathBuf)> {
     kernel_in("guest", "nbd.ko")
 }
 

@@ -13,6 +13,7 @@ mod guest;
 mod inspect;
 mod metrics;
 mod mount;
+mod paths;
 mod reference;
 mod run;
 mod serve;

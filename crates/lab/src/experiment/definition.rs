@@ -367,7 +367,7 @@ impl Step {
     }
 }
 
-fn parse<T: DeserializeOwned>(folder: &Folder, file: &str) -> Result<T, ExperimentError> {
+pub(super) fn parse<T: DeserializeOwned>(folder: &Folder, file: &str) -> Result<T, ExperimentError> {
     let wrong = |what: String| ExperimentError::Wrong { path: folder.path_of(file), what };
     let bytes = folder.file(file).ok_or_else(|| wrong("the file is missing".into()))?;
     let text = std::str::from_utf8(bytes).map_err(|error| {

@@ -40,6 +40,8 @@ pub enum ExperimentError {
         /// Why.
         error: BenchError,
     },
+    /// It is live: nothing of it is simulated.
+    Live(String),
     /// Somebody asked to stop.
     Stopped,
 }
@@ -53,6 +55,12 @@ impl fmt::Display for ExperimentError {
             ExperimentError::Device { place, error } => write!(f, "{place}: {error}"),
             ExperimentError::Job { place, error } => write!(f, "{place}: {error}"),
             ExperimentError::Bench { cell, error } => write!(f, "{cell}: {error}"),
+            ExperimentError::Live(name) => {
+                write!(
+                    f,
+                    "{name} is live: it is measured on a machine, by `flashlab run {name}`, not simulated"
+                )
+            }
             ExperimentError::Stopped => {
                 f.write_str("stopped before the experiment was done; nothing was written")
             }

@@ -9,6 +9,7 @@ mod definition;
 pub(crate) mod digest;
 mod endurance;
 mod error;
+mod live;
 mod matrix;
 mod measured;
 mod pattern;
@@ -20,6 +21,7 @@ mod wear;
 pub use definition::{Definition, Kind};
 pub use endurance::{EnduranceSettings, EnduranceWorkload};
 pub use error::ExperimentError;
+pub use live::{Live, LiveRow, LiveSettings, PublishedPath};
 pub use pattern::{CellPattern, cell_name};
 
 use crate::device::{Device, Filesystem};
@@ -70,11 +72,10 @@ struct Outcome {
 impl Experiment {
     /// The experiment of this name in the library, or the one of a folder on disk: `./mine`, `./mine/experiment.toml`.
     pub fn open(name: &str, library: &Library) -> Result<Experiment, ExperimentError> {
-        let folder = match (library.experiment(name), on_disk(name)) {
-            (Ok(folder), _) => folder.clone(),
-            (Err(_), Some(path)) => read_folder(&path).map_err(ExperimentError::Library)?,
-            (Err(unknown), None) => return Err(ExperimentError::Unknown(unknown)),
-        };
+        let folder = find(name, library)?;
+        if Live::is(&folder) {
+            return Err(ExperimentError::Live(folder.name));
+        }
         let (definition, published) = definition::read(&folder)?;
         Ok(Experiment { folder, definition, published, endurance: EnduranceSettings::default() })
     }
@@ -181,6 +182,15 @@ impl Experiment {
     }
 }
 
+/// The folder of an experiment: in the library, or on disk.
+fn find(name: &str, library: &Library) -> Result<Folder, ExperimentError> {
+    match (library.experiment(name), on_disk(name)) {
+        (Ok(folder), _) => Ok(folder.clone()),
+        (Err(_), Some(path)) => read_folder(&path).map_err(ExperimentError::Library),
+        (Err(unknown), None) => Err(ExperimentError::Unknown(unknown)),
+    }
+}
+
 /// The folder with `experiment.toml` that `name` is a path of.
 fn on_disk(name: &str) -> Option<PathBuf> {
     let path = Path::new(name);
@@ -193,7 +203,7 @@ fn read_folder(path: &Path) -> Result<Folder, LibraryError> {
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = whole.file_name().map_or("experiment".into(), |name| name.to_string_lossy().into_owned());
     let mut files = BTreeMap::new();
-    for file in ["experiment.toml", "published.toml", "README.md"] {
+    for file in ["experiment.toml", "published.toml", "README.md", "paths.sh", "guest.sh"] {
         if path.join(file).is_file() {
             files.insert(file.to_owned(), read_file(&path.join(file))?);
         }

@@ -1,0 +1,229 @@
+//! Running an experiment's scripts, and reading what they say.
+
+use super::{Outcome, Row};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use flashlab_lab::experiment::{Live, LiveSettings, Watch};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What is chosen for a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// In a guest, not on this machine.
+    pub(crate) guest: bool,
+    /// How large and how long.
+    pub(crate) sizes: LiveSettings,
+}
+
+/// A folder that goes when it is dropped.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left in a folder for temporary files harms nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Measures all rows, one after the other, as often as they are to be repeated.
+pub(crate) fn measure(live: &Live, settings: Settings) -> Result<Outcome, Failure> {
+    let rows = live.rows().iter().map(|row| Row {
+        name: row.name.clone(),
+        published: live.published(&row.name).map(|figures| (figures.read, figures.write)),
+        ..Row::default()
+    });
+    let mut outcome = Outcome { about: about(live, settings), rows: rows.collect() };
+    let progress = Progress::bar(outcome.rows.len() as u64 * u64::from(settings.sizes.repeats), live.name());
+    for _ in 0..settings.sizes.repeats {
+        once(live, settings, &progress, &mut outcome)?;
+    }
+    Ok(outcome)
+}
+
+fn once(live: &Live, settings: Settings, progress: &Progress, outcome: &mut Outcome) -> Result<(), Failure> {
+    // A guest has its own memory; here the devices lie in a filesystem that is memory.
+    let shared = Path::new("/dev/shm");
+    let root = if settings.guest || !shared.is_dir() { std::env::temp_dir() } else { shared.to_owned() };
+    let folder = Folder(root.join(format!("flashlab-{}-{}", live.name(), std::process::id())));
+    let scripts = folder.0.join("scripts");
+    let work = folder.0.join("work");
+    for folder in [&scripts, &work] {
+        fs::create_dir_all(folder).map_err(|error| Failure::io(folder, &error))?;
+    }
+    let write = |name: &str, bytes: &[u8]| {
+        let path = scripts.join(name);
+        fs::write(&path, bytes).map_err(|error| Failure::io(&path, &error))
+    };
+    write("paths.sh", live.script("paths.sh")?)?;
+    write("guest.sh", live.script("guest.sh")?)?;
+    write("plan", plan(live).as_bytes())?;
+    let program = std::env::current_exe().map_err(|error| Failure::system("this program's file", &error))?;
+    let mut command = Command::new("sh");
+    command.arg(scripts.join(if settings.guest { "guest.sh" } else { "paths.sh" }));
+    let sizes = settings.sizes;
+    command.env("FLASHLAB", program).env("WORK", &work).env("PLAN", scripts.join("plan"));
+    command.env("OPTIONS", live.options()).env("SCRIPTS", &scripts);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    let numbers = [("DEVICE", sizes.device), ("SIZE", sizes.size), ("RUNTIME", sizes.runtime)];
+    command.envs(numbers.map(|(name, number)| (name, number.to_string())));
+    if settings.guest {
+        let (kernel, modules) = guest_kernel()?;
+        command.env("KERNEL", kernel).env("MODULES", modules).env("MEMORY", sizes.memory.to_string());
+        // Emulated, making and filling the files takes longer than measuring.
+        let limit = 300 + outcome.rows.len() as u32 * (sizes.runtime + 60);
+        command.env("LIMIT", limit.to_string());
+    }
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        // What the tools say beside; a script says what went wrong in its lines.
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| Failure::system("sh", &error))?;
+    let mut done = false;
+    for line in BufReader::new(child.stdout.take().expect("it is piped")).split(b'\n') {
+        let line = line.map_err(|error| Failure::system("what the script says", &error))?;
+        done |= take(String::from_utf8_lossy(&line).trim_end(), progress, outcome)?;
+    }
+    let status = child.wait().map_err(|error| Failure::system("sh", &error))?;
+    if done { Ok(()) } else { Err(Failure::failed(format_args!("the script ended early ({status})"))) }
+}
+
+/// A line a row, whose key is its number.
+fn plan(live: &Live) -> String {
+    let line = |(n, row): (usize, &flashlab_lab::experiment::LiveRow)| {
+        format!("{n} {} {} {} {} {}\n", row.path, row.sockets, row.jobs, row.depth, row.how)
+    };
+    live.rows().iter().enumerate().map(line).collect()
+}
+
+/// Takes a line of a script; whether it says that it is done.
+fn take(line: &str, progress: &Progress, outcome: &mut Outcome) -> Result<bool, Failure> {
+    // A terminal may have said something before it.
+    let Some(at) = line.find("PATHS ") else { return Ok(false) };
+    let mut words = line[at..].splitn(3, ' ').skip(1);
+    let (what, rest) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (key, rest_of_it) = rest.split_once(' ').unwrap_or((rest, ""));
+    let row = key.parse().ok().and_then(|n: usize| outcome.rows.get_mut(n));
+    match (what, row) {
+        ("done", _) => return Ok(true),
+        ("failed", _) => return Err(Failure::failed(rest)),
+        ("machine", _) => match outcome.about.iter_mut().find(|(name, _)| name == "machine") {
+            Some((_, machine)) => *machine = rest.to_owned(),
+            None => outcome.about.push(("machine".to_owned(), rest.to_owned())),
+        },
+        ("result", Some(row)) => {
+            let (attached, json) = rest_of_it.split_once(' ').unwrap_or((rest_of_it, ""));
+            row.attached = attached.to_owned();
+            match figures(json) {
+                Some(figures) => row.runs.push(figures),
+                None => row.missing = Some("what fio printed was cut short".to_owned()),
+            }
+            progress.ran();
+        }
+        ("missing", Some(row)) => {
+            row.missing = Some(rest_of_it.to_owned());
+            progress.ran();
+        }
+        _ => {}
+    }
+    Ok(false)
+}
+
+/// MiB a second, read and written, of fio's JSON or our load's.
+fn figures(json: &str) -> Option<(f64, f64)> {
+    let json: Value = serde_json::from_str(&json[json.find('{')?..]).ok()?;
+    let job = json.get("jobs").map_or(&json, |jobs| &jobs[0]);
+    let way = |name: &str| Some(job[name]["bw_bytes"].as_f64()? / f64::from(1 << 20));
+    Some((way("read")?, way("write")?))
+}
+
+/// What is measured with.
+fn about(live: &Live, settings: Settings) -> Vec<(String, String)> {
+    let mut about = Vec::new();
+    if !settings.guest {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        about.push(("machine".to_owned(), format!("Linux {}, {processors} processors", release.trim())));
+    }
+    let version = |program: &str| {
+        let output = Command::new(program).arg("--version").output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned())
+    };
+    let programs: BTreeMap<&str, &str> = BTreeMap::from([
+        ("fio", "fio"),
+        ("nbdkit", "nbdkit"),
+        ("qemu-storage-daemon", "qemu-storage-daemon"),
+    ]);
+    for (name, program) in programs {
+        about.push((name.to_owned(), version(program).unwrap_or_else(|| "not installed".to_owned())));
+    }
+    let LiveSettings { device, size, runtime, repeats, .. } = settings.sizes;
+    let each = format!("{device} MiB a device, {size} MiB a job, {runtime} s, medians of {repeats}");
+    about.push(("each row".to_owned(), each));
+    about.push(("fio is told".to_owned(), live.options().to_owned()));
+    about.push(("published".to_owned(), live.source().to_owned()));
+    about
+}
+
+/// Debian's kernel and the folder of its modules: where `./test` unpacks it, or the system's own.
+fn guest_kernel() -> Result<(PathBuf, PathBuf), Failure> {
+    let places = [Path::new("target/guest"), Path::new("/")];
+    let found = places.into_iter().find_map(|root| {
+        let boot = fs::read_dir(root.join("boot")).ok()?;
+        let names = boot.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let version = names.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned())).max()?;
+        let modules = root.join("lib/modules").join(&version);
+        let kernel = root.join("boot").join(format!("vmlinuz-{version}"));
+        Some((kernel.canonicalize().ok()?, modules.canonicalize().ok()?))
+    });
+    found.ok_or_else(|| {
+        Failure::failed("no kernel for the guest in target/guest or /boot; ./test unpacks Debian's there")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome() -> Outcome {
+        Outcome { about: Vec::new(), rows: vec![Row::default(), Row::default()] }
+    }
+
+    #[test]
+    fn what_a_script_says_becomes_rows() {
+        let mut outcome = outcome();
+        let progress = Progress::bar(2, "test");
+        let fio = r#"{"jobs":[{"read":{"bw_bytes":2097152},"write":{"bw_bytes":1048576}}]}"#;
+        let ours = r#"{"read":{"bw_bytes":4194304},"write":{"bw_bytes":0}}"#;
+        for line in [
+            "noise",
+            &format!("\x1b[2KPATHS result 0 loop-over-tmpfs {fio}\r"),
+            &format!("PATHS result 0 loop-over-tmpfs {ours}"),
+            "PATHS missing 1 no LIO in this kernel",
+            "PATHS missing 7 no such row",
+            "PATHS machine Linux 6.1, 2 emulated processors",
+        ] {
+            assert!(!take(line.trim_end(), &progress, &mut outcome).expect("nothing failed"), "{line}");
+        }
+        assert!(take("PATHS done", &progress, &mut outcome).expect("nothing failed"));
+        assert!(take("PATHS failed fio is not installed", &progress, &mut outcome).is_err());
+        assert_eq!(outcome.rows[0].runs, [(2.0, 1.0), (4.0, 0.0)]);
+        assert_eq!(outcome.rows[1].missing.as_deref(), Some("no LIO in this kernel"));
+        assert_eq!(outcome.about, [("machine".to_owned(), "Linux 6.1, 2 emulated processors".to_owned())]);
+    }
+
+    #[test]
+    fn a_cut_off_answer_is_no_figure() {
+        let mut outcome = outcome();
+        take("PATHS result 0 tcm_loop {\"jobs\":[{\"re", &Progress::bar(1, "test"), &mut outcome)
+            .expect("the row is missing, the run goes on");
+        assert!(outcome.rows[0].runs.is_empty() && outcome.rows[0].missing.is_some());
+    }
+}

@@ -1,0 +1,81 @@
+//! Live experiments: rows that are measured on this machine, or in a guest on it, by an experiment's scripts.
+
+mod measure;
+mod table;
+
+pub(crate) use measure::{Settings, measure};
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    /// Where it was measured, and with what.
+    pub(crate) about: Vec<(String, String)>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One row's measurements.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    /// How it was attached.
+    pub(crate) attached: String,
+    /// MiB a second: read and written, of each repeat.
+    pub(crate) runs: Vec<(f64, f64)>,
+    /// Why it could not be measured.
+    pub(crate) missing: Option<String>,
+    /// As published: read and written.
+    pub(crate) published: Option<(f64, f64)>,
+}
+
+impl Row {
+    /// The medians, if it was measured.
+    pub(crate) fn median(&self) -> Option<(f64, f64)> {
+        let median = |which: fn(&(f64, f64)) -> f64| {
+            let mut values: Vec<f64> = self.runs.iter().map(which).collect();
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied()
+        };
+        Some((median(|run| run.0)?, median(|run| run.1)?))
+    }
+}
+
+impl Outcome {
+    /// Of each row the ratio of what it moved, both ways together, to what the row `reference` did: measured and published.
+    pub(crate) fn ratios(&self, reference: &str) -> Vec<(Option<f64>, Option<f64>)> {
+        let both = |pair: Option<(f64, f64)>| pair.map(|(read, write)| read + write);
+        let of = |row: &Row| (both(row.median()), both(row.published));
+        let base = self.rows.iter().find(|row| row.name == reference).map(of).unwrap_or_default();
+        let ratio = |value: Option<f64>, base: Option<f64>| Some(value? / base.filter(|base| *base > 0.0)?);
+        self.rows
+            .iter()
+            .map(|row| {
+                let (measured, published) = of(row);
+                (ratio(measured, base.0), ratio(published, base.1))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_of_medians_within_one_run() {
+        let row = |name: &str, runs: &[(f64, f64)], published| Row {
+            name: name.to_owned(),
+            runs: runs.to_vec(),
+            published,
+            ..Row::default()
+        };
+        let rows = vec![
+            row("loop", &[(100.0, 100.0), (9.0, 9.0), (110.0, 110.0)], Some((400.0, 400.0))),
+            row("half", &[(50.0, 50.0)], Some((100.0, 100.0))),
+            row("missing", &[], None),
+        ];
+        let outcome = Outcome { about: Vec::new(), rows };
+        let wanted = vec![(Some(1.0), Some(1.0)), (Some(0.5), Some(0.25)), (None, None)];
+        assert_eq!(outcome.ratios("loop"), wanted);
+        assert_eq!(outcome.ratios("nothing")[0], (None, None));
+    }
+}
