@@ -27,10 +27,8 @@ impl Card {
                 let blocks = self.volatile.written_blocks.to_be_bytes();
                 self.send(&blocks)
             }
-            23 => {
-                self.volatile.pre_erase = command.argument & 0x7f_ffff;
-                Some(self.r1())
-            }
+            // Blocks to erase beforehand: the array erases when it takes a block, so there is nothing to gain.
+            23 => Some(self.r1()),
             41 => self.initialise(now, command.argument),
             // The pull-up of DAT3 is not modelled: what it is for, the slot knows.
             42 => Some(self.r1()),

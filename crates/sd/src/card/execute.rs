@@ -68,7 +68,6 @@ impl Card {
                 23 => scr.has_set_block_count(),
                 28..=30 => self.protection.has_groups(),
                 48 | 49 => scr.has_extension_registers(),
-                58 | 59 => v.spi,
                 // A card that is selected can be deselected alone.
                 7 => {
                     matches!(v.state, State::StandBy | State::Disconnect)
@@ -255,7 +254,7 @@ impl Card {
             // A card of high capacity waits for a host that knows of it, and has sent CMD8.
             let understood = !high_capacity || argument & Ocr::HIGH_CAPACITY != 0 && v.conditions_sent;
             if understood {
-                let at = *v.initialised.get_or_insert(now.max(v.busy) + self.identity.t_init);
+                let at = *v.initialised.get_or_insert(now.max(v.busy).saturating_add(self.identity.t_init));
                 if at <= now && v.state == State::Idle {
                     v.may_switch =
                         !v.spi && v.signal == Signal::V3_3 && argument & ocr & Ocr::LOW_VOLTAGE_SIGNALS != 0;
@@ -441,11 +440,12 @@ impl Card {
         }
         self.wake(now);
         let accepted = now.max(self.volatile.busy);
-        let end = blocks.map(|blocks| (at + u64::from(blocks) * 512).min(self.capacity));
+        // A length that goes beyond the end is not believed: the block that does is refused.
+        let end = blocks.map(|blocks| at + u64::from(blocks) * 512).filter(|end| *end <= self.capacity);
         self.write.begin(accepted, at, end, &mut self.array);
         self.writing = true;
         let v = &mut self.volatile;
-        (v.written_blocks, v.refusing, v.pre_erase) = (0, false, 0);
+        (v.written_blocks, v.refusing) = (0, false);
         v.lines = Lines::Write;
         self.r1_then(State::ReceiveData)
     }

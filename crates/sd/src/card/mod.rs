@@ -19,7 +19,8 @@
 //! without CMD23 that ends inside a granule streams all of it.
 //!
 //! # Left out
-//! The security commands; ownership protection of locks (CMD42 with COP); command queueing; UHS-II. Blocks are written in
+//! The security commands; ownership protection of locks (CMD42 with COP); extension registers of several blocks (CMD58,
+//! CMD59); command queueing; UHS-II. Blocks are written in
 //! 512 bytes, whatever the CSD says of smaller ones.
 
 mod application;
@@ -147,8 +148,6 @@ struct Volatile {
     block_count: Option<u32>,
     /// CMD22: bits 37 to 32 of the address of the next command.
     address_extension: u64,
-    /// ACMD23.
-    pre_erase: u32,
     erase: Erase,
     locked: bool,
     dsr: u16,
@@ -184,7 +183,6 @@ impl Volatile {
             block_length: 512,
             block_count: None,
             address_extension: 0,
-            pre_erase: 0,
             erase: Erase::default(),
             locked: false,
             dsr: 0x0404,
@@ -243,7 +241,7 @@ impl Card {
         seed: u64,
     ) -> Card {
         // What its CSD claims beyond what it is made of is not there.
-        let capacity = identity.csd.capacity().unwrap_or(0).min(parameters.capacity);
+        let capacity = identity.csd.capacity().unwrap_or(0).min(parameters.capacity) / 512 * 512;
         let array = Array::new(parameters, seed);
         Card {
             csd: identity.csd,

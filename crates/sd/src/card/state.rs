@@ -168,9 +168,10 @@ const COMMANDS: &[Row] = &[
     (55, &[8], &[Idle, StandBy, Transfer, SendingData, ReceiveData, Programming, Disconnect], ANY),
     // GEN_CMD
     (56, &[8], SELECTED, SELECTED),
-    // READ_OCR, CRC_ON_OFF (SPI); in native mode READ_EXTR_MULTI, WRITE_EXTR_MULTI
-    (58, &[], SELECTED, &[Idle, Transfer]),
-    (59, &[], SELECTED, &[Idle, Transfer]),
+    // READ_OCR, CRC_ON_OFF (SPI); their namesakes of native mode, which move several blocks of extension registers, are not
+    // known, and the SCR says so
+    (58, &[], NONE, &[Idle, Transfer]),
+    (59, &[], NONE, &[Idle, Transfer]),
 ];
 
 #[rustfmt::skip]

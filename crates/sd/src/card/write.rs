@@ -118,7 +118,7 @@ impl Write {
         spent: &mut Spent,
     ) -> Result<(), ReadOnly> {
         self.at += length;
-        self.last = now.since(self.accepted);
+        self.last = now.saturating_since(self.accepted);
         let page = array.flash.page();
         if self.at / page > self.page_start / page || Some(self.at) == self.end {
             self.program(array, spent)?;

@@ -128,7 +128,7 @@ impl Csd {
         if bits(&self.0, 46, 46) == 1 { 512 } else { self.sector_bytes() }
     }
     fn sector_bytes(&self) -> u64 {
-        (bits(&self.0, 45, 39) + 1) << bits(&self.0, 25, 22)
+        ((bits(&self.0, 45, 39) + 1) << bits(&self.0, 25, 22)).next_multiple_of(512)
     }
     /// Bytes of a group of write protection, where there are any.
     pub fn write_protect_group(&self) -> Option<u64> {
