@@ -6,6 +6,7 @@
 use cpu_time::ProcessTime;
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
+use flashlab_sd::mmc::{Controller, Kernel, Mmc};
 use flashlab_sd::{
     Card, CardParameters, Command, Expects, Identity, Ios, Mode, Native, Power, Signal, Timing, crc16,
     crc16_lines,
@@ -112,26 +113,27 @@ fn host(card: Card, width: u8) -> Native {
 /// One request of 4 KiB.
 fn read(native: &mut Native, block: u32, buffer: &mut [u8]) {
     native.command(Command::new(18, block), Expects::R1).expect("a read");
-    if buffer.is_empty() {
-        for _ in 0..8 {
-            native.read_block(&mut [], 512, LONG).expect("a block");
-        }
-    } else {
-        for part in buffer.chunks_mut(512) {
-            native.read_block(part, 512, LONG).expect("a block");
-        }
-    }
+    native.read_blocks(buffer, 512, 8, LONG).expect("eight blocks");
     native.command(Command::new(12, 0), Expects::R1b).expect("a stop");
 }
 
+/// The same through the host stack of Linux.
+fn linux(card: Card) -> Mmc {
+    let mut mmc = Mmc::new(Native::new(Some(card)), Controller::SDHCI, Kernel::V6_1);
+    mmc.start_host();
+    mmc.rescan();
+    assert!(mmc.card().is_some(), "it is brought up");
+    mmc
+}
+
 /// Requests a CPU second; the median of five.
-fn measure(what: &str, native: &mut Native, requests: u64, buffer: &mut [u8]) {
+fn measure(what: &str, requests: u64, mut read: impl FnMut(u32)) {
     let mut rates: Vec<f64> = (0..5)
         .map(|seed| {
             let mut rng = Rng::new(seed);
             let start = ProcessTime::now();
             for _ in 0..requests {
-                read(native, 8 * rng.below(CAPACITY / (4 * KIB)) as u32, buffer);
+                read(8 * rng.below(CAPACITY / (4 * KIB)) as u32);
             }
             requests as f64 / start.elapsed().as_secs_f64()
         })
@@ -142,7 +144,12 @@ fn measure(what: &str, native: &mut Native, requests: u64, buffer: &mut [u8]) {
 
 fn main() {
     println!("4 KiB reads by commands: CMD18, eight blocks, CMD12");
-    measure("without bytes, fresh card", &mut host(card(None), 4), 1_000_000, &mut []);
+    let mut fresh = host(card(None), 4);
+    measure("without bytes, fresh card", 1_000_000, |at| read(&mut fresh, at, &mut []));
+    let mut fresh = linux(card(None));
+    measure("the same through the host stack", 1_000_000, |at| {
+        fresh.read(at.into(), 8, &mut []).expect("a read")
+    });
     let mut written = host(card(None), 4);
     for at in (0..CAPACITY / 512).step_by(65_528) {
         written.command(Command::new(25, at as u32), Expects::R1).expect("a write");
@@ -152,12 +159,21 @@ fn main() {
         written.command(Command::new(12, 0), Expects::R1b).expect("a stop");
         written.wait_ready(LONG).expect("it is done");
     }
-    measure("without bytes, card written once in sequence", &mut written, 1_000_000, &mut []);
+    let what = "without bytes, card written once in sequence";
+    measure(what, 1_000_000, |at| read(&mut written, at, &mut []));
+    let mut written = linux(written.remove().expect("it is in the slot"));
+    measure("the same through the host stack", 1_000_000, |at| {
+        written.read(at.into(), 8, &mut []).expect("a read")
+    });
     let mut buffer = vec![0; 4096];
     for width in [4, 1] {
         let what = format!("with bytes, CRC7 and CRC16 at both ends, {width} bit");
-        measure(&what, &mut host(card(Some(Box::new(Constant))), width), 100_000, &mut buffer);
+        let mut host = host(card(Some(Box::new(Constant))), width);
+        measure(&what, 100_000, |at| read(&mut host, at, &mut buffer));
     }
+    let mut mmc = linux(card(Some(Box::new(Constant))));
+    let what = "with bytes, through the host stack, 4 bit";
+    measure(what, 100_000, |at| mmc.read(at.into(), 8, &mut buffer).expect("a read"));
     let block = [0x5a; 512];
     let sums = |what: &str, sum: &dyn Fn(&[u8]) -> u64| {
         let start = ProcessTime::now();

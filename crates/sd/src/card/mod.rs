@@ -363,6 +363,10 @@ impl Card {
     pub fn has_bytes(&self) -> bool {
         self.store.is_some()
     }
+    /// Whether it has no faults, now or later.
+    pub(crate) fn is_flawless(&self) -> bool {
+        self.quirks.is_empty()
+    }
     /// Its faults.
     pub fn quirks(&self) -> &Quirks {
         &self.quirks

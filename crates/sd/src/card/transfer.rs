@@ -32,13 +32,45 @@ impl Card {
             Lines::Register(_) => Some(now.max(self.volatile.busy)),
             Lines::Read(read) => {
                 let end = read.at + u64::from(read.block);
-                if end <= read.ready_to {
+                if end <= read.ready_to && self.unreadable.is_empty() {
                     return Some(now.max(read.accepted + read.stream.ready));
                 }
                 self.stream(now, end)
             }
             _ => None,
         }
+    }
+
+    /// Sending, where no bytes are wanted and nothing is wrong with the card: up to `count` blocks, one every `each` as soon
+    /// as they are ready, for each of which the host waits up to `limit`. Returns how many were sent, and when the last was.
+    /// It is [`Card::block_ready`] and [`Card::send_block`] in turn, for all blocks at once that one access brings.
+    pub(crate) fn send_blocks(
+        &mut self,
+        now: Instant,
+        count: u32,
+        each: Duration,
+        limit: Duration,
+    ) -> (u32, Instant) {
+        let (mut sent, mut now) = (0, now);
+        while sent < count {
+            let Some(ready) = self.block_ready(now).filter(|ready| ready.saturating_since(now) <= limit)
+            else {
+                break;
+            };
+            let Lines::Read(read) = &mut self.volatile.lines else { break };
+            let block = u64::from(read.block);
+            let brought = if self.unreadable.is_empty() { (read.ready_to - read.at) / block } else { 1 };
+            let blocks = brought.min(u64::from(count - sent));
+            read.at += blocks * block;
+            let done = read.end == Some(read.at);
+            sent += blocks as u32;
+            now = ready + each * blocks;
+            if done {
+                self.end_read(now);
+                break;
+            }
+        }
+        (sent, now)
     }
 
     /// The array brings what the block up to `end` needs.

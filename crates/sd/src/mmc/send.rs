@@ -76,25 +76,24 @@ impl Mmc {
 
     /// The blocks of `data`, until one fails.
     fn move_data(&mut self, data: &Data, bytes: &mut Bytes<'_>, done: &mut Done) {
-        let length = data.block as usize;
-        for n in 0..data.blocks as usize {
-            let block = n * length..(n + 1) * length;
-            let moved = match (data.direction, &mut *bytes) {
-                (Direction::Read, Bytes::Into(buffer)) => {
-                    self.native.read_block(&mut buffer[block], data.block, data.limit)
-                }
-                (Direction::Read, _) => self.native.read_block(&mut [], data.block, data.limit),
-                (Direction::Write, Bytes::From(bytes)) => {
-                    self.native.write_block(&bytes[block], data.block, data.limit)
-                }
-                (Direction::Write, _) => self.native.write_block(&[], data.block, data.limit),
-            };
-            if let Err(fault) = moved {
-                done.data_error = Some(fault.into());
-                return;
+        let (length, blocks) = (data.block, data.blocks);
+        let moved = match (data.direction, bytes) {
+            (Direction::Read, Bytes::Into(buffer)) => {
+                self.native.read_blocks(buffer, length, blocks, data.limit)
             }
-            done.bytes += u64::from(data.block);
-        }
+            (Direction::Read, _) => self.native.read_blocks(&mut [], length, blocks, data.limit),
+            (Direction::Write, bytes) => {
+                let bytes = if let Bytes::From(bytes) = bytes { *bytes } else { &[] };
+                let mut parts = bytes.chunks(length as usize);
+                (0..blocks).try_for_each(|moved| {
+                    let part = parts.next().unwrap_or(&[]);
+                    self.native.write_block(part, length, data.limit).map_err(|fault| (moved, fault))
+                })
+            }
+        };
+        let count = moved.map_or_else(|(moved, _)| moved, |()| blocks);
+        done.bytes += u64::from(count) * u64::from(length);
+        done.data_error = moved.err().map(|(_, fault)| fault.into());
     }
 
     /// One command and its response.

@@ -161,6 +161,15 @@ fn judge(mut life: Life, what: &str, over_old: bool, fates: &mut [u32; 3]) {
         }
     }
     assert!(torn_pages.len() <= 1, "{what}: pages {torn_pages:?} were programmed at the same time");
+    // Read in one go, it ends where it cannot be read.
+    let readable = (0..COUNT as u64).take_while(|block| fate_of(*block) != Some(Fate::Unreadable)).count();
+    life.card.command(now, Command::new(18, FIRST as u32)).expect("a read");
+    let sent = (0..COUNT).take_while(|_| {
+        let ready = life.card.block_ready(now);
+        ready.inspect(|ready| life.card.send_block(*ready, &mut [])).is_some()
+    });
+    assert_eq!(sent.count(), readable, "{what}: in one go");
+    life.card.command(now, Command::new(12, 0)).expect("a stop");
     life.card.check();
     // What was torn can be written again.
     let end = write(&mut life.card, now, FIRST, &new, Duration::from_us(25), false, Instant::MAX);
