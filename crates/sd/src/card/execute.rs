@@ -1,17 +1,15 @@
 //! What each command does.
 
 use super::state::legality;
-use super::{Card, Erase, Lines, Read, State, Taken, Volatile};
+use super::volatile::{Lines, Taken, Volatile};
+use super::{Card, State};
 use crate::Signal;
 use crate::command::{Command, Response, Status};
-use crate::model::array::Stream;
 use crate::register::{CsdVersion, Ocr, Selection, TUNING};
-use flashlab_sim::{Duration, Instant, Mechanism, mix};
+use flashlab_sim::{Duration, Instant, mix};
 
 /// CMD6 switches, where it would only ask.
 const SWITCH: u32 = 1 << 31;
-/// CMD38: full user area logical erase.
-const FULL_ERASE: u32 = 2;
 
 impl Card {
     /// Executes a command and answers it.
@@ -93,15 +91,6 @@ impl Card {
         let response = self.r1();
         self.volatile.errors = self.volatile.errors.without(Status::ILLEGAL_COMMAND);
         Some(response)
-    }
-
-    /// Another command came between the erase commands.
-    fn reset_erase(&mut self) {
-        let v = &mut self.volatile;
-        if v.erase.first.is_some() || v.erase.last.is_some() {
-            v.erase = Erase::default();
-            v.errors = v.errors.with(Status::ERASE_RESET);
-        }
     }
 
     /// Sets error bits.
@@ -232,6 +221,7 @@ impl Card {
     /// CMD0: all but what the power keeps is as after power-up. What is being programmed goes on.
     fn go_idle(&mut self, now: Instant) -> Option<Response> {
         self.end_transfer(now);
+        self.csd.set_tran_speed(self.identity.csd.tran_speed());
         let v = &mut self.volatile;
         let (spi, busy, signal) = (v.spi, v.busy, v.signal);
         *v = Volatile::new();
@@ -360,136 +350,6 @@ impl Card {
         } else {
             self.end_transfer(now);
             self.volatile.state = State::Transfer;
-        }
-        Some(response)
-    }
-
-    /// CMD16.
-    fn set_block_length(&mut self, length: u32) -> Option<Response> {
-        if (1..=512).contains(&length) {
-            self.volatile.block_length = length;
-        } else {
-            self.error(Status::BLOCK_LEN_ERROR);
-        }
-        Some(self.r1())
-    }
-
-    /// The byte that an argument addresses.
-    pub(super) fn offset(&mut self, argument: u32) -> u64 {
-        if self.identity.is_block_addressed() {
-            let extension = core::mem::take(&mut self.volatile.address_extension);
-            (extension | u64::from(argument)) * 512
-        } else {
-            u64::from(argument)
-        }
-    }
-
-    /// Bytes of the blocks that are moved: fixed where addresses count blocks.
-    fn block_length(&self) -> u32 {
-        if self.identity.is_block_addressed() { 512 } else { self.volatile.block_length }
-    }
-
-    /// A request begins: the array was idle until its first command did.
-    fn wake(&mut self, now: Instant) {
-        let began = Instant::from_ns(now.as_ns().saturating_sub(self.command_time.as_ns()));
-        self.array.wake(began);
-        self.array.idle_since = now;
-    }
-
-    /// CMD17, CMD18; `blocks` where it is said how many.
-    fn read(&mut self, now: Instant, argument: u32, blocks: Option<u32>) -> Option<Response> {
-        let (at, block) = (self.offset(argument), self.block_length());
-        let crosses = at / 512 != (at + u64::from(block) - 1) / 512;
-        if at.saturating_add(u64::from(block)) > self.capacity {
-            self.error(Status::OUT_OF_RANGE);
-            return Some(self.r1());
-        }
-        if block < 512 && !self.csd.reads_parts() {
-            self.error(Status::BLOCK_LEN_ERROR);
-            return Some(self.r1());
-        }
-        if crosses && !self.csd.reads_misaligned() {
-            self.error(Status::ADDRESS_ERROR);
-            return Some(self.r1());
-        }
-        self.wake(now);
-        let end = blocks.map(|blocks| at + u64::from(blocks) * u64::from(block));
-        let accepted = now.max(self.volatile.busy);
-        self.volatile.lines =
-            Lines::Read(Read { stream: Stream::default(), accepted, at, end, block, ready_to: at });
-        self.r1_then(State::SendingData)
-    }
-
-    /// CMD24, CMD25; `blocks` where it is said how many.
-    fn begin_write(&mut self, now: Instant, argument: u32, blocks: Option<u32>) -> Option<Response> {
-        let at = self.offset(argument);
-        let refused = if at.saturating_add(512) > self.capacity {
-            Status::OUT_OF_RANGE
-        } else if self.block_length() != 512 {
-            Status::BLOCK_LEN_ERROR
-        } else if !at.is_multiple_of(512) {
-            Status::ADDRESS_ERROR
-        } else if self.is_protected(at) {
-            Status::WP_VIOLATION
-        } else {
-            Status::default()
-        };
-        if refused != Status::default() {
-            self.error(refused);
-            return Some(self.r1());
-        }
-        self.wake(now);
-        let accepted = now.max(self.volatile.busy);
-        // A length that goes beyond the end is not believed: the block that does is refused.
-        let end = blocks.map(|blocks| at + u64::from(blocks) * 512).filter(|end| *end <= self.capacity);
-        self.write.begin(accepted, at, end, &mut self.array);
-        self.writing = true;
-        let v = &mut self.volatile;
-        (v.written_blocks, v.refusing) = (0, false);
-        v.lines = Lines::Write;
-        self.r1_then(State::ReceiveData)
-    }
-
-    /// CMD32, CMD33.
-    fn erase_from(&mut self, argument: u32, first: bool) -> Option<Response> {
-        let at = self.offset(argument);
-        if at >= self.capacity {
-            self.volatile.erase = Erase::default();
-            self.error(Status::OUT_OF_RANGE);
-        } else if first {
-            self.volatile.erase = Erase { first: Some(at), last: None };
-        } else if self.volatile.erase.first.is_some() {
-            self.volatile.erase.last = Some(at);
-        } else {
-            self.error(Status::ERASE_SEQ_ERROR);
-        }
-        Some(self.r1())
-    }
-
-    /// CMD38: erase, discard (which does the same here), or full erase. What is erased reads as the SCR says; the array erases when it needs the space, the map is written now.
-    fn erase(&mut self, now: Instant, argument: u32) -> Option<Response> {
-        let Erase { first, last } = core::mem::take(&mut self.volatile.erase);
-        let (Some(first), Some(last)) = (first, last) else {
-            self.error(Status::ERASE_SEQ_ERROR);
-            return Some(self.r1());
-        };
-        let all = argument == FULL_ERASE && self.identity.ssr.has_full_erase();
-        let unit = self.csd.erase_bytes();
-        let range = if all {
-            0..self.capacity
-        } else {
-            first / unit * unit..((last / unit + 1) * unit).min(self.capacity)
-        };
-        if range.is_empty() {
-            self.error(Status::ERASE_PARAM);
-            return Some(self.r1());
-        }
-        let response = self.r1();
-        let erased = self.erase_unprotected(range);
-        let commit = self.array.flash.t_commit();
-        self.spent[Mechanism::Map] += commit;
-        if erased {
-            self.be_busy(now, now.max(self.volatile.busy) + commit);
         }
         Some(response)
     }

@@ -24,20 +24,22 @@
 //! 512 bytes, whatever the CSD says of smaller ones.
 
 mod application;
+mod data;
 mod execute;
 mod faulty;
 mod lock;
 mod protect;
 mod state;
 mod transfer;
+mod volatile;
 mod write;
 
 pub use state::State;
 
 use crate::command::{Command, Response, Status};
-use crate::model::array::{self, Array, Stream};
+use crate::model::array::{self, Array};
 use crate::quirk::Quirks;
-use crate::register::{Csd, Health, Identity, Selection, Settings, Voltage};
+use crate::register::{Csd, Health, Identity, Voltage};
 use crate::{CardParameters, Signal};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -46,6 +48,7 @@ use flashlab_flash::ftl::Blocks;
 use flashlab_sim::{Duration, Instant, Observer, PowerCut, RestoreError, Spent, Store};
 use lock::Lock;
 use protect::Protection;
+use volatile::{Lines, Volatile};
 use write::Write;
 
 /// What the data lines are to do.
@@ -74,126 +77,6 @@ pub enum CrcStatus {
     CrcError,
     /// It cannot be written; it is ignored, and so is what follows.
     WriteError,
-}
-
-/// What the data lines are used for.
-#[derive(Clone, Copy, Debug)]
-enum Lines {
-    Idle,
-    /// Blocks of the array.
-    Read(Read),
-    /// A register of so many bytes.
-    Register(u32),
-    /// Blocks for the array.
-    Write,
-    /// A block of so many bytes that is no data.
-    Take(u32, Taken),
-}
-
-/// What a block is for that is no data.
-#[derive(Clone, Copy, Debug)]
-enum Taken {
-    Csd,
-    Lock,
-    Extension { function: u8, offset: usize, length: usize },
-    Vendor,
-}
-
-/// Blocks on their way out of the array.
-#[derive(Clone, Copy, Debug)]
-struct Read {
-    stream: Stream,
-    /// When the card had the command.
-    accepted: Instant,
-    at: u64,
-    /// Where it ends, if that was said.
-    end: Option<u64>,
-    block: u32,
-    /// What is ready reaches to here.
-    ready_to: u64,
-}
-
-/// The addresses that CMD32 and CMD33 gave.
-#[derive(Clone, Copy, Debug, Default)]
-struct Erase {
-    first: Option<u64>,
-    last: Option<u64>,
-}
-
-/// What a power cut loses.
-struct Volatile {
-    state: State,
-    spi: bool,
-    /// The next command is an application command.
-    application: bool,
-    /// Error bits that wait for a response.
-    errors: Status,
-    address: u16,
-    addresses_published: u16,
-    /// When the card is initialised.
-    initialised: Option<Instant>,
-    /// CMD8 was answered.
-    conditions_sent: bool,
-    signal: Signal,
-    /// ACMD41 agreed on 1.8 V.
-    may_switch: bool,
-    /// CMD11 was taken: the wires wait for 1.8 V.
-    switching: bool,
-    width: u32,
-    selection: Selection,
-    /// What CMD6 has chosen, as of the end of its answer.
-    chosen: Option<Selection>,
-    block_length: u32,
-    /// CMD23.
-    block_count: Option<u32>,
-    /// CMD22: bits 37 to 32 of the address of the next command.
-    address_extension: u64,
-    erase: Erase,
-    locked: bool,
-    dsr: u16,
-    lines: Lines,
-    /// The block of a register, or one that is no data.
-    register: Box<[u8; 512]>,
-    /// Programming or erasing goes on until then.
-    busy: Instant,
-    settings: Settings,
-    /// Blocks that the last write wrote without an error.
-    written_blocks: u32,
-    /// What follows is ignored until CMD12.
-    refusing: bool,
-}
-
-impl Volatile {
-    fn new() -> Self {
-        Volatile {
-            state: State::Idle,
-            spi: false,
-            application: false,
-            errors: Status::default(),
-            address: 0,
-            addresses_published: 0,
-            initialised: None,
-            conditions_sent: false,
-            signal: Signal::V3_3,
-            may_switch: false,
-            switching: false,
-            width: 1,
-            selection: Selection::default(),
-            chosen: None,
-            block_length: 512,
-            block_count: None,
-            address_extension: 0,
-            erase: Erase::default(),
-            locked: false,
-            dsr: 0x0404,
-            lines: Lines::Idle,
-            register: Box::new([0; 512]),
-            busy: Instant::ZERO,
-            settings: Settings::default(),
-            written_blocks: 0,
-            refusing: false,
-        }
-    }
 }
 
 /// A card.
@@ -271,6 +154,7 @@ impl Card {
         }
         self.quirks.power_on();
         self.power = Some(volts);
+        self.csd.set_tran_speed(self.identity.csd.tran_speed());
         self.volatile = Volatile::new();
         self.volatile.locked = self.lock.is_set();
         self.volatile.busy = self.array.power_up(now);

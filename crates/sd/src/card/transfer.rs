@@ -1,6 +1,7 @@
 //! Data blocks: from the array to the wires, from the wires to the array.
 
-use super::{Card, CrcStatus, Lines, Read, State, Taken, Transfer};
+use super::volatile::{Lines, Read, Taken};
+use super::{Card, CrcStatus, State, Transfer};
 use crate::command::Status;
 use crate::quirk::{Place, STUCK};
 use crate::register::{Csd, Group};

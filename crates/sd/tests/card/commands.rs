@@ -426,3 +426,17 @@ fn a_kept_state_goes_on_in_a_card_and_in_the_model() {
     assert!(elsewhere.restore(&state).is_err(), "its groups of write protection are others");
     assert!(elsewhere.restore(&state[..20]).is_err());
 }
+
+#[test]
+fn the_csd_tells_the_clock_of_the_access_mode() {
+    let (mut host, _) = large();
+    for (cycle, tran_speed) in [(false, Csd::TRAN_SPEED_50_MHZ), (true, Csd::TRAN_SPEED_25_MHZ)] {
+        if cycle {
+            host.cycle();
+        }
+        host.send(7, 0, Expects::None).expect("it is deselected");
+        let Ok(Response::R2(csd)) = host.send(9, host.address, Expects::R2) else { panic!("no CSD") };
+        assert_eq!(Csd(csd).tran_speed(), tran_speed, "power cycled {cycle}");
+        host.r1(7, host.address);
+    }
+}
