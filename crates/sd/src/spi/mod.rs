@@ -1,7 +1,7 @@
 //! SPI mode: bytes in, bytes out. SD Physical Layer Specification, chapter 7.
 //!
 //! [`Spi`] is the host's end of the four wires with a card at the other end, and the time: each byte takes eight clocks,
-//! [`Spi::wait`] lets more pass. With the feature `embedded-hal`, [`hal`](crate::spi::hal) lets drivers that are written
+//! [`Spi::wait`] lets more pass. With the feature `embedded-hal`, `hal` lets drivers that are written
 //! against embedded-hal 1.0 use it.
 //!
 //! # What holds
