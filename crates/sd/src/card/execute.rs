@@ -52,7 +52,9 @@ impl Card {
         if !legality.in_state(v.state, v.spi) {
             return false;
         }
-        if legality.classes != 0 && self.csd.classes() & legality.classes == 0 && v.state != State::Idle {
+        // Class 0 is every card's, whatever its CSD says; and before a host can have read it, so are the rest.
+        let classes = self.csd.classes() | 1;
+        if legality.classes != 0 && classes & legality.classes == 0 && v.state != State::Idle {
             return false;
         }
         let scr = &self.identity.scr;

@@ -45,7 +45,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_flash::ftl::Blocks;
-use flashlab_sim::{Duration, Instant, Observer, PowerCut, RestoreError, Spent, Store};
+use flashlab_sim::{Duration, Fate, Instant, Observer, PowerCut, RestoreError, Spent, Store};
 use lock::Lock;
 use protect::Protection;
 use volatile::{Lines, Volatile};
@@ -164,16 +164,13 @@ impl Card {
     pub fn power_off(&mut self, now: Instant) -> PowerCut {
         self.settle(now);
         self.power = None;
-        let cut = if self.writing {
-            self.writing = false;
-            // A store that fails here has lost what it was given, as it would later.
-            self.write.cut(now, &mut self.array, self.store.as_deref()).unwrap_or_default()
-        } else {
-            PowerCut::default()
-        };
+        let mut cut = PowerCut::default();
+        if core::mem::take(&mut self.writing) {
+            cut = self.write.cut(now, &mut self.array, self.store.as_deref());
+        }
         for (range, fate) in &cut.undecided {
             self.readable(range.clone());
-            if *fate == flashlab_sim::Fate::Unreadable {
+            if *fate == Fate::Unreadable {
                 self.unreadable.push(range.clone());
             }
         }

@@ -211,13 +211,9 @@ impl Write {
         Ok(())
     }
 
-    /// The power is cut at `now`; returns what of the write is undecided, and the store holds what was decided.
-    pub(super) fn cut(
-        &mut self,
-        now: Instant,
-        array: &mut Array,
-        store: Option<&dyn Store>,
-    ) -> Result<PowerCut, StoreError> {
+    /// The power is cut at `now`; returns what of the write is undecided, and the store holds what was decided. What a store
+    /// that fails cannot restore is unreadable.
+    pub(super) fn cut(&mut self, now: Instant, array: &mut Array, store: Option<&dyn Store>) -> PowerCut {
         let since = now.saturating_since(self.accepted);
         let mut tear = array.tear(now, self.programmed.is_some_and(|programmed| programmed <= now));
         for Page { bytes, start, end } in &self.pages {
@@ -232,11 +228,13 @@ impl Write {
             cut.push(self.page_start..self.at, Fate::Old);
         }
         if let Some(store) = store {
-            for (range, _) in cut.undecided.iter().filter(|(_, fate)| *fate == Fate::Old) {
-                self.restore(range, store)?;
+            for (range, fate) in cut.undecided.iter_mut().filter(|(_, fate)| *fate == Fate::Old) {
+                if self.restore(range, store).is_err() {
+                    *fate = Fate::Unreadable;
+                }
             }
         }
-        Ok(cut)
+        cut
     }
 
     /// Makes `range` what it was before.
