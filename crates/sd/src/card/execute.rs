@@ -15,6 +15,7 @@ impl Card {
     /// Executes a command and answers it.
     pub(super) fn execute(&mut self, now: Instant, command: Command) -> Option<Response> {
         let application = core::mem::take(&mut self.volatile.application);
+        self.volatile.full = self.volatile.state == State::ReceiveData && self.busy_until(now).is_some();
         let is_application = application && legality(command.index, true).exists(self.volatile.spi);
         if self.is_for_another(&command, is_application) {
             return None;
@@ -110,8 +111,7 @@ impl Card {
     fn status(&self) -> Status {
         let v = &self.volatile;
         let mut status = v.errors.in_state(v.state);
-        let takes_data = !matches!(v.state, State::Programming | State::Disconnect);
-        if takes_data {
+        if !matches!(v.state, State::Programming | State::Disconnect) && !v.full {
             status = status.with(Status::READY_FOR_DATA);
         }
         if v.application {

@@ -91,6 +91,8 @@ pub(super) struct Volatile {
     pub(super) settings: Settings,
     /// Blocks that the last write wrote without an error.
     pub(super) written_blocks: u32,
+    /// The buffer is full, as of the last command.
+    pub(super) full: bool,
     /// What follows is ignored until CMD12.
     pub(super) refusing: bool,
 }
@@ -123,6 +125,7 @@ impl Volatile {
             busy: Instant::ZERO,
             settings: Settings::default(),
             written_blocks: 0,
+            full: false,
             refusing: false,
         }
     }

@@ -440,3 +440,21 @@ fn the_csd_tells_the_clock_of_the_access_mode() {
         host.r1(7, host.address);
     }
 }
+
+#[test]
+fn a_card_whose_buffer_is_full_is_not_ready_for_data() {
+    let (mut host, _) = large();
+    host.r1(25, 0);
+    // The second page waits for the program of the first.
+    for _ in 0..32 {
+        assert!(host.status().has(Status::READY_FOR_DATA));
+        host.native.write_block(&[1; 512], 512, LONG).expect("a block");
+    }
+    assert!(host.native.is_busy());
+    let status = host.status();
+    assert_eq!((status.state(), status.has(Status::READY_FOR_DATA)), (Some(State::ReceiveData), false));
+    host.native.wait_ready(LONG).expect("there is room again");
+    assert!(host.status().has(Status::READY_FOR_DATA));
+    host.send(12, 0, Expects::R1b).expect("a stop");
+    host.native.wait_ready(LONG).expect("it is done");
+}

@@ -346,3 +346,54 @@ proptest! {
         run(&steps, false)?;
     }
 }
+
+/// SPI mode, section 7.3.1: what is legal before the card is initialised, and behind that. ACMD stands for itself.
+const SPI_IDLE: &[u8] = &[0, 1, 8, 55, 58, 59];
+const SPI_READY: &[u8] =
+    &[0, 6, 9, 10, 12, 13, 16, 17, 18, 24, 25, 27, 32, 33, 38, 42, 48, 49, 55, 56, 58, 59];
+const SPI_READY_APPLICATION: &[u8] = &[13, 22, 23, 41, 42, 51];
+
+/// A card in SPI mode, before or behind its initialisation.
+fn spi(initialised: bool) -> (Card, Instant) {
+    let parameters = parameters(Overwrite::Convert);
+    let mut identity = super::high_capacity(&parameters);
+    identity.t_init = Duration::ZERO;
+    let mut card = Card::new(parameters, identity, None, 5);
+    card.power_on(Instant::ZERO, Voltage::V3_3);
+    let now = Instant::ZERO + Duration::from_ms(10);
+    card.set_spi();
+    card.command(now, Command::new(0, 0));
+    if initialised {
+        for (index, argument) in [(8, 0x1aa), (55, 0), (41, 1 << 30)] {
+            card.command(now, Command::new(index, argument));
+        }
+        assert_eq!(card.state(), State::Transfer);
+    }
+    (card, now)
+}
+
+#[test]
+fn in_spi_mode_every_command_is_answered_and_those_that_are_legal_are_named() {
+    for (initialised, plain, application) in
+        [(false, SPI_IDLE, &[41][..]), (true, SPI_READY, SPI_READY_APPLICATION)]
+    {
+        for index in 0..64 {
+            for announced in [false, true] {
+                let (mut card, now) = spi(initialised);
+                if announced {
+                    card.command(now, Command::new(55, 0));
+                }
+                // What is no application command is taken as a plain one.
+                let legal =
+                    announced && application.contains(&index) || plain.contains(&index) && index != 41;
+                let argument = if index == 8 { 0x1aa } else { 0 };
+                let illegal = match card.command(now, Command::new(index, argument)) {
+                    Some(Response::R1(status)) => status.has(Status::ILLEGAL_COMMAND),
+                    Some(_) => false,
+                    None => panic!("CMD{index} is not answered"),
+                };
+                assert_eq!(!illegal, legal, "initialised {initialised}, announced {announced}, CMD{index}");
+            }
+        }
+    }
+}
