@@ -24,7 +24,7 @@ dmesg -c > /dev/null
 for module in MODULES; do insmod /modules/$module.ko $(test $module = mmc_core && echo dyndbg=+p); done
 for wait in 1 2 3 4 5 6 7 8 9 10; do test -b /dev/mmcblk0 && break; sleep 1; done
 disk=/dev/mmcblk0
-dmesg | grep -q 'new high speed SDHC card at address' && step found
+dmesg | grep -q 'new high speed SD.* card at address' && step found
 "#;
 
 const USE: &str = r#"
@@ -44,20 +44,75 @@ dmesg -n 8
 poweroff -f
 "#;
 
+const PROBE: &str = r#"
+# Without a reset between: nothing here caches what was written.
+f3probe --destructive --reset-type=2 $disk | grep -E 'news|Usable'
+poweroff -f
+"#;
+
+const FILL: &str = r#"
+mkdosfs $disk && mkdir /on && mount -t vfat $disk /on && f3write --show-progress=0 /on > /dev/null && step filled
+umount /on; echo 3 > /proc/sys/vm/drop_caches; mount -t vfat $disk /on
+f3read --show-progress=0 /on | grep -E 'Data'
+poweroff -f
+"#;
+
+const PULLED: &str = r#"
+dd if=/dev/zero of=$disk bs=1M count=8 oflag=direct 2>&1 | grep -q 'error' && step failed
+for wait in 1 2 3 4 5; do dmesg | grep -q 'mmc0: card .* removed' && break; sleep 1; done
+dmesg | grep -q 'mmc0: card .* removed' && step removed
+test -b $disk || step gone
+poweroff -f
+"#;
+
 #[test]
 fn linux_brings_our_card_up_writes_mounts_and_shuts_down() {
-    let init = format!("{BOOT}{USE}");
-    let Some(said) = guest("guest-card", &init, &["sd/kingston"], "") else { return };
-    let steps: Vec<&str> = said.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect();
-    assert_eq!(steps, ["found", "size 62498816", "same", "discarded", "filesystem"], "{said}");
+    let Some(said) = guest("guest-card", USE, &["sd/kingston"], &[]) else { return };
+    assert_eq!(steps(&said), ["found", "size 62498816", "same", "discarded", "filesystem"], "{said}");
     assert!(said.contains("req done (CMD7): 0:"), "no clean shutdown\n{said}");
     assert!(!said.contains("during shutdown"), "{said}");
 }
 
-/// Boots a guest that runs `init` with the card of `serve` in a slot, and gives what was on its console; `after` is run
-/// when it has gone.
-pub(crate) fn guest(name: &str, init: &str, serve: &[&str], after: &str) -> Option<String> {
-    if !here(&["qemu-system-x86_64", "busybox"]) {
+#[test]
+fn f3probe_exposes_a_card_that_wraps() {
+    // What f3probe takes for a cache must be smaller than what there is.
+    let serve = ["sd/kingston", "--unpaced", "--quirk", "wraps=4GiB"];
+    let Some(said) = guest("guest-wraps", PROBE, &serve, &["f3probe"]) else { return };
+    assert!(said.contains("is a counterfeit of type wraparound"), "{said}");
+    assert!(said.contains("*Usable* size: 4.00 GB (8388608 blocks)"), "{said}");
+}
+
+#[test]
+fn f3probe_exposes_a_card_that_drops() {
+    let serve = ["sd/kingston", "--unpaced", "--quirk", "drops=1GiB"];
+    let Some(said) = guest("guest-drops", PROBE, &serve, &["f3probe"]) else { return };
+    assert!(said.contains("is a counterfeit of type limbo"), "{said}");
+    assert!(said.contains("*Usable* size: 1.00 GB (2097152 blocks)"), "{said}");
+}
+
+#[test]
+fn f3read_finds_what_f3write_lost_on_a_card_that_drops() {
+    let serve = ["sd/kingston:card.capacity=128MiB", "--unpaced", "--quirk", "drops=64MiB"];
+    let Some(said) = guest("guest-filled", FILL, &serve, &["f3write", "f3read"]) else { return };
+    assert!(said.contains("GUEST filled"), "every write was acknowledged\n{said}");
+    assert!(said.contains("Data LOST: 64.00 MB"), "{said}");
+}
+
+#[test]
+fn a_card_that_is_pulled_out_in_the_middle_of_a_write_is_removed() {
+    let serve = ["sd/kingston", "--quirk", "remove@block5000"];
+    let Some(said) = guest("guest-pulled", PULLED, &serve, &[]) else { return };
+    assert_eq!(steps(&said), ["found", "failed", "removed", "gone"], "{said}");
+}
+
+fn steps(said: &str) -> Vec<&str> {
+    said.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect()
+}
+
+/// Boots a guest that does `what` with the card of `serve` in its slot, and has `tools` from here; gives what was on its
+/// console.
+fn guest(name: &str, what: &str, serve: &[&str], tools: &[&str]) -> Option<String> {
+    if !here(&[&["qemu-system-x86_64", "busybox"], tools].concat()) {
         return None;
     }
     let Some((kernel, modules)) = kernel_in("guest-mmc", "vub300.ko") else {
@@ -66,16 +121,21 @@ pub(crate) fn guest(name: &str, init: &str, serve: &[&str], after: &str) -> Opti
     };
     let folder = Folder::new(name);
     std::fs::create_dir(folder.path("root")).expect("it is ours");
-    std::fs::write(folder.path("root/init"), init.replace("MODULES", MODULES)).expect("the disk has room");
+    let init = format!("{BOOT}{what}").replace("MODULES", MODULES);
+    std::fs::write(folder.path("root/init"), init).expect("the disk has room");
     let names = MODULES.replace(' ', ".ko -o -name ");
     let script = format!(
         "cd root; chmod +x init; mkdir bin tools proc sys dev modules; cp $(command -v busybox) bin
+         for tool in {tools}; do
+            cp $(command -v $tool) tools
+            for library in $(ldd tools/$tool | grep -o '/[^ ]*'); do cp --parents $library .; done
+         done
          find {modules} -name {names}.ko | xargs -I+ cp + modules
          find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd; cd ..
          timeout 300 qemu-system-x86_64 -accel tcg -m 512 -nodefaults -no-reboot -display none -serial stdio \\
             -kernel {kernel} -initrd initrd -append 'console=ttyS0 panic=-1 quiet no_timer_check' \\
-            -chardev socket,path=$unixsocket,id=card -device qemu-xhci -device usb-redir,chardev=card < /dev/null
-         {after}",
+            -chardev socket,path=$unixsocket,id=card -device qemu-xhci -device usb-redir,chardev=card < /dev/null",
+        tools = tools.join(" "),
         modules = modules.display(),
         kernel = kernel.display(),
     );

@@ -184,6 +184,11 @@ impl Vub300 {
         self.native.now()
     }
 
+    /// Whether a card is in the slot, and has not been pulled out by a quirk of its own.
+    fn is_occupied(&self) -> bool {
+        self.native.card().is_some_and(|card| !card.quirks().is_removed())
+    }
+
     /// What is asked of the card now begins now, or when it is done with what was asked before.
     fn catch_up(&mut self, now: Instant) {
         self.native.advance(now.saturating_since(self.native.now()));
@@ -230,7 +235,7 @@ impl Vub300 {
             Some(Packet::Poll) => return self.respond(packet::no_interrupt()),
             None => return self.fail(ErrorCode::IllegalCommand),
         };
-        if self.native.card().is_none() {
+        if !self.is_occupied() {
             return self.fail(ErrorCode::NoDevice);
         }
         if packet.size > SIZE_MAX || packet.block > BLOCK_MAX {
@@ -368,7 +373,7 @@ impl Device for Vub300 {
         }
         let mut answer = match (setup.direction(), setup.request) {
             (Direction::In, request::GET_SYSTEM_PORT_STATUS) => {
-                packet::port_status(self.native.card().is_some(), self.read_only, self.ios.clock_hz / 1000)
+                packet::port_status(self.is_occupied(), self.read_only, self.ios.clock_hz / 1000)
             }
             (Direction::In, request::GET_HC_INFO) => packet::controller_info(),
             (Direction::In, _) => return Err(Stalled),

@@ -1,0 +1,190 @@
+//! Arbitrary bytes from a peer over usbredir, and over USB/IP, to the adapter with a card in its slot: no panic, all that is due
+//! is answered, answers that are bounded by what was asked for, and a sound translation layer. Half of the input is bytes as
+//! they are, half makes packets whose fields are the input's.
+#![no_main]
+
+#[path = "../small_card.rs"]
+mod small_card;
+
+use flashlab_sim::{Duration, Instant};
+use flashlab_usb::{Carrier, Vub300, usbip, usbredir};
+use libfuzzer_sys::fuzz_target;
+use small_card::card;
+
+/// Takes the input apart.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn byte(&mut self) -> u8 {
+        self.bytes(1).first().copied().unwrap_or(0)
+    }
+    fn bytes(&mut self, count: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+    fn word(&mut self) -> u32 {
+        self.bytes(4).iter().fold(0, |word, byte| word << 8 | u32::from(*byte))
+    }
+}
+
+/// A command for the card, as the driver packs it, with the bytes of data that it announces.
+fn command(input: &mut Input<'_>) -> Vec<u8> {
+    const LIKELY: [(u8, u8); 16] = [
+        (0, 1),
+        (8, 10),
+        (55, 2),
+        (41, 5),
+        (2, 4),
+        (3, 9),
+        (7, 3),
+        (6, 2),
+        (17, 2),
+        (18, 2),
+        (24, 2),
+        (25, 2),
+        (12, 3),
+        (13, 2),
+        (38, 3),
+        (51, 2),
+    ];
+    let what = input.byte();
+    let (index, kind) = LIKELY[usize::from(what % 16)];
+    let argument = match index {
+        8 => 0x1aa,
+        41 => 0x4030_0000,
+        3 | 2 | 0 => 0,
+        7 | 13 | 55 => 1 << 16,
+        _ => input.word() % 2100 * 512,
+    };
+    let blocks = if matches!(index, 17 | 18 | 24 | 25) { u32::from(input.byte() % 20) + 1 } else { 0 };
+    let size = if index == 51 { 8 } else { blocks * 512 };
+    let mut packet = vec![20, 0, 0, if matches!(index, 24 | 25) { 0x80 } else { 0 }, index];
+    packet.extend(size.to_be_bytes());
+    packet.push(kind);
+    packet.extend(argument.to_be_bytes());
+    packet.extend((blocks as u16).to_be_bytes());
+    packet.extend(512u16.to_be_bytes());
+    packet.resize(64, 0);
+    if what & 0x80 == 0x80 {
+        packet[usize::from(what % 64)] = input.byte();
+    }
+    packet
+}
+
+/// What goes to an endpoint: a transfer in of a length, or bytes out.
+enum Asked {
+    In(u8, u32),
+    Out(u8, Vec<u8>),
+    Control(u8, u8, u16, Vec<u8>),
+    Cancel,
+    Other(Vec<u8>),
+}
+
+fn asked(input: &mut Input<'_>) -> Asked {
+    let what = input.byte();
+    match what % 8 {
+        0 | 1 => Asked::Out(2, command(input)),
+        2 => Asked::In(1, 64),
+        3 => Asked::In(3, u32::from(input.byte()) * 64),
+        4 => Asked::Out(4, vec![what; usize::from(input.byte()) * 32]),
+        5 => match what >> 3 & 3 {
+            0 => Asked::Control(0x40, 4, u16::from(what >> 5), Vec::new()),
+            1 => Asked::Control(0x40, 11, 0, u64::from(input.word() % 60_000).to_le_bytes().to_vec()),
+            _ => Asked::Control(input.byte(), input.byte(), 0x0100 | u16::from(input.byte()), Vec::new()),
+        },
+        6 => Asked::Cancel,
+        _ => {
+            let count = usize::from(input.byte());
+            Asked::Other(input.bytes(count).to_vec())
+        }
+    }
+}
+
+fn redir(asked: Asked, id: u64) -> Vec<u8> {
+    let bulk = |endpoint: u8, length: u32, data: &[u8]| {
+        let [a, b, c, d] = length.to_le_bytes();
+        [&[endpoint, 0, a, b, 0, 0, 0, 0, c, d], data].concat()
+    };
+    let (kind, body) = match asked {
+        Asked::In(endpoint, length) => (101u32, bulk(endpoint | 0x80, length, &[])),
+        Asked::Out(endpoint, data) => (101, bulk(endpoint, data.len() as u32, &data)),
+        Asked::Control(kind, request, value, data) => {
+            let length = if kind & 0x80 == 0 { data.len() as u16 } else { 255 };
+            let [v0, v1, l0, l1] = [value.to_le_bytes(), length.to_le_bytes()].concat()[..] else {
+                return data;
+            };
+            (100, [&[kind & 0x80, request, kind, 0, v0, v1, 0, 0, l0, l1], &data[..]].concat())
+        }
+        Asked::Cancel => (21, Vec::new()),
+        Asked::Other(bytes) => return bytes,
+    };
+    [&kind.to_le_bytes()[..], &(body.len() as u32).to_le_bytes(), &id.to_le_bytes(), &body].concat()
+}
+
+fn ip(asked: Asked, id: u64) -> Vec<u8> {
+    let message = |command: u32, direction: u32, endpoint: u8, fourth: u32, setup: [u8; 8], data: &[u8]| {
+        let second = if command == 2 { fourth } else { 0 };
+        let words = [command, id as u32, 0x10002, direction, endpoint.into(), second, fourth, 0, 0, 0];
+        let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
+        bytes.extend(setup);
+        bytes.extend_from_slice(data);
+        bytes
+    };
+    match asked {
+        Asked::In(endpoint, length) => message(1, 1, endpoint, length, [0; 8], &[]),
+        Asked::Out(endpoint, data) => message(1, 0, endpoint, data.len() as u32, [0; 8], &data),
+        Asked::Control(kind, request, value, data) => {
+            let [v0, v1] = value.to_le_bytes();
+            let setup = [kind, request, v0, v1, 0, 0, data.len() as u8, 0];
+            message(1, u32::from(kind >> 7), 0, data.len() as u32, setup, &data)
+        }
+        Asked::Cancel => message(2, 0, 0, id as u32 / 2, [0; 8], &[]),
+        Asked::Other(bytes) => bytes,
+    }
+}
+
+fn run<C: Carrier<Device = Vub300>>(
+    first: &[u8],
+    mut input: Input<'_>,
+    choice: u8,
+    pack: fn(Asked, u64) -> Vec<u8>,
+) {
+    let (mut now, mut output, mut wanted) = (Instant::ZERO, Vec::new(), 0);
+    let mut session = C::begin(now, Vub300::new(Some(card(choice))), &mut output);
+    let mut open = session.receive(now, first, &mut output).is_ok();
+    let mut id = 0;
+    while open && !input.0.is_empty() {
+        id += 1;
+        let asked = asked(&mut input);
+        if let Asked::In(_, length) = asked {
+            wanted += length as usize;
+        }
+        let later = input.byte();
+        now = now + Duration::from_us(u64::from(later) << (later % 16));
+        open = session.receive(now, &pack(asked, id), &mut output).is_ok();
+        session.advance(now, &mut output);
+        assert!(session.next_due().is_none_or(|due| due > now), "what is due is answered");
+    }
+    // Headers and descriptors come on top of the data.
+    assert!(output.len() <= 4096 + wanted + 512 * id as usize + 64 * first.len());
+    let mut adapter = session.end(now);
+    if let Some(card) = adapter.remove(now) {
+        card.check();
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Input(bytes);
+    let choice = input.byte();
+    if choice & 0x80 == 0 {
+        let mut hello = [&0u32.to_le_bytes()[..], &68u32.to_le_bytes(), &[0; 4], &[0; 64]].concat();
+        hello.extend(0x7fu32.to_le_bytes());
+        run::<usbredir::Session<Vub300>>(&hello, input, choice, redir);
+    } else {
+        let mut import = vec![1, 0x11, 0x80, 3, 0, 0, 0, 0];
+        import.extend(b"1-1");
+        import.resize(40, 0);
+        run::<usbip::Session<Vub300>>(&import, input, choice, ip);
+    }
+});
