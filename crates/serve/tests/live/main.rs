@@ -11,3 +11,4 @@ mod record;
 mod sockets;
 mod survives;
 mod tls;
+mod usb;

@@ -1,0 +1,47 @@
+//! A USB device for one peer after the other, over a socket.
+
+use flashlab_serve::{Address, Listener, Speed, Stop, UsbPort};
+use flashlab_usb::{Vub300, usbredir};
+use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+
+/// A hello of usbredir with the capabilities of QEMU, and a request for the port's status.
+fn hello() -> Vec<u8> {
+    let mut bytes = [0u32, 68, 0].map(u32::to_le_bytes).concat();
+    bytes.extend([0; 64]);
+    bytes.extend(0x7fu32.to_le_bytes());
+    bytes.extend([100u32, 10, 1, 0].map(u32::to_le_bytes).concat());
+    bytes.extend([0x80, 0, 0xc0, 0, 0, 0, 0, 0, 15, 0]);
+    bytes
+}
+
+#[test]
+fn peers_come_one_after_the_other_and_one_that_talks_nonsense_is_cut() {
+    let name = format!("flashlab-usb-test-{}", std::process::id());
+    let listener = Listener::bind(&Address::Abstract(name.clone().into())).expect("the name is free");
+    let stop = Stop::new().expect("there are descriptors");
+    let port = UsbPort::new(listener, Speed::REAL, stop.clone());
+    let serving = std::thread::spawn(move || port.serve::<usbredir::Session<Vub300>>(Vub300::new(None)));
+    let connect = || {
+        let address = SocketAddr::from_abstract_name(&name).expect("a short name");
+        UnixStream::connect_addr(&address).expect("it listens")
+    };
+    for round in 0..3 {
+        let mut nonsense = connect();
+        nonsense.write_all(b"GET / HTTP/1.1\r\n").expect("it is there");
+        let mut said = Vec::new();
+        nonsense.read_to_end(&mut said).expect("it is cut in order");
+        assert_eq!(said.len(), 12 + 68, "its hello, and nothing else, in round {round}");
+
+        let mut peer = connect();
+        peer.write_all(&hello()).expect("it is there");
+        // Its hello, the description of the device, and the answer.
+        let mut said = vec![0; 12 + 68 + (16 + 160) + (16 + 132) + (16 + 10) + (16 + 10 + 15)];
+        peer.read_exact(&mut said).expect("it answers");
+        let status = &said[said.len() - 15..];
+        assert_eq!((status[0], status[3] & 1), (15, 0), "the slot is empty");
+    }
+    stop.throw();
+    serving.join().expect("it ends").expect("polling works");
+}
