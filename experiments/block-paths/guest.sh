@@ -22,6 +22,8 @@ bring() {
     done
 }
 bring "$FLASHLAB" flashlab
+# Names for a debugger would only take memory.
+strip "$root/tools/flashlab" 2>/dev/null || true
 for tool in fio mkfs.xfs losetup nbd-client nbdkit qemu-storage-daemon; do
     if path=$(command -v $tool); then bring "$path" $tool; fi
 done

@@ -4,7 +4,10 @@
 
 use crate::{Answer, BlockDevice, Context, Extent, Io, IoError, Outcome, Started};
 use flashlab_sim::{Instant, Rng};
-use std::task::{Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Wake, Waker};
+use std::thread::{self, Thread};
 
 /// Starts a request and takes its answer, however long that takes in the device's time.
 ///
@@ -17,18 +20,43 @@ pub fn ask(device: &dyn BlockDevice, io: Io) -> Outcome {
 /// Takes the answer of a request that was started.
 ///
 /// # Panics
-/// If the device answers later and does not say when.
+/// If the device answers later and neither says when nor does so within ten seconds.
 pub fn answer(device: &dyn BlockDevice, started: Started) -> Outcome {
     let mut answering = match started {
         Started::Done(outcome) => return outcome,
         Started::Later(answering) => answering,
     };
+    let woken = Arc::new(Woken { thread: thread::current(), woken: AtomicBool::new(false) });
+    let waker = Waker::from(woken.clone());
     loop {
-        let polled = answering.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
-        if let Poll::Ready(outcome) = polled {
+        if let Poll::Ready(outcome) = answering.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
             return outcome;
         }
-        device.advance(device.next_due().expect("who answers later says when"));
+        match device.next_due() {
+            Some(due) => device.advance(due),
+            None => {
+                if !woken.woken.load(Ordering::SeqCst) {
+                    thread::park_timeout(PATIENCE);
+                }
+                let answered = woken.woken.swap(false, Ordering::SeqCst);
+                assert!(answered, "who answers later says when, or does so in time");
+            }
+        }
+    }
+}
+
+/// How long a device that does not say when may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+struct Woken {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, Ordering::SeqCst);
+        self.thread.unpark();
     }
 }
 

@@ -102,6 +102,11 @@ impl fmt::Display for FileError {
 impl std::error::Error for FileError {}
 
 impl File {
+    /// How it is reached.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
     /// The file at `path`. One that is not there, or is empty, is made `size` bytes large, all of them a hole.
     pub fn open(path: &Path, size: Option<u64>, access: Access, read_only: bool) -> Result<File, FileError> {
         let system = |error| FileError::System { path: path.to_owned(), error };

@@ -22,8 +22,10 @@ pub mod layer;
 mod memory;
 pub mod model;
 mod payload;
+mod promise;
 mod ranges;
 mod timed;
+mod workers;
 
 pub use device::{Abilities, BlockDevice, Context, Started};
 pub use error::IoError;
@@ -34,3 +36,4 @@ pub use io::{Answer, Extent, Io, Outcome};
 pub use memory::{Memory, MemoryError, Pages};
 pub use payload::Payload;
 pub use timed::Timed;
+pub use workers::Workers;

@@ -1,8 +1,10 @@
 //! The file device beside a plain array, and through a second opening.
 
-use flashlab_block::conformance::{agrees_with_an_array, ask, read, refuses_what_is_beyond_its_end};
-use flashlab_block::{Access, BlockDevice, File, FileError, Io, IoError};
+use flashlab_block::conformance::{agrees_with_an_array, answer, ask, read, refuses_what_is_beyond_its_end};
+use flashlab_block::{Access, BlockDevice, Context, File, FileError, Io, IoError, Started, Workers};
+use flashlab_sim::Instant;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A name for a file of a test's own; the file goes with it.
 struct Name(PathBuf);
@@ -45,6 +47,25 @@ fn past_the_page_cache_it_reads_the_same() {
         Err(FileError::System { error, .. }) => assert_eq!(error.raw_os_error(), Some(22)),
         Err(error) => panic!("{error}"),
     }
+}
+
+#[test]
+fn with_threads_at_it_it_reads_the_same_and_several_requests_are_done_at_a_time() {
+    let name = Name::new("workers");
+    let file = Arc::new(name.open(4 << 20, Access::Cached).expect("a new file"));
+    let device = Workers::new(file, 4).expect("there are threads");
+    agrees_with_an_array(&device, 6, 300);
+    refuses_what_is_beyond_its_end(&device);
+    let start = |io| device.start(&Context::new(Instant::ZERO), io);
+    let write = |n: u64| Io::Write { offset: n * 4096, data: vec![n as u8; 4096].into(), durable: n == 99 };
+    let started: Vec<Started> = (0..100).map(|n| start(write(n))).collect();
+    started.into_iter().for_each(|started| assert!(answer(&device, started).is_ok()));
+    (0..100).for_each(|n| assert_eq!(read(&device, n * 4096, 4096), [n as u8; 4096]));
+    // What nobody waits for is done nevertheless.
+    drop(start(write(200)));
+    drop(device);
+    let file = File::open(&name.0, None, Access::Cached, true).expect("it is there");
+    assert_eq!(read(&file, 200 * 4096, 4096), [200; 4096]);
 }
 
 #[test]

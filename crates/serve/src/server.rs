@@ -15,6 +15,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
+use thread_priority::ThreadPriority;
+use thread_priority::unix::{
+    RealtimeThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
 use tracing::{info, warn};
 
 /// Bytes of a connection's stack: a thread of its own costs little address space.
@@ -36,6 +40,8 @@ pub struct Server {
     pub(crate) clock: Clock,
     pub(crate) pace: Pace,
     pub(crate) tls: Option<Tls>,
+    /// Whether threads that wait for a device come before all others.
+    pub(crate) realtime: bool,
     /// Whether latencies are counted.
     pub(crate) latencies: bool,
     pub(crate) stop: Stop,
@@ -66,6 +72,7 @@ impl Server {
             clock,
             pace: Pace::new(clock, Speed::REAL),
             tls: None,
+            realtime: false,
             latencies: false,
             stop,
         }
@@ -90,6 +97,14 @@ impl Server {
     /// Counts how long each request takes, for [`Counters::expose`].
     pub fn with_latencies(self) -> Server {
         Server { latencies: true, ..self }
+    }
+
+    /// Has threads that answer for a device with a time of its own run before all others (SCHED_RR), so that a busy machine
+    /// does not make them late. Fails where the system does not permit it.
+    pub fn with_realtime(self) -> io::Result<Server> {
+        let permitted = thread::spawn(before_all_others).join();
+        permitted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(Server { realtime: true, ..self })
     }
 
     /// What time it is for the devices.
@@ -248,6 +263,13 @@ impl Open {
         // It fails only where the counter is full: then it is readable already.
         let _ = rustix::io::write(&self.ended, &1u64.to_ne_bytes());
     }
+}
+
+/// Has this thread run before all that are not real-time ones.
+pub(crate) fn before_all_others() -> io::Result<()> {
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
+        .map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, format!("{error:?}")))
 }
 
 /// A descriptor a client: as many as the system lets us have.

@@ -1,5 +1,7 @@
 //! How a running server is told to end.
 
+use crate::link::wait_for;
+use flashlab_sim::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,6 +44,13 @@ impl Stop {
             // Interrupted or not, the switch says how it is.
             let _ = poll(&mut [PollFd::new(&self.0.event, PollFlags::IN)], None);
         }
+    }
+
+    /// Blocks until it is thrown, or for so long; whether it is thrown.
+    pub fn wait_up_to(&self, patience: Duration) -> bool {
+        // Interrupted or not, the switch says how it is.
+        let _ = wait_for(&mut [PollFd::new(&self.0.event, PollFlags::IN)], Some(patience));
+        self.is_thrown()
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod undo;
 
+use crate::promise::Promise;
 use crate::ranges::Ranges;
 use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{
@@ -23,11 +24,8 @@ use flashlab_sim::{
 };
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
 use std::ops::Range;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use undo::Undo;
 
 /// Bytes of zeroes that are written at once.
@@ -66,30 +64,7 @@ struct Outstanding {
     covers: u64,
     /// A flush has to follow.
     flush: bool,
-    promise: Arc<Mutex<Promise>>,
-}
-
-/// Where the answer of a request will be.
-#[derive(Default)]
-struct Promise {
-    outcome: Option<Outcome>,
-    waker: Option<Waker>,
-}
-
-struct Answering(Arc<Mutex<Promise>>);
-
-impl Future for Answering {
-    type Output = Outcome;
-    fn poll(self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Outcome> {
-        let mut promise = lock(&self.0);
-        match promise.outcome.take() {
-            Some(outcome) => Poll::Ready(outcome),
-            None => {
-                promise.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
+    promise: Promise,
 }
 
 impl Timed {
@@ -137,6 +112,11 @@ impl Timed {
             state.now = state.model.power_up(now);
         }
         state.now
+    }
+
+    /// How many requests it was asked, in the model's pieces.
+    pub fn asked(&self) -> u64 {
+        lock(&self.state).next
     }
 
     /// Whether it has power.
@@ -319,12 +299,7 @@ impl State {
 
 impl Outstanding {
     fn keep(self, outcome: Outcome) {
-        let mut promise = lock(&self.promise);
-        promise.outcome = Some(outcome);
-        if let Some(waker) = promise.waker.take() {
-            drop(promise);
-            waker.wake();
-        }
+        self.promise.keep(outcome);
     }
 }
 
@@ -369,7 +344,7 @@ impl BlockDevice for Timed {
                 _ => Answer::Done,
             }));
         }
-        let promise = Arc::<Mutex<Promise>>::default();
+        let promise = Promise::default();
         let mut state = lock(&self.state);
         if !state.powered {
             return Started::Done(Err(IoError::ShuttingDown));
@@ -388,10 +363,10 @@ impl BlockDevice for Timed {
             state.advance(now);
         }
         drop(state);
-        let done = lock(&promise).outcome.take();
+        let done = promise.take();
         match done {
             Some(outcome) => Started::Done(outcome),
-            None => Started::Later(Box::pin(Answering(promise))),
+            None => Started::Later(Box::pin(promise)),
         }
     }
 

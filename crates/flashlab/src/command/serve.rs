@@ -84,6 +84,9 @@ pub(crate) struct Options {
     /// Listens on a Unix socket for `flashlab ctl`.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+    /// How often the wear of devices with state=FILE is written, where they were used: what a kill can lose of it.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval)]
+    keep_every: Duration,
     /// Tells what it counts to Prometheus, at http://HOST:PORT/metrics; without a host it is localhost.
     #[arg(long, value_name = "[HOST:]PORT")]
     metrics: Option<String>,
@@ -101,6 +104,10 @@ pub(crate) struct Options {
     /// How fast a device's time passes: 10 is ten times as fast as the clock on the wall.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed, conflicts_with = "unpaced")]
     pub(super) speed: Speed,
+    /// Has threads that wait for a device run before all others (SCHED_RR, which root may), so that a busy machine does not make
+    /// them late.
+    #[arg(long)]
+    realtime: bool,
     /// Answers as fast as it can: no device is waited for.
     #[arg(long)]
     pub(super) unpaced: bool,
@@ -141,6 +148,13 @@ fn size(text: &str) -> Result<u64, String> {
 
 fn time(text: &str) -> Result<Duration, String> {
     Dimension::Time.parse_argument(text).map(Duration::from_ns).map_err(|error| error.to_string())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match time(text)? {
+        Duration::ZERO => Err("expected more than no time".to_owned()),
+        time => Ok(time),
+    }
 }
 
 /// Millionths, so that nothing is rounded from run to run.
@@ -209,6 +223,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if let Some(tls) = tls {
         server = server.with_tls(tls);
     }
+    if options.realtime {
+        server = server.with_realtime().map_err(|error| Failure::system("--realtime", &error))?;
+    }
     let control = options.control.as_deref().map(control).transpose()?;
     let metrics = options.metrics.as_deref().map(metrics).transpose()?;
     if metrics.is_some() {
@@ -223,6 +240,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         if let Some(metrics) = &metrics {
             let stop = &stop;
             scope.spawn(move || metrics.serve(stop, || metrics_page(controlled)));
+        }
+        if served.iter().any(|served| served.keeper.is_some()) {
+            let (stop, served) = (&stop, &served);
+            scope.spawn(move || keep_on(served, options.keep_every, stop));
         }
         let code = serve_all(options, &server, addresses, &exports[0].name, &stop, &status);
         stop.throw();
@@ -239,6 +260,18 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         recorder.finish().map_err(|error| Failure::io(path, &error))?;
     }
     Ok(code)
+}
+
+/// Writes the wear of the devices from time to time.
+fn keep_on(served: &[Served], every: Duration, stop: &Stop) {
+    while !stop.wait_up_to(every) {
+        for keeper in served.iter().filter_map(|served| served.keeper.as_ref()) {
+            if let Err(error) = keeper.keep_if_used() {
+                // The device serves on, and its state is tried again.
+                tracing::warn!(%error, "the state cannot be kept");
+            }
+        }
+    }
 }
 
 fn control(path: &Path) -> Result<Control, Failure> {

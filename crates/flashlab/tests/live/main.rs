@@ -8,6 +8,7 @@ mod card;
 mod certificates;
 mod compose;
 mod copy;
+mod death;
 mod file;
 mod guest;
 mod inspect;

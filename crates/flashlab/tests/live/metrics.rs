@@ -123,3 +123,26 @@ fn what_is_not_asked_well_is_refused_and_the_next_one_served() {
     drop(TcpStream::connect(&served.1).expect("it listens"));
     assert!(served.figures().len() > 10);
 }
+
+#[test]
+fn wear_after_kill_9_is_that_of_a_moment_ago() {
+    let folder = Folder::new("metrics-kill");
+    let card = ["sd/kingston:state=card.state", "--unpaced", "--keep-every=20ms"];
+    let written = |served: &Served| served.figures()["flashlab_device_host_written_bytes{export=\"\"}"];
+    {
+        let served = Served::new(&folder, &card);
+        load(&folder, &["--rw=write", "--bs=1m", "--size=8m"]);
+        assert_eq!(written(&served), f64::from(8 << 20));
+        // Whatever is kept for the second time from here on has been begun after these writes.
+        let kept = || std::fs::metadata(folder.path("card.state")).and_then(|file| file.modified()).ok();
+        for _ in 0..2 {
+            let before = kept();
+            while kept() == before {
+                load(&folder, &["--rw=write", "--bs=4k", "--size=4k"]);
+            }
+        }
+        // Dropped, it is killed.
+    }
+    let served = Served::new(&folder, &card);
+    assert!(written(&served) >= f64::from(8 << 20), "{}", written(&served));
+}

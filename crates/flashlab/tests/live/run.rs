@@ -1,6 +1,6 @@
 //! `flashlab serve --run` and the habits that go with it.
 
-use crate::tools::{Folder, attempt, flashlab, here, with};
+use crate::tools::{Folder, attempt, flashlab, here, skipped, with};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
@@ -146,4 +146,16 @@ fn on_a_terminal_one_line_tells_what_goes_on_and_in_a_pipe_there_is_none() {
     terminal.wait().expect("it is ours");
     let piped = attempt(&folder, &["memory:size=1M"], "true");
     assert!(piped.stderr.is_empty(), "{}", String::from_utf8_lossy(&piped.stderr));
+}
+
+#[test]
+fn before_all_others_it_serves_the_same_or_says_that_it_may_not() {
+    let folder = Folder::new("realtime");
+    let load = format!("{} load $uri --rw=randrw --size=1m --verify", env!("CARGO_BIN_EXE_flashlab"));
+    let output = attempt(&folder, &["sd/kingston", "--speed=100", "--realtime"], &load);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        assert!(said.contains("--realtime: "), "{said}");
+        skipped("real-time scheduling is not permitted here");
+    }
 }

@@ -4,9 +4,9 @@
 //! that `age` made has no bytes yet: they are zeroes.
 //!
 //! Bytes go to their file as they are answered, so all that was answered is there however the server ended, and what was
-//! flushed even if the machine did. The model is written whole, when the server ends in order or is told to: after a kill
-//! the wear since the last time is not known, but nothing that the device holds is lost. The file is replaced when it is
-//! written; there is never half of one.
+//! flushed even if the machine did. The model is written whole, when the server ends in order or is told to, and from time to
+//! time: after a kill the wear since the last time is not known, but nothing that the device holds is lost. The file is
+//! replaced when it is written; there is never half of one.
 
 use super::error::ServedError;
 use crate::device::{Device, State};
@@ -22,8 +22,8 @@ pub struct Keeper {
     seed: u64,
     path: PathBuf,
     timed: Arc<Timed>,
-    /// One writes at a time.
-    writing: Mutex<()>,
+    /// One writes at a time: how many requests the device had been asked when it was last written.
+    written: Mutex<u64>,
 }
 
 /// The file of the bytes beside a state.
@@ -36,7 +36,7 @@ pub(super) fn bytes_of(path: &Path) -> PathBuf {
 impl Keeper {
     pub(super) fn of(device: Device, seed: u64, timed: Arc<Timed>) -> Option<Keeper> {
         let path = device.kept_in.clone()?;
-        Some(Keeper { device, seed, path, timed, writing: Mutex::new(()) })
+        Some(Keeper { device, seed, path, timed, written: Mutex::new(0) })
     }
 
     /// Where the state is.
@@ -46,13 +46,25 @@ impl Keeper {
 
     /// Writes the state as it is when all that is outstanding is done.
     pub fn keep(&self) -> Result<(), ServedError> {
-        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.keep_after(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same, where anything was asked of the device since the last time.
+    pub fn keep_if_used(&self) -> Result<(), ServedError> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.timed.asked() == *written { Ok(()) } else { self.keep_after(&mut written) }
+    }
+
+    fn keep_after(&self, written: &mut u64) -> Result<(), ServedError> {
+        let asked = self.timed.asked();
         let system = |error| ServedError::System { path: self.path.clone(), error };
         self.timed.sync().map_err(|error| system(io::Error::other(error)))?;
         let (model, used) = self.timed.settled();
         let used = self.device.used() + used;
         let state = State::keep(&self.device, self.seed, used, &*model)?;
-        replace(&self.path, &state.to_bytes()).map_err(system)
+        replace(&self.path, &state.to_bytes()).map_err(system)?;
+        *written = asked;
+        Ok(())
     }
 }
 

@@ -23,8 +23,9 @@ use crate::units::Dimension;
 use argument::{Argument, Part};
 use flashlab_block::layer::{Faults, Stats};
 use flashlab_block::model::{Immediate, Slowed};
-use flashlab_block::{Access, BlockDevice, File, Geometry, Memory, Pages, Timed};
+use flashlab_block::{Access, BlockDevice, File, Geometry, Memory, Pages, Timed, Workers};
 use flashlab_sim::{Model, Store};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,6 +50,9 @@ pub struct Served {
     pub keeper: Option<Arc<Keeper>>,
 }
 
+/// Requests that a file past the page cache does at a time.
+const DIRECT_THREADS: usize = 32;
+
 /// Where bytes lie.
 enum Bytes {
     Memory(Memory),
@@ -62,11 +66,15 @@ impl Bytes {
             Bytes::File(file) => file.geometry(),
         }
     }
-    fn device(self) -> Arc<dyn BlockDevice> {
-        match self {
+    fn device(self) -> io::Result<Arc<dyn BlockDevice>> {
+        Ok(match self {
             Bytes::Memory(memory) => Arc::new(memory),
+            // The page cache answers at once; a disk takes its time, and takes many requests at a time.
+            Bytes::File(file) if file.access() == Access::Direct => {
+                Arc::new(Workers::new(Arc::new(file), DIRECT_THREADS)?)
+            }
             Bytes::File(file) => Arc::new(file),
-        }
+        })
     }
     fn store(self) -> Box<dyn Store> {
         match self {
@@ -105,7 +113,9 @@ impl Served {
         let mut kept = None;
         let (device, timed): (Arc<dyn BlockDevice>, _) =
             if simulated.is_none() && overlay.is_none() && paces.is_empty() {
-                (bytes.device(), None)
+                let device = bytes.device();
+                let system = |error| ServedError::System { path: "threads".into(), error };
+                (device.map_err(system)?, None)
             } else {
                 let geometry = bytes.geometry();
                 let mut store = bytes.store();

@@ -1,0 +1,84 @@
+//! The death of the machine that the server runs on: a QEMU guest that is killed.
+
+use crate::guest::kernel;
+use crate::tools::{Folder, here, skipped};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// In the guest: a file on ext4 is served; what was flushed is announced, and then it is written to without end.
+const INIT: &str = r#"#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/tools:/bin
+mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev; mount -t tmpfs none /tmp
+for round in 1 2 3 4 5; do for module in /modules/*.ko; do insmod $module 2>/dev/null; done; done
+mount -t ext4 /dev/vda /on || echo "GUEST no disk"
+flashlab serve file:/on/disk.img,size=16M --unix /tmp/s.sock 2>/dev/null &
+until [ -S /tmp/s.sock ]; do sleep 0.1; done
+uri='nbd+unix:///?socket=/tmp/s.sock'
+nbdcopy --flush /noise "$uri" && echo "GUEST flushed"
+while :; do flashlab load "$uri" --rw=randwrite --bs=64k --offset=4m --size=8m --runtime=10 >/dev/null 2>&1; done
+"#;
+
+#[test]
+fn what_was_flushed_is_there_when_the_guest_that_serves_it_dies() {
+    if !here(&["qemu-system-x86_64", "busybox", "nbdcopy", "mke2fs", "e2fsck", "debugfs"]) {
+        return;
+    }
+    let Some((vmlinuz, modules)) = kernel() else {
+        skipped("no Debian kernel in target/guest or /boot");
+        return;
+    };
+    let folder = Folder::new("guest-death");
+    folder.noise("noise", 2 << 20);
+    std::fs::write(folder.path("init"), INIT).expect("the disk has room");
+    let shell = |script: &str| {
+        let script = format!("set -e; PATH=$PATH:/usr/sbin:/sbin\n{script}");
+        Command::new("sh").args(["-c", &script]).current_dir(&folder).output().expect("there is a shell")
+    };
+    let make = format!(
+        "truncate -s 64M vda; mke2fs -q -t ext4 -F vda
+         mkdir root; cd root; mkdir bin tools proc sys dev tmp modules on; cp $(command -v busybox) bin
+         cp ../noise noise; cp ../init init; chmod +x init
+         for tool in {program} $(command -v nbdcopy); do
+            cp $tool tools
+            for library in $(ldd $tool | grep -o '/[^ ]*'); do cp --parents $library . 2>/dev/null || true; done
+         done
+         strip tools/flashlab 2>/dev/null || true
+         find {modules} -name 'virtio*.ko' | xargs -I+ cp + modules
+         find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd",
+        program = env!("CARGO_BIN_EXE_flashlab"),
+        modules = modules.display(),
+    );
+    let made = shell(&make);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut guest = Command::new("timeout");
+    guest.args(["-s", "KILL", "300", "qemu-system-x86_64", "-accel", "tcg", "-m", "1024", "-nodefaults"]);
+    guest
+        .args(["-no-reboot", "-display", "none", "-serial", "stdio", "-initrd", "initrd", "-kernel"])
+        .arg(vmlinuz);
+    guest.args(["-append", "console=ttyS0 panic=-1 quiet no_timer_check"]);
+    guest.args(["-drive", "file=vda,format=raw,if=virtio"]).current_dir(&folder);
+    let guest = guest.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut guest = guest.expect("it was found");
+    let mut said = Vec::new();
+    for line in BufReader::new(guest.stdout.take().expect("it is piped")).lines().map_while(Result::ok) {
+        said.push(line);
+        if said.last().is_some_and(|line| line.contains("GUEST")) {
+            break;
+        }
+    }
+    // Its memory, and all that only lay there, goes at once: timeout's child dies with it.
+    let killed = shell(&format!("pkill -KILL -P {}", guest.id()));
+    guest.wait().expect("it ends");
+    assert!(
+        killed.status.success() && said.last().is_some_and(|line| line.contains("GUEST flushed")),
+        "{said:?}"
+    );
+    // The journal is replayed, as the next start would do; then the file is looked at.
+    let after = shell(
+        "e2fsck -fy vda >&2 || test $? -eq 1; e2fsck -fn vda >&2
+         debugfs -R 'dump disk.img after' vda; cmp -n 2097152 noise after && echo same",
+    );
+    let (out, error) = (String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&after.stderr));
+    assert!(out.contains("same"), "{out}\n{error}");
+}

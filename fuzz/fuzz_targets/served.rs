@@ -1,0 +1,22 @@
+//! Devices that carry bytes, and the layers on them, as arguments name them.
+#![no_main]
+
+use flashlab_lab::library::Library;
+use flashlab_lab::served::Served;
+use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
+
+static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::built_in().expect("the repository's own"));
+
+/// What would open or make files, and drives whose maps take long to build.
+const NOT_HERE: [&str; 7] = ["file", ".toml", "state", "keep", "to=", "rules", "nvme"];
+
+fuzz_target!(|text: &str| {
+    if NOT_HERE.iter().any(|word| text.contains(word)) {
+        return;
+    }
+    if let Err(error) = Served::open(text, 1, false, &LIBRARY) {
+        // What is refused is told, with its place.
+        assert!(!error.to_string().is_empty());
+    }
+});
