@@ -1,5 +1,5 @@
 //! Linux' own SD driver on our card, in a QEMU guest in software emulation, about half a minute: the card poses as one
-//! behind a VUB300 USB adapter, over usbredir.
+//! behind a VUB300 USB adapter, over usbredir and over USB/IP.
 //!
 //! Debian's kernel for all machines is looked for in `target/guest-mmc`, where `./test` unpacks it, and then in the
 //! system; the kernel for clouds has no SD cards.
@@ -7,9 +7,39 @@
 use crate::guest::kernel_in;
 use crate::tools::{Folder, here, skipped, with};
 
-/// The modules, in the order in which they need one another.
-const MODULES: &str =
-    "usb-common usbcore xhci-hcd xhci-pci mmc_core mmc_block vub300 fat vfat nls_cp437 nls_ascii";
+/// What the adapter's driver and a filesystem need, in the order in which modules need one another.
+const CARD: &str = "mmc_core mmc_block vub300 fat vfat nls_cp437 nls_ascii";
+
+/// How a card comes into a guest.
+struct Wiring {
+    /// Modules that are needed before the card's.
+    modules: &'static str,
+    /// Arguments of QEMU.
+    devices: &'static str,
+    /// The option that serves it so.
+    serve: [&'static str; 2],
+    /// What the guest does to have it.
+    attach: &'static str,
+    tools: &'static [&'static str],
+}
+
+const USBREDIR: Wiring = Wiring {
+    modules: "usb-common usbcore xhci-hcd xhci-pci",
+    devices: "-chardev socket,path=$unixsocket,id=card -device qemu-xhci -device usb-redir,chardev=card",
+    serve: ["--usbredir", "-"],
+    attach: "",
+    tools: &[],
+};
+
+const USBIP: Wiring = Wiring {
+    modules: "usb-common usbcore usbip-core vhci-hcd virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev \
+              virtio_pci failover net_failover virtio_net",
+    devices: "-netdev user,id=net -device virtio-net-pci,netdev=net,romfile=",
+    serve: ["--usbip", "127.0.0.1:0"],
+    attach: "ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0; mkdir -p /var/run
+        usbip --tcp-port PORT attach --remote 10.0.2.2 --busid 1-1 && step attached",
+    tools: &["usbip"],
+};
 
 /// What every guest begins with: the card is found, and the kernel has told of each command since.
 const BOOT: &str = r#"#!/bin/busybox sh
@@ -22,6 +52,7 @@ step() { echo "GUEST $*"; }
 complaints() { dmesg -r | grep '^<[0-4]>' | grep -i -E 'mmc|usb|vub|fat|I/O'; }
 dmesg -c > /dev/null
 for module in MODULES; do insmod /modules/$module.ko $(test $module = mmc_core && echo dyndbg=+p); done
+ATTACH
 for wait in 1 2 3 4 5 6 7 8 9 10; do test -b /dev/mmcblk0 && break; sleep 1; done
 disk=/dev/mmcblk0
 dmesg | grep -q 'new high speed SD.* card at address' && step found
@@ -67,17 +98,24 @@ poweroff -f
 
 #[test]
 fn linux_brings_our_card_up_writes_mounts_and_shuts_down() {
-    let Some(said) = guest("guest-card", USE, &["sd/kingston"], &[]) else { return };
+    let Some(said) = guest("guest-card", &USBREDIR, USE, &["sd/kingston"], &[]) else { return };
     assert_eq!(steps(&said), ["found", "size 62498816", "same", "discarded", "filesystem"], "{said}");
     assert!(said.contains("req done (CMD7): 0:"), "no clean shutdown\n{said}");
     assert!(!said.contains("during shutdown"), "{said}");
 }
 
 #[test]
+fn linux_imports_our_card_over_usbip() {
+    let Some(said) = guest("guest-usbip", &USBIP, USE, &["sd/kingston"], &[]) else { return };
+    let expected = ["attached", "found", "size 62498816", "same", "discarded", "filesystem"];
+    assert_eq!(steps(&said), expected, "{said}");
+}
+
+#[test]
 fn f3probe_exposes_a_card_that_wraps() {
     // What f3probe takes for a cache must be smaller than what there is.
     let serve = ["sd/kingston", "--unpaced", "--quirk", "wraps=4GiB"];
-    let Some(said) = guest("guest-wraps", PROBE, &serve, &["f3probe"]) else { return };
+    let Some(said) = guest("guest-wraps", &USBREDIR, PROBE, &serve, &["f3probe"]) else { return };
     assert!(said.contains("is a counterfeit of type wraparound"), "{said}");
     assert!(said.contains("*Usable* size: 4.00 GB (8388608 blocks)"), "{said}");
 }
@@ -85,7 +123,7 @@ fn f3probe_exposes_a_card_that_wraps() {
 #[test]
 fn f3probe_exposes_a_card_that_drops() {
     let serve = ["sd/kingston", "--unpaced", "--quirk", "drops=1GiB"];
-    let Some(said) = guest("guest-drops", PROBE, &serve, &["f3probe"]) else { return };
+    let Some(said) = guest("guest-drops", &USBREDIR, PROBE, &serve, &["f3probe"]) else { return };
     assert!(said.contains("is a counterfeit of type limbo"), "{said}");
     assert!(said.contains("*Usable* size: 1.00 GB (2097152 blocks)"), "{said}");
 }
@@ -93,7 +131,7 @@ fn f3probe_exposes_a_card_that_drops() {
 #[test]
 fn f3read_finds_what_f3write_lost_on_a_card_that_drops() {
     let serve = ["sd/kingston:card.capacity=128MiB", "--unpaced", "--quirk", "drops=64MiB"];
-    let Some(said) = guest("guest-filled", FILL, &serve, &["f3write", "f3read"]) else { return };
+    let Some(said) = guest("guest-filled", &USBREDIR, FILL, &serve, &["f3write", "f3read"]) else { return };
     assert!(said.contains("GUEST filled"), "every write was acknowledged\n{said}");
     assert!(said.contains("Data LOST: 64.00 MB"), "{said}");
 }
@@ -101,7 +139,7 @@ fn f3read_finds_what_f3write_lost_on_a_card_that_drops() {
 #[test]
 fn a_card_that_is_pulled_out_in_the_middle_of_a_write_is_removed() {
     let serve = ["sd/kingston", "--quirk", "remove@block5000"];
-    let Some(said) = guest("guest-pulled", PULLED, &serve, &[]) else { return };
+    let Some(said) = guest("guest-pulled", &USBREDIR, PULLED, &serve, &[]) else { return };
     assert_eq!(steps(&said), ["found", "failed", "removed", "gone"], "{said}");
 }
 
@@ -111,8 +149,9 @@ fn steps(said: &str) -> Vec<&str> {
 
 /// Boots a guest that does `what` with the card of `serve` in its slot, and has `tools` from here; gives what was on its
 /// console.
-fn guest(name: &str, what: &str, serve: &[&str], tools: &[&str]) -> Option<String> {
-    if !here(&[&["qemu-system-x86_64", "busybox"], tools].concat()) {
+fn guest(name: &str, wiring: &Wiring, what: &str, serve: &[&str], tools: &[&str]) -> Option<String> {
+    let tools = [wiring.tools, tools].concat();
+    if !here(&[&["qemu-system-x86_64", "busybox"], &tools[..]].concat()) {
         return None;
     }
     let Some((kernel, modules)) = kernel_in("guest-mmc", "vub300.ko") else {
@@ -121,11 +160,12 @@ fn guest(name: &str, what: &str, serve: &[&str], tools: &[&str]) -> Option<Strin
     };
     let folder = Folder::new(name);
     std::fs::create_dir(folder.path("root")).expect("it is ours");
-    let init = format!("{BOOT}{what}").replace("MODULES", MODULES);
+    let all: Vec<&str> = wiring.modules.split_whitespace().chain(CARD.split_whitespace()).collect();
+    let init = format!("{BOOT}{what}").replace("MODULES", &all.join(" ")).replace("ATTACH", wiring.attach);
     std::fs::write(folder.path("root/init"), init).expect("the disk has room");
-    let names = MODULES.replace(' ', ".ko -o -name ");
+    let names = all.join(".ko -o -name ");
     let script = format!(
-        "cd root; chmod +x init; mkdir bin tools proc sys dev modules; cp $(command -v busybox) bin
+        "cd root; sed -i 's|PORT|'${{uri##*:}}'|' init; chmod +x init; mkdir bin tools proc sys dev modules; cp $(command -v busybox) bin
          for tool in {tools}; do
             cp $(command -v $tool) tools
             for library in $(ldd tools/$tool | grep -o '/[^ ]*'); do cp --parents $library .; done
@@ -134,12 +174,13 @@ fn guest(name: &str, what: &str, serve: &[&str], tools: &[&str]) -> Option<Strin
          find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd; cd ..
          timeout 300 qemu-system-x86_64 -accel tcg -m 512 -nodefaults -no-reboot -display none -serial stdio \\
             -kernel {kernel} -initrd initrd -append 'console=ttyS0 panic=-1 quiet no_timer_check' \\
-            -chardev socket,path=$unixsocket,id=card -device qemu-xhci -device usb-redir,chardev=card < /dev/null",
+            {devices} < /dev/null",
+        devices = wiring.devices,
         tools = tools.join(" "),
         modules = modules.display(),
         kernel = kernel.display(),
     );
     let mut arguments = serve.to_vec();
-    arguments.extend(["--usbredir", "-"]);
+    arguments.extend(wiring.serve);
     Some(with(&folder, &arguments, &script))
 }
