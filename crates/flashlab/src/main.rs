@@ -32,6 +32,7 @@ Examples:
   flashlab bench sd/kingston:state=used.state job.fio
   flashlab run endurance --job job.fio --devices 'sd/kingston:cycles=3000' --seeds 4
   flashlab explain sd/kingston
+  flashlab trace bring-up sd/kingston
 
 Exit codes: 0 done, and all bounds held; 1 a bound missed, or reading, writing or the device failed; 2 bad arguments, job,
 profile or experiment; 130 stopped by Ctrl-C.";
@@ -68,6 +69,8 @@ enum Command {
     Ctl(command::ctl::Options),
     /// Puts a load on any NBD server: many requests in flight, counted and timed.
     Load(command::load::Options),
+    /// Shows what goes over the wires between a host and a card, step by step.
+    Trace(command::trace::Options),
     /// Lists the devices, hosts and filesystems there are.
     Devices,
     /// Lists the experiments there are.
@@ -113,6 +116,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Serve(options) => command::serve::run(&options, &library),
         Command::Ctl(options) => command::ctl::run(&options),
         Command::Load(options) => command::load::run(&options),
+        Command::Trace(options) => command::trace::run(&options, &library),
         Command::Devices => command::list::devices(&library),
         Command::Experiments { names } => command::list::experiments(&library, names),
         Command::Explain { what } => match what.as_deref().map(str::trim) {

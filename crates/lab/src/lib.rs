@@ -11,4 +11,5 @@ pub mod profile;
 pub mod results;
 pub mod served;
 pub mod statistics;
+pub mod trace;
 pub mod units;

@@ -9,3 +9,11 @@ pub fn results(results: &Results) -> String {
     text.push('\n');
     text
 }
+
+/// A bring-up as JSON: its steps with stable keys.
+pub fn trace(trace: &flashlab_lab::trace::Trace) -> String {
+    let mut text =
+        serde_json::to_string_pretty(trace).expect("it has nothing but strings, numbers and lists");
+    text.push('\n');
+    text
+}

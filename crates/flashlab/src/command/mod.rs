@@ -13,4 +13,5 @@ mod metrics;
 pub(crate) mod run;
 pub(crate) mod serve;
 mod tls;
+pub(crate) mod trace;
 mod usb;

@@ -12,6 +12,7 @@ mod map_hits;
 pub mod mechanisms;
 pub(crate) mod plot;
 pub(crate) mod scale;
+pub mod sequence;
 pub mod series;
 mod symbol;
 pub mod wear_histogram;

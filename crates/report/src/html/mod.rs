@@ -13,6 +13,7 @@ pub(crate) mod style;
 mod summary;
 mod tables;
 mod tail;
+mod trace;
 mod wear;
 mod why;
 
@@ -22,6 +23,8 @@ use crate::{
     terminal::plural,
 };
 use flashlab_lab::results::Results;
+
+pub use trace::trace_page;
 
 /// The page of `results`.
 pub fn page(results: &Results) -> String {
@@ -43,18 +46,21 @@ pub fn page(results: &Results) -> String {
     .flatten()
     .collect();
 
+    let main = element("main").attr("id", "main").children(sections.iter().map(Section::html));
+    let generator = format!("flashlab {}", results.version);
+    document(&results.experiment, &generator, [header(results, &sections), main, footer(results)])
+}
+
+/// A page of these parts, with the style that all pages have.
+fn document(title: &str, generator: &str, parts: [Element; 3]) -> String {
     let head = element("head")
         .child(element("meta").attr("charset", "utf-8"))
         .child(
             element("meta").attr("name", "viewport").attr("content", "width=device-width, initial-scale=1"),
         )
         .child(element("meta").attr("name", "color-scheme").attr("content", "light dark"))
-        .child(
-            element("meta")
-                .attr("name", "generator")
-                .attr("content", format!("flashlab {}", results.version)),
-        )
-        .child(element("title").text(format!("{} · flashlab", results.experiment)))
+        .child(element("meta").attr("name", "generator").attr("content", generator))
+        .child(element("title").text(format!("{title} · flashlab")))
         .child(style::page_sheet());
     let hatches = element("svg")
         .class("hatches")
@@ -62,13 +68,10 @@ pub fn page(results: &Results) -> String {
         .attr("height", 0)
         .attr("aria-hidden", "true")
         .child(figure::defs());
-    let main = element("main").attr("id", "main").children(sections.iter().map(Section::html));
     let body = element("body")
         .child(element("a").class("skip").attr("href", "#main").text("Skip to the results"))
         .child(hatches)
-        .child(header(results, &sections))
-        .child(main)
-        .child(footer(results))
+        .children(parts)
         .child(style::script());
     format!("<!DOCTYPE html>\n{}", element("html").attr("lang", "en").child(head).child(body))
 }

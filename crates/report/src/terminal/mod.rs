@@ -9,11 +9,14 @@ mod curves;
 mod lines;
 mod series;
 mod statistics;
+pub(crate) mod trace;
 mod wear;
 
 use crate::{grid, number};
 use flashlab_lab::results::{Cell, PUBLISHED, ParameterKind, Published, Results, Role};
 use lines::{Lined, Style, broken, clean, layout, wrap};
+
+pub use trace::trace;
 
 /// The greatest width of a line in characters.
 pub const WIDTH: usize = 100;

@@ -50,9 +50,6 @@ impl EraseSizes {
 
     /// How long erasing so many units may take: at least a second.
     fn time_of(&self, units: u64) -> u64 {
-        if self.argument == 1 {
-            return DISCARD_MS;
-        }
         let ms = if self.ssr.erase_ms == 0 {
             BLOCK_MS * units
         } else {
@@ -61,13 +58,16 @@ impl EraseSizes {
         ms.max(1000)
     }
 
-    /// How long erasing the blocks from `first` to `last`, both of them, may take.
+    /// How long discarding the blocks from `first` to `last`, both of them, may take.
     pub fn limit(&self, first: u64, last: u64) -> Duration {
+        if self.argument == 1 {
+            return Duration::from_ms(DISCARD_MS);
+        }
         Duration::from_ms(self.time_of((last >> self.shift) - (first >> self.shift) + 1))
     }
 
     /// The most blocks of one discard on a controller that waits for `busy_limit_ms` (0: it does not say), and the time that
-    /// they were reckoned with, in ms. By doubling and adding, as long as the time allows it, but at least the preferred size.
+    /// they were reckoned with, in ms; reckoned for erasures where the card knows discard too. By doubling and adding, as long as the time allows it, but at least the preferred size.
     pub fn discard_max(&self, busy_limit_ms: u32) -> (u32, u32) {
         let limit = if busy_limit_ms == 0 { BUSY_LIMIT_MS } else { busy_limit_ms };
         let most = u64::from(u32::MAX >> self.shift);

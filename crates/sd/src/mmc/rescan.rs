@@ -49,7 +49,6 @@ impl Mmc {
     }
 
     fn scan(&mut self) {
-        self.enter(Phase::Rescan);
         if self.controller.detects_card && self.native.card().is_none() {
             self.power_off();
             return;
@@ -71,6 +70,7 @@ impl Mmc {
 
     /// Looks for a card at a clock; whether one was brought up.
     fn try_at(&mut self, hz: u32) -> bool {
+        self.enter(Phase::Rescan);
         self.f_init = hz;
         self.note(|| Event::Trying { hz });
         self.power_up(self.ocr);

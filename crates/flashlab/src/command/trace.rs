@@ -1,0 +1,86 @@
+//! `flashlab trace`: what goes over the wires between host and card, step by step.
+
+use crate::failure::{Failure, say};
+use crate::file;
+use clap::{Args, Subcommand, ValueEnum};
+use flashlab_lab::device::Device;
+use flashlab_lab::library::Library;
+use flashlab_lab::trace::{self, Controller, Kernel};
+use flashlab_report::{html, json, terminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Linux brings a card up: every command, what the answer means, how long it took.
+    BringUp(BringUp),
+}
+
+#[derive(Args)]
+struct BringUp {
+    /// The card: `sd/kingston`, `sd/kingston:card.t_init=500ms`; `flashlab devices` lists all.
+    card: String,
+    /// The host controller: pl181, sdhci, sdhci-uhs, bcm2711, vub300, at91rm9200, at91rm9200-1-block. That of the card's own host
+    /// where not given.
+    #[arg(long, value_name = "CONTROLLER")]
+    host: Option<String>,
+    /// The version of Linux: 5.15 or 6.1.
+    #[arg(long, default_value = "6.1", value_name = "VERSION")]
+    kernel: String,
+    /// What is printed.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Where a page with a sequence diagram is written.
+    #[arg(long, value_name = "PAGE")]
+    html: Option<PathBuf>,
+    /// Seeds the medium.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// What is asked and what the answers mean.
+    Table,
+    /// The lines that Linux prints with dynamic debug on for mmc_core.
+    Linux,
+    /// All steps as JSON, and nothing else on standard output.
+    Json,
+}
+
+pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    let What::BringUp(options) = &options.what;
+    let device = Device::open(&options.card, library)?;
+    let controller = match &options.host {
+        None => trace::controller_of(&device.host_name),
+        Some(name) => Controller::named(name).ok_or_else(|| {
+            unknown("host controller", name, Controller::ALL.iter().map(|controller| controller.name))
+        })?,
+    };
+    let kernel = Kernel::named(&options.kernel)
+        .ok_or_else(|| unknown("kernel", &options.kernel, Kernel::ALL.iter().map(|kernel| kernel.name())))?;
+    let trace = trace::bring_up(&device, controller, kernel, options.seed).ok_or_else(|| {
+        Failure::usage(format!("{} is no SD card; `flashlab devices` lists them", options.card))
+    })?;
+    file::print(&match options.format {
+        Format::Table => terminal::trace(&trace),
+        Format::Linux => trace.linux.iter().map(|line| format!("{line}\n")).collect(),
+        Format::Json => json::trace(&trace),
+    })?;
+    if let Some(path) = &options.html {
+        file::write(path, html::trace_page(&trace).as_bytes())?;
+        say(format_args!("the page is {}", path.display()));
+    }
+    Ok(if trace.found.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) -> Failure {
+    let known: Vec<&str> = known.collect();
+    Failure::usage(format!("there is no {what} {name}; there are {}", known.join(", ")))
+}

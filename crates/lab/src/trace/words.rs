@@ -1,0 +1,358 @@
+//! What a command asks and what its answer means, in words.
+
+use flashlab_sd::mmc::{Attached, Error, Event, MmcRequest, Outcome, Phase, name_of, size};
+use flashlab_sd::{Signal, State, Status};
+
+/// A command and how it ended.
+pub(super) struct Sent<'a> {
+    pub(super) phase: Phase,
+    pub(super) request: &'a MmcRequest,
+    pub(super) outcome: &'a Outcome,
+    pub(super) application: bool,
+    /// The card as it was known in the end.
+    pub(super) card: Option<&'a Attached>,
+}
+
+/// A command's name in the specification.
+pub(super) fn name(index: u8, application: bool) -> &'static str {
+    match (application, index) {
+        (true, 6) => "SET_BUS_WIDTH",
+        (true, 13) => "SD_STATUS",
+        (true, 22) => "SEND_NUM_WR_BLOCKS",
+        (true, 23) => "SET_WR_BLK_ERASE_COUNT",
+        (true, 41) => "SD_SEND_OP_COND",
+        (true, 51) => "SEND_SCR",
+        (_, 0) => "GO_IDLE_STATE",
+        (_, 1) => "SEND_OP_COND (MMC)",
+        (_, 2) => "ALL_SEND_CID",
+        (_, 3) => "SEND_RELATIVE_ADDR",
+        (_, 5) => "IO_SEND_OP_COND (SDIO)",
+        (_, 6) => "SWITCH_FUNC",
+        (_, 7) => "SELECT_CARD",
+        (_, 8) => "SEND_IF_COND",
+        (_, 9) => "SEND_CSD",
+        (_, 10) => "SEND_CID",
+        (_, 11) => "VOLTAGE_SWITCH",
+        (_, 12) => "STOP_TRANSMISSION",
+        (_, 13) => "SEND_STATUS",
+        (_, 17) => "READ_SINGLE_BLOCK",
+        (_, 18) => "READ_MULTIPLE_BLOCK",
+        (_, 19) => "SEND_TUNING_BLOCK",
+        (_, 23) => "SET_BLOCK_COUNT",
+        (_, 24) => "WRITE_BLOCK",
+        (_, 25) => "WRITE_MULTIPLE_BLOCK",
+        (_, 32) => "ERASE_WR_BLK_START",
+        (_, 33) => "ERASE_WR_BLK_END",
+        (_, 38) => "ERASE",
+        (_, 48) => "READ_EXTR_SINGLE",
+        (_, 49) => "WRITE_EXTR_SINGLE",
+        (_, 52) => "IO_RW_DIRECT (SDIO)",
+        (_, 55) => "APP_CMD",
+        _ => "",
+    }
+}
+
+pub(super) fn volts(signal: Signal) -> &'static str {
+    match signal {
+        Signal::V3_3 => "3.3",
+        Signal::V1_8 => "1.8",
+    }
+}
+
+/// The voltage of a bit of the OCR: `3.3 to 3.4`.
+pub(super) fn vdd(bit: u8) -> String {
+    let tenths = 27 + u32::from(bit).saturating_sub(15);
+    format!("{}.{} to {}.{}", tenths / 10, tenths % 10, (tenths + 1) / 10, (tenths + 1) % 10)
+}
+
+pub(super) fn clock(hz: u32) -> String {
+    match hz {
+        1_000_000.. if hz % 1_000_000 == 0 => format!("{} MHz", hz / 1_000_000),
+        _ => format!("{} kHz", hz / 1_000),
+    }
+}
+
+/// The range of voltages that an OCR takes.
+fn window(ocr: u32) -> String {
+    let bits = ocr & 0x00ff_8000;
+    if bits == 0 {
+        return "no voltage".to_owned();
+    }
+    let tenths = |bit: u32| 27 + bit - 15;
+    let (low, high) = (tenths(bits.trailing_zeros()), tenths(bits.ilog2()) + 1);
+    format!("{}.{} to {}.{} V", low / 10, low % 10, high / 10, high % 10)
+}
+
+/// What a host or the card says about itself, for its user.
+pub(super) fn note(event: &Event) -> String {
+    match event {
+        Event::Trying { hz } => format!("A card is looked for at {}.", clock(*hz)),
+        Event::New { capacity, address, .. } => {
+            format!("A new {} card, with the address {address:04x}.", capacity.name())
+        }
+        Event::DiscardMax { sectors, limit_ms } => {
+            format!("One discard is at most {sectors} blocks: what ends within {limit_ms} ms.")
+        }
+        Event::Disk { name, sectors, read_only, .. } => {
+            let read_only = if *read_only { ", which takes no writes" } else { "" };
+            format!("The block device mmcblk0: {}, {}{read_only}.", name_of(name), size(*sectors))
+        }
+        Event::RemoveDetected => "The card does not answer any more.".to_owned(),
+        Event::Removed { address } => format!("The card {address:04x} is given up."),
+        Event::Failure(what, error) => format!("{}: {error}.", what.replace(" {}", "")),
+        Event::Warning(what) => format!("{what}."),
+        Event::BlockError { sector, .. } => format!("Block {sector} could not be moved."),
+        Event::Ios(_)
+        | Event::Signal(_)
+        | Event::Started(_)
+        | Event::Retried { .. }
+        | Event::Done(..)
+        | Event::Tuned { .. } => String::new(),
+    }
+}
+
+impl Sent<'_> {
+    fn argument(&self) -> u32 {
+        self.request.order.command.argument
+    }
+
+    /// What is asked.
+    pub(super) fn asked(&self) -> String {
+        let argument = self.argument();
+        let address = argument >> 16;
+        let blocks = self.request.data.map_or(0, |data| data.blocks);
+        let at = |what: &str| match self.card.map(|card| card.csd.block_addressed) {
+            Some(false) => format!("{what} at block {}", argument / 512),
+            _ => format!("{what} at block {argument}"),
+        };
+        match (self.application, self.request.order.command.index) {
+            (true, 6) => "Use four data lines.".into(),
+            (true, 13) => "Send your SD status: speed class, allocation unit, erase times.".into(),
+            (true, 22) => "How many blocks of the last write arrived?".into(),
+            (true, 41) if argument == 0 => "Which voltages do you take? Only SD memory cards answer.".into(),
+            (true, 41) => {
+                let mut text = format!("Initialise at {}", window(argument));
+                for (bit, what) in [
+                    (30, "the host knows cards above 2 GiB"),
+                    (28, "it supplies more than 150 mA"),
+                    (24, "it can switch its signals to 1.8 V"),
+                ] {
+                    if argument >> bit & 1 == 1 {
+                        text = format!("{text}; {what}");
+                    }
+                }
+                text + ". Are you ready?"
+            }
+            (true, 51) => "Send your configuration (SCR): version, bus widths, optional commands.".into(),
+            (_, 0) => "All cards: back to the idle state.".into(),
+            (_, 1) => "Are you an MMC?".into(),
+            (_, 2) => "Every card that has no address yet: send your CID.".into(),
+            (_, 3) => "Publish an address for yourself.".into(),
+            (_, 5) => "Are you an SDIO card?".into(),
+            (_, 6) => switch(argument),
+            (_, 7) if address == 0 => "All cards: you are not selected.".into(),
+            (_, 7) => format!("Card {address:04x}: you are selected."),
+            (_, 8) => {
+                let express =
+                    if self.phase == Phase::Rescan { " The host would ask for SD Express here." } else { "" };
+                format!("Do you take 2.7 to 3.6 V? Send {:02x} back.{express}", argument & 0xff)
+            }
+            (_, 9) => "Send your CSD: capacity, clock, command classes.".into(),
+            (_, 11) => "Switch your signals to 1.8 V.".into(),
+            (_, 12) => "Stop.".into(),
+            (_, 13) => "How are you? Send your status.".into(),
+            (_, 17) => at("Send one block,") + ".",
+            (_, 18) => at(&format!("Send {blocks} blocks,")) + "; CMD12 stops it.",
+            (_, 24) => at("Take one block,") + ".",
+            (_, 25) => at(&format!("Take {blocks} blocks,")) + "; CMD12 stops it.",
+            (_, 32) => at("An erasure begins") + ".",
+            (_, 33) => at("It ends") + ".",
+            (_, 38) => "Erase what was marked.".into(),
+            (_, 48) => match argument >> 27 & 0xf {
+                0 => "Send the list of your extension registers.".into(),
+                function => format!("Send the extension register of function {function}."),
+            },
+            (_, 49) => {
+                format!("Write a byte of the extension register of function {}.", argument >> 27 & 0xf)
+            }
+            (_, 52) if argument >> 31 == 1 => "An SDIO card: reset yourself.".into(),
+            (_, 52) => "An SDIO card: send your abort register.".into(),
+            (_, 55) => "The next command is an application command.".into(),
+            _ => String::new(),
+        }
+    }
+
+    /// What the answer means.
+    pub(super) fn means(&self) -> String {
+        let index = self.request.order.command.index;
+        if let Some(error) = self.outcome.error {
+            return self.unanswered(index, error);
+        }
+        let word = self.outcome.response[0];
+        match (self.application, index) {
+            (_, 0) => "No answer is expected.".into(),
+            (_, 7) if self.argument() == 0 => "No answer is expected.".into(),
+            (_, 8) => "It does, and is of version 2 or later.".into(),
+            (true, 41) if self.argument() == 0 => format!("An SD memory card that takes {}.", window(word)),
+            (true, 41) if word >> 31 == 0 => "Not yet: it is still initialising.".into(),
+            (true, 41) => {
+                let capacity = if word >> 30 & 1 == 1 {
+                    "addressed by blocks (SDHC, SDXC)"
+                } else {
+                    "addressed by bytes (SDSC)"
+                };
+                let signals = if word >> 24 & 1 == 1 { "; it will switch to 1.8 V signals" } else { "" };
+                format!("Ready; {capacity}{signals}.")
+            }
+            (_, 2) => self.card.map_or(String::new(), |card| {
+                let cid = &card.cid;
+                let oem: String = cid.oem.to_be_bytes().iter().map(|letter| char::from(*letter)).collect();
+                format!(
+                    "Manufacturer {:02x}, OEM {oem}, {}, revision {}.{}, serial {:08x}, made in {}-{:02}.",
+                    cid.manufacturer,
+                    name_of(&cid.name),
+                    cid.revision.0,
+                    cid.revision.1,
+                    cid.serial,
+                    cid.date.0,
+                    cid.date.1
+                )
+            }),
+            (_, 3) => format!("It is {:04x} from now on.", word >> 16),
+            (_, 9) => self.card.map_or(String::new(), |card| {
+                format!(
+                    "{}, up to {} in default speed, command classes {}.",
+                    size(card.csd.sectors),
+                    clock(card.csd.clock_max),
+                    classes(card.csd.classes)
+                )
+            }),
+            (true, 51) => self.card.map_or(String::new(), configuration),
+            (true, 13) => self.card.map_or(String::new(), sd_status),
+            (false, 6) => self.switched(),
+            (_, 55) => {
+                let status = self.status(word);
+                if status.is_empty() { "It will.".into() } else { format!("It will. {status}") }
+            }
+            _ => {
+                let status = self.status(word);
+                if status.is_empty() { "Done.".into() } else { status }
+            }
+        }
+    }
+
+    fn unanswered(&self, index: u8, error: Error) -> String {
+        let who = match index {
+            5 | 52 => "a memory card does not know SDIO commands",
+            1 => "an SD card does not know it",
+            _ => return format!("It failed: {error}."),
+        };
+        match error {
+            Error::Timeout => format!("No answer: {who}."),
+            other => format!("It failed: {other}."),
+        }
+    }
+
+    /// The state and error bits of a status.
+    fn status(&self, word: u32) -> String {
+        let status = Status(word);
+        let errors: Vec<&str> =
+            ERRORS.iter().filter(|(bit, _)| status.has(*bit)).map(|(_, name)| *name).collect();
+        let state = status.state().map_or("an unknown state", state);
+        let mut text = format!("It was in {state}.");
+        if !errors.is_empty() {
+            text += &format!(" It reports: {}.", errors.join(", "));
+        }
+        text
+    }
+
+    fn switched(&self) -> String {
+        let argument = self.argument();
+        let Some(card) = self.card else { return String::new() };
+        if argument >> 31 == 0 {
+            let names = ["SDR12 (default)", "SDR25 (high speed)", "SDR50", "SDR104", "DDR50"];
+            let modes: Vec<&str> = names
+                .iter()
+                .enumerate()
+                .filter(|(n, _)| card.switch.has_mode(*n as u8))
+                .map(|(_, n)| *n)
+                .collect();
+            return format!("It offers {}.", modes.join(", "));
+        }
+        "It switches when this block has been sent.".into()
+    }
+}
+
+const ERRORS: [(Status, &str); 8] = [
+    (Status::OUT_OF_RANGE, "the address is beyond its end"),
+    (Status::ADDRESS_ERROR, "the address is not a block's"),
+    (Status::ILLEGAL_COMMAND, "the command before was illegal"),
+    (Status::COM_CRC_ERROR, "the command before had a wrong checksum"),
+    (Status::WP_VIOLATION, "what is protected was to be written"),
+    (Status::CARD_ECC_FAILED, "data could not be corrected"),
+    (Status::ERROR, "an error"),
+    (Status::CARD_IS_LOCKED, "it is locked"),
+];
+
+fn state(state: State) -> &'static str {
+    match state {
+        State::Idle => "the idle state",
+        State::Ready => "the ready state",
+        State::Identification => "the identification state",
+        State::StandBy => "the stand-by state",
+        State::Transfer => "the transfer state",
+        State::SendingData => "the sending-data state",
+        State::ReceiveData => "the receive-data state",
+        State::Programming => "the programming state",
+        State::Disconnect => "the disconnect state",
+        State::Inactive => "the inactive state",
+    }
+}
+
+fn classes(classes: u16) -> String {
+    let numbers: Vec<String> =
+        (0..12).filter(|class| classes >> class & 1 == 1).map(|class| class.to_string()).collect();
+    numbers.join(", ")
+}
+
+fn switch(argument: u32) -> String {
+    let check = argument >> 31 == 0;
+    let chosen = (0..6).map(|group| (group, argument >> (4 * group) & 0xf)).find(|(_, value)| *value != 0xf);
+    match (check, chosen) {
+        (true, _) => "Which functions do you offer? Nothing is switched.".into(),
+        (false, Some((0, mode))) => {
+            let mode = ["SDR12", "high speed or SDR25", "SDR50", "SDR104", "DDR50"].get(mode as usize);
+            format!("Switch to {}.", mode.unwrap_or(&"an unknown mode"))
+        }
+        (false, Some((3, limit))) => format!("Take up to {} mA.", 200 + 200 * limit),
+        (false, _) => "Switch.".into(),
+    }
+}
+
+fn configuration(card: &Attached) -> String {
+    let scr = &card.scr;
+    let version = match (scr.version, scr.version_3, scr.version_x) {
+        (_, true, x @ 1..) => format!("{}", 4 + x),
+        (_, true, _) => "3 or 4".into(),
+        (2, ..) => "2".into(),
+        _ => "1".into(),
+    };
+    let commands = [(1, "CMD20"), (2, "CMD23"), (4, "CMD48 and CMD49"), (8, "CMD58 and CMD59")];
+    let known: Vec<&str> =
+        commands.iter().filter(|(bit, _)| scr.commands & bit != 0).map(|(_, n)| *n).collect();
+    let known = if known.is_empty() { "no optional commands".into() } else { known.join(", ") };
+    format!("Version {version}, {} data lines, {known}.", if scr.four_lines { "1 or 4" } else { "1" })
+}
+
+fn sd_status(card: &Attached) -> String {
+    match card.ssr.unit_sectors {
+        0 => "It names no allocation unit.".into(),
+        sectors if card.ssr.erase_ms > 0 => format!(
+            "Allocation units of {}, each erased in {} ms and {} ms more.",
+            size(sectors.into()),
+            card.ssr.erase_ms,
+            card.ssr.erase_offset_ms
+        ),
+        sectors => format!("Allocation units of {}.", size(sectors.into())),
+    }
+}

@@ -1,0 +1,90 @@
+//! A bring-up as text: a line for what is asked, a line for what the answer means, under the phase that they belong to.
+
+use super::WIDTH;
+use super::lines::wrap;
+use crate::number;
+use flashlab_lab::trace::{Step, StepKind, Trace};
+use std::fmt::Write;
+
+/// Where the words of a step begin.
+const WORDS: usize = 42;
+
+/// The steps of `trace`.
+pub fn trace(trace: &Trace) -> String {
+    let mut text = format!("{}\n{}\n\n", headline(trace), wrap(&summary(trace), WIDTH));
+    let _ = writeln!(text, "{:>9}{:>9}  {:w$}asked, > answered", "at ms", "took ms", "sent", w = WORDS - 20);
+    let mut phase = "";
+    for step in &trace.steps {
+        if step.phase != phase {
+            phase = step.phase;
+            let _ = writeln!(text, "\n{phase}"); // a String takes everything
+        }
+        self::step(&mut text, step);
+    }
+    text
+}
+
+/// `sd/kingston on bcm2711, Linux 6.1`
+pub(crate) fn headline(trace: &Trace) -> String {
+    format!("{} on {}, Linux {}", trace.card, trace.host, trace.kernel)
+}
+
+/// What was found, and how long it took.
+pub(crate) fn summary(trace: &Trace) -> String {
+    let found = match &trace.found {
+        Some(found) => format!(
+            "{} {} of {} at address {}: {}, {} MHz, {}",
+            found.kind,
+            found.name,
+            found.size,
+            found.address,
+            found.mode,
+            number::written(f64::from(found.clock_hz) / 1e6),
+            if found.width == 1 { "one data line".to_owned() } else { format!("{} data lines", found.width) },
+        ),
+        None => "No card was brought up".to_owned(),
+    };
+    format!("{found}; {} commands, {} ms.", trace.commands, milliseconds(trace.duration_ns))
+}
+
+/// `12.345`
+pub(crate) fn milliseconds(ns: u64) -> String {
+    number::fixed(ns as f64 / 1e6, 3)
+}
+
+/// What stands for a step: `ACMD41 40ff8000`, `x 10` behind it where it was repeated.
+pub(crate) fn name(step: &Step) -> String {
+    let StepKind::Command { argument, tries, .. } = &step.kind else { return String::new() };
+    let repeated = match (step.times, tries) {
+        (1, 1) => String::new(),
+        (1, tries) => format!(" {tries} tries"),
+        (times, _) => format!(" x {times}"),
+    };
+    format!("{} {argument}{repeated}", step.command().unwrap_or_default())
+}
+
+/// The answer of a step: `00000900`, `no answer`.
+pub(crate) fn answer(step: &Step) -> String {
+    let StepKind::Command { response, error, .. } = &step.kind else { return String::new() };
+    match (response, error) {
+        (_, Some(error)) => error.clone(),
+        (Some(response), None) => response.split(' ').next().unwrap_or_default().to_owned(),
+        (None, None) => String::new(),
+    }
+}
+
+fn step(text: &mut String, step: &Step) {
+    let (name, answer) = (name(step), answer(step));
+    let times = format!("{:>9}{:>9}", milliseconds(step.at_ns), milliseconds(step.duration_ns));
+    let paragraph = |text: &mut String, head: String, words: &str| {
+        for (n, line) in wrap(words, WIDTH - WORDS).lines().enumerate() {
+            let head = if n == 0 { head.as_str() } else { "" };
+            let _ = writeln!(text, "{head:<WORDS$}{line}"); // a String takes everything
+        }
+    };
+    paragraph(text, format!("{times}  {name}"), &step.asked);
+    if !step.means.is_empty() {
+        let short: String = answer.chars().take(18).collect();
+        paragraph(text, format!("{:20}> {short}", ""), &step.means);
+    }
+}
