@@ -7,4 +7,5 @@ mod determinism;
 mod interrupt;
 mod jobs;
 mod output;
+mod trace;
 mod words;

@@ -67,7 +67,7 @@ pub(super) fn vdd(bit: u8) -> String {
 
 pub(super) fn clock(hz: u32) -> String {
     match hz {
-        1_000_000.. if hz % 1_000_000 == 0 => format!("{} MHz", hz / 1_000_000),
+        1_000_000.. if hz.is_multiple_of(1_000_000) => format!("{} MHz", hz / 1_000_000),
         _ => format!("{} kHz", hz / 1_000),
     }
 }

@@ -14,7 +14,7 @@ impl Scr {
         set(&mut scr, 59, 56, 2);
         set(&mut scr, 50, 48, 0b101);
         set(&mut scr, 47, 47, u64::from(major >= 3));
-        set(&mut scr, 42, 42, u64::from(major == 4));
+        set(&mut scr, 42, 42, u64::from(major >= 4));
         set(&mut scr, 41, 38, u64::from(major.saturating_sub(4)));
         scr
     }

@@ -1,0 +1,78 @@
+//! Bring-ups in words: every card that ships, with every host controller.
+
+use flashlab_lab::device::Device;
+use flashlab_lab::library::Library;
+use flashlab_lab::trace::{Controller, Kernel, Step, StepKind, Trace, bring_up, controller_of};
+
+fn trace(card: &str, controller: Controller, kernel: Kernel) -> Trace {
+    let device = Device::open(card, &Library::built_in().unwrap()).unwrap();
+    bring_up(&device, controller, kernel, 1).unwrap()
+}
+
+#[test]
+fn every_card_is_brought_up_by_every_controller() {
+    for device in Device::open_all("sd/*", &Library::built_in().unwrap()).unwrap() {
+        for controller in Controller::ALL {
+            for kernel in Kernel::ALL {
+                let trace = bring_up(&device, controller, kernel, 1).unwrap();
+                let name = format!("{} {}", trace.card, trace.host);
+                let found = trace.found.as_ref().unwrap_or_else(|| panic!("{name}"));
+                assert!(found.clock_hz <= controller.f_max, "{name}");
+                assert_eq!(found.width, if controller.four_lines { 4 } else { 1 }, "{name}");
+                let unknown = |step: &&Step| {
+                    step.asked.is_empty()
+                        || matches!(&step.kind, StepKind::Command { name, error, .. }
+                            if name.is_empty() || step.means.is_empty()
+                                || error.is_some() && !matches!(step.command().as_deref(), Some("CMD5" | "CMD52")))
+                };
+                assert!(
+                    !trace.steps.iter().any(|step| unknown(&step)),
+                    "{name}: {:#?}",
+                    trace.steps.iter().find(unknown)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_card_goes_as_fast_as_both_can() {
+    for (card, controller, mode) in [
+        ("sd/kingston", Controller::SDHCI_UHS, "SDR104"),
+        ("sd/kingston", Controller::BCM2711, "DDR50"),
+        ("sd/kingston", Controller::SDHCI, "high speed"),
+        ("sd/kingston", Controller::PL181, "default speed"),
+        ("sd/sandisk-512mb", Controller::SDHCI_UHS, "default speed"),
+        ("sd/sandisk-2gb", Controller::SDHCI_UHS, "high speed"),
+    ] {
+        let trace = trace(card, controller, Kernel::V6_1);
+        assert_eq!(trace.found.unwrap().mode, mode, "{card} {}", controller.name);
+    }
+    assert_eq!(controller_of("raspberry-pi-4"), Controller::BCM2711);
+}
+
+#[test]
+fn steps_follow_one_another_and_what_repeats_is_counted() {
+    let trace = trace("sd/kingston", Controller::SDHCI_UHS, Kernel::V6_1);
+    for pair in trace.steps.windows(2) {
+        assert!(pair[0].at_ns <= pair[1].at_ns, "{pair:#?}");
+    }
+    let waiting = trace
+        .steps
+        .iter()
+        .find(|step| step.times > 1 && step.command().as_deref() == Some("ACMD41"))
+        .unwrap();
+    assert!(waiting.means.contains("still initialising"), "{waiting:#?}");
+    let printed = trace.linux.iter().filter(|line| line.contains("starting CMD41")).count();
+    let told = trace.steps.iter().filter(|step| step.command().as_deref() == Some("ACMD41"));
+    assert_eq!(printed, told.map(|step| step.times as usize).sum::<usize>());
+}
+
+#[test]
+fn extension_registers_are_read_where_the_card_has_them() {
+    let trace = trace("sd/kingston", Controller::SDHCI, Kernel::V6_1);
+    assert!(trace.steps.iter().any(|step| step.command().as_deref() == Some("CMD48")));
+    assert!(
+        trace.linux.iter().any(|line| line.contains("<mmc0: starting CMD23 arg 00000008 flags 00000015>"))
+    );
+}
