@@ -39,6 +39,7 @@ fn main() {
             t_request: Duration::ZERO,
             t_command: Duration::from_us(60),
             t_block: Duration::from_us(1),
+            stack: None,
         };
         let card = Card::new(parameters.clone(), machine.link(&parameters.modes), 1);
         let mut host = Host::new(&machine, Box::new(card));

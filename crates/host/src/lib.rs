@@ -9,5 +9,5 @@ mod machine;
 pub mod vfat;
 
 pub use host::Host;
-pub use machine::Machine;
+pub use machine::{Machine, Stack};
 pub use vfat::VfatParameters;

@@ -1,9 +1,11 @@
 //! The machine a card is plugged into: bus, largest command, and what its software costs.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use flashlab_flash::Impossible;
-use flashlab_sd::{Bus, Link, Mode};
-use flashlab_sim::Duration;
+use flashlab_sd::mmc::MmcModel;
+use flashlab_sd::{Bus, Card, CardModel, CardParameters, Identity, Link, Mode};
+use flashlab_sim::{Duration, Model};
 
 /// A machine's SD host controller and the software above it.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,6 +24,17 @@ pub struct Machine {
     pub t_command: Duration,
     /// The software's time for each block, while the data moves.
     pub t_block: Duration,
+    /// How its slot is simulated; `None`: by blocks.
+    pub stack: Option<Stack>,
+}
+
+/// How a machine's slot is simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stack {
+    /// The card as a timed block device: fast, and the same in time.
+    Blocks,
+    /// The host stack and the card, command by command.
+    Commands,
 }
 
 impl Machine {
@@ -40,6 +53,18 @@ impl Machine {
             return Err(Impossible::new("host.bus_clock", "is 0; expected a clock, for example \"25MHz\""));
         }
         Ok(())
+    }
+
+    /// `card`, with the medium of `seed`, in this machine's slot.
+    pub fn slot(&self, card: &CardParameters, identity: &Identity, seed: u64) -> Box<dyn Model> {
+        let link = self.link(&card.modes);
+        match self.stack {
+            None | Some(Stack::Blocks) => Box::new(CardModel::new(card.clone(), link, seed)),
+            Some(Stack::Commands) => {
+                let built = Card::new(card.clone(), identity.clone(), None, seed);
+                Box::new(MmcModel::new(&built, link, &self.modes, self.command_max))
+            }
+        }
     }
 
     /// The wires to a card that offers `modes`, and this machine's pace on them. Both sides know default speed.

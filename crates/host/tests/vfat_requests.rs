@@ -96,6 +96,7 @@ fn machine() -> Machine {
         t_request: Duration::ZERO,
         t_command: Duration::ZERO,
         t_block: Duration::ZERO,
+        stack: None,
     }
 }
 

@@ -65,6 +65,11 @@ fn cards(library: &Library) {
         ours / MILLION,
         used / MILLION
     );
+    let commanded = median(|| card_reads("sd/kingston:host.stack=commands", false, library));
+    println!(
+        "the same by commands (CMD18, eight blocks, CMD12), host stack and card without bytes: {:.1} million a CPU second",
+        commanded / MILLION
+    );
     match fio_null() {
         Some(theirs) => println!(
             "fio's null engine, the same job: {:.1} million a CPU second; ratio {:.2}",

@@ -18,7 +18,7 @@ use argument::{Argument, Settings};
 use flashlab_flash::ftl::LevellingPolicy;
 use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_nvme::{Ssd, SsdParameters};
-use flashlab_sd::{Card, CardModel, CardParameters, Identity, Link};
+use flashlab_sd::{Card, CardParameters, Identity};
 use flashlab_sim::{Duration, Model, Store};
 use std::fmt;
 use std::ops::Range;
@@ -199,9 +199,8 @@ impl Device {
     /// A new device with the medium of `seed`.
     fn fresh(&self, seed: u64) -> Box<dyn Model> {
         match &self.hardware {
-            Hardware::Card { card, host, .. } => {
-                let device = CardModel::new(CardParameters::clone(card), host.link(&card.modes), seed);
-                Box::new(Host::new(host, Box::new(device)))
+            Hardware::Card { card, identity, host } => {
+                Box::new(Host::new(host, host.slot(card, identity, seed)))
             }
             Hardware::Ssd(ssd) => Box::new(Ssd::new(SsdParameters::clone(ssd), seed)),
         }
@@ -209,9 +208,8 @@ impl Device {
 
     fn alone(&self, seed: u64) -> Box<dyn Model> {
         match &self.hardware {
-            Hardware::Card { card, host, .. } => {
-                let link = Link { t_block_host: Duration::ZERO, ..host.link(&card.modes) };
-                Box::new(CardModel::new(CardParameters::clone(card), link, seed))
+            Hardware::Card { card, identity, host } => {
+                Machine { t_block: Duration::ZERO, stack: None, ..host.clone() }.slot(card, identity, seed)
             }
             Hardware::Ssd(_) => self.fresh(seed),
         }

@@ -114,6 +114,7 @@ impl Parts {
                 t_request: none,
                 t_command: none,
                 t_block: none,
+                stack: None,
             },
             vfat: VfatParameters {
                 cluster: 0,

@@ -324,6 +324,22 @@ impl Card {
         Ok(())
     }
 
+    /// The same card in the same state, but for its bytes: the copy carries none.
+    pub fn without_bytes(&self) -> Card {
+        Card {
+            identity: self.identity.clone(),
+            array: self.array.clone(),
+            store: None,
+            quirks: self.quirks.clone(),
+            lock: self.lock.clone(),
+            protection: self.protection.clone(),
+            unreadable: self.unreadable.clone(),
+            volatile: self.volatile.clone(),
+            write: self.write.clone(),
+            ..*self
+        }
+    }
+
     /// A command whose CRC was right, and whose last bit arrived at `now`; the native front counts its response in. `None`:
     /// the card does not answer.
     pub fn command(&mut self, now: Instant, command: Command) -> Option<Response> {

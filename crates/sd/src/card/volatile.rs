@@ -53,6 +53,7 @@ pub(super) struct Erase {
 }
 
 /// What a power cut loses.
+#[derive(Clone)]
 pub(super) struct Volatile {
     pub(super) state: State,
     pub(super) spi: bool,

@@ -178,6 +178,7 @@ impl Mmc {
                 Bytes::From(bytes) => Bytes::From(&bytes[rest..]),
                 Bytes::None => Bytes::None,
             };
+            self.transfers += 1;
             let mut done = self.run(&request, part, 0);
             let failed = self.verdict(direction, &request, &mut done);
             let Some(error) = failed else { return Ok(()) };
@@ -215,7 +216,8 @@ impl Mmc {
         // A card that reads ahead of an open end may report that there is no more.
         let open_end = if request.count.is_none() { Status::OUT_OF_RANGE.0 } else { 0 };
         let mut failed = done.error().or(status(&done.order, 0)).or(status(&done.stop, open_end));
-        if direction == Direction::Write && done.error().is_none() {
+        let asks = direction == Direction::Write && self.controller.asks_behind_write;
+        if asks && done.error().is_none() {
             let (answer, last) = self.wait_for_write();
             let at_end = (last.0 & (ERRORS | Status::OUT_OF_RANGE.0) != 0).then_some(Error::Failed);
             failed = failed.or(answer.err()).or(at_end);

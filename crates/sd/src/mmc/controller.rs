@@ -4,7 +4,7 @@
 //! The PL181 and the SDHCI controller are those of QEMU's boards, the VUB300 is the USB adapter, whose logs are in
 //! `tests/traces`. Facts are taken from the drivers (`mmci`, `sdhci`, `vub300`, `atmel-mci`) and from those logs.
 
-use crate::Timing;
+use crate::{Link, Mode, Timing};
 
 /// A host controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +43,8 @@ pub struct Controller {
     pub hardware_waits: bool,
     /// Whether the driver can look at DAT0, so that the core need not send CMD13.
     pub senses_busy: bool,
+    /// Whether CMD13 asks behind every write if the card takes data again: Linux does, FreeBSD 8 does not.
+    pub asks_behind_write: bool,
     /// Whether the slot has power before the first scan.
     pub powered_before_scan: bool,
     /// Whether the slot tells if there is a card.
@@ -75,6 +77,7 @@ impl Controller {
         trusts_r1b: false,
         hardware_waits: false,
         senses_busy: false,
+        asks_behind_write: true,
         powered_before_scan: true,
         detects_card: true,
         polls: true,
@@ -100,6 +103,7 @@ impl Controller {
         trusts_r1b: false,
         hardware_waits: true,
         senses_busy: true,
+        asks_behind_write: true,
         powered_before_scan: false,
         detects_card: true,
         polls: false,
@@ -149,6 +153,7 @@ impl Controller {
         trusts_r1b: false,
         hardware_waits: true,
         senses_busy: false,
+        asks_behind_write: true,
         powered_before_scan: true,
         detects_card: true,
         polls: false,
@@ -173,6 +178,7 @@ impl Controller {
         trusts_r1b: false,
         hardware_waits: true,
         senses_busy: false,
+        asks_behind_write: true,
         powered_before_scan: true,
         detects_card: false,
         polls: true,
@@ -197,6 +203,36 @@ impl Controller {
         Controller::AT91RM9200,
         Controller::AT91RM9200_ONE_BLOCK,
     ];
+
+    /// A slot that is driven as a [`Link`] is: its width, up to its clock, in one of `modes`, with transfers of `bytes_max`
+    /// bytes, and a driver that waits for the end of busy and asks for nothing.
+    pub fn of_link(link: &Link, modes: &[Mode], bytes_max: u32) -> Controller {
+        let has = |mode| modes.contains(&mode);
+        Controller {
+            name: "link",
+            title: "a slot on a given bus",
+            f_max: u32::try_from(link.bus.clock_hz).unwrap_or(u32::MAX),
+            f_min: 100_000,
+            four_lines: link.bus.width == 4,
+            high_speed: has(Mode::HighSpeed),
+            uhs: if link.bus.ddr {
+                &[Timing::Ddr50]
+            } else if has(Mode::Sdr104) {
+                &[Timing::Sdr104, Timing::Sdr50]
+            } else if has(Mode::Sdr50) {
+                &[Timing::Sdr50]
+            } else {
+                &[]
+            },
+            blocks_max: u32::MAX,
+            bytes_max,
+            set_block_count: false,
+            busy_limit_ms: 0,
+            trusts_r1b: true,
+            asks_behind_write: false,
+            ..Controller::SDHCI
+        }
+    }
 
     /// The controller of that name.
     pub fn named(name: &str) -> Option<Controller> {

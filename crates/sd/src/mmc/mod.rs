@@ -8,7 +8,7 @@
 //! exceptions); a request of the block layer either did what it was asked to or says that it failed.
 //!
 //! Left out: SDIO and MMC cards beyond their probe, SPI, command queueing, UHS-II, periodic re-tuning, packed and asynchronous
-//! requests; the time that software takes.
+//! requests; the time that software takes, but for its pace on the wires ([`MmcModel`]).
 
 mod attach;
 mod block;
@@ -22,6 +22,7 @@ mod error;
 mod extension;
 mod kernel;
 mod log;
+mod model;
 mod order;
 mod rescan;
 mod send;
@@ -35,6 +36,7 @@ pub use erase::EraseSizes;
 pub use error::Error;
 pub use kernel::Kernel;
 pub use log::{Done, Entry, Event, Outcome, Phase, name_of, size};
+pub use model::MmcModel;
 pub use order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 
 use crate::{Card, Ios, Native, Power, Signal, Timing};
@@ -61,6 +63,8 @@ pub struct Mmc {
     card: Option<Attached>,
     /// When the slot is asked next.
     poll_at: Option<Instant>,
+    /// Data commands of the block layer.
+    transfers: u64,
 }
 
 impl Mmc {
@@ -86,12 +90,18 @@ impl Mmc {
             ocr: controller.ocr,
             card: None,
             poll_at: None,
+            transfers: 0,
         }
     }
 
     /// Notes down from now on what happens.
     pub fn keep_log(&mut self) {
         self.log.get_or_insert_default();
+    }
+
+    /// The same host and card in the same state, but for the card's bytes and the log.
+    pub fn without_bytes(&self) -> Mmc {
+        Mmc { native: self.native.without_bytes(), log: None, card: self.card.clone(), ..*self }
     }
 
     /// What was noted down since this was last asked.
@@ -117,6 +127,11 @@ impl Mmc {
     /// Clock, width and voltage as they are set.
     pub fn ios(&self) -> &Ios {
         &self.ios
+    }
+
+    /// How many data commands block requests have become, those that were tried again included.
+    pub fn transfers(&self) -> u64 {
+        self.transfers
     }
 
     /// The controller.

@@ -40,6 +40,12 @@ impl Mmc {
         }
     }
 
+    /// The supply of the slot fails: the host starts anew with what is in it.
+    pub(super) fn cut_power(&mut self) {
+        self.card = None;
+        self.power_off();
+    }
+
     /// The card is gone.
     pub(super) fn forget(&mut self) {
         if let Some(card) = self.card.take() {

@@ -96,6 +96,8 @@ pub struct Native {
     board: Board,
     bus: Bus,
     times: Times,
+    /// What the host's software spends on each block of 512 bytes while the data moves.
+    pace: Duration,
     now: Instant,
     /// When the card has seen the clocks that it needs to wake; `None` while there are none.
     awake: Option<Instant>,
@@ -114,6 +116,7 @@ impl Native {
             board: Board::default(),
             bus: Bus { clock_hz: 0, width: 1, ddr: false },
             times: Times::default(),
+            pace: Duration::ZERO,
             now: Instant::ZERO,
             awake: None,
             access_mode: 0,
@@ -193,15 +196,7 @@ impl Native {
         if ios.clock_hz > 0
             && (ios.clock_hz, ios.width, ios.timing) != (before.clock_hz, before.width, before.timing)
         {
-            let bus = &self.bus;
-            self.times = Times {
-                command: bus.command(),
-                long_command: bus.command() + bus.clocks(LONG_CLOCKS),
-                bare_command: bus.clocks(BARE_CLOCKS),
-                unanswered: bus.clocks(UNANSWERED_CLOCKS),
-                read_block: bus.read_block(),
-                write_block: bus.write_block(),
-            };
+            self.time_wires();
         }
         if let Some(card) = &mut self.card {
             let voltage = Voltage::of_vdd(ios.vdd).filter(|_| ios.power != Power::Off);
@@ -219,6 +214,43 @@ impl Native {
         }
         self.wake();
         self.listen();
+    }
+
+    /// Works the times of the wires out.
+    fn time_wires(&mut self) {
+        let bus = &self.bus;
+        self.times = Times {
+            command: bus.command(),
+            long_command: bus.command() + bus.clocks(LONG_CLOCKS),
+            bare_command: bus.clocks(BARE_CLOCKS),
+            unanswered: bus.clocks(UNANSWERED_CLOCKS),
+            read_block: bus.read_block() + self.pace,
+            write_block: bus.write_block() + self.pace,
+        };
+    }
+
+    /// Takes so long for each block of 512 bytes beside the wires: a processor that copies it. See [`crate::Link`].
+    pub fn set_pace(&mut self, pace: Duration) {
+        self.pace = pace;
+        if self.bus.clock_hz > 0 {
+            self.time_wires();
+        }
+    }
+
+    /// The same slot and card, in the same state, but for the card's bytes: the copy carries none.
+    pub fn without_bytes(&self) -> Native {
+        Native {
+            card: self.card.as_ref().map(Card::without_bytes),
+            noise: self.noise.clone(),
+            ios: self.ios,
+            board: self.board,
+            bus: self.bus,
+            times: self.times,
+            pace: self.pace,
+            now: self.now,
+            awake: self.awake,
+            access_mode: self.access_mode,
+        }
     }
 
     /// The clock begins to run, or the power is gone.

@@ -1,6 +1,7 @@
 //! The parameters of what devices are plugged into, and of filesystems.
 
-use super::{AN_HOUR, ANY, Field, GIB, Kind, Lens, Parameter, TEN_SECONDS, UP_TO_A_GIB};
+use super::{AN_HOUR, ANY, Choice, Field, GIB, Kind, Lens, Parameter, TEN_SECONDS, UP_TO_A_GIB};
+use flashlab_host::Stack;
 
 pub(super) use machine::TABLE;
 pub(super) use pc::TABLE as PC;
@@ -26,6 +27,8 @@ mod machine {
         "The software's time for each command: building it, its interrupts."),
         must!("host.t_block", Time machine.t_block, TEN_SECONDS,
         "The software's time for each 512-byte block, while the data moves: the copy."),
+        choice!("host.stack", optional machine.stack, ["blocks" = Stack::Blocks, "commands" = Stack::Commands],
+        "How the slot is simulated: requests as blocks, or as the commands that the host stack sends to the card.", "blocks"),
     ];
 }
 

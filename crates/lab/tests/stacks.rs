@@ -1,0 +1,70 @@
+//! A card by commands beside the same card by blocks, through what a user runs: profiles, fio jobs, hosts.
+
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::job::Direction;
+use flashlab_fio::loader::Nothing;
+use flashlab_fio::stats::Settings;
+use flashlab_lab::bench::Bench;
+use flashlab_lab::device::Device;
+use flashlab_lab::library::Library;
+
+/// The mean latencies of reads and writes, in ns, and the transfers that the host counted.
+fn run(device: &str, stack: &str, jobs: &[&str]) -> (Vec<f64>, u64) {
+    let device =
+        Device::open(&format!("{device},host.stack={stack}"), &Library::built_in().unwrap()).unwrap();
+    let mut bench = Bench::with(&device, 1);
+    let mut means = Vec::new();
+    for job in jobs {
+        let words: Vec<&str> = job.split_whitespace().collect();
+        let jobs = Invocation::parse(&words, &Nothing).unwrap().jobs;
+        let statistics = bench.run(&jobs, &Settings::default()).unwrap();
+        let of = |direction| statistics.job(0).direction(direction).lat().mean_ns();
+        means.push(of(Direction::Read) + of(Direction::Write));
+    }
+    let counters = bench.counters();
+    let sent = counters.get("command_count");
+    assert!(
+        stack == "blocks" || counters.get("transfer_count") == sent,
+        "each is one data command on the wires"
+    );
+    (means, sent)
+}
+
+const JOBS: [&str; 4] = [
+    "--name=w --filename=x --rw=write --bs=1m --size=4m --direct=1",
+    "--name=r --filename=x --rw=read --bs=1m --size=4m --direct=1",
+    "--name=s --filename=x --rw=write --bs=4k --size=256k --direct=1",
+    "--name=q --filename=x --rw=randread --bs=4k --size=4m --number_ios=200 --direct=1",
+];
+
+#[test]
+fn at91_is_the_same_by_commands_and_by_blocks() {
+    for card in ["sd/sandisk-512mb", "sd/sandisk-2gb"] {
+        for keys in [
+            "command_max=512B",
+            "command_max=32KiB",
+            "command_max=32KiB,host.bus_clock=15MHz,host.bus_width=4",
+        ] {
+            let device = format!("{card}:host=at91rm9200,host.{keys}");
+            assert_eq!(run(&device, "commands", &JOBS), run(&device, "blocks", &JOBS), "{device}");
+        }
+    }
+}
+
+/// A write without CMD23 is told to the translation layer page by page, so what it overwrites may be copied more: the two may be
+/// apart there, by less than 5 % in the mean. Reads are not.
+#[test]
+fn cards_on_a_raspberry_pi_are_nearly_the_same_by_commands_and_by_blocks() {
+    for card in ["sd/kingston", "sd/sandisk", "sd/transcend"] {
+        let device = format!("{card}:host=raspberry-pi-4");
+        let (commands, sent) = run(&device, "commands", &JOBS);
+        let (blocks, counted) = run(&device, "blocks", &JOBS);
+        assert_eq!(sent, counted);
+        for (job, (ours, theirs)) in JOBS.iter().zip(commands.iter().zip(&blocks)) {
+            assert!(
+                (ours / theirs - 1.0).abs() < 0.05,
+                "{device} {job}: {ours} by commands, {theirs} by blocks"
+            );
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The card by commands, behind the host stack, beside the card that is timed as a block device.
+
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::mmc::MmcModel;
+use flashlab_sd::{Bus, Card, CardModel, CardParameters, Identity, Link, Mode};
+use flashlab_sim::{
+    Completion, Duration, FileId, Instant, Mechanism, Model, Op, Request, RequestId, Rng, conformance,
+};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+fn parameters(overwrite: Overwrite) -> CardParameters {
+    let parameters = CardParameters {
+        capacity: 8 * MIB,
+        modes: vec![Mode::DefaultSpeed, Mode::HighSpeed],
+        nand: Nand {
+            page: 4 * KIB,
+            t_read: Duration::from_us(100),
+            read_rate: 20 * MIB,
+            t_prog: Duration::from_us(300),
+            t_prog_slc: None,
+            bits: None,
+            erase_block: 64 * KIB,
+            t_bers: Duration::from_ms(2),
+            spread_ppm: 20_000,
+        },
+        mapping: Mapping {
+            program_unit: 8 * KIB,
+            t_commit: Duration::from_us(500),
+            map_unit: 64 * KIB,
+            superblock: 64 * KIB,
+            overwrite,
+            open_units: 2,
+            map_cache: Some(16 * KIB),
+            map_page: 4 * KIB,
+        },
+        wear: Wear::default(),
+    };
+    parameters.check().unwrap();
+    parameters
+}
+
+const LINK: Link =
+    Link { bus: Bus { clock_hz: 25_000_000, width: 4, ddr: false }, t_block_host: Duration::from_us(92) };
+
+fn by_commands(overwrite: Overwrite, transfer: u64) -> MmcModel {
+    let parameters = parameters(overwrite);
+    let identity = Identity::new(&parameters);
+    MmcModel::new(&Card::new(parameters, identity, None, 7), LINK, &[Mode::DefaultSpeed], transfer)
+}
+
+/// The block-level model, of which the first page was read as the host stack reads it for a partition table; and when that was done.
+fn modelled(overwrite: Overwrite) -> (CardModel, Instant) {
+    let mut model = CardModel::new(parameters(overwrite), LINK, 7);
+    let done = serve(&mut model, Instant::ZERO, Op::Read, 0, 4 * KIB);
+    (model, done.at)
+}
+
+fn serve(model: &mut dyn Model, now: Instant, op: Op, offset: u64, length: u64) -> Completion {
+    model.submit(now, Request { id: RequestId(1), op, file: FileId::DEVICE, offset, length });
+    model.complete(Instant::MAX).expect("it completes")
+}
+
+#[test]
+fn it_is_a_model() {
+    for seed in 0..4 {
+        conformance::check(&|| Box::new(by_commands(Overwrite::Convert, 64 * KIB)), seed);
+    }
+}
+
+/// Requests of one block are the same for the translation layer: time and mechanisms are equal to the nanosecond.
+#[test]
+fn single_blocks_take_as_long_as_the_block_level_model_says() {
+    agree(|rng| (512, 512 * rng.below(4 * MIB / 512)));
+}
+
+/// So are whole pages that do not begin inside old data, and reads of whole granules.
+#[test]
+fn whole_pages_take_as_long_as_the_block_level_model_says() {
+    agree(|rng| (4 * KIB, 4 * KIB * rng.below(4 * MIB / (4 * KIB))));
+}
+
+fn agree(place: fn(&mut Rng) -> (u64, u64)) {
+    for overwrite in [Overwrite::Convert, Overwrite::Log] {
+        let mut commanded = by_commands(overwrite, 64 * KIB);
+        let (mut modelled, mut now) = modelled(overwrite);
+        let mut rng = Rng::new(3);
+        for n in 0..2_000 {
+            let (length, offset) = place(&mut rng);
+            let op = if rng.below(2) == 0 { Op::Read } else { Op::Write };
+            let ours = serve(&mut commanded, now, op, offset, length);
+            let theirs = serve(&mut modelled, now, op, offset, length);
+            assert_eq!(ours, theirs, "{overwrite:?}, request {n}: {op:?} of {length} at {offset}");
+            now = ours.at;
+        }
+    }
+}
+
+/// A stream in transfers that each end with a page: the whole takes as long, though each command is told apart.
+#[test]
+fn streams_take_as_long_as_the_block_level_model_says() {
+    for op in [Op::Write, Op::Read] {
+        let mut commanded = by_commands(Overwrite::Log, 32 * KIB);
+        let (mut modelled, begun) = modelled(Overwrite::Log);
+        let mut now = [begun; 2];
+        for offset in (0..4 * MIB).step_by(32 * KIB as usize) {
+            serve(&mut commanded, now[0], Op::Write, offset, 32 * KIB);
+            now[0] = serve(&mut commanded, now[0] + Duration::from_secs(1), op, offset, 32 * KIB).at;
+            serve(&mut modelled, now[1], Op::Write, offset, 32 * KIB);
+            now[1] = serve(&mut modelled, now[1] + Duration::from_secs(1), op, offset, 32 * KIB).at;
+            assert_eq!(now[0], now[1], "{op:?} at {offset}");
+        }
+    }
+}
+
+#[test]
+fn mechanisms_sum_to_the_latency() {
+    let mut model = by_commands(Overwrite::Convert, 64 * KIB);
+    let mut rng = Rng::new(9);
+    let mut now = Instant::ZERO;
+    for _ in 0..500 {
+        let length = 512 * (1 + rng.below(300));
+        let offset = 512 * rng.below((8 * MIB - length) / 512);
+        let op = [Op::Read, Op::Write, Op::Trim][rng.below(3) as usize];
+        let done = serve(&mut model, now, op, offset, length);
+        assert_eq!(done.at.since(now), done.spent.total());
+        if op == Op::Read {
+            assert_eq!(done.spent[Mechanism::Host], LINK.t_block_host * (length / 512));
+        }
+        now = done.at;
+    }
+}
+
+/// After a power cut the card is brought up anew, and holds what was written.
+#[test]
+fn a_power_cut_ends_what_is_served_and_the_card_comes_up_again() {
+    let mut model = by_commands(Overwrite::Log, 64 * KIB);
+    let written = serve(&mut model, Instant::ZERO, Op::Write, 0, 64 * KIB);
+    model.submit(
+        written.at,
+        Request { id: RequestId(2), op: Op::Write, file: FileId::DEVICE, offset: 0, length: 4 * KIB },
+    );
+    let cut = model.power_cut(written.at + Duration::from_us(10));
+    assert_eq!(cut.undecided.len(), 1);
+    assert_eq!(model.next_due(), None);
+    let ready = model.power_up(written.at + Duration::from_ms(1));
+    assert!(ready > written.at + Duration::from_ms(100), "it has been initialised: {ready:?}");
+    let read = serve(&mut model, ready, Op::Read, 0, 4 * KIB);
+    assert!(read.spent[Mechanism::Read] > Duration::ZERO, "what was written is read from the array");
+}
