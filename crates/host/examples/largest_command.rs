@@ -3,7 +3,7 @@
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_host::{Host, Machine};
-use flashlab_sd::{Card, CardParameters, Mode};
+use flashlab_sd::{CardModel, CardParameters, Mode};
 use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId};
 
 fn main() {
@@ -41,7 +41,7 @@ fn main() {
             t_block: Duration::from_us(1),
             stack: None,
         };
-        let card = Card::new(parameters.clone(), machine.link(&parameters.modes), 1);
+        let card = CardModel::new(parameters.clone(), machine.link(&parameters.modes), 1);
         let mut host = Host::new(&machine, Box::new(card));
         let write =
             Request { id: RequestId(0), op: Op::Write, file: FileId::DEVICE, offset: 0, length: 1 << 20 };
