@@ -47,7 +47,7 @@ fn the_promised_profiles_are_there() {
     {
         assert!(names(Kind::Card).contains(&format!("sd/{card}").as_str()), "{card}");
     }
-    assert_eq!(names(Kind::Host), ["at91rm9200", "raspberry-pi-4"]);
+    assert_eq!(names(Kind::Host), ["at91rm9200", "qemu", "raspberry-pi-4"]);
     assert_eq!(names(Kind::Pc), ["linux-pc"]);
     assert_eq!(names(Kind::Filesystem), ["vfat"]);
 }
