@@ -8,10 +8,11 @@ use flashlab_fio::against::{Comparison, RealRun};
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::output::{Run, json, logs, normal::Normal};
 use flashlab_fio::stats::{Report, Settings, Statistics};
-use flashlab_lab::bench::{hints, refusal};
+use flashlab_lab::bench::{Bench, hints, refusal};
 use flashlab_lab::device::Device;
 use flashlab_lab::library::{Library, read_file};
 use flashlab_lab::results::DeviceStatistics;
+use flashlab_lab::served::{Carried, Served};
 use flashlab_lab::statistics::statistics as counted;
 use flashlab_lab::units::Dimension;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,12 @@ pub(crate) struct Options {
     /// Tells the buffer that a logger of this rate needs (`1MiB/s`), so as never to wait for a write.
     #[arg(long, value_name = "RATE")]
     logger_rate: Vec<String>,
-    /// The device: `sd/kingston`, `sd/kingston:flash.t_prog=250us`, or a TOML file.
+    /// Moves bytes, too, as a served device does: each write is recognisable, each read is checked. Always so for memory, files,
+    /// and devices with layers.
+    #[arg(long)]
+    bytes: bool,
+    /// The device: `sd/kingston`, `sd/kingston:flash.t_prog=250us`, or a TOML file; or one that `serve` takes, without a name:
+    /// `memory:size=1G+delay:read=1ms`, `sd/kingston+error:rate=0.001`.
     device: String,
     /// A job file (`-`: standard input), or fio's own options.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
@@ -35,7 +41,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let device = Device::open(&options.device, library)?;
+    let target = Target::open(options, library)?;
     let real = options.against.as_deref().map(read_real).transpose()?;
     let settings = Settings { logger_rates: logger_rates(&options.logger_rate)? };
     let invocation = jobs::read(&options.fio)?;
@@ -48,15 +54,20 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
-    jobs::introduce(&device);
+    if let Target::Model(device) = &target {
+        jobs::introduce(device);
+    }
     progress::catch_interrupts();
     let (statistics, iologs, counted) = {
-        let _spinning = progress::Progress::spinner(&device.name);
-        let mut bench = setup.bench(&device)?;
+        let _spinning = progress::Progress::spinner(&options.device);
+        let mut bench = match &target {
+            Target::Model(device) => setup.bench(device)?,
+            Target::Bytes(carried) => setup.around(Bench::new(Box::new(carried.clone())))?,
+        };
         let before = bench.counters();
         let (statistics, iologs) = bench.run_recorded(&invocation.jobs, &settings)?;
         let counted = counted(&before, &bench.counters(), bench.wear().as_ref());
-        (statistics, iologs, DeviceStatistics { column: device.argument.clone(), ..counted })
+        (statistics, iologs, DeviceStatistics { column: options.device.clone(), ..counted })
     };
     let reports = statistics.reports(&invocation.jobs);
     let text = match &real {
@@ -72,10 +83,43 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         let path = iolog_path(&invocation, *job);
         file::write(Path::new(&path), iolog.as_bytes())?;
     }
-    hints(&reports, device.t_read()).into_iter().for_each(say);
+    let mut failed = false;
+    match &target {
+        Target::Model(device) => hints(&reports, device.t_read()).into_iter().for_each(say),
+        Target::Bytes(carried) => {
+            let checked = carried.checked();
+            say(checked);
+            failed = checked.wrong > 0;
+        }
+    }
     let refusal = refusal(&reports);
     refusal.iter().for_each(say);
-    Ok(if refusal.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if refusal.is_some() || failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What jobs run on.
+enum Target {
+    /// When, and no bytes.
+    Model(Box<Device>),
+    /// Bytes, too.
+    Bytes(Carried),
+}
+
+impl Target {
+    fn open(options: &Options, library: &Library) -> Result<Target, Failure> {
+        let argument = &options.device;
+        if !options.bytes && !Served::always_carries(argument) {
+            return Ok(Target::Model(Box::new(Device::open(argument, library)?)));
+        }
+        // Opening it would make the file of its bytes.
+        if [":state=", ",state="].iter().any(|key| argument.contains(key)) {
+            return Err(Failure::usage(format!(
+                "{argument}: a bench leaves a state as it is, and cannot where bytes are written; leave state= out, or serve it"
+            )));
+        }
+        let served = Served::open(argument, options.medium.seed, false, library)?;
+        Ok(Target::Bytes(Carried::new(&served)))
+    }
 }
 
 fn read_real(path: &Path) -> Result<RealRun, Failure> {

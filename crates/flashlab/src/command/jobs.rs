@@ -11,8 +11,18 @@ use flashlab_lab::library::Library;
 use flashlab_sim::Duration;
 
 /// Options of flashlab that somebody may put behind the device by mistake.
-const OURS: [&str; 9] =
-    ["--fs", "--seed", "--against", "--library", "--logger-rate", "--html", "--no-html", "--format", "--to"];
+const OURS: [&str; 10] = [
+    "--fs",
+    "--seed",
+    "--against",
+    "--library",
+    "--logger-rate",
+    "--html",
+    "--no-html",
+    "--format",
+    "--to",
+    "--bytes",
+];
 
 const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
 const IOLOG_BYTES_MAX: u64 = 4 << 30;
@@ -66,7 +76,11 @@ impl Setup {
 
     /// `device`, new, with everything around it.
     pub(crate) fn bench(&self, device: &Device) -> Result<Bench, BenchError> {
-        let mut bench = Bench::with(device, self.seed);
+        self.around(Bench::with(device, self.seed))
+    }
+
+    /// A bench with everything around its device.
+    pub(crate) fn around(&self, mut bench: Bench) -> Result<Bench, BenchError> {
         for (path, iolog) in &self.iologs {
             bench.load_iolog(path, iolog.clone());
         }

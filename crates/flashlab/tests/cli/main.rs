@@ -2,6 +2,7 @@
 
 mod aged;
 mod bad_input;
+mod bytes;
 mod desk;
 mod determinism;
 mod interrupt;

@@ -8,12 +8,14 @@
 
 mod argument;
 mod card;
+mod carried;
 mod error;
 mod exports;
 mod keeper;
 mod layers;
 
 pub use card::CardOrigin;
+pub use carried::{Carried, Checked};
 pub use error::{Problem, ServedError};
 pub use keeper::Keeper;
 
@@ -91,6 +93,13 @@ struct Simulated {
 }
 
 impl Served {
+    /// Whether an argument names a device that carries bytes whoever asks: memory, a file, or anything with a layer on it.
+    pub fn always_carries(argument: &str) -> bool {
+        let argument = Argument::new(argument);
+        let (part, layers) = argument.parts();
+        matches!(part.word(), "memory" | "file") || !layers.is_empty()
+    }
+
     /// Makes the device of an argument `[NAME=]DEVICE`; `seed` draws its medium and its faults, if it has any. With
     /// `read_only` nobody is going to write.
     pub fn open(
