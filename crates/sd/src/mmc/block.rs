@@ -276,8 +276,9 @@ impl Mmc {
         if blocks > 0 {
             return Recovered::Moved(blocks.min(request.data.map_or(0, |data| data.blocks)));
         }
+        // A card that cannot be reset gets its last try all the same.
         if *retries + 1 == RETRIES_MAX && self.reset().is_err() {
-            return Recovered::GiveUp;
+            return Recovered::Again;
         }
         // Commands fail fast and are tried all five times; data takes its time.
         if done.count.error.is_some() || done.order.error.is_some() {

@@ -1,0 +1,203 @@
+//! The host stack where things do not go as in the recorded logs: empty slots, bad cards, cards that come and go, sleep.
+
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::mmc::{Controller, Error, Event, Kernel, Mmc, Phase};
+use flashlab_sd::quirk::Quirk;
+use flashlab_sd::{Card, CardParameters, Identity, Mode, Native};
+use flashlab_sim::Duration;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+fn parameters() -> CardParameters {
+    let parameters = CardParameters {
+        capacity: 4096 * MIB,
+        modes: Mode::ALL.to_vec(),
+        nand: Nand {
+            page: 4 * KIB,
+            t_read: Duration::from_us(100),
+            read_rate: 20 * MIB,
+            t_prog: Duration::from_us(300),
+            t_prog_slc: None,
+            bits: None,
+            erase_block: 64 * KIB,
+            t_bers: Duration::from_ms(2),
+            spread_ppm: 20_000,
+        },
+        mapping: Mapping {
+            program_unit: 8 * KIB,
+            t_commit: Duration::from_us(500),
+            map_unit: 64 * KIB,
+            superblock: 64 * KIB,
+            overwrite: Overwrite::Log,
+            open_units: 2,
+            map_cache: None,
+            map_page: 4 * KIB,
+        },
+        wear: Wear::default(),
+    };
+    parameters.check().unwrap();
+    parameters
+}
+
+/// A card whose CID has this serial number, with or without a cache.
+fn card(serial: u8, cache: bool) -> Card {
+    let parameters = parameters();
+    let mut identity = Identity::new(&parameters);
+    identity.cid.0[12] = serial;
+    identity.extensions.cache = cache;
+    Card::new(parameters, identity, None, 1)
+}
+
+fn host(card: Option<Card>, controller: Controller) -> Mmc {
+    let mut mmc = Mmc::new(Native::new(card), controller, Kernel::V6_1);
+    mmc.keep_log();
+    mmc.start_host();
+    mmc
+}
+
+/// The indices of the commands that were sent, and the lines that Linux prints, since this was last asked.
+fn sent(mmc: &mut Mmc) -> (Vec<u8>, Vec<String>) {
+    let log = mmc.take_log();
+    let index = |event: &Event| match event {
+        Event::Started(request) => Some(request.order.command.index),
+        _ => None,
+    };
+    let lines = log.iter().flat_map(|entry| entry.linux("host")).collect();
+    (log.iter().filter_map(|entry| index(&entry.event)).collect(), lines)
+}
+
+fn has(lines: &[String], words: &str) -> bool {
+    lines.iter().any(|line| line.ends_with(words))
+}
+
+#[test]
+fn an_empty_slot_that_does_not_tell_is_tried_at_four_clocks() {
+    let mut mmc = host(None, Controller::AT91RM9200);
+    let (commands, lines) = sent(&mut mmc);
+    for khz in [400, 300, 200] {
+        assert!(has(&lines, &format!("trying to init card at {khz}000 Hz")), "{lines:#?}");
+    }
+    assert!(has(&lines, "trying to init card at 117188 Hz"), "the slowest that it has");
+    // CMD52 twice, CMD0, CMD8, CMD5, CMD55 four times, CMD1.
+    assert_eq!(commands[..10], [52, 52, 0, 8, 5, 55, 55, 55, 55, 1]);
+    assert_eq!(commands.len(), 40);
+    assert_eq!(mmc.read(0, 8, &mut []).unwrap_err().error, Error::NoCard);
+}
+
+#[test]
+fn a_slot_that_tells_is_left_alone_while_it_is_empty() {
+    let mut mmc = host(None, Controller::SDHCI);
+    assert_eq!(sent(&mut mmc).0, [0; 0]);
+    mmc.insert(card(1, false));
+    assert_eq!(mmc.card().expect("it is brought up").cid.serial & 0xff, 1);
+}
+
+#[test]
+fn a_card_that_is_taken_out_is_given_up_and_another_one_is_brought_up() {
+    for controller in [Controller::SDHCI, Controller::PL181] {
+        let mut mmc = host(Some(card(1, false)), controller);
+        mmc.read(0, 8, &mut []).expect("it is there");
+        sent(&mut mmc);
+        mmc.remove().expect("it was in the slot");
+        mmc.wait(Duration::from_ms(1_100));
+        let (commands, lines) = sent(&mut mmc);
+        assert_eq!(commands, [13], "{}", controller.name);
+        assert_eq!(lines.iter().filter(|line| line.contains("req failed (CMD13): -110")).count(), 3);
+        assert!(
+            has(&lines, "mmc0: card remove detected") && has(&lines, "mmc0: card 0001 removed"),
+            "{lines:#?}"
+        );
+        assert_eq!(mmc.write(0, 8, &[]).unwrap_err().error, Error::NoCard);
+        mmc.insert(card(2, false));
+        mmc.wait(Duration::from_ms(1_100));
+        assert_eq!(mmc.card().expect("it is brought up").cid.serial & 0xff, 2);
+        mmc.write(0, 8, &[]).expect("it takes data");
+    }
+}
+
+#[test]
+fn a_card_that_sleeps_is_woken_by_the_next_request() {
+    let mut mmc = host(Some(card(1, false)), Controller::SDHCI_UHS);
+    let before = *mmc.ios();
+    sent(&mut mmc);
+    mmc.suspend().expect("it goes to sleep");
+    // The card takes a notice of power off, and is asked until it is ready.
+    let (commands, _) = sent(&mut mmc);
+    assert_eq!(commands, [49, 48]);
+    mmc.resume();
+    assert_eq!(sent(&mut mmc).0, [0; 0], "it is left asleep");
+    mmc.read(0, 8, &mut []).expect("it is woken");
+    let (commands, _) = sent(&mut mmc);
+    assert!(!commands.contains(&9) && !commands.contains(&51), "its registers are known: {commands:?}");
+    assert_eq!(commands.last(), Some(&18));
+    assert_eq!((mmc.ios().timing, mmc.ios().clock_hz), (before.timing, before.clock_hz));
+}
+
+#[test]
+fn another_card_after_sleep_is_not_taken_for_the_one_before() {
+    let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
+    mmc.suspend().expect("it goes to sleep");
+    mmc.native_mut().insert(card(2, false));
+    mmc.resume();
+    assert_eq!(mmc.wake(), Err(Error::Replaced));
+    mmc.read(0, 8, &mut []).expect("the other one was brought up");
+    assert_eq!(mmc.card().expect("a card").cid.serial & 0xff, 2);
+}
+
+#[test]
+fn a_cache_is_turned_on_and_flushed() {
+    let mut mmc = host(Some(card(1, true)), Controller::SDHCI);
+    assert!(mmc.card().expect("a card").extensions.cache_enabled);
+    sent(&mut mmc);
+    mmc.flush().expect("it is empty");
+    assert_eq!(sent(&mut mmc).0, [49, 48], "flush, and was it flushed?");
+    let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
+    sent(&mut mmc);
+    mmc.flush().expect("there is none");
+    assert_eq!(sent(&mut mmc).0, [0; 0]);
+}
+
+#[test]
+fn a_block_that_arrives_damaged_is_read_again() {
+    let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
+    sent(&mut mmc);
+    mmc.native_mut().card_mut().expect("a card").quirks_mut().add(Quirk::ReadCrc(13));
+    for sector in 0..20 {
+        mmc.read(sector * 8, 8, &mut []).expect("in the end it is read");
+    }
+    let log = mmc.take_log();
+    assert!(log.iter().any(|entry| entry.phase == Phase::Recovery), "some were damaged");
+}
+
+#[test]
+fn data_that_never_come_are_an_error_after_all_retries() {
+    let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
+    sent(&mut mmc);
+    mmc.native_mut().card_mut().expect("a card").quirks_mut().add(Quirk::NoData);
+    let failed = mmc.read(800, 8, &mut []).expect_err("nothing comes");
+    assert_eq!((failed.sector, failed.error), (800, Error::Timeout));
+    let (commands, lines) = sent(&mut mmc);
+    assert!(commands.iter().filter(|index| **index == 18).count() >= 2, "{commands:?}");
+    assert!(commands.contains(&0), "the card was reset before the last try: {commands:?}");
+    assert!(has(&lines, "I/O error, dev mmcblk0, sector 800 op 0x0:(READ)"), "{lines:#?}");
+}
+
+#[test]
+fn a_write_that_is_refused_is_an_error_and_reads_go_on() {
+    let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
+    mmc.native_mut().card_mut().expect("a card").quirks_mut().add(Quirk::ReadOnly);
+    assert_eq!(mmc.write(0, 8, &[]).expect_err("it is refused").sector, 0);
+    mmc.read(0, 8, &mut []).expect("it can be read");
+}
+
+#[test]
+fn requests_beyond_the_end_are_refused_before_anything_is_sent() {
+    let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
+    let sectors = mmc.card().expect("a card").csd.sectors;
+    sent(&mut mmc);
+    assert_eq!(mmc.read(sectors - 4, 8, &mut []).unwrap_err().error, Error::Invalid);
+    assert_eq!(mmc.discard(sectors, 1).unwrap_err().error, Error::Invalid);
+    assert_eq!(sent(&mut mmc).0, [0; 0]);
+}
