@@ -71,7 +71,7 @@ pub(crate) struct Options {
     pub(super) print_uri: bool,
     /// Writes the process id to FILE, once clients can connect.
     #[arg(long, short = 'P', value_name = "FILE")]
-    pidfile: Option<PathBuf>,
+    pub(super) pidfile: Option<PathBuf>,
     /// Clients may not write.
     #[arg(long, short = 'r')]
     pub(super) read_only: bool,
@@ -465,10 +465,10 @@ pub(super) fn summary(server: &Server) -> String {
 }
 
 /// A file with the process id that goes with the process.
-struct Pidfile(PathBuf);
+pub(super) struct Pidfile(PathBuf);
 
 impl Pidfile {
-    fn write(path: &Path) -> Result<Pidfile, Failure> {
+    pub(super) fn write(path: &Path) -> Result<Pidfile, Failure> {
         file::write(path, format!("{}\n", std::process::id()).as_bytes())?;
         Ok(Pidfile(path.to_owned()))
     }

@@ -1,6 +1,6 @@
 //! `flashlab serve --usbredir`, `--usbip`: a card in the slot of a USB SD host controller, for Linux' own driver.
 
-use super::serve::{Options, private_socket, tcp};
+use super::serve::{Options, Pidfile, private_socket, tcp};
 use crate::failure::{Failure, say};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
@@ -43,10 +43,8 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let bound = listener.address().map_err(|error| Failure::system("the listening socket", &error))?;
     let speed = if options.unpaced { Speed::Unpaced } else { options.speed };
     let port = UsbPort::new(listener, speed, stop.clone());
-    let place = match (&bound, protocol) {
-        (Address::Tcp(at), _) => at.to_string(),
-        (other, _) => other.to_string(),
-    };
+    let place = bound.to_string();
+    let _pidfile = options.pidfile.as_deref().map(Pidfile::write).transpose()?;
     if options.print_uri {
         file::print(&format!("{place}\n"))?;
     } else if options.run.is_none() {

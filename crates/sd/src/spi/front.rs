@@ -54,6 +54,8 @@ enum Phase {
     Commands,
     /// The card sends blocks; commands may come.
     Sending,
+    /// The card was to send blocks, and never will; commands may come.
+    Lost,
     /// A token, or a command.
     Token,
     /// Bytes of a block, with its CRC16.
@@ -202,12 +204,15 @@ impl Spi {
 
     /// What the card puts on its line during a byte that begins at `now`.
     fn output(&mut self, now: Instant) -> u8 {
-        if let Some(byte) = self.output.pop_front() {
-            return byte;
-        }
         let Some(card) = self.card.as_mut().filter(|card| card.is_powered()) else { return HIGH };
         if !card.is_spi() {
+            // Or not any more, if its power has failed.
+            self.output.clear();
+            self.phase = Phase::Commands;
             return card.quirks().line_before_reset();
+        }
+        if let Some(byte) = self.output.pop_front() {
+            return byte;
         }
         match self.phase {
             Phase::Sending => match card.block_ready(now) {
@@ -254,6 +259,7 @@ impl Spi {
             | bit(Status::CARD_ECC_FAILED, 2)
             | bit(Status::OUT_OF_RANGE, 3);
         if error == 0 {
+            self.phase = Phase::Lost;
             return HIGH;
         }
         card.command(now, Command::new(12, 0));
@@ -303,7 +309,7 @@ impl Spi {
             return;
         };
         let (now, checks, multiple) = (self.now, self.checks, self.multiple);
-        let Some(card) = self.powered() else { return };
+        let Some(card) = self.powered().filter(|card| card.is_spi()) else { return };
         let (data, crc) = bytes.split_at(length);
         let damaged = card.quirks_mut().damages_write();
         let right = !checks || (!damaged && crc == crc16(data).to_be_bytes());
@@ -313,7 +319,10 @@ impl Spi {
             // What comes behind an error is refused, too.
             Some(CrcStatus::WriteError) | None => token::WRITE_ERROR,
         };
-        self.output.push_back(answer);
+        // Its power may have failed meanwhile.
+        if card.is_spi() {
+            self.output.push_back(answer);
+        }
         if !multiple {
             self.phase = Phase::Commands;
         }
@@ -348,7 +357,9 @@ impl Spi {
                 return;
             }
             card.set_spi();
+            self.checks = false;
         }
+        let Some(card) = self.powered() else { return };
         if checked && !right {
             let idle = Status::default().in_state(card.state()).spi_r1();
             return self.answer(command, &[idle | r1::CRC_ERROR]);

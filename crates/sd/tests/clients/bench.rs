@@ -71,7 +71,9 @@ pub(crate) fn parameters(capacity: u64) -> CardParameters {
 /// A card of so many bytes with these quirks, and its bytes.
 pub(crate) fn card(capacity: u64, quirks: &[&str]) -> (Card, Shared) {
     let parameters = parameters(capacity);
-    let identity = Identity::new(&parameters);
+    let mut identity = Identity::new(&parameters);
+    // With extension registers.
+    identity.scr.set_commands(0b0111);
     let bytes = Shared(Arc::new(Memory::new(capacity, Pages::Small).expect("a size that can be had")));
     let mut card = Card::new(parameters, identity, Some(Box::new(bytes.clone())), 1);
     for quirk in quirks {

@@ -215,6 +215,35 @@ fn habits_show_on_the_wires() {
 }
 
 #[test]
+fn data_that_never_comes_is_not_there_after_asking_twice_either() {
+    let mut spi = spi(4 * GIB, &["no-extension-data"]);
+    ready(&mut spi);
+    assert_eq!(command(&mut spi, 48, 0x1ff).0, 0);
+    assert_eq!([token(&mut spi), token(&mut spi)], [None; 2]);
+    assert_eq!(command(&mut spi, 12, 0).0, 0);
+    assert_eq!(command(&mut spi, 9, 0).0, 0);
+    assert_eq!(token(&mut spi), Some(0xfe));
+}
+
+#[test]
+fn a_card_whose_power_fails_in_a_block_says_nothing_until_it_is_reset() {
+    let mut spi = spi(64 * MIB, &["power-cut@block2"]);
+    ready(&mut spi);
+    assert_eq!(command(&mut spi, 25, 0).0, 0);
+    for _ in 0..2 {
+        while spi.exchange(0xff) == 0 {}
+        spi.exchange(0xfc);
+        send(&mut spi, &[7; 514]);
+        spi.exchange(0xff);
+    }
+    assert_eq!(token(&mut spi), None);
+    assert_eq!(command(&mut spi, 13, 0).0, 0xff, "it is in native mode");
+    ready(&mut spi);
+    assert_eq!(command(&mut spi, 17, 0).0, 0);
+    assert_eq!(token(&mut spi), Some(0xfe));
+}
+
+#[test]
 fn counterfeits_wrap_or_drop() {
     let write = |quirk: &str| {
         let (card, _) = card(64 * MIB, &[quirk]);
