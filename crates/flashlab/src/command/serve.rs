@@ -40,8 +40,22 @@ Without an address it listens on localhost; with --run, on a private socket; und
 it hands over (LISTEN_FDS). SIGTERM and Ctrl-C answer what was received, then end.";
 
 /// Options that say nothing where there is no NBD.
-const NBD_ONLY: [&str; 9] =
-    ["unix", "abstract_", "tcp", "stdin", "record", "exports", "control", "stats", "simple_replies"];
+const NBD_ONLY: [&str; 14] = [
+    "unix",
+    "abstract_",
+    "tcp",
+    "vsock",
+    "stdin",
+    "tls",
+    "tls_certificates",
+    "record",
+    "exports",
+    "control",
+    "metrics",
+    "realtime",
+    "stats",
+    "simple_replies",
+];
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
