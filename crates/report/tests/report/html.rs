@@ -266,3 +266,23 @@ fn every_map_has_its_histogram_and_its_numbers_in_words() {
 fn with_figure(part: Node<'_, '_>) -> usize {
     part.descendants().filter(|node| node.has_tag_name("figure")).count()
 }
+
+#[test]
+fn the_page_of_a_bring_up_is_well_formed_and_has_every_step() {
+    use flashlab_lab::trace::{Controller, Kernel, bring_up};
+    let library = flashlab_lab::library::Library::built_in().unwrap();
+    let device = flashlab_lab::device::Device::open("sd/kingston", &library).unwrap();
+    let mut trace = bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).unwrap();
+    trace.title = "<b>a card</b> & \"more\"".into();
+    let page = flashlab_report::html::trace_page(&trace);
+    let document = parse(&page);
+    assert!(document.descendants().any(
+        |node| node.text() == Some("<b>a card</b> & \"more\" · SD host controller, SDHCI 3.0 with UHS-I")
+    ));
+    let rows = document.descendants().filter(|node| node.has_tag_name("tr")).count();
+    assert_eq!(rows, trace.steps.len() + 1, "a row a step, and the head");
+    let figure = flashlab_report::figure::sequence::figure(&trace).to_svg();
+    let drawing = parse(&figure);
+    let called = with_class(&drawing, "call").count();
+    assert!(called > trace.steps.iter().filter(|step| step.command().is_some()).count(), "{called}");
+}
