@@ -34,7 +34,7 @@ mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
 dmesg -n 4
 # The kernel tells of every command: dmesg | grep mmc0
 for module in $modules; do insmod /modules/\$module.ko \$(test \$module = mmc_core && echo dyndbg=+p); done
-for wait in 1 2 3 4 5 6 7 8 9 10; do test -b /dev/mmcblk0 && break; sleep 1; done
+for wait in \$(seq 40); do test -b /dev/mmcblk0 && break; sleep 1; done
 dmesg | grep -E 'mmc0: new|mmcblk0'
 for register in type cid csd scr ocr name serial date; do
     echo "\$register: \$(cat /sys/block/mmcblk0/device/\$register)"

@@ -11,7 +11,7 @@
 //! Chosen, since nobody has written it down: data that does not come within 500 ms, and a card that stays busy so long
 //! between blocks, are a time-out (SD specification 4.6.2: the longest that a card may take). A card that is busy for longer
 //! behind its last block or a command is answered for nevertheless: Linux then asks it with CMD13 until it is ready.
-//! CMD7 with address 0 deselects, and no card answers it, which is no error.
+//! The SCR passes without the bits of CMD48 and its kin. CMD7 with address 0 deselects, and no card answers it, which is no error.
 //!
 //! Left out: SDIO and its offloaded registers; the time that the adapter's own firmware takes; 1.8 V, tuning, CMD23 and the
 //! extension registers' commands, which the driver does not let through.
@@ -45,6 +45,8 @@ const COMMANDS: u8 = 2;
 const DATA_IN: u8 = 3;
 const DATA_OUT: u8 = 4;
 
+/// CMD48, 49, 58 and 59 in byte 3 of the SCR.
+const SCR_EXTENSIONS: u8 = 0b1100;
 /// The driver asks for at most 511 blocks at a time.
 const SIZE_MAX: u32 = 511 * BLOCK_MAX;
 /// The longest block that it has a buffer for.
@@ -298,6 +300,10 @@ impl Vub300 {
                 // So that the card does not go on; it may not hear it.
                 let _ = self.stop(&packet);
                 return self.fail(data_error(fault));
+            }
+            // The driver does not pass CMD48 on, and Linux gives a card up that says it has it.
+            if packet.command.index == 51 && length == 8 {
+                block[3] &= !SCR_EXTENSIONS;
             }
             self.data.ready.push_back((self.native.now(), block));
             left -= length;
