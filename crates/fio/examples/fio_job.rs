@@ -1,6 +1,6 @@
 //! Runs the fio job of the command line on a device that takes 250 us for each request, and prints its IOPS.
 //!
-//! `cargo run -p flashlab-fio --example fixed_latency -- --rw=randread --bs=4k --size=1g --iodepth=8 --runtime=10`
+//! `cargo run -p flashlab-fio --example fio_job -- --rw=randread --bs=4k --size=1g --iodepth=8 --runtime=10`
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::loader::Nothing;
