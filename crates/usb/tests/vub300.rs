@@ -65,7 +65,9 @@ fn card() -> Card {
         },
         wear: Wear::default(),
     };
-    let identity = Identity::new(&parameters);
+    let mut identity = Identity::new(&parameters);
+    // CMD20, CMD23, CMD48 and 49.
+    identity.scr.set_commands(0b0111);
     Card::new(parameters, identity, Some(Box::new(Bytes(Mutex::new(vec![0; CAPACITY as usize])))), 1)
 }
 
@@ -224,6 +226,17 @@ fn a_card_is_brought_up_written_and_read() {
     assert_eq!(read, data);
     let (_, one) = driver.command(17, 2, 101 * 512, None, 512);
     assert_eq!(one, data[512..1024]);
+}
+
+#[test]
+fn the_scr_passes_without_the_commands_that_the_driver_does_not_pass_on() {
+    let own = card().identity().scr;
+    assert!(own.has_extension_registers(), "the card knows CMD48: {own:?}");
+    let mut driver = Driver::new(&[]);
+    let address = driver.bring_up();
+    driver.plain(55, 2, address);
+    let (_, passed) = driver.command(51, 2, 0, None, 8);
+    assert_eq!((&passed[..3], passed[3], &passed[4..]), (&own.0[..3], own.0[3] & 0xf3, &own.0[4..]));
 }
 
 #[test]
