@@ -11,7 +11,7 @@ for tool in qemu-system-x86_64 busybox fio mkfs.xfs losetup; do
     command -v $tool >/dev/null || { echo "PATHS failed $tool is not installed"; exit 1; }
 done
 root=$WORK/root
-mkdir -p "$root/bin" "$root/tools" "$root/modules" "$root/proc" "$root/sys" "$root/dev" "$root/work" "$root/tmp" "$root/etc"
+mkdir -p "$root/bin" "$root/tools" "$root/modules" "$root/proc" "$root/sys" "$root/dev" "$root/scratch" "$root/tmp" "$root/etc"
 cp "$(command -v busybox)" "$root/bin/busybox"
 
 # A program and the libraries that it wants.
@@ -42,15 +42,15 @@ cat > "$root/init" <<END
 /bin/busybox --install -s /bin
 export PATH=/tools:/bin
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
-mkdir /dev/shm; mount -t tmpfs -o size=90% none /work; mount -t tmpfs none /tmp; mount -t tmpfs none /dev/shm
+mkdir /dev/shm; mount -t tmpfs -o size=90% none /scratch; mount -t tmpfs none /tmp; mount -t tmpfs none /dev/shm
 ip link set lo up
 # Modules need one another in an order that several rounds find.
 for round in 1 2 3 4 5; do for module in /modules/*.ko; do insmod \$module 2>/dev/null; done; done
 echo "PATHS machine \$(uname -sr), \$(nproc) emulated processors"
-export FLASHLAB=/tools/flashlab WORK=/work PLAN=/plan DEVICE=$DEVICE SIZE=$SIZE RUNTIME=$RUNTIME OPTIONS="$OPTIONS"
+export FLASHLAB=/tools/flashlab WORK=/scratch PLAN=/plan DEVICE=$DEVICE SIZE=$SIZE RUNTIME=$RUNTIME OPTIONS="$OPTIONS"
 # Not busybox' own.
 losetup() { /tools/losetup "\$@"; }
-. /paths.sh 2> /work/said
+. /paths.sh 2> /scratch/said
 poweroff -f
 END
 chmod +x "$root/init"
