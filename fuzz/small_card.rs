@@ -1,46 +1,18 @@
 //! A card of a megabyte with bytes, for targets that drive one: `choice` says what kind.
 
+#[path = "bytes.rs"]
+mod bytes;
+
+use bytes::Bytes;
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::register::Extensions;
 use flashlab_sd::{Card, CardParameters, Identity, Mode};
-use flashlab_sim::{Duration, Store, StoreError};
-use std::ops::Range;
-use std::sync::Mutex;
+use flashlab_sim::Duration;
 
 const KIB: u64 = 1 << 10;
 /// Bytes that can be addressed.
 pub(crate) const CAPACITY: u64 = 1 << 20;
-
-struct Bytes(Mutex<Vec<u8>>);
-
-impl Bytes {
-    fn range<T>(&self, offset: u64, length: u64, with: impl FnOnce(&mut [u8]) -> T) -> T {
-        let mut bytes = self.0.lock().expect("one thread");
-        with(&mut bytes[offset as usize..(offset + length) as usize])
-    }
-}
-
-impl Store for Bytes {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
-        self.range(offset, buffer.len() as u64, |bytes| buffer.copy_from_slice(bytes));
-        Ok(())
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        self.range(offset, bytes.len() as u64, |held| held.copy_from_slice(bytes));
-        Ok(())
-    }
-    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
-        self.range(offset, length, |bytes| bytes.fill(0));
-        Ok(())
-    }
-    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
-        Ok(Some(range))
-    }
-    fn sync(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
 
 /// The card, without power; ready as soon as it is asked to be.
 pub(crate) fn card(choice: u8) -> Card {
@@ -76,6 +48,5 @@ pub(crate) fn card(choice: u8) -> Card {
     identity.t_init = Duration::ZERO;
     identity.extensions = Extensions { power_off_notification: true, cache: true };
     identity.scr.set_commands(0b0111);
-    let bytes = Bytes(Mutex::new(vec![0; CAPACITY as usize]));
-    Card::new(parameters, identity, Some(Box::new(bytes)), 1)
+    Card::new(parameters, identity, Some(Box::new(Bytes::new(CAPACITY))), 1)
 }

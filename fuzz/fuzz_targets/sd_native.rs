@@ -2,52 +2,22 @@
 //! blocks that are read as the store holds them.
 #![no_main]
 
+#[path = "../bytes.rs"]
+mod bytes;
+
+use bytes::Bytes;
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::register::{Csd, Extensions, Ocr};
 use flashlab_sd::{
     Card, CardParameters, Command, Expects, Identity, Ios, Mode, Native, Power, Signal, Timing, Transfer,
 };
-use flashlab_sim::{Duration, Store, StoreError};
+use flashlab_sim::{Duration, Store};
 use libfuzzer_sys::fuzz_target;
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
 
 const KIB: u64 = 1 << 10;
 const CAPACITY: u64 = 1 << 20;
 const LIMIT: Duration = Duration::from_ms(500);
-
-#[derive(Clone)]
-struct Bytes(Arc<Mutex<Vec<u8>>>);
-
-impl Bytes {
-    fn range<T>(&self, offset: u64, length: u64, with: impl FnOnce(&mut [u8]) -> T) -> T {
-        let mut bytes = self.0.lock().expect("one thread");
-        with(&mut bytes[offset as usize..(offset + length) as usize])
-    }
-}
-
-impl Store for Bytes {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
-        self.range(offset, buffer.len() as u64, |bytes| buffer.copy_from_slice(bytes));
-        Ok(())
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        self.range(offset, bytes.len() as u64, |held| held.copy_from_slice(bytes));
-        Ok(())
-    }
-    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
-        self.range(offset, length, |bytes| bytes.fill(0));
-        Ok(())
-    }
-    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
-        let any = self.range(range.start, range.end - range.start, |bytes| bytes.iter().any(|b| *b != 0));
-        Ok(any.then_some(range))
-    }
-    fn sync(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
 
 fn parameters(choice: u8) -> CardParameters {
     let log = choice & 1 == 1;
@@ -134,7 +104,7 @@ fuzz_target!(|input: &[u8]| {
     let choice = input.next().unwrap_or(0);
     let parameters = parameters(choice);
     let identity = identity(&parameters, choice);
-    let bytes = Bytes(Arc::new(Mutex::new(vec![0; CAPACITY as usize])));
+    let bytes = Bytes::new(CAPACITY);
     let has_bytes = choice & 32 == 32;
     let store: Option<Box<dyn Store>> = if has_bytes { Some(Box::new(bytes.clone())) } else { None };
     let fresh = || Card::new(parameters.clone(), identity.clone(), None, 1);
@@ -222,15 +192,13 @@ fuzz_target!(|input: &[u8]| {
                 }
             }
             _ => {
-                if let Some(card) = native.card_mut() {
-                    let now = native.now();
-                    let card = native.card_mut().expect("as before");
-                    card.crc_error(now);
-                    if card.busy_until(now).is_none()
-                        && let Some(state) = card.save()
-                    {
-                        fresh().restore(&state).expect("its own state");
-                    }
+                let now = native.now();
+                let card = native.card_mut().expect("it is in the slot");
+                card.crc_error(now);
+                if card.busy_until(now).is_none()
+                    && let Some(state) = card.save()
+                {
+                    fresh().restore(&state).expect("its own state");
                 }
             }
         }

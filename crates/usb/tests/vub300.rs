@@ -1,41 +1,17 @@
 //! The adapter with a card in its slot, through its pipes, as Linux' driver uses them.
 
+use flashlab_block::{Memory, Pages};
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::quirk::{Planned, Quirk};
 use flashlab_sd::{Card, CardParameters, Identity, Mode};
-use flashlab_sim::{Duration, Instant, Store, StoreError};
+use flashlab_sim::{Duration, Instant};
 use flashlab_usb::{Device, Outcome, Payload, Setup, Transfer, Vub300};
 use proptest::prelude::*;
-use std::ops::Range;
-use std::sync::Mutex;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const CAPACITY: u64 = 16 * MIB;
-
-struct Bytes(Mutex<Vec<u8>>);
-
-impl Store for Bytes {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
-        buffer.copy_from_slice(&self.0.lock().unwrap()[offset as usize..][..buffer.len()]);
-        Ok(())
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        self.0.lock().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
-        self.0.lock().unwrap()[offset as usize..][..length as usize].fill(0);
-        Ok(())
-    }
-    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
-        Ok(Some(range))
-    }
-    fn sync(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
 
 fn card() -> Card {
     let us = Duration::from_us;
@@ -68,7 +44,8 @@ fn card() -> Card {
     let mut identity = Identity::new(&parameters);
     // CMD20, CMD23, CMD48 and 49.
     identity.scr.set_commands(0b0111);
-    Card::new(parameters, identity, Some(Box::new(Bytes(Mutex::new(vec![0; CAPACITY as usize])))), 1)
+    let bytes = Memory::new(CAPACITY, Pages::Small).expect("a size that can be had");
+    Card::new(parameters, identity, Some(Box::new(bytes)), 1)
 }
 
 /// The driver: one request after the other, each as fast as the adapter says.
