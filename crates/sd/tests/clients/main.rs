@@ -4,5 +4,6 @@ mod bench;
 mod embedded_sdmmc_spi;
 mod fatfs_native;
 mod parsers;
+mod sdmmc_protocol_native;
 mod sdmmc_protocol_spi;
 mod wires;
