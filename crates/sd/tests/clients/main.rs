@@ -1,6 +1,7 @@
 //! Drivers that nobody here wrote, on our card: each is told to do what its users do, in simulated time.
 
 mod bench;
+mod controller;
 mod embedded_sdmmc_spi;
 mod fatfs_native;
 mod parsers;
