@@ -11,7 +11,7 @@ use crate::tools::{Folder, here, skipped, with};
 const CARD: &str = "mmc_core mmc_block vub300 fat vfat nls_cp437 nls_ascii";
 
 /// How a card comes into a guest.
-struct Wiring {
+pub(crate) struct Wiring {
     /// Modules that are needed before the card's.
     modules: &'static str,
     /// Arguments of QEMU.
@@ -23,7 +23,7 @@ struct Wiring {
     tools: &'static [&'static str],
 }
 
-const USBREDIR: Wiring = Wiring {
+pub(crate) const USBREDIR: Wiring = Wiring {
     modules: "usb-common usbcore xhci-hcd xhci-pci",
     devices: "-chardev socket,path=$unixsocket,id=card -device qemu-xhci -device usb-redir,chardev=card",
     serve: ["--usbredir", "-"],
@@ -147,9 +147,19 @@ fn steps(said: &str) -> Vec<&str> {
     said.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect()
 }
 
-/// Boots a guest that does `what` with the card of `serve` in its slot, and has `tools` from here; gives what was on its
-/// console.
 fn guest(name: &str, wiring: &Wiring, what: &str, serve: &[&str], tools: &[&str]) -> Option<String> {
+    guest_in(&Folder::new(name), wiring, what, serve, tools)
+}
+
+/// Boots a guest that does `what` with the card of `serve` in its slot, and has `tools` from here; gives what was on its
+/// console. The server runs in `folder`.
+pub(crate) fn guest_in(
+    folder: &Folder,
+    wiring: &Wiring,
+    what: &str,
+    serve: &[&str],
+    tools: &[&str],
+) -> Option<String> {
     let tools = [wiring.tools, tools].concat();
     if !here(&[&["qemu-system-x86_64", "busybox"], &tools[..]].concat()) {
         return None;
@@ -158,7 +168,6 @@ fn guest(name: &str, wiring: &Wiring, what: &str, serve: &[&str], tools: &[&str]
         skipped("no Debian kernel with SD cards in target/guest-mmc or /boot");
         return None;
     };
-    let folder = Folder::new(name);
     std::fs::create_dir(folder.path("root")).expect("it is ours");
     let all: Vec<&str> = wiring.modules.split_whitespace().chain(CARD.split_whitespace()).collect();
     let init = format!("{BOOT}{what}").replace("MODULES", &all.join(" ")).replace("ATTACH", wiring.attach);
@@ -182,5 +191,5 @@ fn guest(name: &str, wiring: &Wiring, what: &str, serve: &[&str], tools: &[&str]
     );
     let mut arguments = serve.to_vec();
     arguments.extend(wiring.serve);
-    Some(with(&folder, &arguments, &script))
+    Some(with(folder, &arguments, &script))
 }

@@ -1,0 +1,93 @@
+//! Linux 6.1 says the same of our card behind USB as it said of the one in the recorded log, line by line: the guest repeats
+//! what the recording's did, with dynamic debug on for the mmc core, on the same filesystem.
+//!
+//! Compared are the steps, commands, counts and stop commands (opcode, argument, flags), data (block, blocks, flags, time-out), the
+//! clock lines, and what Linux says of the card, in order. Exceptions: times, answers and retries; the end of the recording, whose
+//! card did not take CMD7 with address 0 (docs/sd-commands.md).
+
+use crate::card::{USBREDIR, guest_in};
+use crate::tools::{Folder, here};
+use std::process::Command;
+
+const RECORDED: &str = include_str!("../../../lab/tests/traces/vub300.txt");
+
+/// The bytes of the card before anything: what mkfs.vfat made for the recording.
+const FORMAT: &str = "PATH=$PATH:/usr/sbin:/sbin; truncate -s 64M card.bytes && mkfs.vfat -F 32 card.bytes";
+
+/// The recording's steps. What its marks do not say is read off its commands.
+const REPEAT: &str = r#"
+mark() { echo "=== STEP: $*" > /dev/kmsg; }
+mark sysfs registers
+cat /sys/block/mmcblk0/device/cid > /dev/null
+mark dd read 4K direct at 1 MiB
+dd if=$disk of=/dev/null bs=4k skip=256 count=1 iflag=direct
+mark dd read 512 direct at sector 7
+dd if=$disk of=/dev/null bs=512 skip=7 count=1 iflag=direct
+mark dd read 1M direct at 2 MiB
+dd if=$disk of=/dev/null bs=1M skip=2 count=1 iflag=direct
+mark dd write 512 direct at sector 100000
+dd if=/dev/zero of=$disk bs=512 seek=100000 count=1 oflag=direct conv=notrunc
+mark dd write 4K direct
+dd if=/dev/zero of=$disk bs=4k seek=8192 count=1 oflag=direct conv=notrunc
+mark dd write 1M direct
+dd if=/dev/zero of=$disk bs=1M seek=40 count=1 oflag=direct conv=notrunc
+mark blkdiscard 1M at 40M
+blkdiscard -o 40M -l 1M $disk
+mkdir /on
+mark mount vfat
+mount -t vfat $disk /on
+mark vfat write 64K + sync
+dd if=/dev/zero of=/on/file bs=64k count=1; sync
+mark vfat umount
+umount /on
+mark END
+complaints && step complained
+dmesg
+dmesg -n 8
+poweroff -f
+"#;
+
+#[test]
+fn linux_says_of_our_card_what_it_said_of_the_recorded_one() {
+    if !here(&["mkfs.vfat"]) {
+        return;
+    }
+    let folder = Folder::new("guest-log");
+    let made =
+        Command::new("sh").args(["-c", FORMAT]).current_dir(&folder).output().expect("there is a shell");
+    assert!(made.status.success(), "{made:?}");
+    let serve = ["sd/vlab-sdhc:state=card"];
+    let Some(said) = guest_in(&folder, &USBREDIR, REPEAT, &serve, &[]) else { return };
+    assert!(!said.contains("GUEST complained"), "{said}");
+    let mut recorded = lines(RECORDED);
+    let end = recorded.iter().position(|(_, text)| text.starts_with("mmc0: starting CMD7 arg 00000000"));
+    recorded.truncate(end.expect("the recording has a shutdown") + 1);
+    let mut ours = lines(&said);
+    let begun = ours.iter().position(|(_, text)| text.starts_with("mmc0: clock"));
+    ours.drain(..begun.expect("the card was found"));
+    // The recording's first line marks that the modules are loaded.
+    assert!(recorded.remove(0).1.starts_with("=== STEP: insmod"));
+    let (_, last) = ours.pop().expect("there are lines");
+    assert_eq!(last, "mmc0: clock 0Hz busmode 2 powermode 0 cs 0 Vdd 0 width 1 timing 0", "after CMD7");
+    assert!(recorded.len() > 100, "{} lines are compared", recorded.len());
+    for n in 0..recorded.len().max(ours.len()) {
+        let (theirs, own) = (recorded.get(n), ours.get(n));
+        let show = |line: Option<&(usize, String)>| {
+            line.map_or("nothing".to_owned(), |(number, text)| format!("line {number}: {text}"))
+        };
+        let same = theirs.map(|(_, text)| text) == own.map(|(_, text)| text);
+        assert!(same, "the recording has {}\nours has {}\n{said}", show(theirs), show(own));
+    }
+}
+
+/// What is compared of a kernel's log, with the numbers of the lines.
+fn lines(log: &str) -> Vec<(usize, String)> {
+    const ANSWERS: [&str; 4] = ["req done", "req failed", "bytes transferred", "(CMD"];
+    let text = |line: &str| Some(line.split_once("] ")?.1.trim_end().to_owned());
+    let numbered = (1..).zip(log.lines()).filter_map(|(n, line)| Some((n, text(line)?)));
+    let compared = |text: &str| {
+        ["mmc0: ", "mmcblk0: mmc0:", "=== STEP: "].iter().any(|start| text.starts_with(start))
+            && !ANSWERS.iter().any(|part| text.contains(part))
+    };
+    numbered.filter(|(_, text)| compared(text)).collect()
+}
