@@ -3,7 +3,7 @@
 //! Invariant: a page that is not in use holds zeroes and takes no memory of the system's. So what was never written, or
 //! was discarded, costs nothing and needs no clearing.
 
-use super::Pages;
+use super::{Pages, past_caches};
 use crate::Extent;
 use memmap2::{Advice, MmapMut, UncheckedAdvice};
 use std::io;
@@ -37,9 +37,14 @@ impl Chunk {
         }
     }
 
-    /// Takes `from` over at `at`; fails where the system gives no memory.
-    pub(super) fn write(&mut self, at: usize, from: &[u8], pages: Pages) -> io::Result<()> {
-        self.memory(pages)?[at..at + from.len()].copy_from_slice(from);
+    /// Takes `from` over at `at`, past the processor's caches where it is `large` what this is a part of; fails where the
+    /// system gives no memory.
+    pub(super) fn write(&mut self, at: usize, from: &[u8], pages: Pages, large: bool) -> io::Result<()> {
+        let to = &mut self.memory(pages)?[at..at + from.len()];
+        match large {
+            true => past_caches::copy(to, from),
+            false => to.copy_from_slice(from),
+        }
         self.mark(at / PAGE..(at + from.len()).div_ceil(PAGE), true);
         Ok(())
     }
@@ -191,7 +196,7 @@ mod tests {
     #[test]
     fn a_chunk_without_pages_in_use_has_no_memory() {
         let mut chunk = Chunk::default();
-        chunk.write(5000, &[7; 10_000], Pages::Small).expect("there is memory");
+        chunk.write(5000, &[7; 10_000], Pages::Small, false).expect("there is memory");
         chunk.free(8192, 12288);
         assert!(chunk.memory.is_some());
         chunk.free(0, CHUNK);

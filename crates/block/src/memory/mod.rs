@@ -8,6 +8,7 @@
 //! let one byte written take 2 MiB. [`Pages::Small`] is for large devices that are written thinly.
 
 mod chunk;
+mod past_caches;
 
 use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
 use chunk::{CHUNK, Chunk};
@@ -22,7 +23,8 @@ const GROUP: usize = 512;
 const SIZE_MAX: u64 = 16 << 40;
 /// Bytes of the largest read or write: what the reference server takes, twice.
 const REQUEST_MAX: u64 = 64 << 20;
-
+/// A device from this size on does not fit into a processor's caches, and is written to past them.
+const LARGE: u64 = 64 << 20;
 /// Bytes that are looked through at once for what holds data.
 const WINDOW: u64 = 64 << 20;
 
@@ -94,7 +96,8 @@ impl Memory {
         let mut rest = data;
         for (chunk, at, end) in parts(offset, data.len() as u64) {
             let part = rest.split_off(..end - at).expect("parts are no longer than the whole");
-            exclusive(self.lock(chunk)).write(at, part, self.pages).map_err(|_| IoError::NoSpace)?;
+            let mut chunk = exclusive(self.lock(chunk));
+            chunk.write(at, part, self.pages, self.size >= LARGE).map_err(|_| IoError::NoSpace)?;
         }
         Ok(())
     }

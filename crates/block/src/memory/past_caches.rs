@@ -1,0 +1,64 @@
+//! Copies that leave the destination out of the processor's caches.
+//!
+//! An ordinary store first reads the line that it changes. Of a device that no cache holds, that is as much traffic again
+//! as the write itself, and the copy waits for it: 4 KiB to a random place take 0.45 to 0.6 us, and past the caches 0.25
+//! (an EPYC of 2023). Reads have no such way round.
+
+#![allow(unsafe_code, reason = "non-temporal stores take a pointer; there is no safe form of them")]
+
+/// Shorter copies gain nothing: as many lines of them are written in part.
+const BYTES_MIN: usize = 1024;
+
+/// Copies `from` over `to`, which is as long.
+///
+/// # Panics
+/// If it is not.
+pub(super) fn copy(to: &mut [u8], from: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if to.len() >= BYTES_MIN {
+        return stream(to, from);
+    }
+    to.copy_from_slice(from);
+}
+
+#[cfg(target_arch = "x86_64")]
+fn stream(to: &mut [u8], from: &[u8]) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    const WORD: usize = size_of::<__m128i>();
+    assert_eq!(to.len(), from.len(), "a copy has one length");
+    let head = to.as_ptr().align_offset(WORD);
+    let (to_head, to) = to.split_at_mut(head);
+    let (from_head, from) = from.split_at(head);
+    to_head.copy_from_slice(from_head);
+    let (to_words, to_tail) = to.as_chunks_mut::<WORD>();
+    let (from_words, from_tail) = from.as_chunks::<WORD>();
+    for (to, from) in to_words.iter_mut().zip(from_words) {
+        // SAFETY: both are 16 bytes that may be read and written as such; `to` is ours alone and, since the head was cut
+        // off, at a multiple of 16. SSE2 is a part of x86-64.
+        unsafe { _mm_stream_si128(to.as_mut_ptr().cast(), _mm_loadu_si128(from.as_ptr().cast())) };
+    }
+    // Such stores keep no order with others, so they end here: whoever takes the lock after us sees all of them.
+    // SAFETY: it touches no memory, and SSE is a part of x86-64.
+    unsafe { _mm_sfence() };
+    to_tail.copy_from_slice(from_tail);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_of_every_length_at_every_alignment_is_copied_and_no_other() {
+        let from: Vec<u8> = (0..2 * BYTES_MIN).map(|n| (n % 251) as u8).collect();
+        for at in 0..65 {
+            for length in [0, 1, 63, BYTES_MIN - 1, BYTES_MIN, BYTES_MIN + 1, BYTES_MIN + 15, BYTES_MIN + 77]
+            {
+                let mut to = vec![0xff; 2 * BYTES_MIN];
+                copy(&mut to[at..at + length], &from[at / 2..at / 2 + length]);
+                let mut expected = vec![0xff; 2 * BYTES_MIN];
+                expected[at..at + length].copy_from_slice(&from[at / 2..at / 2 + length]);
+                assert!(to == expected, "{length} bytes at {at}");
+            }
+        }
+    }
+}
