@@ -1,17 +1,40 @@
-//! `nbd-tester-client`, the tester of the reference implementation. Debian does not package it, so it is built by whoever
-//! wants it from the sources of nbd and found on the PATH.
+//! `nbd-tester-client`, the tester of the reference implementation. Debian does not package it; `./test` builds it from
+//! Debian's sources in `target/tester`. Elsewhere it is found on the PATH, and its transactions beside it in `tests/run`.
 
-use crate::tools::{Folder, here, with};
+use crate::tools::{Folder, here, place_of, with};
 
 #[test]
 fn the_reference_tester_is_content() {
     if !here(&["nbd-tester-client"]) {
         return;
     }
-    for options in ["", "-w", "-w -f", "-o"] {
-        let folder = Folder::new("tester");
-        // It wants a fresh export of 50 MiB for each run.
-        let script = format!("nbd-tester-client -N tester -u $unixsocket {options}");
-        with(&folder, &["tester=memory:size=50M"], &script);
+    // Throughput read, written and flushed; what is too large; the handshake.
+    for options in ["", "-w", "-w -f", "-o", "-h"] {
+        run(options);
     }
+}
+
+#[test]
+fn the_reference_testers_transactions_read_back_what_they_wrote() {
+    if !here(&["nbd-tester-client"]) {
+        return;
+    }
+    let program = place_of("nbd-tester-client").expect("it is here");
+    let transactions = program.with_file_name("tests").join("run");
+    if !here(&[transactions.join("integrity-test.tr").to_str().expect("a path of text")]) {
+        return;
+    }
+    // 69,000 requests, 24 at a time; and 250 of up to 50 MB.
+    for file in ["integrity-test.tr", "integrityhuge-test.tr"] {
+        run(&format!("-i -t {}", transactions.join(file).display()));
+    }
+}
+
+/// It wants a fresh export of 50 MiB for each run.
+fn run(options: &str) {
+    let folder = Folder::new("tester");
+    let script = format!(
+        "nbd-tester-client -N tester -u $unixsocket {options} >log 2>&1 || {{ tail -c 2000 log; exit 1; }}"
+    );
+    with(&folder, &["tester=memory:size=50M"], &script);
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 /// Whether all of `tools` are here; says loudly which one is not.
 pub(crate) fn here(tools: &[&str]) -> bool {
-    let missing = |tool: &&&str| !found(tool);
+    let missing = |tool: &&&str| place_of(tool).is_none();
     match tools.iter().find(missing) {
         None => true,
         Some(tool) => skipped(&format!("{tool} is not installed")),
@@ -20,11 +20,12 @@ pub(crate) fn skipped(why: &str) -> bool {
     false
 }
 
-fn found(tool: &str) -> bool {
+/// The file of a tool.
+pub(crate) fn place_of(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // nbd-client and losetup live where only root looks.
     let extra = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(extra).any(|folder| folder.join(tool).is_file())
+    std::env::split_paths(&path).chain(extra).map(|folder| folder.join(tool)).find(|file| file.is_file())
 }
 
 /// The program with these arguments, not yet started.
