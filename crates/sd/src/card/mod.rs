@@ -160,9 +160,11 @@ impl Card {
         self.volatile.busy = self.array.power_up(now);
     }
 
-    /// Cuts the power at this instant; returns what of a write that was not durable is left, and how: the store agrees.
+    /// Cuts the power at this instant; returns what of a write that was not durable is left, and how: the store agrees. It may
+    /// lie before the end of the last write, though the card was told commands since.
     pub fn power_off(&mut self, now: Instant) -> PowerCut {
         self.settle(now);
+        self.writing |= self.write.is_under_way(now);
         self.power = None;
         let mut cut = PowerCut::default();
         if core::mem::take(&mut self.writing) {

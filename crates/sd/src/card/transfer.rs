@@ -264,6 +264,7 @@ impl Card {
             }
         };
         let until = if self.quirks.is_empty() { until } else { self.quirks.write_ended(now, until) };
+        self.write.durable = until;
         self.be_busy(now, until);
         if until <= now {
             self.writing = false;

@@ -59,6 +59,8 @@ pub(super) struct Write {
     bytes_before: Vec<u8>,
     /// When the last program ends, once nothing more comes.
     programmed: Option<Instant>,
+    /// When the card is no longer busy with it, once nothing more comes.
+    pub(super) durable: Instant,
 }
 
 impl Write {
@@ -196,6 +198,11 @@ impl Write {
         Ok(programmed + self.levelling + commit)
     }
 
+    /// Whether it is known when it will be durable, and that is later than `now`.
+    pub(super) fn is_under_way(&self, now: Instant) -> bool {
+        now < self.durable
+    }
+
     /// Bytes that the array holds.
     pub(super) fn written(&self) -> u64 {
         self.page_start - self.start
@@ -214,6 +221,7 @@ impl Write {
     /// The power is cut at `now`; returns what of the write is undecided, and the store holds what was decided. What a store
     /// that fails cannot restore is unreadable.
     pub(super) fn cut(&mut self, now: Instant, array: &mut Array, store: Option<&dyn Store>) -> PowerCut {
+        self.durable = Instant::ZERO;
         let since = now.saturating_since(self.accepted);
         let mut tear = array.tear(now, self.programmed.is_some_and(|programmed| programmed <= now));
         for Page { bytes, start, end } in &self.pages {

@@ -4,8 +4,11 @@
 //! with CMD12, CMD32, CMD33 and CMD38. The card takes the time that its commands take. Time that the array worked is the
 //! array's; the wires and the host's pace share the rest as they do in the block-level model.
 //!
-//! Left out: of a power cut in the middle of a write, what was not yet written: the write is then as if done, and named
-//! so (new). The block-level model and [`Card::power_off`](crate::Card::power_off) tell it block by block.
+//! A request goes on transfer by transfer, so that what would have been sent after a power cut never was. Of the transfer that it
+//! meets the card tells page by page what is left ([`Card::power_off`](crate::Card::power_off)).
+//!
+//! Left out: where bits that were lost on the wires made the host send a write again, what lies before its last try counts as
+//! written.
 
 use super::{Controller, Kernel, Mmc};
 use crate::bus::BLOCK;
@@ -27,11 +30,32 @@ pub struct MmcModel {
     origin: Instant,
     /// In order of arrival, without the one that is served.
     queue: VecDeque<(Instant, Request)>,
-    served: Option<Completion>,
-    /// What the request that is served writes.
-    writing: Option<Range<u64>>,
+    served: Option<Serving>,
     /// Transfers of bring-up.
     transfers_before: u64,
+}
+
+/// A request on its way.
+#[derive(Clone)]
+struct Serving {
+    request: Request,
+    arrived: Instant,
+    start: Instant,
+    /// The slot's time at the start.
+    begun: Instant,
+    /// The bytes of the transfer that is under way.
+    transfer: Range<u64>,
+    /// When that ends.
+    ends: Instant,
+    /// What there is to tell then, if it is the last.
+    done: Option<Completion>,
+}
+
+impl Serving {
+    /// Whether it writes, and has begun to.
+    fn writes(&self) -> bool {
+        matches!(self.request.op, Op::Write | Op::WriteFua) && !self.transfer.is_empty()
+    }
 }
 
 impl MmcModel {
@@ -58,7 +82,6 @@ impl MmcModel {
             origin: Instant::ZERO,
             queue: VecDeque::new(),
             served: None,
-            writing: None,
             transfers_before: 0,
         };
         model.drive();
@@ -80,6 +103,12 @@ impl MmcModel {
         }
     }
 
+    /// The card has no power from `now` on, which may lie before the end of what it was told.
+    fn cut_card(&mut self, now: Instant) -> PowerCut {
+        let at = self.origin + now.since(Instant::ZERO);
+        self.mmc.native_mut().card_mut().map(|card| card.power_off(at)).unwrap_or_default()
+    }
+
     /// The model's time in the slot.
     fn reach(&mut self, now: Instant) {
         let at = self.origin + now.since(Instant::ZERO);
@@ -87,35 +116,51 @@ impl MmcModel {
         self.mmc.native_mut().advance(wait);
     }
 
-    /// Takes `request` up at `start`; all of its state changes happen here.
-    fn serve(&mut self, arrived: Instant, start: Instant, request: &Request) {
-        let mut spent = Spent::default();
-        spent[Mechanism::Queue] = start.since(arrived);
-        let mut status = Status::Ok;
-        if !self.geometry.admits(request) {
-            status = Status::OutOfRange;
-        } else if !request.op.is_flush() {
+    /// Takes `request` up at `start`.
+    fn serve(&mut self, arrived: Instant, start: Instant, request: Request) {
+        let transfer = request.offset..request.offset;
+        let mut serving =
+            Serving { request, arrived, start, begun: self.mmc.now(), transfer, ends: start, done: None };
+        if !self.geometry.admits(&request) {
+            self.end(&mut serving, Status::OutOfRange);
+        } else if request.op.is_flush() {
+            self.end(&mut serving, Status::Ok);
+        } else {
             self.reach(start);
-            let begun = self.mmc.now();
-            status = self.send(request);
-            self.account(request, self.mmc.now().since(begun), &mut spent);
+            serving.begun = self.mmc.now();
+            self.go_on(&mut serving);
         }
-        self.served = Some(Completion { id: request.id, at: arrived + spent.total(), status, spent });
+        self.served = Some(serving);
     }
 
-    /// The commands of a request.
-    fn send(&mut self, request: &Request) -> Status {
-        let (sector, blocks) = (request.offset / BLOCK, request.length / BLOCK);
+    /// The commands of the next transfer; its state changes happen here.
+    fn go_on(&mut self, serving: &mut Serving) {
+        let (op, at, end) = (serving.request.op, serving.transfer.end, serving.request.end());
+        // The host splits it, but for a discard, where the card has nothing to move.
+        let length = if op == Op::Trim { end - at } else { self.geometry.request_max.min(end - at) };
+        serving.transfer = at..at + length;
+        let (sector, blocks) = (at / BLOCK, length / BLOCK);
         let count = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let (sent, failed) = match request.op {
+        let (sent, failed) = match op {
             Op::Read => (self.mmc.read(sector, count, &mut []), Status::Unreadable),
             Op::Trim => (self.mmc.discard(sector, blocks), Status::Unsupported),
-            _ => {
-                self.writing = Some(request.offset..request.end());
-                (self.mmc.write(sector, count, &[]), Status::ReadOnly)
-            }
+            _ => (self.mmc.write(sector, count, &[]), Status::ReadOnly),
         };
-        if sent.is_ok() { Status::Ok } else { failed }
+        serving.ends = serving.start + self.mmc.now().since(serving.begun);
+        if sent.is_err() || serving.transfer.end == end {
+            self.end(serving, if sent.is_ok() { Status::Ok } else { failed });
+        }
+    }
+
+    /// Nothing more is sent.
+    fn end(&mut self, serving: &mut Serving, status: Status) {
+        let Serving { request, arrived, start, .. } = *serving;
+        let mut spent = Spent::default();
+        spent[Mechanism::Queue] = start.since(arrived);
+        if !serving.transfer.is_empty() {
+            self.account(&request, serving.ends.since(start), &mut spent);
+        }
+        serving.done = Some(Completion { id: request.id, at: serving.ends, status, spent });
     }
 
     /// Where the time went that a request took.
@@ -147,8 +192,7 @@ impl Clone for MmcModel {
         MmcModel {
             mmc: self.mmc.without_bytes(),
             queue: self.queue.clone(),
-            writing: self.writing.clone(),
-            served: self.served,
+            served: self.served.clone(),
             ..*self
         }
     }
@@ -163,34 +207,48 @@ impl Model for MmcModel {
         if self.served.is_some() {
             self.queue.push_back((now, request));
         } else {
-            self.serve(now, now, &request);
+            self.serve(now, now, request);
         }
     }
 
     fn next_due(&self) -> Option<Instant> {
-        self.served.as_ref().map(|completion| completion.at)
+        self.served.as_ref().map(|serving| serving.ends)
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        let done = self.served.take_if(|completion| completion.at <= limit);
-        if let Some(completion) = &done {
-            self.writing = None;
-            if let Some((arrived, next)) = self.queue.pop_front() {
-                self.serve(arrived, completion.at, &next);
-            }
+        let mut serving = self.served.take_if(|serving| serving.ends <= limit)?;
+        while serving.done.is_none() && serving.ends <= limit {
+            self.go_on(&mut serving);
         }
-        done
+        let Some(done) = serving.done.filter(|_| serving.ends <= limit) else {
+            self.served = Some(serving);
+            return None;
+        };
+        if let Some((arrived, next)) = self.queue.pop_front() {
+            self.serve(arrived, done.at, next);
+        }
+        Some(done)
     }
 
+    /// A trim that was being served has happened.
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.queue.clear();
-        self.served = None;
+        let mut cut = PowerCut::default();
+        if let Some(mut serving) = self.served.take() {
+            while serving.done.is_none() && serving.ends <= now {
+                self.go_on(&mut serving);
+            }
+            let torn = self.cut_card(now);
+            if serving.writes() {
+                let under_way = torn.undecided.first().map_or(serving.transfer.end, |(range, _)| range.start);
+                if serving.request.offset < under_way {
+                    cut.push(serving.request.offset..under_way, Fate::New);
+                }
+                torn.undecided.into_iter().for_each(|(range, fate)| cut.push(range, fate));
+            }
+        }
         self.reach(now);
         self.mmc.cut_power();
-        let mut cut = PowerCut::default();
-        if let Some(range) = self.writing.take() {
-            cut.push(range, Fate::New);
-        }
         cut
     }
 
@@ -208,7 +266,8 @@ impl Model for MmcModel {
     }
 
     fn is_durable(&self, range: &Range<u64>) -> bool {
-        self.writing.as_ref().is_none_or(|w| range.end <= w.start || w.end <= range.start)
+        let written = self.served.as_ref().filter(|serving| serving.writes()).map(|serving| &serving.request);
+        written.is_none_or(|request| range.end <= request.offset || request.end() <= range.start)
     }
 
     fn save(&self) -> Option<Vec<u8>> {

@@ -5,11 +5,28 @@ use super::*;
 use flashlab_sd::{State, Transfer, Voltage};
 use flashlab_sim::{Fate, Instant, PowerCut};
 use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::LazyLock;
 
 const FIRST: u64 = 20;
+/// Blocks of the longest write.
 const COUNT: usize = 40;
 /// A page of the array, in blocks.
 const PAGE: u64 = 16;
+
+/// A write that is cut.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    overwrite: Overwrite,
+    /// Blocks.
+    count: usize,
+    /// From one block to the next.
+    each: Duration,
+    /// Its length was told beforehand.
+    known: bool,
+    /// Old data lies there.
+    over_old: bool,
+}
 
 /// What a life of a card came to.
 struct Life {
@@ -24,11 +41,11 @@ struct Life {
     done: bool,
 }
 
-fn old() -> Vec<u8> {
-    pattern(10, COUNT + 40)
-}
-fn new() -> Vec<u8> {
-    pattern(20, COUNT)
+static OLD: LazyLock<Vec<u8>> = LazyLock::new(|| pattern(10, COUNT + 40));
+static NEW: LazyLock<Vec<u8>> = LazyLock::new(|| pattern(20, COUNT));
+
+fn new(count: usize) -> &'static [u8] {
+    &NEW[..count * 512]
 }
 
 /// Powers a card up and selects it; returns when.
@@ -81,22 +98,24 @@ fn write(
     events
 }
 
-/// A card of which a part is old data, and a write over it that is cut at `cut` after it began.
-fn life(overwrite: Overwrite, each: Duration, known: bool, over_old: bool, cut: Duration) -> Life {
-    let parameters = parameters(overwrite);
+/// A card of which a part is old data where the plan has it, and a write that is cut at `cut` after it began.
+fn life(plan: &Plan, cut: Duration) -> Life {
+    let &Plan { overwrite, count, each, known, over_old } = plan;
+    // Small: most of a life would be the zeroing of its bytes.
+    let parameters = CardParameters { capacity: MIB, ..parameters(overwrite) };
     let mut identity = high_capacity(&parameters);
     identity.t_init = Duration::ZERO;
     let bytes = Bytes::new(parameters.capacity);
     let mut card = Card::new(parameters, identity, Some(Box::new(bytes.clone())), 7);
     let mut now = select(&mut card, Instant::ZERO);
     if over_old {
-        let events = write(&mut card, now, FIRST - 20, &old(), each, false, Instant::MAX);
+        let events = write(&mut card, now, FIRST - 20, &OLD, each, false, Instant::MAX);
         now = *events.last().expect("it began");
     }
     let cut_at = now.saturating_add(cut);
-    let events = write(&mut card, now, FIRST, &new(), each, known, cut_at);
-    let done = events.len() > COUNT + usize::from(!known) && events.last().is_some_and(|end| *end <= cut_at);
-    let arrived = (events.len() - 1).min(COUNT) as u64;
+    let events = write(&mut card, now, FIRST, new(count), each, known, cut_at);
+    let done = events.len() > count + usize::from(!known) && events.last().is_some_and(|end| *end <= cut_at);
+    let arrived = (events.len() - 1).min(count) as u64;
     let cut = card.power_off(cut_at);
     Life {
         card,
@@ -109,9 +128,10 @@ fn life(overwrite: Overwrite, each: Duration, known: bool, over_old: bool, cut: 
 }
 
 /// Holds a life against what may be.
-fn judge(mut life: Life, what: &str, over_old: bool, fates: &mut [u32; 3]) {
-    let before = if over_old { old()[20 * 512..][..COUNT * 512].to_vec() } else { vec![0; COUNT * 512] };
-    let new = new();
+fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32; 3]) {
+    let &Plan { count, over_old, .. } = plan;
+    let before = if over_old { &OLD[20 * 512..][..count * 512] } else { &[0; COUNT * 512][..count * 512] };
+    let new = new(count);
     let fate_of = |block: u64| {
         let at = (FIRST + block) * 512;
         let named = life.cut.undecided.iter().find(|(range, _)| range.contains(&at));
@@ -122,8 +142,7 @@ fn judge(mut life: Life, what: &str, over_old: bool, fates: &mut [u32; 3]) {
     let now = Instant::from_ns(10_000_000_000);
     select(&mut life.card, now);
     let mut now = now + Duration::from_secs(1);
-    for block in 0..COUNT as u64 {
-        let what = format!("{what}, block {block}");
+    for block in 0..count as u64 {
         let at = (FIRST + block) * 512;
         let place = block as usize * 512..block as usize * 512 + 512;
         let expected = match fate_of(block) {
@@ -132,12 +151,15 @@ fn judge(mut life: Life, what: &str, over_old: bool, fates: &mut [u32; 3]) {
             Some(Fate::Unreadable) => None,
             None => {
                 let durable = life.done || block >= life.arrived;
-                assert!(durable, "{what}: it is neither durable nor named");
+                assert!(durable, "{what}, block {block}: it is neither durable nor named");
                 Some(if life.done { &new[place] } else { &before[place] })
             }
         };
         if block >= life.arrived {
-            assert!(!matches!(fate_of(block), Some(Fate::New | Fate::Unreadable)), "{what}: it never came");
+            assert!(
+                !matches!(fate_of(block), Some(Fate::New | Fate::Unreadable)),
+                "{what}, block {block}: it never came"
+            );
         }
         if let Some(fate) = fate_of(block) {
             fates[fate as usize] += 1;
@@ -148,23 +170,29 @@ fn judge(mut life: Life, what: &str, over_old: bool, fates: &mut [u32; 3]) {
             (Some(ready), Some(expected)) => {
                 let mut read = vec![0; 512];
                 life.card.send_block(ready, &mut read);
-                assert_eq!(read, expected, "{what}: the card reads otherwise");
-                assert_eq!(life.bytes.at(at..at + 512), expected, "{what}: the store holds otherwise");
+                assert_eq!(read, expected, "{what}, block {block}: the card reads otherwise");
+                assert_eq!(
+                    life.bytes.at(at..at + 512),
+                    expected,
+                    "{what}, block {block}: the store holds otherwise"
+                );
             }
             (None, None) => {
                 torn_pages.insert((FIRST + block) / PAGE);
                 let status = life.card.command(now, Command::new(12, 0)).expect("a stop");
-                let Response::R1(status) = status else { panic!("{what}: {status:?}") };
-                assert!(status.has(Status::CARD_ECC_FAILED), "{what}: {status:?}");
+                let Response::R1(status) = status else { panic!("{what}, block {block}: {status:?}") };
+                assert!(status.has(Status::CARD_ECC_FAILED), "{what}, block {block}: {status:?}");
             }
-            (ready, expected) => panic!("{what}: ready {ready:?}, readable {}", expected.is_some()),
+            (ready, expected) => {
+                panic!("{what}, block {block}: ready {ready:?}, readable {}", expected.is_some())
+            }
         }
     }
     assert!(torn_pages.len() <= 1, "{what}: pages {torn_pages:?} were programmed at the same time");
     // Read in one go, it ends where it cannot be read.
-    let readable = (0..COUNT as u64).take_while(|block| fate_of(*block) != Some(Fate::Unreadable)).count();
+    let readable = (0..count as u64).take_while(|block| fate_of(*block) != Some(Fate::Unreadable)).count();
     life.card.command(now, Command::new(18, FIRST as u32)).expect("a read");
-    let sent = (0..COUNT).take_while(|_| {
+    let sent = (0..count).take_while(|_| {
         let ready = life.card.block_ready(now);
         ready.inspect(|ready| life.card.send_block(*ready, &mut [])).is_some()
     });
@@ -172,52 +200,67 @@ fn judge(mut life: Life, what: &str, over_old: bool, fates: &mut [u32; 3]) {
     life.card.command(now, Command::new(12, 0)).expect("a stop");
     life.card.check();
     // What was torn can be written again.
-    let end = write(&mut life.card, now, FIRST, &new, Duration::from_us(25), false, Instant::MAX);
+    let end = write(&mut life.card, now, FIRST, new, Duration::from_us(25), false, Instant::MAX);
     let now = *end.last().expect("it began");
     life.card.command(now, Command::new(18, FIRST as u32)).expect("a read");
-    for block in 0..COUNT {
+    for block in 0..count {
         let ready =
             life.card.block_ready(now).unwrap_or_else(|| panic!("{what}: block {block} after writing again"));
         life.card.send_block(ready, &mut []);
     }
     if over_old {
-        assert_eq!(life.bytes.at(0..20 * 512), old()[..20 * 512], "{what}: what lies before is as it was");
+        assert_eq!(life.bytes.at(0..20 * 512), OLD[..20 * 512], "{what}: what lies before is as it was");
         assert_eq!(
             life.bytes.at(60 * 512..80 * 512),
-            old()[60 * 512..],
+            OLD[60 * 512..],
             "{what}: what lies behind is as it was"
         );
     }
 }
 
-/// Every instant at which something happens on the wires, the clock before and after it, and every `stride`-th clock of
-/// 20 ns between.
-fn sweep(overwrite: Overwrite, each: Duration, known: bool, over_old: bool, stride: u64) {
-    let whole = life(overwrite, each, known, over_old, LONG);
+/// A clock of the wires in high speed.
+const CLOCK: u64 = 20;
+
+/// Every instant at which something happens on the wires, the clock before and after it, and every `stride`-th clock.
+fn sweep(plan: Plan, stride: usize) {
+    let whole = life(&plan, LONG);
     let end = whole.events.last().expect("it began").as_ns();
-    let clock = 20;
-    let mut cuts: BTreeSet<u64> = (0..end / clock).step_by(stride as usize).map(|n| n * clock).collect();
+    let mut cuts: BTreeSet<u64> = (0..end / CLOCK + 2).step_by(stride).map(|n| n * CLOCK).collect();
     for event in &whole.events {
         cuts.extend([
             event.as_ns().saturating_sub(1),
             event.as_ns(),
             event.as_ns() + 1,
-            event.as_ns() + clock,
+            event.as_ns() + CLOCK,
         ]);
     }
     let mut fates = [0; 3];
     for cut in cuts {
-        let what = format!("{overwrite:?}, known {known}, over old {over_old}, cut after {cut} ns");
-        judge(life(overwrite, each, known, over_old, Duration::from_ns(cut)), &what, over_old, &mut fates);
+        let life = life(&plan, Duration::from_ns(cut));
+        judge(life, &plan, format_args!("{plan:?}, cut after {cut} ns"), &mut fates);
     }
     assert!(fates.iter().all(|count| *count > 0), "old, new and unreadable all occur: {fates:?}");
+}
+
+/// 14 blocks in two pages.
+#[test]
+fn a_cut_at_every_single_clock_of_a_short_open_ended_write_leaves_old_or_new_blocks() {
+    let each = Duration::from_us(21);
+    sweep(Plan { overwrite: Overwrite::Convert, count: 14, each, known: false, over_old: true }, 1);
+}
+
+#[test]
+fn a_cut_at_every_single_clock_of_a_short_write_of_known_length_leaves_old_or_new_blocks() {
+    let each = Duration::from_us(21);
+    sweep(Plan { overwrite: Overwrite::Log, count: 14, each, known: true, over_old: true }, 1);
 }
 
 #[test]
 fn a_cut_at_any_clock_of_an_open_ended_write_leaves_old_or_new_blocks() {
     for overwrite in [Overwrite::Convert, Overwrite::Log] {
         for over_old in [false, true] {
-            sweep(overwrite, Duration::from_us(21), false, over_old, 401);
+            let each = Duration::from_us(21);
+            sweep(Plan { overwrite, count: COUNT, each, known: false, over_old }, 401);
         }
     }
 }
@@ -226,7 +269,8 @@ fn a_cut_at_any_clock_of_an_open_ended_write_leaves_old_or_new_blocks() {
 fn a_cut_at_any_clock_of_a_write_of_known_length_leaves_old_or_new_blocks() {
     for overwrite in [Overwrite::Convert, Overwrite::Log] {
         for over_old in [false, true] {
-            sweep(overwrite, Duration::from_us(21), true, over_old, 401);
+            let each = Duration::from_us(21);
+            sweep(Plan { overwrite, count: COUNT, each, known: true, over_old }, 401);
         }
     }
 }
@@ -234,7 +278,8 @@ fn a_cut_at_any_clock_of_a_write_of_known_length_leaves_old_or_new_blocks() {
 /// Wires slower than the array: it waits, and pages are durable or not long before the next one comes.
 #[test]
 fn a_cut_between_pages_on_slow_wires_leaves_old_or_new_blocks() {
-    sweep(Overwrite::Convert, Duration::from_us(164), false, true, 1_009);
+    let each = Duration::from_us(164);
+    sweep(Plan { overwrite: Overwrite::Convert, count: COUNT, each, known: false, over_old: true }, 1_009);
 }
 
 /// The host stops before the length that it named: what it did not send is as it was.
@@ -246,10 +291,10 @@ fn a_write_that_is_stopped_early_leaves_the_rest_as_it_was() {
         let mut host = Host::new(Card::new(parameters, identity, Some(Box::new(Bytes::new(4 * MIB))), 7));
         host.bring_up();
         host.widen(Mode::HighSpeed);
-        host.write(FIRST as u32 - 20, &old());
+        host.write(FIRST as u32 - 20, &OLD);
         host.r1(23, COUNT as u32);
         host.r1(25, FIRST as u32);
-        for part in new().chunks(512).take(10) {
+        for part in new(COUNT).chunks(512).take(10) {
             host.native.write_block(part, 512, LONG).expect("a block");
         }
         host.send(12, 0, Expects::R1b).expect("a stop");
@@ -259,8 +304,8 @@ fn a_write_that_is_stopped_early_leaves_the_rest_as_it_was() {
         host.native.read_block(&mut written, 4, LONG).expect("how many");
         assert_eq!(u32::from_be_bytes(written), 10);
         let read = host.read(FIRST as u32, COUNT);
-        assert_eq!(read[..10 * 512], new()[..10 * 512]);
-        assert_eq!(read[10 * 512..], old()[30 * 512..][..30 * 512]);
+        assert_eq!(read[..10 * 512], new(COUNT)[..10 * 512]);
+        assert_eq!(read[10 * 512..], OLD[30 * 512..][..30 * 512]);
         host.card().check();
     }
 }
