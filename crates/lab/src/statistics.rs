@@ -21,8 +21,13 @@ impl Observer for Counters {
 impl Counters {
     /// Those of `model`, now.
     pub fn of(model: &dyn Model) -> Self {
+        Counters::told(|to| model.observe(to))
+    }
+
+    /// Those of a device that is no model.
+    pub fn told(tell: impl FnOnce(&mut dyn Observer)) -> Self {
         let mut counters = Counters::default();
-        model.observe(&mut counters);
+        tell(&mut counters);
         counters
     }
 
@@ -65,6 +70,11 @@ pub struct Wear {
 impl Wear {
     /// The erase blocks of `model`, if it knows any.
     pub fn of(model: &dyn Model) -> Option<Self> {
+        Wear::told(|to| model.observe(to))
+    }
+
+    /// Those of a device that is no model.
+    pub fn told(tell: impl FnOnce(&mut dyn Observer)) -> Option<Self> {
         struct Take(Option<Wear>);
         impl Observer for Take {
             fn count(&mut self, _: &'static str, _: u64) {}
@@ -80,7 +90,7 @@ impl Wear {
             }
         }
         let mut take = Take(None);
-        model.observe(&mut take);
+        tell(&mut take);
         take.0
     }
 

@@ -6,7 +6,7 @@
 
 use crate::link::wait_for;
 use crate::pace::Pace;
-use crate::{Clock, Listener, Speed, Stop};
+use crate::{Clock, Errands, Listener, Speed, Stop};
 use flashlab_sim::Instant;
 use flashlab_usb::Carrier;
 use rustix::event::{PollFd, PollFlags};
@@ -40,13 +40,30 @@ impl UsbPort {
         self.pace.now()
     }
 
-    /// Gives the device to one peer after the other, and back in the end.
-    pub fn serve<C: Carrier>(&self, mut device: C::Device) -> io::Result<C::Device> {
+    /// Gives the device to one peer after the other, and back in the end. `errands` are run whether one is there or not.
+    pub fn serve<C: Carrier>(
+        &self,
+        device: C::Device,
+        errands: &Errands<C::Device>,
+    ) -> io::Result<C::Device> {
+        let served = self.serve_until_stopped::<C>(device, errands);
+        errands.close();
+        served
+    }
+
+    fn serve_until_stopped<C: Carrier>(
+        &self,
+        mut device: C::Device,
+        errands: &Errands<C::Device>,
+    ) -> io::Result<C::Device> {
         while !self.stop.is_thrown() {
-            wait_for(
-                &mut [PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)],
-                None,
-            )?;
+            let mut fds = [
+                PollFd::new(&self.stop, PollFlags::IN),
+                PollFd::new(errands, PollFlags::IN),
+                PollFd::new(&self.listener, PollFlags::IN),
+            ];
+            wait_for(&mut fds, None)?;
+            errands.run(&mut device, self.now());
             let accepted = match self.listener.accept_socket() {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -58,7 +75,7 @@ impl UsbPort {
             info!(from, "attached");
             let mut output = Vec::new();
             let mut session = C::begin(self.now(), device, &mut output);
-            match self.carry(&mut session, &socket, output) {
+            match self.carry(&mut session, &socket, errands, output) {
                 Ok(()) => info!("detached"),
                 Err(error) => warn!(%error, "the connection ends"),
             }
@@ -68,7 +85,13 @@ impl UsbPort {
     }
 
     /// Until the peer is gone, breaks the protocol, or the port is to end.
-    fn carry<C: Carrier>(&self, session: &mut C, socket: &OwnedFd, mut output: Vec<u8>) -> io::Result<()> {
+    fn carry<C: Carrier>(
+        &self,
+        session: &mut C,
+        socket: &OwnedFd,
+        errands: &Errands<C::Device>,
+        mut output: Vec<u8>,
+    ) -> io::Result<()> {
         let mut input = vec![0; INPUT];
         loop {
             session.advance(self.now(), &mut output);
@@ -78,7 +101,11 @@ impl UsbPort {
             wanted.set(PollFlags::OUT, !output.is_empty());
             let due = session.next_due();
             let patience = due.map(|due| self.pace.left(due));
-            let mut fds = [PollFd::new(&self.stop, PollFlags::IN), PollFd::new(socket, wanted)];
+            let mut fds = [
+                PollFd::new(&self.stop, PollFlags::IN),
+                PollFd::new(errands, PollFlags::IN),
+                PollFd::new(socket, wanted),
+            ];
             if wait_for(&mut fds, patience)? == 0 {
                 // Nobody has anything else to say before that.
                 due.inspect(|due| self.pace.reach(*due));
@@ -87,7 +114,10 @@ impl UsbPort {
             if !fds[0].revents().is_empty() {
                 return Ok(());
             }
-            if !fds[1].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            if !fds[1].revents().is_empty() {
+                errands.run(session.device_mut(), self.now());
+            }
+            if !fds[2].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
                 continue;
             }
             match rustix::net::recv(socket, &mut input[..], RecvFlags::DONTWAIT) {

@@ -23,7 +23,7 @@ mod vub300;
 pub use carrier::Carrier;
 pub use descriptor::{Descriptors, Endpoint, standard};
 pub use device::{Completed, Device, Direction, Outcome, Payload, Setup, Stalled, Transfer};
-pub use vub300::Vub300;
+pub use vub300::{Counted, Vub300};
 
 /// The longest transfer that is taken, and the longest packet that is waited for: the driver's longest is 255.5 KiB.
 pub const TRANSFER_MAX: usize = 1 << 20;

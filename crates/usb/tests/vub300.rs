@@ -5,7 +5,7 @@ use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::quirk::{Planned, Quirk};
 use flashlab_sd::{Card, CardParameters, Identity, Mode};
-use flashlab_sim::{Duration, Instant};
+use flashlab_sim::{Duration, Fate, Instant};
 use flashlab_usb::{Device, Outcome, Payload, Setup, Transfer, Vub300};
 use proptest::prelude::*;
 
@@ -46,6 +46,17 @@ fn card() -> Card {
     identity.scr.set_commands(0b0111);
     let bytes = Memory::new(CAPACITY, Pages::Small).expect("a size that can be had");
     Card::new(parameters, identity, Some(Box::new(bytes)), 1)
+}
+
+fn packet(index: u8, kind: u8, argument: u32, write: bool, size: u32) -> Vec<u8> {
+    let mut packet = vec![20, 0, 0, if write { 0x80 } else { 0 }, index];
+    packet.extend(size.to_be_bytes());
+    packet.push(kind);
+    packet.extend(argument.to_be_bytes());
+    packet.extend(((if size < 512 { 0 } else { size / 512 }) as u16).to_be_bytes());
+    packet.extend(512u16.to_be_bytes());
+    packet.resize(64, 0);
+    packet
 }
 
 /// The driver: one request after the other, each as fast as the adapter says.
@@ -106,13 +117,7 @@ impl Driver {
         size: u32,
     ) -> (Vec<u8>, Vec<u8>) {
         let size = out.map_or(size, |out| out.len() as u32);
-        let mut packet = vec![20, 0, 0, if out.is_some() { 0x80 } else { 0 }, index];
-        packet.extend(size.to_be_bytes());
-        packet.push(kind);
-        packet.extend(argument.to_be_bytes());
-        packet.extend(((if size < 512 { 0 } else { size / 512 }) as u16).to_be_bytes());
-        packet.extend(512u16.to_be_bytes());
-        packet.resize(64, 0);
+        let packet = packet(index, kind, argument, out.is_some(), size);
         let response = self.submit(1, Payload::In(64));
         let data: Vec<u64> = match out {
             None if size > 0 => (0..size.div_ceil(4096))
@@ -254,6 +259,52 @@ fn a_card_that_is_pulled_out_is_gone_and_another_can_come() {
     driver.adapter.insert(driver.now, out);
     assert!(driver.present());
     driver.bring_up();
+}
+
+/// The adapter has all bytes long before the card has written them: a cut in between is one of the card's time.
+#[test]
+fn a_cut_in_the_middle_of_a_write_breaks_it_off_and_leaves_what_was_programmed() {
+    let (mut cut_short, mut done) = (0, 0);
+    for n in 0..24 {
+        let mut driver = Driver::new(&[]);
+        driver.bring_up();
+        let written = driver.adapter.counted();
+        let response = driver.submit(1, Payload::In(64));
+        driver.submit(2, Payload::Out(packet(25, 2, 0, true, 128 * KIB as u32)));
+        for part in [0x22; 128 * KIB as usize].chunks(4096) {
+            driver.submit(4, Payload::Out(part.to_vec()));
+        }
+        assert_eq!(driver.adapter.counted().written_bytes - written.written_bytes, 128 * KIB);
+        let at = driver.now + Duration::from_us(500) * n;
+        let cut = driver.adapter.fail_power(at).undecided;
+        let answer = loop {
+            let done = driver.adapter.complete(Instant::MAX).expect("it is answered");
+            if done.id == response {
+                break done;
+            }
+        };
+        let Outcome::In(answer) = answer.outcome else { panic!("{answer:?}") };
+        let broken_off = answer == [4, 2, 0, 0x10];
+        assert_eq!(broken_off, !cut.is_empty(), "{at:?}: {answer:x?}, {cut:?}");
+        *(if broken_off { &mut cut_short } else { &mut done }) += 1;
+        driver.now = at + Duration::from_secs(1);
+        driver.vendor(4, 0, &[]);
+        driver.bring_up();
+        for page in (0..128 * KIB).step_by(16 << 10) {
+            let fate = cut.iter().find(|(range, _)| range.contains(&page)).map(|(_, fate)| *fate);
+            let (answer, kept) = driver.command(18, 2, page as u32, None, 16 << 10);
+            match fate {
+                Some(Fate::Old) => assert!(kept.iter().all(|byte| *byte == 0), "{at:?}: page at {page}"),
+                Some(Fate::New) => assert!(kept.iter().all(|byte| *byte == 0x22), "{at:?}: page at {page}"),
+                Some(Fate::Unreadable) => assert_eq!(answer, [4, 2, 0, 0x10], "{at:?}: page at {page}"),
+                None => assert!(kept.iter().all(|byte| *byte == kept[0]), "{at:?}: page at {page}"),
+            }
+            if broken_off && fate.is_none() {
+                assert_eq!(kept[0], 0, "{at:?}: what was not sent is as it was");
+            }
+        }
+    }
+    assert!(cut_short > 5 && done > 5, "{cut_short} {done}");
 }
 
 #[test]

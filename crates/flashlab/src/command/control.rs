@@ -1,5 +1,6 @@
 //! What a server does when `flashlab ctl` tells it to.
 
+use super::usb_control::left;
 use flashlab_block::Timed;
 use flashlab_block::layer::Kind;
 use flashlab_lab::results::DeviceStatistics;
@@ -104,11 +105,7 @@ impl<'a> Controlled<'a> {
             return Err("it has no power already".to_owned());
         }
         let cut = timed.power_cut(self.server.now()).map_err(|error| error.to_string())?;
-        let mut text = String::new();
-        for (range, fate) in &cut.undecided {
-            let _ = writeln!(text, "{} bytes at {}: {fate:?}", range.end - range.start, range.start);
-        }
-        Ok(text)
+        Ok(left(&cut))
     }
 
     fn replug(&self, served: &Served) -> Told {

@@ -18,6 +18,9 @@ Commands:
   fault clear       no rules any more
   keep              writes the state of a device with state=FILE
 
+A card behind --usbredir or --usbip is cut, pulled out of its slot and put back; fault QUIRK[=VALUE][@WHEN] has it do
+something wrong (fault busy=400ms, fault write-crc=100; see docs/cards.md).
+
 Examples:
   flashlab serve sd/kingston --unix card.sock --control ctl.sock &
   flashlab ctl ctl.sock cut

@@ -15,3 +15,4 @@ pub(crate) mod serve;
 mod tls;
 pub(crate) mod trace;
 mod usb;
+mod usb_control;

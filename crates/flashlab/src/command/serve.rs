@@ -40,7 +40,7 @@ Without an address it listens on localhost; with --run, on a private socket; und
 it hands over (LISTEN_FDS). SIGTERM and Ctrl-C answer what was received, then end.";
 
 /// Options that say nothing where there is no NBD.
-const NBD_ONLY: [&str; 14] = [
+const NBD_ONLY: [&str; 18] = [
     "unix",
     "abstract_",
     "tcp",
@@ -50,11 +50,15 @@ const NBD_ONLY: [&str; 14] = [
     "tls_certificates",
     "record",
     "exports",
-    "control",
+    "keep_every",
     "metrics",
     "realtime",
     "stats",
     "simple_replies",
+    "connections",
+    "bytes_in_flight",
+    "handshake_time",
+    "grace",
 ];
 
 #[derive(Args)]
@@ -97,7 +101,7 @@ pub(crate) struct Options {
     exports: Vec<PathBuf>,
     /// Listens on a Unix socket for `flashlab ctl`.
     #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
+    pub(super) control: Option<PathBuf>,
     /// How often the wear of devices with state=FILE is written, where they were used: what a kill can lose of it.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval)]
     keep_every: Duration,
@@ -288,7 +292,7 @@ fn keep_on(served: &[Served], every: Duration, stop: &Stop) {
     }
 }
 
-fn control(path: &Path) -> Result<Control, Failure> {
+pub(super) fn control(path: &Path) -> Result<Control, Failure> {
     Control::bind(path).map_err(|error| Failure::io(path, &error))
 }
 

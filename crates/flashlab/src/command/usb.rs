@@ -1,13 +1,13 @@
 //! `flashlab serve --usbredir`, `--usbip`: a card in the slot of a USB SD host controller, for Linux' own driver.
 
-use super::serve::{Options, Pidfile, private_socket, tcp};
+use super::serve::{Options, Pidfile, control, private_socket, tcp};
+use super::usb_control::Slot;
 use crate::failure::{Failure, say};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
 use flashlab_lab::library::Library;
 use flashlab_lab::served::CardOrigin;
-use flashlab_serve::{Address, Listener, PrivateSocket, Speed, Stop, UsbPort, run as run_beside};
-use flashlab_sim::Instant;
+use flashlab_serve::{Address, Errands, Listener, PrivateSocket, Speed, Stop, UsbPort, run as run_beside};
 use flashlab_usb::{Vub300, usbip, usbredir};
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,6 +33,8 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     for quirk in &options.quirks {
         card.quirks_mut().add(*quirk);
     }
+    let errands = Errands::new().map_err(|error| Failure::system("events", &error))?;
+    let slot = Slot::new(device, &card, origin, errands);
     let mut adapter = Vub300::new(Some(card));
     adapter.set_read_only(options.read_only);
     let (address, private, protocol) = address(options)?;
@@ -40,6 +42,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     end_on_signals(&stop);
     logging::start(options.log, StatusLine::new());
     let listener = Listener::bind(&address).map_err(|error| Failure::system(&address.to_string(), &error))?;
+    let control = options.control.as_deref().map(control).transpose()?;
     let bound = listener.address().map_err(|error| Failure::system("the listening socket", &error))?;
     let speed = if options.unpaced { Speed::Unpaced } else { options.speed };
     let port = UsbPort::new(listener, speed, stop.clone());
@@ -51,10 +54,17 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         say(recipe(&place, protocol));
     }
     let (served, code) = thread::scope(|scope| {
-        let serving = scope.spawn(|| match protocol {
-            Protocol::Usbredir => port.serve::<usbredir::Session<Vub300>>(adapter),
-            Protocol::Usbip => port.serve::<usbip::Session<Vub300>>(adapter),
+        let serving = scope.spawn(|| {
+            let served = match protocol {
+                Protocol::Usbredir => port.serve::<usbredir::Session<Vub300>>(adapter, &slot.errands),
+                Protocol::Usbip => port.serve::<usbip::Session<Vub300>>(adapter, &slot.errands),
+            };
+            stop.throw();
+            served
         });
+        if let Some(control) = &control {
+            scope.spawn(|| control.serve(&stop, |line| slot.answer(line)));
+        }
         let code = match &options.run {
             Some(command) => {
                 let socket = match &bound {
@@ -70,11 +80,8 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         (serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), code)
     });
     drop(private);
-    let mut adapter = served.map_err(|error| Failure::system("waiting for a peer", &error))?;
-    let used = adapter.card_time().since(Instant::ZERO);
-    if let Some(card) = adapter.remove(Instant::ZERO) {
-        origin.keep(&card, used).map_err(Failure::failed)?;
-    }
+    let adapter = served.map_err(|error| Failure::system("waiting for a peer", &error))?;
+    slot.keep(adapter).map_err(Failure::failed)?;
     code.map(ExitCode::from).map_err(|error| Failure::system("--run", &error))
 }
 

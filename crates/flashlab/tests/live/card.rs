@@ -13,32 +13,36 @@ const CARD: &str = "mmc_core mmc_block vub300 fat vfat nls_cp437 nls_ascii";
 /// How a card comes into a guest.
 pub(crate) struct Wiring {
     /// Modules that are needed before the card's.
-    modules: &'static str,
+    pub(crate) modules: &'static str,
     /// Arguments of QEMU.
-    devices: &'static str,
+    pub(crate) devices: &'static str,
     /// The option that serves it so.
-    serve: [&'static str; 2],
+    pub(crate) serve: &'static [&'static str],
     /// What the guest does to have it.
-    attach: &'static str,
-    tools: &'static [&'static str],
+    pub(crate) attach: &'static str,
+    pub(crate) tools: &'static [&'static str],
+    /// What the guest's console goes through.
+    pub(crate) console: &'static str,
 }
 
 pub(crate) const USBREDIR: Wiring = Wiring {
     modules: "usb-common usbcore xhci-hcd xhci-pci",
     devices: "-chardev socket,path=$unixsocket,id=card -device qemu-xhci -device usb-redir,chardev=card",
-    serve: ["--usbredir", "-"],
+    serve: &["--usbredir", "-"],
     attach: "",
     tools: &[],
+    console: "cat",
 };
 
 const USBIP: Wiring = Wiring {
     modules: "usb-common usbcore usbip-core vhci-hcd virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev \
               virtio_pci failover net_failover virtio_net",
     devices: "-netdev user,id=net -device virtio-net-pci,netdev=net,romfile=",
-    serve: ["--usbip", "127.0.0.1:0"],
+    serve: &["--usbip", "127.0.0.1:0"],
     attach: "ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0; mkdir -p /var/run
         usbip --tcp-port PORT attach --remote 10.0.2.2 --busid 1-1 && step attached",
     tools: &["usbip"],
+    console: "cat",
 };
 
 /// What every guest begins with: the card is found, and the kernel has told of each command since.
@@ -143,11 +147,17 @@ fn a_card_that_is_pulled_out_in_the_middle_of_a_write_is_removed() {
     assert_eq!(steps(&said), ["found", "failed", "removed", "gone"], "{said}");
 }
 
-fn steps(said: &str) -> Vec<&str> {
+pub(crate) fn steps(said: &str) -> Vec<&str> {
     said.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect()
 }
 
-fn guest(name: &str, wiring: &Wiring, what: &str, serve: &[&str], tools: &[&str]) -> Option<String> {
+pub(crate) fn guest(
+    name: &str,
+    wiring: &Wiring,
+    what: &str,
+    serve: &[&str],
+    tools: &[&str],
+) -> Option<String> {
     guest_in(&Folder::new(name), wiring, what, serve, tools)
 }
 
@@ -182,14 +192,15 @@ pub(crate) fn guest_in(
          find {modules} -name {names}.ko | xargs -I+ cp + modules
          find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd; cd ..
          timeout 300 qemu-system-x86_64 -accel tcg -m 512 -nodefaults -no-reboot -display none -serial stdio \\
-            -kernel {kernel} -initrd initrd -append 'console=ttyS0 panic=-1 quiet no_timer_check' \\
-            {devices} < /dev/null",
+            -kernel {kernel} -initrd initrd -append 'console=ttyS0 panic=-1 quiet no_timer_check log_buf_len=4M' \\
+            {devices} < /dev/null | {console}",
         devices = wiring.devices,
+        console = wiring.console,
         tools = tools.join(" "),
         modules = modules.display(),
         kernel = kernel.display(),
     );
     let mut arguments = serve.to_vec();
-    arguments.extend(wiring.serve);
+    arguments.extend(wiring.serve.iter().copied());
     Some(with(folder, &arguments, &script))
 }

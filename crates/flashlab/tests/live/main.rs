@@ -4,6 +4,7 @@
 //! there. `./test` installs all of them on Debian.
 
 mod card;
+mod card_ctl;
 mod card_log;
 #[path = "../../../serve/tests/live/certificates.rs"]
 mod certificates;

@@ -82,6 +82,39 @@ fn options_that_make_no_sense_are_refused() {
     );
 }
 
+/// Rather than ignored.
+#[test]
+fn what_a_card_behind_usb_does_not_know_is_refused_by_name() {
+    let options = [
+        "--unix=a",
+        "--abstract=a",
+        "--tcp=1",
+        "--vsock=1",
+        "--stdin",
+        "--tls=on",
+        "--tls-certificates=a",
+        "--record=a",
+        "--exports=a",
+        "--keep-every=1s",
+        "--metrics=1",
+        "--realtime",
+        "--stats",
+        "--simple-replies",
+        "--connections=3",
+        "--bytes-in-flight=1G",
+        "--handshake-time=1s",
+        "--grace=1s",
+    ];
+    for option in options {
+        for usb in ["--usbredir=a", "--usbip=1"] {
+            let said = refused(&["serve", "sd/kingston", usb, option]);
+            let name = option.split('=').next().expect("it has one");
+            assert!(said.contains(&format!("cannot be used with '{name}")), "{said}");
+        }
+    }
+    assert!(refused(&["serve", "sd/kingston", "--quirk", "busy=1s"]).contains("--quirk: over NBD no card"));
+}
+
 #[test]
 fn what_the_system_refuses_is_said_with_its_name() {
     let folder = Folder::new("refused");

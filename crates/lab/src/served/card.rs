@@ -11,7 +11,7 @@ use crate::library::Library;
 use flashlab_block::{Access, File, Memory, Pages};
 use flashlab_sd::Card;
 use flashlab_sim::{Duration, Store};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a card was made from, for whoever puts it away.
 #[derive(Debug)]
@@ -48,7 +48,12 @@ impl CardOrigin {
         Ok((card, CardOrigin { device, seed, path }))
     }
 
-    /// Writes the state of the card, which has no power any more, where it was asked for with one; it was used for `used`.
+    /// Where its state is kept, if it is.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Writes the state of the card, to which nothing is being written, where it was asked for with one; it was used for `used`.
     pub fn keep(&self, card: &Card, used: Duration) -> Result<(), ServedError> {
         let Some(path) = &self.path else { return Ok(()) };
         let state = State::of(&self.device, self.seed, self.device.used() + used, card.save())?;

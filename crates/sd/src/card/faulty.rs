@@ -13,12 +13,12 @@ impl Card {
         }
     }
 
+    /// Nobody is told here what it left.
     fn strike(&mut self, at: Instant, blow: Blow) {
-        let supply = self.power;
-        self.power_off(at);
-        if let (Blow::PowerCut, Some(volts)) = (blow, supply) {
-            self.power_on(at, volts);
-        }
+        match blow {
+            Blow::Remove => self.power_off(at),
+            Blow::PowerCut => self.fail_power(at),
+        };
     }
 
     /// A command for a card that has something wrong with it.

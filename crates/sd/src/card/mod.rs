@@ -180,6 +180,21 @@ impl Card {
         cut
     }
 
+    /// The power fails for an instant, and the card is as after power-up; returns what that left, as [`Card::power_off`] does.
+    pub fn fail_power(&mut self, now: Instant) -> PowerCut {
+        let supply = self.power;
+        let cut = self.power_off(now);
+        if let Some(volts) = supply {
+            self.power_on(now, volts);
+        }
+        cut
+    }
+
+    /// Whether a write has begun that is not durable yet.
+    pub fn is_writing(&self) -> bool {
+        self.writing
+    }
+
     /// Whether there is power.
     pub fn is_powered(&self) -> bool {
         self.power.is_some()

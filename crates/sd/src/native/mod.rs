@@ -9,60 +9,21 @@
 //! or an access mode that card and host do not agree on gives checksums that do not match; a signal voltage that they do
 //! not agree on, no answer at all.
 
+mod answer;
+mod data;
 mod ios;
 
+pub use answer::{Expects, Fault};
 pub use ios::{Ios, Power, Signal, Timing};
 
 use crate::bus::Bus;
-use crate::card::{Card, CrcStatus, Transfer};
+use crate::card::Card;
 use crate::command::{Command, Response, Status};
-use crate::crc::{crc16, crc16_lines};
 use crate::register::Voltage;
 use crate::signal::{Board, Noise};
 use alloc::boxed::Box;
+use answer::typed;
 use flashlab_sim::{Duration, Instant};
-
-/// What response a host waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Expects {
-    /// None.
-    None,
-    /// The card status.
-    R1,
-    /// The card status, and a busy signal that [`Native::wait_ready`] waits for.
-    R1b,
-    /// CID or CSD.
-    R2,
-    /// The OCR, without CRC7.
-    R3,
-    /// The relative address.
-    R6,
-    /// The voltage accepted.
-    R7,
-}
-
-/// What went wrong on the wires.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
-    /// No response, no data or no end of busy in time.
-    Timeout,
-    /// A checksum was wrong, here or by what the card says.
-    Crc,
-    /// The card says that it could not write.
-    WriteError,
-}
-
-impl core::fmt::Display for Fault {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Fault::Timeout => "the card did not answer in time",
-            Fault::Crc => "a checksum was wrong",
-            Fault::WriteError => "the card could not write",
-        })
-    }
-}
-
-impl core::error::Error for Fault {}
 
 /// The wires' times, worked out once.
 #[derive(Clone, Copy, Debug, Default)]
@@ -368,181 +329,5 @@ impl Native {
     fn unanswered(&mut self, begun: Instant) -> Fault {
         self.now = begun + self.times.unanswered;
         Fault::Timeout
-    }
-
-    /// What the wires of a block of `length` bytes take.
-    fn read_time(&self, length: u32) -> Duration {
-        if length == 512 { self.times.read_block } else { self.bus.read(u64::from(length)) }
-    }
-    fn write_time(&self, length: u32) -> Duration {
-        if length == 512 { self.times.write_block } else { self.bus.write(u64::from(length)) }
-    }
-
-    /// Takes a block of `length` bytes, whose data begins within `limit`. `buffer` is as long, or empty where no bytes are
-    /// wanted. On a wrong checksum it holds what was received.
-    pub fn read_block(&mut self, buffer: &mut [u8], length: u32, limit: Duration) -> Result<(), Fault> {
-        let now = self.now;
-        let ready = self.listener().and_then(|card| card.block_ready(now));
-        let Some(ready) = ready.filter(|ready| *ready <= now.saturating_add(limit)) else {
-            self.now = now.saturating_add(limit);
-            return Err(Fault::Timeout);
-        };
-        self.now = ready + self.read_time(length);
-        let Native { card: Some(card), ios, .. } = self else { return Err(Fault::Timeout) };
-        let sent = match card.transfer() {
-            Transfer::Sending { block } => block,
-            _ => 0,
-        };
-        // What CMD6 switches is switched behind its data.
-        let mut right = sent == length && agrees(card, ios);
-        // Registers are bytes of a card without a store too.
-        let with_bytes = sent > 0 && buffer.len() == sent as usize;
-        card.send_block(self.now, if with_bytes { buffer } else { &mut [] });
-        if with_bytes {
-            right &= self.check_read(buffer);
-        } else {
-            buffer.fill(0);
-            if let Some(noise) = &mut self.noise {
-                right &= noise.block_to_host(length, self.ios.width);
-            }
-        }
-        self.notice();
-        right &= !self.card.as_mut().is_some_and(|card| card.quirks_mut().damages_read());
-        if right || !self.board.checks_crc { Ok(()) } else { Err(Fault::Crc) }
-    }
-
-    /// Takes `count` blocks, as [`Native::read_block`] takes each; says of an error also how many blocks came before it.
-    pub fn read_blocks(
-        &mut self,
-        buffer: &mut [u8],
-        length: u32,
-        count: u32,
-        limit: Duration,
-    ) -> Result<(), (u32, Fault)> {
-        let mut moved = if buffer.is_empty() { self.skim(length, count, limit) } else { 0 };
-        let mut parts = buffer.chunks_mut(length.max(1) as usize).skip(moved as usize);
-        while moved < count {
-            let part = parts.next().unwrap_or(&mut []);
-            self.read_block(part, length, limit).map_err(|fault| (moved, fault))?;
-            moved += 1;
-        }
-        Ok(())
-    }
-
-    /// Blocks whose bytes nobody wants, on wires that get none wrong, as far as all is well; returns how many.
-    fn skim(&mut self, length: u32, count: u32, limit: Duration) -> u32 {
-        let (now, each, quiet) = (self.now, self.read_time(length), self.noise.is_none());
-        let ios = self.ios;
-        let Some(card) = self.listener() else { return 0 };
-        if !quiet || !card.is_flawless() || card.transfer() != (Transfer::Sending { block: length }) {
-            return 0;
-        }
-        if !agrees(card, &ios) {
-            return 0;
-        }
-        let (sent, last) = card.send_blocks(now, count, each, limit);
-        self.now = last;
-        sent
-    }
-
-    /// Makes the card's checksums of a block, brings it over the wires, and makes the host's.
-    fn check_read(&mut self, buffer: &mut [u8]) -> bool {
-        let sent = checksum(buffer, &self.bus);
-        let mut sums = true;
-        if let Some(noise) = &mut self.noise {
-            noise.reaches_host(buffer, self.ios.width);
-            sums = noise.sums_to_host(self.ios.width);
-        }
-        sums && checksum(buffer, &self.bus) == sent
-    }
-
-    /// Sends a block of `length` bytes, once DAT0 is high, for which it waits up to `limit`. `bytes` may be empty where none
-    /// are carried.
-    pub fn write_block(&mut self, bytes: &[u8], length: u32, limit: Duration) -> Result<(), Fault> {
-        self.wait_ready(limit)?;
-        self.now += self.write_time(length);
-        let now = self.now;
-        let Some(card) = self.listener() else { return Err(Fault::Timeout) };
-        let Transfer::Receiving { block } = card.transfer() else { return Err(Fault::Timeout) };
-        let with_bytes = !bytes.is_empty();
-        let Native { card: Some(card), noise, bus, ios, .. } = self else { return Err(Fault::Timeout) };
-        let mut right = block == length && agrees(card, ios);
-        right &= !card.quirks_mut().damages_write();
-        let status = if with_bytes {
-            let sent = checksum(bytes, bus);
-            match noise {
-                Some(noise) => {
-                    let mut received = bytes.to_vec();
-                    noise.reaches_card(&mut received, ios.width);
-                    right &= checksum(&received, bus) == sent;
-                    card.receive_block(now, &received, right)
-                }
-                None => {
-                    right &= checksum(bytes, bus) == sent;
-                    card.receive_block(now, bytes, right)
-                }
-            }
-        } else {
-            if let Some(noise) = noise {
-                right &= noise.block_to_card(length, ios.width);
-            }
-            card.receive_block(now, bytes, right)
-        };
-        match status {
-            Some(CrcStatus::Accepted) => Ok(()),
-            Some(CrcStatus::CrcError) => Err(Fault::Crc),
-            Some(CrcStatus::WriteError) => Err(Fault::WriteError),
-            None => Err(Fault::Timeout),
-        }
-    }
-
-    /// Waits until DAT0 is high, at most `limit`.
-    pub fn wait_ready(&mut self, limit: Duration) -> Result<(), Fault> {
-        let now = self.now;
-        let Some(until) = self.card.as_ref().and_then(|card| card.busy_until(now)) else { return Ok(()) };
-        let last = now.saturating_add(limit);
-        self.now = until.min(last);
-        if until <= last && until < Instant::MAX { Ok(()) } else { Err(Fault::Timeout) }
-    }
-
-    /// Whether the card holds DAT0 low now.
-    pub fn is_busy(&self) -> bool {
-        self.card.as_ref().is_some_and(|card| card.busy_until(self.now).is_some())
-    }
-}
-
-/// Whether card and host use the same lines and edges.
-#[inline]
-fn agrees(card: &Card, ios: &Ios) -> bool {
-    let both_edges = Timing::Ddr50;
-    card.width() == u32::from(ios.width)
-        && (card.access_mode() == both_edges.access_mode()) == (ios.timing == both_edges)
-}
-
-/// A short response as what the host takes it for.
-fn typed(expects: Expects, word: u32) -> Response {
-    match expects {
-        Expects::R3 => Response::R3(word),
-        Expects::R6 => Response::R6(word),
-        Expects::R7 => Response::R7(word),
-        _ => Response::R1(Status(word)),
-    }
-}
-
-/// The checksums of a block on the lines that carry it. With both edges each has one of its own; here odd bytes lie on one
-/// and even ones on the other.
-fn checksum(bytes: &[u8], bus: &Bus) -> [u64; 2] {
-    match (bus.width, bus.ddr) {
-        (4, false) => [crc16_lines(bytes), 0],
-        (4, true) => {
-            let (pairs, _) = bytes.as_chunks::<2>();
-            let mut edges = [[0; 256]; 2];
-            for (n, pair) in pairs.iter().take(256).enumerate() {
-                (edges[0][n], edges[1][n]) = (pair[0], pair[1]);
-            }
-            let length = pairs.len().min(256);
-            [crc16_lines(&edges[0][..length]), crc16_lines(&edges[1][..length])]
-        }
-        _ => [u64::from(crc16(bytes)), 0],
     }
 }

@@ -1,6 +1,6 @@
 //! A USB device for one peer after the other, over a socket.
 
-use flashlab_serve::{Address, Listener, Speed, Stop, UsbPort};
+use flashlab_serve::{Address, Errands, Listener, Speed, Stop, UsbPort};
 use flashlab_usb::{Vub300, usbredir};
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -22,11 +22,16 @@ fn peers_come_one_after_the_other_and_one_that_talks_nonsense_is_cut() {
     let listener = Listener::bind(&Address::Abstract(name.clone().into())).expect("the name is free");
     let stop = Stop::new().expect("there are descriptors");
     let port = UsbPort::new(listener, Speed::REAL, stop.clone());
-    let serving = std::thread::spawn(move || port.serve::<usbredir::Session<Vub300>>(Vub300::new(None)));
+    let errands = Errands::new().expect("there are descriptors");
+    let theirs = errands.clone();
+    let serving =
+        std::thread::spawn(move || port.serve::<usbredir::Session<Vub300>>(Vub300::new(None), &theirs));
+    let commands = || errands.send(|adapter: &mut Vub300, _| adapter.counted().commands);
     let connect = || {
         let address = SocketAddr::from_abstract_name(&name).expect("a short name");
         UnixStream::connect_addr(&address).expect("it listens")
     };
+    assert_eq!(commands(), Some(0), "errands are run while nobody is there");
     for round in 0..3 {
         let mut nonsense = connect();
         nonsense.write_all(b"GET / HTTP/1.1\r\n").expect("it is there");
@@ -41,7 +46,9 @@ fn peers_come_one_after_the_other_and_one_that_talks_nonsense_is_cut() {
         peer.read_exact(&mut said).expect("it answers");
         let status = &said[said.len() - 15..];
         assert_eq!((status[0], status[3] & 1), (15, 0), "the slot is empty");
+        assert_eq!(commands(), Some(0), "and while somebody is");
     }
     stop.throw();
     serving.join().expect("it ends").expect("polling works");
+    assert_eq!(commands(), None, "nobody is there to run it");
 }

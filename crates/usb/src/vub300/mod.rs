@@ -17,6 +17,7 @@
 //! extension registers' commands, which the driver does not let through.
 
 mod packet;
+mod pipe;
 
 use crate::descriptor::{Descriptors, Endpoint};
 use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Stalled, Transfer};
@@ -24,8 +25,9 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_sd::{Card, Command, Expects, Fault, Ios, Native, Power, Response, Timing};
-use flashlab_sim::{Duration, Instant};
+use flashlab_sim::{Duration, Instant, PowerCut};
 use packet::{CommandPacket, ErrorCode, Packet, request};
+use pipe::{Asked, Pipe};
 
 const DESCRIPTORS: Descriptors = Descriptors {
     vendor: 0x0424,
@@ -71,60 +73,17 @@ struct Writing {
     block: Vec<u8>,
 }
 
-/// A transfer to the host that waits for bytes.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    id: u64,
-    length: u32,
-    since: Instant,
-}
-
-/// Bytes for the host, each with the instant at which it has it.
-#[derive(Clone, Debug, Default)]
-struct Pipe {
-    ready: VecDeque<(Instant, Vec<u8>)>,
-    /// Nothing follows: who asked for more gets what there is.
-    complete: bool,
-    asked: VecDeque<Asked>,
-}
-
-impl Pipe {
-    fn clear(&mut self) {
-        self.ready.clear();
-        self.complete = false;
-    }
-
-    /// When the first transfer that waits completes, and how many bytes it gets.
-    fn due(&self) -> Option<(Instant, usize)> {
-        let asked = self.asked.front()?;
-        let (mut at, mut length) = (asked.since, 0);
-        for (ready, bytes) in &self.ready {
-            if length >= asked.length as usize {
-                break;
-            }
-            at = at.max(*ready);
-            length += bytes.len();
-        }
-        if length >= asked.length as usize {
-            return Some((at, asked.length as usize));
-        }
-        (self.complete && length > 0).then_some((at, length))
-    }
-
-    fn complete(&mut self, limit: Instant) -> Option<Completed> {
-        let (at, length) = self.due().filter(|(at, _)| *at <= limit)?;
-        let asked = self.asked.pop_front()?;
-        let mut bytes = Vec::with_capacity(length);
-        while bytes.len() < length {
-            let (ready, mut first) = self.ready.pop_front()?;
-            if bytes.len() + first.len() > length {
-                let rest = first.split_off(length - bytes.len());
-                self.ready.push_front((ready, rest));
-            }
-            bytes.append(&mut first);
-        }
-        Some(Completed { id: asked.id, at, outcome: Outcome::In(bytes) })
-    }
+/// What the adapter has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counted {
+    /// Commands for the card.
+    pub commands: u64,
+    /// Those that ended in an error.
+    pub failed: u64,
+    /// Bytes that went to the host.
+    pub read_bytes: u64,
+    /// Bytes that went to the card.
+    pub written_bytes: u64,
 }
 
 /// The adapter, with a card in its slot or none.
@@ -141,6 +100,7 @@ pub struct Vub300 {
     data: Pipe,
     /// Transfers to the card that were taken, with when.
     taken: VecDeque<(Instant, u64, Outcome)>,
+    counted: Counted,
 }
 
 impl Vub300 {
@@ -155,6 +115,7 @@ impl Vub300 {
             responses: Pipe::default(),
             data: Pipe::default(),
             taken: VecDeque::new(),
+            counted: Counted::default(),
         }
     }
 
@@ -178,8 +139,34 @@ impl Vub300 {
     }
     /// Pulls the card out, whatever it is doing.
     pub fn remove(&mut self, now: Instant) -> Option<Card> {
-        self.catch_up(now);
-        self.native.remove()
+        if let Some(card) = self.native.card_mut().filter(|card| card.is_powered()) {
+            // Before it is done, though it was told all of it.
+            card.power_off(now);
+        }
+        let card = self.native.remove()?;
+        self.break_off(now, ErrorCode::NoDevice);
+        Some(card)
+    }
+    /// The power of the card fails for an instant, whatever it is doing; returns what that left of a write. Nothing where there
+    /// is no card.
+    pub fn fail_power(&mut self, now: Instant) -> PowerCut {
+        let cut = self.native.card_mut().map(|card| card.fail_power(now)).unwrap_or_default();
+        self.break_off(now, ErrorCode::DataTimeout);
+        cut
+    }
+    /// What it has counted.
+    pub fn counted(&self) -> Counted {
+        self.counted
+    }
+
+    /// What the card was doing at `now` never ends: the driver is told so.
+    fn break_off(&mut self, now: Instant, code: ErrorCode) {
+        let answered = self.responses.ready.iter().all(|(at, _)| *at <= now);
+        if self.writing.is_none() && answered {
+            return;
+        }
+        self.fail(code);
+        self.responses.ready.iter_mut().for_each(|(at, _)| *at = now);
     }
     /// How far the card's time has come: ahead of the caller's as long as the card works on what was asked.
     pub fn card_time(&self) -> Instant {
@@ -224,6 +211,7 @@ impl Vub300 {
     }
 
     fn fail(&mut self, code: ErrorCode) {
+        self.counted.failed += 1;
         self.writing = None;
         self.data.clear();
         self.respond(packet::error(code));
@@ -246,6 +234,7 @@ impl Vub300 {
         if self.ios.power != Power::On || self.ios.clock_hz == 0 {
             return self.fail(ErrorCode::CommandTimeout);
         }
+        self.counted.commands += 1;
         let deselects = packet.command.index == 7 && packet.command.argument >> 16 == 0;
         let expects = if deselects { Expects::None } else { packet.expects };
         let response = match self.native.command(packet.command, expects) {
@@ -306,6 +295,7 @@ impl Vub300 {
                 block[3] &= !SCR_EXTENSIONS;
             }
             self.data.ready.push_back((self.native.now(), block));
+            self.counted.read_bytes += u64::from(length);
             left -= length;
         }
         self.data.complete = true;
@@ -333,6 +323,7 @@ impl Vub300 {
                 let _ = self.stop(&writing.packet);
                 return self.fail(data_error(fault));
             }
+            self.counted.written_bytes += u64::from(length);
             writing.left -= length;
         }
         if self.stop(&writing.packet).is_err() {

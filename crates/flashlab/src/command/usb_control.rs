@@ -1,0 +1,162 @@
+//! What happens to a card behind USB when `flashlab ctl` says so.
+
+use flashlab_lab::results::DeviceStatistics;
+use flashlab_lab::served::CardOrigin;
+use flashlab_lab::statistics::{Counters, Wear, statistics};
+use flashlab_sd::Card;
+use flashlab_sd::quirk::Planned;
+use flashlab_serve::{Errands, Told};
+use flashlab_sim::{Instant, PowerCut};
+use flashlab_usb::Vub300;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The slot, for whoever reaches into it while it is served. Clones are the same slot.
+#[derive(Clone)]
+pub(super) struct Slot {
+    pub(super) errands: Errands<Vub300>,
+    desk: Arc<Desk>,
+}
+
+struct Desk {
+    /// The card, as it was asked for.
+    device: String,
+    origin: CardOrigin,
+    /// What the card had counted when it was put in.
+    before: Counters,
+    /// The card while it is pulled out.
+    out: Mutex<Option<Card>>,
+}
+
+impl Slot {
+    /// That of an adapter with `card`, which was made from `device`.
+    pub(super) fn new(device: &str, card: &Card, origin: CardOrigin, errands: Errands<Vub300>) -> Slot {
+        let before = Counters::told(|to| card.observe(to));
+        let desk = Desk { device: device.to_owned(), origin, before, out: Mutex::default() };
+        Slot { errands, desk: Arc::new(desk) }
+    }
+
+    /// Does what `line` says: an export's name, of which there are none, and in the next line a command.
+    pub(super) fn answer(&self, line: &str) -> Told {
+        let (export, command) = line.split_once('\n').unwrap_or(("", line));
+        if !export.is_empty() {
+            return Err("behind USB there is one card and no export: leave --export out".to_owned());
+        }
+        let (desk, command) = (self.desk.clone(), command.to_owned());
+        let told = self.errands.send(move |adapter, now| desk.act(adapter, now, &command));
+        told.unwrap_or_else(|| Err("the server ends".to_owned()))
+    }
+
+    /// Writes the state of the card, which nobody serves any more, where it was asked for with one.
+    pub(super) fn keep(&self, mut adapter: Vub300) -> Result<(), String> {
+        let time = adapter.card_time();
+        let card = adapter.remove(time).or_else(|| self.desk.out().take());
+        card.map_or(Ok(()), |card| self.desk.keep(&card, time))
+    }
+}
+
+impl Desk {
+    fn act(&self, adapter: &mut Vub300, now: Instant, command: &str) -> Told {
+        let mut words = command.split_whitespace();
+        let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>().join(" "));
+        match (verb, rest.as_str()) {
+            ("stats", "") => Ok(stats(adapter)),
+            ("wear", "") => self.with_card(adapter, |card| self.wear(card)),
+            ("cut", "") => match adapter.card() {
+                Some(_) => Ok(left(&adapter.fail_power(now))),
+                None => Err(OUT.to_owned()),
+            },
+            ("unplug", "") => {
+                let card = adapter.remove(now).ok_or(OUT)?;
+                *self.out() = Some(card);
+                Ok(String::new())
+            }
+            ("replug", "") => match (self.out().take(), adapter.card()) {
+                (Some(card), _) => {
+                    adapter.insert(now, card);
+                    Ok(String::new())
+                }
+                (None, Some(card)) if card.quirks().is_removed() => {
+                    Err("a fault pulled it out: fault clear puts it back".to_owned())
+                }
+                (None, _) => Err("it is in the slot already".to_owned()),
+            },
+            ("fault", rule) => {
+                let card = adapter.card_mut().ok_or(OUT)?;
+                fault(card, rule)
+            }
+            ("keep", "") => {
+                let time = adapter.card_time();
+                self.with_card(adapter, |card| {
+                    if card.is_writing() {
+                        return Err("it is being written to: try again".to_owned());
+                    }
+                    let path = self.origin.path();
+                    let path = path.ok_or("it has no file to keep its state in: serve it with state=FILE")?;
+                    self.keep(card, time)?;
+                    Ok(format!("the state is {}\n", path.display()))
+                })
+            }
+            _ => Err(format!(
+                "{command:?} is no command; there are stats, wear, cut, unplug, replug, fault and keep"
+            )),
+        }
+    }
+
+    /// The card, wherever it is.
+    fn with_card(&self, adapter: &Vub300, look: impl FnOnce(&Card) -> Told) -> Told {
+        match (adapter.card(), &*self.out()) {
+            (Some(card), _) | (None, Some(card)) => look(card),
+            (None, None) => Err(OUT.to_owned()),
+        }
+    }
+
+    fn wear(&self, card: &Card) -> Told {
+        let after = Counters::told(|to| card.observe(to));
+        let counted = statistics(&self.before, &after, Wear::told(|to| card.observe(to)).as_ref());
+        let counted = DeviceStatistics { column: self.device.clone(), ..counted };
+        Ok(flashlab_report::of_device(&counted))
+    }
+
+    fn keep(&self, card: &Card, time: Instant) -> Result<(), String> {
+        self.origin.keep(card, time.since(Instant::ZERO)).map_err(|error| error.to_string())
+    }
+
+    /// Nothing panics while it is locked but what would be a mistake here.
+    fn out(&self) -> MutexGuard<'_, Option<Card>> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const OUT: &str = "the slot is empty";
+
+fn stats(adapter: &Vub300) -> String {
+    let counted = adapter.counted();
+    format!(
+        "{} commands, {} errors; {} bytes read, {} bytes written\n",
+        counted.commands, counted.failed, counted.read_bytes, counted.written_bytes
+    )
+}
+
+/// What a cut left, as for an export.
+pub(super) fn left(cut: &PowerCut) -> String {
+    let mut text = String::new();
+    for (range, fate) in &cut.undecided {
+        let _ = writeln!(text, "{} bytes at {}: {fate:?}", range.end - range.start, range.start);
+    }
+    text
+}
+
+fn fault(card: &mut Card, rule: &str) -> Told {
+    match rule {
+        "" => return Err("which one? for example: fault busy=400ms, fault remove@block1000".to_owned()),
+        "list" => {
+            let quirks = card.quirks();
+            let active = quirks.active().iter().map(|quirk| format!("{quirk}\n"));
+            return Ok(active.chain(quirks.planned().iter().map(|planned| format!("{planned}\n"))).collect());
+        }
+        "clear" => card.quirks_mut().clear(),
+        rule => card.quirks_mut().add(rule.parse::<Planned>().map_err(|error| error.to_string())?),
+    }
+    Ok(String::new())
+}

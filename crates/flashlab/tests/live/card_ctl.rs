@@ -1,0 +1,78 @@
+//! `flashlab ctl` on a card behind USB: by itself, and while Linux uses it.
+
+use crate::card::{USBREDIR, Wiring, guest, steps};
+use crate::tools::{Folder, with};
+
+/// Over usbredir, and the guest has the host do to the card what it says behind the word `HOST`.
+const CONTROLLED: Wiring = Wiring {
+    serve: &["--usbredir", "-", "--control", "ctl.sock"],
+    console: concat!(
+        "while IFS= read -r line; do
+            echo \"$line\"; line=${line%$(printf '\\r')}
+            case $line in HOST*) ",
+        env!("CARGO_BIN_EXE_flashlab"),
+        " ctl ctl.sock ${line#HOST} 2>&1 || echo refused;; esac
+        done"
+    ),
+    ..USBREDIR
+};
+
+const COMMANDED: &str = r#"
+host() { echo "HOST $*"; }
+# In a second the driver looks at the slot, and then at the card; on a busy machine it takes longer.
+waited() { for wait in $(seq 30); do "$@" && return; sleep 1; done; false; }
+dd if=/dev/urandom of=/noise bs=64k count=16 2>/dev/null
+dd if=/noise of=$disk bs=1M count=1 seek=8 oflag=direct 2>/dev/null
+gone() { ! test -b $disk; }
+host unplug
+waited gone && step gone
+host replug
+waited test -b $disk && step back
+dd if=$disk bs=1M count=1 skip=8 iflag=direct of=/back 2>/dev/null
+cmp /noise /back && step same
+host fault write-crc=500
+host fault list
+dd if=/dev/zero of=$disk bs=1M count=1 seek=16 oflag=direct 2>/dev/null && step recovered
+host fault clear
+dmesg -c > /dev/null
+dd if=/dev/zero of=$disk bs=1M count=24 seek=16 oflag=direct 2>/dev/null &
+sleep 1
+host cut
+wait
+# Linux has begun anew with a card that knew nothing any more.
+dmesg | grep -q 'starting CMD0 ' && step cut
+dd if=/noise of=$disk bs=1M count=1 seek=24 oflag=direct 2>/dev/null
+dd if=$disk bs=1M count=1 skip=24 iflag=direct of=/back 2>/dev/null
+cmp /noise /back && step usable
+host stats
+host wear
+host keep
+sleep 1
+poweroff -f
+"#;
+
+#[test]
+fn what_ctl_does_to_the_card_linux_notices() {
+    let Some(said) = guest("guest-ctl", &CONTROLLED, COMMANDED, &["sd/kingston"], &[]) else { return };
+    assert_eq!(steps(&said), ["found", "gone", "back", "same", "recovered", "cut", "usable"], "{said}");
+    assert!(said.contains("HOST fault list\r\nwrite-crc=500\n"), "{said}");
+    assert!(said.contains(" bytes written"), "{said}");
+    assert!(said.contains("erase"), "{said}");
+    assert!(said.contains("no file to keep its state in"), "{said}");
+}
+
+/// Nobody is attached: the card has no power, and everything else can be done.
+#[test]
+fn ctl_is_answered_while_nobody_is_attached() {
+    let folder = Folder::new("ctl-usb");
+    let serve = ["sd/vlab-sdhc:state=card", "--usbredir", "-", "--control", "ctl.sock"];
+    let script = format!(
+        "ctl() {{ echo \"> $*\"; {} ctl ctl.sock \"$@\" 2>&1 || echo refused; }}
+         ctl stats; ctl cut; ctl replug; ctl unplug; ctl unplug; ctl fault busy=1s; ctl stats; ctl replug
+         ctl fault busy=400ms; ctl fault stuck-busy@CMD25#3; ctl fault; ctl fault slow; ctl fault list
+         ctl fault clear; ctl fault list; ctl keep; ctl eject; ctl --export a stats; ctl wear | head -2",
+        env!("CARGO_BIN_EXE_flashlab"),
+    );
+    insta::assert_snapshot!(with(&folder, &serve, &script));
+    assert!(folder.path("card").exists(), "it was kept");
+}

@@ -1,0 +1,62 @@
+//! Bytes on their way to the host, and the transfers that wait for them.
+
+use crate::device::{Completed, Outcome};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use flashlab_sim::Instant;
+
+/// A transfer to the host that waits for bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) id: u64,
+    pub(super) length: u32,
+    pub(super) since: Instant,
+}
+
+/// Bytes for the host, each with the instant at which it has it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pipe {
+    pub(super) ready: VecDeque<(Instant, Vec<u8>)>,
+    /// Nothing follows: who asked for more gets what there is.
+    pub(super) complete: bool,
+    pub(super) asked: VecDeque<Asked>,
+}
+
+impl Pipe {
+    pub(super) fn clear(&mut self) {
+        self.ready.clear();
+        self.complete = false;
+    }
+
+    /// When the first transfer that waits completes, and how many bytes it gets.
+    pub(super) fn due(&self) -> Option<(Instant, usize)> {
+        let asked = self.asked.front()?;
+        let (mut at, mut length) = (asked.since, 0);
+        for (ready, bytes) in &self.ready {
+            if length >= asked.length as usize {
+                break;
+            }
+            at = at.max(*ready);
+            length += bytes.len();
+        }
+        if length >= asked.length as usize {
+            return Some((at, asked.length as usize));
+        }
+        (self.complete && length > 0).then_some((at, length))
+    }
+
+    pub(super) fn complete(&mut self, limit: Instant) -> Option<Completed> {
+        let (at, length) = self.due().filter(|(at, _)| *at <= limit)?;
+        let asked = self.asked.pop_front()?;
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let (ready, mut first) = self.ready.pop_front()?;
+            if bytes.len() + first.len() > length {
+                let rest = first.split_off(length - bytes.len());
+                self.ready.push_front((ready, rest));
+            }
+            bytes.append(&mut first);
+        }
+        Some(Completed { id: asked.id, at, outcome: Outcome::In(bytes) })
+    }
+}
