@@ -9,7 +9,7 @@ pub enum Expects {
     None,
     /// The card status.
     R1,
-    /// The card status, and a busy signal that [`Native::wait_ready`] waits for.
+    /// The card status, and a busy signal that [`Native::wait_ready`](super::Native::wait_ready) waits for.
     R1b,
     /// CID or CSD.
     R2,
