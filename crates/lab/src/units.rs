@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write};
 
-/// What a number measures. Quantities are held as whole base units: ns, B, Hz, B/s, millionths.
+/// What a number measures. Quantities are held as whole base units: ns, B, Hz, B/s, millionths, ps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dimension {
     /// Time, in nanoseconds.
@@ -18,12 +18,20 @@ pub enum Dimension {
     Rate,
     /// A part of the whole, in millionths; written in percent.
     Share,
+    /// A delay of a signal, in picoseconds.
+    Delay,
 }
 
 impl Dimension {
     /// All of them.
-    pub const ALL: [Dimension; 5] =
-        [Dimension::Time, Dimension::Size, Dimension::Clock, Dimension::Rate, Dimension::Share];
+    pub const ALL: [Dimension; 6] = [
+        Dimension::Time,
+        Dimension::Size,
+        Dimension::Clock,
+        Dimension::Rate,
+        Dimension::Share,
+        Dimension::Delay,
+    ];
 
     /// Its units with their worth in base units, smallest first.
     pub const fn units(self) -> &'static [(&'static str, u64)] {
@@ -33,6 +41,7 @@ impl Dimension {
             Dimension::Clock => &[("Hz", 1), ("kHz", 1_000), ("MHz", 1_000_000)],
             Dimension::Rate => &[("B/s", 1), ("KiB/s", 1 << 10), ("MiB/s", 1 << 20)],
             Dimension::Share => &[("%", 10_000)],
+            Dimension::Delay => &[("ps", 1), ("ns", 1_000)],
         }
     }
 
@@ -44,6 +53,7 @@ impl Dimension {
             Dimension::Clock => "a clock",
             Dimension::Rate => "a rate",
             Dimension::Share => "a percentage",
+            Dimension::Delay => "a delay",
         }
     }
 
@@ -55,6 +65,7 @@ impl Dimension {
             Dimension::Clock => "50MHz",
             Dimension::Rate => "90MiB/s",
             Dimension::Share => "2%",
+            Dimension::Delay => "11.4ns",
         }
     }
 
@@ -66,6 +77,7 @@ impl Dimension {
             Dimension::Clock => "1Hz",
             Dimension::Rate => "1B/s",
             Dimension::Share => "0.0001%",
+            Dimension::Delay => "1ps",
         }
     }
 
@@ -77,6 +89,7 @@ impl Dimension {
             Dimension::Clock => "0Hz",
             Dimension::Rate => "0B/s",
             Dimension::Share => "0%",
+            Dimension::Delay => "0ns",
         }
     }
 
@@ -384,6 +397,7 @@ mod tests {
         assert_eq!(Dimension::Size.parse("1.5KiB"), Ok(1_536));
         assert_eq!(Dimension::Size.parse("0.000000000931322574615478515625GiB"), Ok(1));
         assert_eq!(Dimension::Share.parse("0.0001%"), Ok(1));
+        assert_eq!(Dimension::Delay.parse("11.4ns"), Ok(11_400));
         assert_eq!(Dimension::Clock.parse("25.000000MHz"), Ok(25_000_000));
     }
 

@@ -60,6 +60,15 @@ fn every_number_can_be_set_by_its_path_or_where_it_is_clear_its_last_part() {
 }
 
 #[test]
+fn delays_of_signals_are_told_in_picoseconds() {
+    let Hardware::Card { identity, .. } = open("test/one:card.t_output=11.4ns").hardware else {
+        panic!("a card")
+    };
+    assert_eq!(identity.t_output_ps, 11_400);
+    assert!(wrong("test/one:card.t_output=14001ps").contains("14ns"), "the slowest that a card may be");
+}
+
+#[test]
 fn none_takes_an_optional_parameter_away() {
     assert_eq!(parts(&open("test/one")).0.mapping.map_cache, Some(256 << 10));
     let device = open("test/one:map_cache=none");

@@ -68,6 +68,17 @@ fn steps_follow_one_another_and_what_repeats_is_counted() {
     assert_eq!(printed, told.map(|step| step.times as usize).sum::<usize>());
 }
 
+/// 32 blocks of 64 bytes at 208 MHz take as long as their commands and themselves, and none of it is the clock's.
+#[test]
+fn tuning_takes_its_own_time() {
+    let trace = trace("sd/kingston", Controller::SDHCI_UHS, Kernel::V6_1);
+    let place = trace.steps.iter().position(|step| step.asked.starts_with("CMD19")).unwrap();
+    let bus = flashlab_sd::Bus { clock_hz: 208_000_000, width: 4, ddr: false };
+    let each = bus.command() + bus.read(64);
+    assert_eq!(trace.steps[place].duration_ns, each.as_ns() * 32, "{:#?}", trace.steps[place]);
+    assert_eq!(trace.steps[place - 1].duration_ns, 0, "{:#?}", trace.steps[place - 1]);
+}
+
 #[test]
 fn extension_registers_are_read_where_the_card_has_them() {
     let trace = trace("sd/kingston", Controller::SDHCI, Kernel::V6_1);

@@ -24,7 +24,12 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let devices = Device::open_all(&options.devices, library)?;
+    let all = Device::open_all(&options.devices, library)?;
+    let (mut devices, mut timeless): (Vec<_>, Vec<_>) = all.into_iter().partition(Device::takes_time);
+    // Whoever asks for these alone gets them.
+    if devices.is_empty() {
+        devices.append(&mut timeless);
+    }
     let invocation = jobs::read(&options.fio)?;
     if invocation.output_formats != [OutputFormat::Normal] {
         return Err(Failure::usage(
@@ -49,6 +54,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         None => file::print(&table)?,
     }
     remarks(&compared, &invocation);
+    if !timeless.is_empty() {
+        let names: Vec<&str> = timeless.iter().map(|device| device.name.as_str()).collect();
+        say(format_args!("left out, since they take no time: {}", names.join(", ")));
+    }
     let all = compared.iter().all(|device| device.lines.is_ok());
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

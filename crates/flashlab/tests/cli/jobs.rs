@@ -232,6 +232,14 @@ fn one_table_compares_all_cards() {
             "{table}"
         );
     }
+    assert!(
+        !table.contains("sd/qemu-sdsc") && !table.contains("sd/vlab-sdhc"),
+        "no figures of theirs: {table}"
+    );
+    assert!(
+        desk.line("compare sd/qemu-sdsc phases.fio").fine().contains("sd/qemu-sdsc"),
+        "but where one asks"
+    );
     desk.line("compare sd/* phases.fio --output=table").fine();
     assert_eq!(desk.read("table"), table);
     let err = desk.line("compare sd/* phases.fio --output-format=json").refused();

@@ -227,6 +227,14 @@ impl Device {
         Some(built)
     }
 
+    /// Whether it takes time: cards to compare commands with do not, and are no peers of others in a table of times.
+    pub fn takes_time(&self) -> bool {
+        match &self.hardware {
+            Hardware::Card { card, .. } => card.takes_time(),
+            Hardware::Ssd(_) => true,
+        }
+    }
+
     /// What kind of device it is.
     pub fn kind(&self) -> Kind {
         match &self.hardware {

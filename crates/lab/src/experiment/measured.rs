@@ -47,8 +47,10 @@ pub(super) fn run_whole(
 
 /// Runs a step's jobs once.
 pub(super) fn measure(bench: &mut Bench, step: &Step, jobs: &[Job]) -> Result<Measured, BenchError> {
+    // Those that went over the wires, where the slot is simulated by commands; else what the host made of its requests.
     let command_count = |bench: &Bench| {
-        if step.metric == Metric::Throughput { 0 } else { bench.counters().get("command_count") }
+        let counters = bench.counters();
+        counters.find("transfer_count").unwrap_or_else(|| counters.get("command_count"))
     };
     let commands_before = command_count(bench);
     let statistics = run_whole(bench, jobs, &Settings::default())?;

@@ -22,7 +22,7 @@ pub struct Registers {
     pub scr: Option<String>,
     pub ssr: Option<String>,
     pub t_init: Option<Duration>,
-    pub t_output: Option<Duration>,
+    pub t_output_ps: Option<u32>,
 }
 
 impl Registers {
@@ -67,9 +67,7 @@ impl Registers {
             identity.ssr = Ssr(hex(ssr));
         }
         identity.t_init = self.t_init.unwrap_or(identity.t_init);
-        if let Some(t_output) = self.t_output {
-            identity.t_output_ps = t_output.as_ns() as u32 * 1000;
-        }
+        identity.t_output_ps = self.t_output_ps.unwrap_or(identity.t_output_ps);
         Ok(identity)
     }
 }

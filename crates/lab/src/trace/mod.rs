@@ -219,6 +219,14 @@ fn collapse(steps: Vec<Step>) -> Vec<Step> {
     kept
 }
 
+/// When what an entry tells of began.
+fn begin(entry: &Entry) -> u64 {
+    match entry.event {
+        Event::Tuned { took, .. } => entry.at.as_ns() - took.as_ns(),
+        _ => entry.at.as_ns(),
+    }
+}
+
 /// Reads a log.
 struct Reader<'a> {
     mmc: &'a Mmc,
@@ -233,7 +241,7 @@ impl Reader<'_> {
         let mut steps: Vec<Step> = Vec::new();
         let mut begun = (0, 1);
         for (n, entry) in log.iter().enumerate() {
-            let next = log.get(n + 1).map_or(self.end, |next| next.at.as_ns());
+            let next = log.get(n + 1).map_or(self.end, begin);
             let step = match &entry.event {
                 Event::Started(_) => {
                     begun = (entry.at.as_ns(), 1);
@@ -253,7 +261,7 @@ impl Reader<'_> {
                 }
                 other => {
                     let (kind, asked, means) = self.other(other);
-                    let at_ns = entry.at.as_ns();
+                    let at_ns = begin(entry);
                     let phase = entry.phase.name();
                     Step { at_ns, duration_ns: next - at_ns, phase, kind, times: 1, asked, means }
                 }
@@ -309,7 +317,7 @@ impl Reader<'_> {
             Event::Signal(signal) => {
                 (StepKind::Wires, format!("The signals have {} V.", words::volts(*signal)), String::new())
             }
-            Event::Tuned { blocks, found } => (
+            Event::Tuned { blocks, found, .. } => (
                 StepKind::Wires,
                 format!(
                     "CMD19, {blocks} times: the driver looks for the point at which to sample the card's data."

@@ -144,6 +144,7 @@ impl Mmc {
         let order = Order::new(19, 0, Answer::R1, Reach::Data, SpiAnswer::Nothing);
         let data = Data { direction: Direction::Read, block: 64, blocks: 1, limit: Duration::from_ms(150) };
         let board = *self.native.board();
+        let begun = self.now();
         let (mut run, mut longest) = (0, 0..0);
         for phase in 0..PHASES {
             self.native.set_board(Board { phase, ..board });
@@ -157,7 +158,8 @@ impl Mmc {
         let found = !longest.is_empty();
         let phase = if found { (longest.start + longest.end) / 2 } else { board.phase };
         self.native.set_board(Board { phase, ..board });
-        self.note(|| Event::Tuned { blocks: u32::from(PHASES), found });
+        let took = self.now().since(begun);
+        self.note(|| Event::Tuned { took, blocks: u32::from(PHASES), found });
         if found { Ok(()) } else { Err(Error::Failed) }
     }
 }

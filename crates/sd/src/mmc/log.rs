@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use flashlab_sim::Instant;
+use flashlab_sim::{Duration, Instant};
 
 /// What the host is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -124,8 +124,10 @@ pub enum Event {
     },
     /// It is done.
     Done(MmcRequest, Done),
-    /// The controller's driver sends tuning blocks by itself, out of the core's sight.
+    /// The controller's driver has sent tuning blocks by itself, out of the core's sight.
     Tuned {
+        /// How long that took.
+        took: Duration,
         /// How many.
         blocks: u32,
         /// Whether a sampling point was found.

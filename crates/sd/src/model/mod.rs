@@ -51,7 +51,16 @@ pub struct CardParameters {
     pub wear: Wear,
 }
 
+/// The least time that an array takes for anything.
+const LEAST: Duration = Duration::from_ns(1);
+
 impl CardParameters {
+    /// Whether its array takes time. One that was made to compare commands with has the least times that there are, and nothing
+    /// can be said of how fast it is.
+    pub fn takes_time(&self) -> bool {
+        self.nand.t_read > LEAST || self.nand.t_prog > LEAST
+    }
+
     /// Refuses what no card can have.
     pub fn check(&self) -> Result<(), Impossible> {
         self.nand.check()?;

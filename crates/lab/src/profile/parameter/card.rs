@@ -57,7 +57,7 @@ pub(super) const TABLE: &[Parameter] = &[
     ),
     may!("card.t_init", TimeOrNone registers.t_init, TEN_SECONDS,
         "From the first ACMD41 that names a voltage until the card is initialised.", "100 ms"),
-    may!("card.t_output", TimeOrNone registers.t_output, (0, 14),
+    may!("card.t_output", DelayOrNone registers.t_output_ps, (0, 14_000),
         "From the clock's edge to data on the wires, at 3.3 V.", "10 ns"),
     must!("flash.page", Size card.nand.page, UP_TO_A_GIB,
         "Bytes that one program operation writes, over all dies and planes that work as one."),

@@ -35,6 +35,7 @@ enum Field {
     Rate(Lens<u64>),
     Share(Lens<u32>),
     ShareOrNone(Lens<Option<u32>>),
+    DelayOrNone(Lens<Option<u32>>),
     Count(Lens<u32>),
     CountOrNone(Lens<Option<u32>>),
     Modes(Lens<Vec<Mode>>),
@@ -98,6 +99,7 @@ impl Parameter {
             Field::ClockOrNone(_) => Shape::Quantity(Dimension::Clock),
             Field::Rate(_) => Shape::Quantity(Dimension::Rate),
             Field::Share(_) | Field::ShareOrNone(_) => Shape::Quantity(Dimension::Share),
+            Field::DelayOrNone(_) => Shape::Quantity(Dimension::Delay),
             Field::NumberOrNone(_) => Shape::Number,
             Field::Count(_) | Field::CountOrNone(_) => Shape::Count,
             Field::Modes(_) => Shape::Modes,
@@ -138,6 +140,7 @@ impl Parameter {
             Field::Rate(lens) => quantity(Dimension::Rate, *(lens.get)(parts)),
             Field::Share(lens) => quantity(Dimension::Share, u64::from(*(lens.get)(parts))),
             Field::ShareOrNone(lens) => (lens.get)(parts).and_then(|v| quantity(Dimension::Share, v.into())),
+            Field::DelayOrNone(lens) => (lens.get)(parts).and_then(|v| quantity(Dimension::Delay, v.into())),
             Field::NumberOrNone(lens) => (lens.get)(parts).map(Value::number),
             Field::Count(lens) => Some(Value::Count(*(lens.get)(parts))),
             Field::CountOrNone(lens) => (lens.get)(parts).map(Value::Count),
@@ -164,6 +167,9 @@ impl Parameter {
             }
             (Field::ShareOrNone(lens), Value::Quantity(_, ppm)) => {
                 *(lens.set)(parts) = Some(u32::try_from(*ppm).expect("a share in range is at most 100 %"));
+            }
+            (Field::DelayOrNone(lens), Value::Quantity(_, ps)) => {
+                *(lens.set)(parts) = Some(u32::try_from(*ps).expect("a delay in range is below a clock"));
             }
             (Field::NumberOrNone(lens), Value::Number(bits)) => {
                 *(lens.set)(parts) = Some(f64::from_bits(*bits))
