@@ -1,5 +1,6 @@
 //! Arbitrary bytes from a peer over usbredir, and over USB/IP, to the adapter with a card in its slot: no panic, all that is due
-//! is answered, answers that are bounded by what was asked for, and a sound translation layer. Half of the input is bytes as
+//! is answered, answers that are bounded by what was asked for, and a sound translation layer, whoever pulls the card out, puts it
+//! back or cuts its power. Half of the input is bytes as
 //! they are, half makes packets whose fields are the input's.
 #![no_main]
 
@@ -153,7 +154,7 @@ fn run<C: Carrier<Device = Vub300>>(
     let (mut now, mut output, mut wanted) = (Instant::ZERO, Vec::new(), 0);
     let mut session = C::begin(now, Vub300::new(Some(card(choice))), &mut output);
     let mut open = session.receive(now, first, &mut output).is_ok();
-    let mut id = 0;
+    let (mut id, mut out) = (0, None);
     while open && !input.0.is_empty() {
         id += 1;
         let asked = asked(&mut input);
@@ -162,6 +163,17 @@ fn run<C: Carrier<Device = Vub300>>(
         }
         let later = input.byte();
         now = now + Duration::from_us(u64::from(later) << (later % 16));
+        let adapter = session.device_mut();
+        match later {
+            0xf0 => drop(adapter.fail_power(now)),
+            0xf1 => out = adapter.remove(now).or(out),
+            0xf2 => {
+                if let Some(card) = out.take() {
+                    adapter.insert(now, card);
+                }
+            }
+            _ => {}
+        }
         open = session.receive(now, &pack(asked, id), &mut output).is_ok();
         session.advance(now, &mut output);
         assert!(session.next_due().is_none_or(|due| due > now), "what is due is answered");
@@ -169,7 +181,7 @@ fn run<C: Carrier<Device = Vub300>>(
     // Headers and descriptors come on top of the data.
     assert!(output.len() <= 4096 + wanted + 512 * id as usize + 64 * first.len());
     let mut adapter = session.end(now);
-    if let Some(card) = adapter.remove(now) {
+    if let Some(card) = adapter.remove(now).or(out) {
         card.check();
     }
 }
