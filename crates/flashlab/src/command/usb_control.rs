@@ -11,8 +11,7 @@ use flashlab_usb::Vub300;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The slot, for whoever reaches into it while it is served. Clones are the same slot.
-#[derive(Clone)]
+/// The slot, for whoever reaches into it while it is served.
 pub(super) struct Slot {
     pub(super) errands: Errands<Vub300>,
     desk: Arc<Desk>,
