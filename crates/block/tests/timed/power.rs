@@ -6,7 +6,8 @@ use flashlab_block::conformance::{answer, ask, read};
 use flashlab_block::{BlockDevice, Context, Io, IoError, Memory, Outcome, Pages, Started, Timed};
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
-use flashlab_sd::{CardModel, CardParameters, Link, Mode};
+use flashlab_sd::mmc::MmcModel;
+use flashlab_sd::{Card, CardModel, CardParameters, Identity, Link, Mode};
 use flashlab_sim::{Duration, Fate, Instant, Model, Rng};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -240,7 +241,8 @@ fn nothing_is_answered_without_power_and_a_second_cut_cuts_nothing() {
     assert_eq!(read(&device, 0, BLOCK as usize), [5; BLOCK as usize]);
 }
 
-fn card(seed: u64) -> CardModel {
+/// A card as a block device, and by commands.
+fn cards(seed: u64) -> [Box<dyn Model>; 2] {
     let erase_block = 64 << 10;
     let parameters = CardParameters {
         capacity: 2 << 20,
@@ -269,17 +271,19 @@ fn card(seed: u64) -> CardModel {
         wear: Wear::default(),
     };
     parameters.check().expect("a possible card");
-    CardModel::new(parameters, Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO }, seed)
+    let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
+    let card = Card::new(parameters.clone(), Identity::new(&parameters), None, seed);
+    let by_commands = MmcModel::new(&card, link, &[Mode::DefaultSpeed], 64 << 10);
+    [Box::new(CardModel::new(parameters, link, seed)), Box::new(by_commands)]
 }
 
 #[test]
 fn a_card_keeps_what_it_answered_and_tears_only_what_it_was_writing() {
     let mut torn = 0;
-    for seed in 0..40 {
-        let model = card(seed);
+    for (seed, model) in (0..40).flat_map(|seed| cards(seed).map(|model| (seed, model))) {
         let capacity = model.geometry().capacity;
         let store = Memory::new(capacity, Pages::Small).expect("a size that is possible");
-        let device = Timed::new(Box::new(model), Box::new(store));
+        let device = Timed::new(model, Box::new(store));
         let mut rng = Rng::new(seed);
         let mut array = vec![0u8; capacity as usize];
         let mut now = Instant::ZERO;
