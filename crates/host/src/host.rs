@@ -11,8 +11,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_sim::{
-    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, RequestId,
-    RestoreError, Spent, Status,
+    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
+    RequestId, RestoreError, Spent, Status,
 };
 
 /// A device as the block layer of a machine sees it.
@@ -99,13 +99,13 @@ impl Model for Host {
         self.geometry
     }
 
-    fn hint(&self, request: &Request) {
-        self.device.hint(request);
+    fn hint(&self, file: FileId, offsets: &[u64]) {
+        self.device.hint(file, offsets);
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
         // The device is asked a little later: what it will need can be on its way.
-        self.device.hint(&request);
+        self.device.hint(request.file, &[request.offset]);
         if self.serving.is_some() {
             self.queue.push_back((now, request));
         } else {

@@ -269,7 +269,7 @@ impl<R: Record> Workload for Ending<R> {
         self.jobs.submitted(at, request);
     }
     #[inline]
-    fn upcoming(&self) -> Option<Request> {
+    fn upcoming(&mut self) -> (FileId, &[u64]) {
         self.jobs.upcoming()
     }
     #[inline]

@@ -94,7 +94,7 @@ fn drive(model: &mut dyn Model, seed: u64, depth: usize, count: u64) -> Vec<Comp
         assert!(may_submit, "seed {seed}: {} requests never complete", outstanding.len());
         now = limit;
         let request = random_request(&mut rng, model, submitted);
-        model.hint(&request);
+        model.hint(request.file, &[request.offset]);
         model.submit(now, request);
         outstanding.push((request.id, now));
         submitted += 1;
@@ -115,7 +115,7 @@ fn clones_agree(make: &dyn Fn() -> Box<dyn Model>, seed: u64, depth: usize) {
     // In the middle of its work, and hints on one side only: they change nothing.
     let mut copy = original.clone();
     for request in rest {
-        copy.hint(request);
+        copy.hint(request.file, &[request.offset]);
         original.submit(later, *request);
         copy.submit(later, *request);
     }

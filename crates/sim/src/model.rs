@@ -1,6 +1,6 @@
 //! The seam that says *when*: a device as a state machine over time.
 
-use crate::{Completion, Instant, PowerCut, Request};
+use crate::{Completion, FileId, Instant, PowerCut, Request};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -60,8 +60,8 @@ pub struct EraseBlocks<'a> {
 pub trait Model: CloneModel + Send {
     /// Capacity, block and largest request.
     fn geometry(&self) -> Geometry;
-    /// Tells what may be asked soon; may prefetch memory, changes nothing.
-    fn hint(&self, _request: &Request) {}
+    /// Tells where in a file, or in the device, requests may soon begin; may prefetch memory, changes nothing.
+    fn hint(&self, _file: FileId, _offsets: &[u64]) {}
     /// Accepts a request at `now`.
     fn submit(&mut self, now: Instant, request: Request);
     /// Nothing starts or completes before this instant, unless more is submitted.
@@ -135,8 +135,8 @@ impl Model for Box<dyn Model> {
     fn geometry(&self) -> Geometry {
         (**self).geometry()
     }
-    fn hint(&self, request: &Request) {
-        (**self).hint(request);
+    fn hint(&self, file: FileId, offsets: &[u64]) {
+        (**self).hint(file, offsets);
     }
     fn submit(&mut self, now: Instant, request: Request) {
         (**self).submit(now, request);

@@ -36,8 +36,9 @@ pub fn run(model: &mut dyn Model, workload: &mut dyn Workload, start: Instant) -
                 workload.submitted(now, &request);
                 model.submit(now, request);
                 outstanding += 1;
-                if let Some(upcoming) = workload.upcoming() {
-                    model.hint(&upcoming);
+                let (file, upcoming) = workload.upcoming();
+                if !upcoming.is_empty() {
+                    model.hint(file, upcoming);
                 }
             }
             Arrival::Waiting => {

@@ -1,6 +1,6 @@
 //! The seam that says what is asked next.
 
-use crate::{Completion, Instant, Request};
+use crate::{Completion, FileId, Instant, Request};
 
 /// A workload's answer to "what next?".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,10 +20,10 @@ pub trait Workload {
     fn next(&mut self, now: Instant) -> Arrival;
     /// The request that [`Workload::next`] answered last is being submitted now.
     fn submitted(&mut self, at: Instant, request: &Request);
-    /// A request that will be asked soon, where that is known: for [`crate::Model::hint`], nothing else. The name is of no
-    /// meaning.
-    fn upcoming(&self) -> Option<Request> {
-        None
+    /// Where the requests that will be asked soon begin, as far as that is known: for [`crate::Model::hint`], nothing else.
+    /// Asked after each submission, and each is told once: many at a time, and then none for a while, is best.
+    fn upcoming(&mut self) -> (FileId, &[u64]) {
+        (FileId::DEVICE, &[])
     }
     /// A request has completed.
     fn completed(&mut self, completion: &Completion);

@@ -5,8 +5,8 @@
 //! and bus (a rate), the waiting for the line as queue.
 
 use flashlab_sim::{
-    Agenda, Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
-    RequestId, RestoreError,
+    Agenda, Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut,
+    Request, RequestId, RestoreError,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -86,8 +86,8 @@ impl Model for Slowed {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
-    fn hint(&self, request: &Request) {
-        self.inner.hint(request);
+    fn hint(&self, file: FileId, offsets: &[u64]) {
+        self.inner.hint(file, offsets);
     }
     fn submit(&mut self, now: Instant, request: Request) {
         self.asked.insert(request.id, (request.op, request.length));

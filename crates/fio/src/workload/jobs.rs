@@ -225,11 +225,11 @@ impl<R: Record> Workload for Jobs<R> {
     }
 
     #[inline]
-    fn upcoming(&self) -> Option<Request> {
-        let slot = self.slots.get(self.latest as usize)?;
-        let ask = self.jobs[slot.job as usize].upcoming()?;
-        let op = op(ask.direction);
-        Some(Request { id: RequestId(0), op, file: ask.file, offset: ask.offset, length: ask.length })
+    fn upcoming(&mut self) -> (FileId, &[u64]) {
+        match self.slots.get(self.latest as usize) {
+            Some(slot) => self.jobs[slot.job as usize].upcoming(),
+            None => (FileId::DEVICE, &[]),
+        }
     }
 
     #[inline]

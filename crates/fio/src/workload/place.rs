@@ -3,6 +3,7 @@
 
 use crate::job::{Direction, Distribution, Job, Pattern};
 use crate::random::{BlockMap, Permutation, Purpose, Sampler, Seed};
+use crate::workload::ahead::{Ahead, GROUP};
 use crate::workload::length::Lengths;
 use crate::workload::region::{Region, block_bounds, block_max, block_min, directions};
 use flashlab_sim::Rng;
@@ -30,16 +31,18 @@ enum Order {
     /// Only sequential requests.
     None,
     /// Each slot of `slot` bytes once a pass: requests that cannot overlap.
-    Once { order: Permutation, next: u64, drawn: [u64; 8], slot: u64 },
+    Once { order: Permutation, next: u64, slot: u64, ahead: Ahead },
     /// Each block of `unit` bytes once a pass, by requests of several sizes.
     Map { map: BlockMap, unit: u64, slots: [u64; 3], align: [u64; 3] },
-    /// Any slot at any time, by direction.
-    Any { samplers: Box<[Option<Sampler>; 3]>, align: [u64; 3] },
+    /// Any slot at any time, by direction. Where one file and one direction have the generator for themselves, it is
+    /// drawn ahead.
+    Any { samplers: Box<[Option<Sampler>; 3]>, align: [u64; 3], ahead: Option<Ahead> },
 }
 
 impl Place {
-    pub(crate) fn new(job: &Job, region: Region, index: usize, seed: Seed) -> Place {
-        let order = Order::of(job, &region, index, seed);
+    /// The job's file `index`, and whether it is `alone`.
+    pub(crate) fn new(job: &Job, region: Region, index: usize, seed: Seed, alone: bool) -> Place {
+        let order = Order::of(job, &region, index, seed, alone);
         Place { region, index, position: [region.start; 3], order, pass: 0, seed, done: false, trimmed: None }
     }
 
@@ -49,14 +52,19 @@ impl Place {
         self.done = false;
         self.trimmed = None;
         self.pass = if repeat { 0 } else { self.pass + 1 };
+        if let Order::Any { ahead: Some(ahead), .. } = &mut self.order
+            && repeat
+        {
+            *ahead = Ahead::NOTHING;
+        }
         self.renew();
     }
 
     fn renew(&mut self) {
         match &mut self.order {
-            Order::Once { order, next, .. } => {
+            Order::Once { order, next, ahead, .. } => {
                 *order = Permutation::new(order.len(), self.seed.key(Purpose::Offset, self.index, self.pass));
-                *next = 0;
+                (*next, *ahead) = (0, Ahead::NOTHING);
             }
             Order::Map { map, .. } => map.clear(),
             Order::None | Order::Any { .. } => {}
@@ -117,14 +125,12 @@ impl Place {
         (relative < length && offset < file_size).then_some(offset)
     }
 
-    /// Where a request that comes soon begins, as far as that is known.
+    /// Where the random requests that come soon begin, as far as that is known; each is told once.
     #[inline]
-    pub(crate) fn upcoming(&self) -> Option<u64> {
-        match &self.order {
-            Order::Once { next, drawn, slot, .. } if *next > 0 => {
-                Some(self.region.start + drawn[((*next + 3) % 8) as usize] * *slot)
-            }
-            _ => None,
+    pub(crate) fn upcoming(&mut self) -> &[u64] {
+        match &mut self.order {
+            Order::Once { ahead, .. } | Order::Any { ahead: Some(ahead), .. } => ahead.tell(),
+            Order::None | Order::Map { .. } | Order::Any { ahead: None, .. } => &[],
         }
     }
 
@@ -163,23 +169,26 @@ impl Place {
         let d = direction as usize;
         match &mut self.order {
             Order::None => None,
-            Order::Once { order, next, drawn, slot } => {
+            Order::Once { order, next, slot, ahead } => {
                 if *next >= order.len() {
                     return None;
                 }
-                // Four at once: their computations overlap. Four ahead: what comes soon can be told.
-                if next.is_multiple_of(4) {
-                    if *next == 0 {
-                        draw_four(order, drawn, 0);
-                    }
-                    draw_four(order, drawn, *next + 4);
-                }
-                let offset = start + drawn[(*next % 8) as usize] * *slot;
+                let mut drawn = if *next == 0 { 0 } else { *next + GROUP as u64 };
+                let offset = ahead.take(|group| {
+                    let at = |n: u64| order.at(n.min(order.len() - 1));
+                    *group = std::array::from_fn(|n| start + at(drawn + n as u64) * *slot);
+                    drawn += GROUP as u64;
+                });
                 *next += 1;
                 Some((offset, lengths.draw(end - offset, sizes)?))
             }
-            Order::Any { samplers, align } => {
-                let offset = start + samplers[d].as_ref()?.draw(offsets) * align[d];
+            Order::Any { samplers, align, ahead } => {
+                let sampler = samplers[d].as_ref()?;
+                let mut draw = || start + sampler.draw(offsets) * align[d];
+                let offset = match ahead {
+                    Some(ahead) => ahead.take(|group| group.fill_with(&mut draw)),
+                    None => draw(),
+                };
                 Some((offset, lengths.draw(end - offset, sizes)?))
             }
             Order::Map { map, unit, slots, align } => {
@@ -217,16 +226,8 @@ impl Place {
     }
 }
 
-/// Draws what comes at places `first..first + 4` of an order.
-#[inline]
-fn draw_four(order: &Permutation, drawn: &mut [u64; 8], first: u64) {
-    let last = order.len() - 1;
-    let four = [0, 1, 2, 3].map(|i| order.at((first + i).min(last)));
-    drawn[(first % 8) as usize..][..4].copy_from_slice(&four);
-}
-
 impl Order {
-    fn of(job: &Job, region: &Region, index: usize, seed: Seed) -> Order {
+    fn of(job: &Job, region: &Region, index: usize, seed: Seed, alone: bool) -> Order {
         if !job.pattern.random {
             return Order::None;
         }
@@ -245,7 +246,8 @@ impl Order {
                     Sampler::new(&job.distribution, slots[d as usize], align[d as usize], &mut rng)
                 })
             });
-            return Order::Any { samplers: Box::new(samplers), align };
+            let ahead = (alone && used.len() == 1).then_some(Ahead::NOTHING);
+            return Order::Any { samplers: Box::new(samplers), align, ahead };
         }
         let first = used[0] as usize;
         let alike = used.iter().all(|&d| {
@@ -254,7 +256,7 @@ impl Order {
         let of_one_size = block_min(job) == block_max(job) || align[first] >= block_max(job);
         if alike && of_one_size && slots[first] > 0 {
             let order = Permutation::new(slots[first], seed.key(Purpose::Offset, index, 0));
-            return Order::Once { order, next: 0, drawn: [0; 8], slot: align[first] };
+            return Order::Once { order, next: 0, slot: align[first], ahead: Ahead::NOTHING };
         }
         let unit = block_min(job);
         let blocks = region.length.min(region.file_size - region.start) / unit;

@@ -74,8 +74,12 @@ impl Stream {
     pub(crate) fn new(job: &Job, files: &[File], number: u32, entropy: u64) -> Result<Stream, WorkloadError> {
         let Regions { regions, size, io_size } = Regions::of(job, files)?;
         let seed = Seed::of(job, number, entropy);
-        let places =
-            regions.iter().enumerate().map(|(index, &region)| Place::new(job, region, index, seed)).collect();
+        let alone = regions.len() == 1;
+        let places = regions
+            .iter()
+            .enumerate()
+            .map(|(index, &region)| Place::new(job, region, index, seed, alone))
+            .collect();
         let loops = job.loops.max(1);
         let enough = io_size.unwrap_or(size);
         Ok(Stream {
@@ -203,12 +207,13 @@ impl Stream {
         None
     }
 
-    /// A request that comes soon, as far as that is known.
+    /// Where the requests that come soon begin, as far as that is known; each is told once.
     #[inline]
-    pub(crate) fn upcoming(&self) -> Option<Ask> {
-        let [place] = &self.places[..] else { return None };
-        let last = self.last?;
-        place.upcoming().map(|offset| Ask { offset, ..last })
+    pub(crate) fn upcoming(&mut self) -> (FileId, &[u64]) {
+        match &mut self.places[..] {
+            [place] => (place.region.file, place.upcoming()),
+            _ => (FileId::DEVICE, &[]),
+        }
     }
 
     #[inline]

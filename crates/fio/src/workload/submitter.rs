@@ -14,7 +14,7 @@ use crate::workload::region::File;
 use crate::workload::replay::{Replay, Replayed};
 use crate::workload::stream::{Ask, Flush, Stream};
 use crate::workload::{Io, Record, WorkloadError};
-use flashlab_sim::{Duration, Instant, Mechanism, Spent, Status};
+use flashlab_sim::{Duration, FileId, Instant, Mechanism, Spent, Status};
 use std::collections::VecDeque;
 
 /// What waits for being handed over.
@@ -285,12 +285,12 @@ impl Submitter {
         next
     }
 
-    /// A request that comes soon, as far as that is known.
+    /// Where the requests that come soon begin, as far as that is known; each is told once.
     #[inline]
-    pub(crate) fn upcoming(&self) -> Option<Ask> {
-        match &self.source {
+    pub(crate) fn upcoming(&mut self) -> (FileId, &[u64]) {
+        match &mut self.source {
             Source::Stream(stream) => stream.upcoming(),
-            Source::Replay(_) => None,
+            Source::Replay(_) => (FileId::DEVICE, &[]),
         }
     }
 

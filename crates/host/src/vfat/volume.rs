@@ -472,10 +472,10 @@ impl Model for Vfat {
         Geometry { capacity, block: SECTOR, request_max: self.device.geometry().request_max }
     }
 
-    fn hint(&self, request: &Request) {
-        if let Some(first) = self.extents(request.file).first() {
-            let offset = self.layout.cluster_start(first.first) + request.offset;
-            self.device.hint(&Request { offset, ..*request });
+    fn hint(&self, file: FileId, offsets: &[u64]) {
+        if let Some(first) = self.extents(file).first() {
+            let start = self.layout.cluster_start(first.first);
+            offsets.iter().for_each(|offset| self.device.hint(FileId::DEVICE, &[start + offset]));
         }
     }
 

@@ -39,8 +39,8 @@ use flashlab_flash::ftl::map::{Loaders, Map};
 use flashlab_flash::ftl::page_map::{PageMap, Ticket};
 use flashlab_flash::nand::{Channels, Decoder};
 use flashlab_sim::{
-    Completion, Duration, Geometry, Instant, Model, Observer, Op, PowerCut, Request, RestoreError, Rng,
-    Status,
+    Completion, Duration, FileId, Geometry, Instant, Model, Observer, Op, PowerCut, Request, RestoreError,
+    Rng, Status,
 };
 use serde::{Deserialize, Serialize};
 use slot::{Slot, Slots};
@@ -323,8 +323,10 @@ impl Model for Ssd {
     }
 
     #[inline]
-    fn hint(&self, request: &Request) {
-        self.layer.prefetch(self.unit_of(request.offset));
+    fn hint(&self, _file: FileId, offsets: &[u64]) {
+        for offset in offsets {
+            self.layer.prefetch(self.unit_of(*offset));
+        }
     }
 
     #[inline]
@@ -332,7 +334,6 @@ impl Model for Ssd {
         if self.slots.taken() == 0 {
             self.catch_up(now);
         }
-        self.hint(&request);
         let slot = self.slots.take(now, request);
         if self.in_drive < self.parameters.controller.depth {
             self.fetch(now, slot);

@@ -29,8 +29,8 @@ use flashlab_flash::{
     nand::Nand,
 };
 use flashlab_sim::{
-    Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, RestoreError,
-    Spent, Status,
+    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
+    RestoreError, Spent, Status,
 };
 
 /// Blocks of the largest transfer: CMD23 carries 16 bits.
@@ -265,8 +265,10 @@ impl Model for CardModel {
         Geometry { capacity: self.capacity, block: BLOCK, request_max: TRANSFER_BLOCKS_MAX * BLOCK }
     }
 
-    fn hint(&self, request: &Request) {
-        self.array.flash.prefetch(request.offset.min(self.capacity - BLOCK));
+    fn hint(&self, _file: FileId, offsets: &[u64]) {
+        for offset in offsets {
+            self.array.flash.prefetch((*offset).min(self.capacity - BLOCK));
+        }
     }
 
     fn submit(&mut self, now: Instant, request: Request) {

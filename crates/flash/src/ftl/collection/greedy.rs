@@ -1,118 +1,120 @@
-//! The block with the fewest valid units, in constant time: lists by valid count and a falling minimum.
+//! The block with the fewest valid units, and of several the one that changed last.
 //!
-//! For each pool and valid count there is a list of blocks. A unit that becomes invalid moves its block one list down;
-//! the minimum falls with it, and a search for a victim raises it past empty lists. Among equals the one that got its
-//! count last is chosen.
+//! A block's rank says both: its valid units, and below them how few changes there have been since its own. A rank only
+//! falls as long as the block is a candidate, so that the least rank of each group of blocks follows a change by one
+//! comparison, and a victim is found among the groups. A unit that becomes invalid touches one line of memory here; lists
+//! by the number of valid units would touch the block's neighbours, and the heads, too.
 
-use super::{NONE, Policy, Shape, ends};
+use super::{Policy, Shape};
+use crate::stride::Stride;
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Link {
-    previous: u32,
-    next: u32,
-}
+/// Blocks of a group: as many groups as blocks of a group are looked through in a pool of 4,096.
+const GROUP: usize = 64;
+/// The rank of what is no candidate.
+const NONE: u64 = u64::MAX;
+/// Bits of a rank for changes; those above are for valid units. Beyond 2^40 changes, 4 PiB in units of 4 KiB, the choice
+/// among equals is another one.
+const CHANGE_BITS: u32 = 40;
+const CHANGES: u64 = (1 << CHANGE_BITS) - 1;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Greedy {
-    /// Valid counts a block can have.
-    counts: u32,
-    /// The first block of each list: `counts` lists a pool.
-    heads: Vec<u32>,
-    links: Vec<Link>,
-    /// Lists below this are empty, in each pool.
-    least: Vec<u32>,
+    pools: Stride,
+    /// Whole groups of a pool.
+    groups: usize,
+    /// By pool, and the blocks of each in order.
+    ranks: Vec<u64>,
+    /// Of each group.
+    least: Vec<u64>,
+    changes: u64,
+}
+
+/// The place of the least of some ranks, and that.
+fn least_of(ranks: &[u64]) -> (usize, u64) {
+    let least = ranks.iter().fold(NONE, |least, rank| least.min(*rank));
+    (ranks.iter().position(|rank| *rank == least).unwrap_or(0), least)
 }
 
 impl Greedy {
-    pub(super) fn new(pools: u32, blocks: u32, units: u32) -> Self {
-        let counts = units + 1;
+    pub(super) fn new(pools: u32, blocks: u32) -> Self {
+        let groups = blocks.div_ceil(pools).div_ceil(GROUP as u32) as usize;
         Greedy {
-            counts,
-            heads: vec![NONE; (pools * counts) as usize],
-            links: vec![Link { previous: NONE, next: NONE }; blocks as usize],
-            least: vec![counts; pools as usize],
+            pools: Stride::new(pools.into()),
+            groups,
+            ranks: vec![NONE; pools as usize * groups * GROUP],
+            least: vec![NONE; pools as usize * groups],
+            changes: 0,
         }
     }
 
     #[inline]
-    fn link(&mut self, pool: u32, block: u32, valid: u32) {
-        let head = &mut self.heads[(pool * self.counts + valid) as usize];
-        let next = core::mem::replace(head, block);
-        self.links[block as usize] = Link { previous: NONE, next };
-        if next != NONE {
-            self.links[next as usize].previous = block;
-        }
-        let least = &mut self.least[pool as usize];
-        *least = (*least).min(valid);
+    fn place(&self, pool: u32, block: u32) -> usize {
+        pool as usize * self.groups * GROUP + self.pools.index(block.into()) as usize
     }
 
     #[inline]
-    fn unlink(&mut self, pool: u32, block: u32, valid: u32) {
-        let Link { previous, next } = self.links[block as usize];
-        if next != NONE {
-            self.links[next as usize].previous = previous;
-        }
-        if previous == NONE {
-            self.heads[(pool * self.counts + valid) as usize] = next;
-        } else {
-            self.links[previous as usize].next = next;
-        }
+    fn change(&mut self, pool: u32, block: u32, valid: u32) {
+        self.changes += 1;
+        let rank = u64::from(valid) << CHANGE_BITS | (CHANGES - (self.changes & CHANGES));
+        let place = self.place(pool, block);
+        self.ranks[place] = rank;
+        let least = &mut self.least[place / GROUP];
+        *least = (*least).min(rank);
     }
 }
 
 impl Policy for Greedy {
     fn insert(&mut self, pool: u32, block: u32, valid: u32, _now: u64) {
-        self.link(pool, block, valid);
+        self.change(pool, block, valid);
     }
-    fn remove(&mut self, pool: u32, block: u32, valid: u32) {
-        self.unlink(pool, block, valid);
+    fn remove(&mut self, pool: u32, block: u32, _valid: u32) {
+        let place = self.place(pool, block);
+        self.ranks[place] = NONE;
+        let first = place - place % GROUP;
+        self.least[place / GROUP] = least_of(&self.ranks[first..first + GROUP]).1;
     }
     #[inline]
     fn invalidated(&mut self, pool: u32, block: u32, valid: u32) {
-        self.unlink(pool, block, valid + 1);
-        self.link(pool, block, valid);
+        self.change(pool, block, valid);
     }
     fn choose(&mut self, pool: u32, _now: u64) -> Option<u32> {
-        let least = &mut self.least[pool as usize];
-        while *least < self.counts {
-            let head = self.heads[(pool * self.counts + *least) as usize];
-            if head != NONE {
-                return Some(head);
-            }
-            *least += 1;
+        let first = pool as usize * self.groups;
+        let (group, least) = least_of(&self.least[first..first + self.groups]);
+        if least == NONE {
+            return None;
         }
-        None
+        let (within, _) = least_of(&self.ranks[(first + group) * GROUP..][..GROUP]);
+        Some((group * GROUP + within) as u32 * self.pools.bytes() as u32 + pool)
     }
     #[inline]
-    fn prefetch(&self, block: u32) {
-        flashlab_sim::prefetch(&self.links, block as usize);
+    fn prefetch(&self, pool: u32, block: u32) {
+        flashlab_sim::prefetch(&self.ranks, self.place(pool, block));
     }
     fn is_sound(&self, shape: &Shape) -> bool {
-        let Shape { pools, blocks, units, .. } = *shape;
-        let sizes = (self.counts, self.heads.len(), self.links.len(), self.least.len());
-        let lists = pools as usize * (units as usize + 1);
-        if sizes != (units + 1, lists, blocks as usize, pools as usize) {
+        let Greedy { pools, groups, ranks, least, changes } = self;
+        let new = Greedy::new(shape.pools, shape.blocks);
+        let sizes = (*pools, *groups, ranks.len(), least.len());
+        if sizes != (new.pools, new.groups, new.ranks.len(), new.least.len()) {
             return false;
         }
-        (0..).zip(&self.heads).all(|(list, head): (u32, &u32)| {
-            let (pool, valid) = (list / self.counts, list % self.counts);
-            let pass = |previous: u32, block: u32| {
-                block % pools == pool && self.links[block as usize].previous == previous
-            };
-            (*head == NONE || self.least[pool as usize] <= valid)
-                && ends(*head, blocks, |block| self.links[block as usize].next, pass)
-        })
+        let places = groups * GROUP;
+        ranks.chunks(GROUP).zip(least).all(|(ranks, least)| least_of(ranks).1 == *least)
+            && ranks.iter().enumerate().filter(|(_, rank)| **rank != NONE).all(|(place, rank)| {
+                let block = (place % places) as u64 * pools.bytes() + (place / places) as u64;
+                block < shape.blocks.into()
+                    && (rank >> CHANGE_BITS) as u32 <= shape.units
+                    && CHANGES - (rank & CHANGES) <= *changes
+            })
+            && *changes < 1 << 62
     }
     fn each(&self, to: &mut dyn FnMut(u32, Option<u32>)) {
-        for (list, head) in (0..).zip(&self.heads) {
-            let mut block = *head;
-            while block != NONE {
-                to(block, Some(list % self.counts));
-                block = self.links[block as usize].next;
-            }
+        let places = self.groups * GROUP;
+        for (place, rank) in self.ranks.iter().enumerate().filter(|(_, rank)| **rank != NONE) {
+            let block = (place % places) * self.pools.bytes() as usize + place / places;
+            to(block as u32, Some((rank >> CHANGE_BITS) as u32));
         }
     }
 }

@@ -89,7 +89,7 @@ trait Policy {
     fn choose(&mut self, pool: u32, now: u64) -> Option<u32>;
     /// Loads what is known of `block` into the processor's cache.
     #[inline]
-    fn prefetch(&self, _block: u32) {}
+    fn prefetch(&self, _pool: u32, _block: u32) {}
     /// Whether it was made for so many pools and blocks of so many units, when `now` units had been written, and its lists
     /// hold together.
     fn is_sound(&self, shape: &Shape) -> bool;
@@ -124,7 +124,7 @@ impl Candidates {
     /// No candidates, of `blocks` of at most `units` units in `pools`.
     pub(crate) fn new(victim: Victim, pools: u32, blocks: u32, units: u32, seed: u64) -> Self {
         match victim {
-            Victim::Greedy => Candidates::Greedy(Greedy::new(pools, blocks, units)),
+            Victim::Greedy => Candidates::Greedy(Greedy::new(pools, blocks)),
             Victim::CostBenefit => Candidates::CostBenefit(CostBenefit::new(pools, blocks, units)),
             Victim::Fifo => Candidates::Fifo(Fifo::new(pools, blocks)),
             Victim::Random => Candidates::Random(Random::new(pools, blocks, seed)),
@@ -148,10 +148,10 @@ impl Candidates {
     pub(crate) fn choose(&mut self, pool: u32, now: u64) -> Option<u32> {
         each!(self, policy => policy.choose(pool, now))
     }
-    /// Loads what is known of `block` into the processor's cache.
+    /// Loads what is known of `block` of `pool` into the processor's cache.
     #[inline]
-    pub(crate) fn prefetch(&self, block: u32) {
-        each!(self, policy => policy.prefetch(block));
+    pub(crate) fn prefetch(&self, pool: u32, block: u32) {
+        each!(self, policy => policy.prefetch(pool, block));
     }
     /// Walks the candidates of `blocks` blocks of at most `units` units in `pools`, when `now` units had been written, and
     /// compares with the valid units of each of the blocks, `None` for those that are no candidates.

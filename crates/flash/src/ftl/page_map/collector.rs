@@ -6,17 +6,13 @@
 
 use super::PageMap;
 use super::Streams;
-use super::place::NONE;
+use super::place::{LINE, NONE};
 use super::state::{BlockState, Part, Phase, Source, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
 use flashlab_sim::prefetch;
 
 /// Reads of a victim that may be under way.
 const READS_AHEAD: u32 = 2;
-/// Pages whose units' map lines are loaded before they move.
-const PREFETCH_PAGES: u32 = 4;
-/// Pages further on whose part of the reverse map is loaded before that.
-const PREFETCH_REVERSE: u32 = 32;
 
 impl PageMap {
     /// Does what there is to do on a die: programs what was gathered, reads more.
@@ -125,7 +121,7 @@ impl PageMap {
         if bytes > 0 {
             state.reads += 1;
             state.idle = false;
-            self.prefetch_page(block, read + PREFETCH_PAGES, written);
+            self.prefetch_victim(die, block, read + 1, written);
             let kind = Kind::Read { bytes };
             self.ready.push_back(Operation { kind, block: Block(block), page: read, slc, cause, tag: die });
             return true;
@@ -141,15 +137,22 @@ impl PageMap {
         true
     }
 
-    /// Loads the map's lines for the valid units of a page.
+    /// Loads the map's lines for the valid units of a page of a die's victim, and of the pages about it: what is loaded
+    /// together is loaded at the same time.
     #[inline]
-    fn prefetch_page(&self, block: u32, page: u32, written: u32) {
-        if page >= written {
+    fn prefetch_victim(&mut self, die: u32, block: u32, page: u32, written: u32) {
+        let per_page = self.layout.units_per_page;
+        let group = (LINE / per_page).max(1);
+        let state = &mut self.dies[die as usize];
+        if page < state.victim_loaded || page >= written {
             return;
         }
-        let base = self.layout.place(block, page);
-        prefetch(&self.p2l, (base + PREFETCH_REVERSE * self.layout.units_per_page) as usize);
-        let mut mask = self.validity.mask(base, self.layout.units_per_page);
+        let first = page - page % group;
+        state.victim_loaded = first + group;
+        let base = self.layout.place(block, first);
+        let units = group * per_page;
+        prefetch(&self.p2l, (base + units) as usize);
+        let mut mask = self.validity.mask(base, units);
         while mask != 0 {
             let unit = self.p2l[(base + mask.trailing_zeros()) as usize];
             prefetch(&self.l2p, unit as usize);
@@ -258,13 +261,8 @@ impl PageMap {
         die.victim = block;
         die.victim_page = 0;
         die.to = to;
-        let base = self.layout.place(block, 0);
-        for page in 0..PREFETCH_REVERSE {
-            prefetch(&self.p2l, (base + page * self.layout.units_per_page) as usize);
-        }
-        for page in 0..PREFETCH_PAGES {
-            self.prefetch_page(block, page, state.next_page);
-        }
+        die.victim_loaded = 0;
+        prefetch(&self.p2l, self.layout.place(block, 0) as usize);
     }
 
     /// The valid units of a page that was read wait for pages of their own.

@@ -76,20 +76,25 @@ impl PageMap {
         } else {
             self.counters.map += u64::from(program.count);
         }
-        // What is known of the copies that become void, and the map, lie all over: they are loaded at the same time.
-        let buffer = if program.source == Source::Data { &self.data } else { &self.map };
-        for part in &self.programs.parts(id)[..program.count as usize] {
-            prefetch(&self.l2p, part.unit as usize);
-            if let Some(place) = buffer.slot(part.from).committed.place() {
-                self.prefetch_place(place);
-            }
-        }
         let mut valid = 0u64;
         for n in 0..program.count {
             let Part { from, unit } = self.programs.parts(id)[n as usize];
             valid |= u64::from(self.commit_slot(program.source, from, unit, program.place + n)) << n;
         }
         self.validate(program.block, program.place, valid);
+    }
+
+    /// Loads what changes when the program ends: the map, and what is known of the copies that become void, lie all over.
+    #[inline]
+    pub(super) fn prefetch_commit(&self, id: u32, source: Source) {
+        let buffer = if source == Source::Data { &self.data } else { &self.map };
+        let program = self.programs.get(id);
+        for part in &self.programs.parts(id)[..program.count as usize] {
+            prefetch(&self.l2p, part.unit as usize);
+            if let Some(place) = buffer.slot(part.from).committed.place() {
+                self.prefetch_place(place);
+            }
+        }
     }
 
     /// A unit's copy at `place` is durable; whether it is valid now and not yet marked so.

@@ -358,9 +358,12 @@ impl PageMap {
                 return false;
             }
             let slot = buffer.accept(unit, entry, number);
+            let is_soon = buffer.queue.len() <= self.layout.units_per_page as usize;
             self.l2p[unit as usize] = Entry::slot(slot);
-            if let Some(place) = entry.place() {
-                // They change when the slot's program has finished.
+            // Programmed soon: else it is loaded when it is.
+            if let Some(place) = entry.place()
+                && is_soon
+            {
                 self.prefetch_place(place);
             }
         }
@@ -374,7 +377,7 @@ impl PageMap {
         self.validity.prefetch(place);
         let block = self.layout.block_of(place);
         prefetch(&self.states, block as usize);
-        self.candidates.prefetch(block);
+        self.candidates.prefetch(self.layout.die_of(block), block);
     }
 
     #[inline]

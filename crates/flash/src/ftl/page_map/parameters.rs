@@ -129,6 +129,11 @@ impl PageMapParameters {
             );
             return Err(Impossible::new("ftl.reserve", why));
         }
+        let block = self.geometry.block_bytes();
+        if block / self.unit >= 1 << 24 {
+            let why = format!("is {} B; expected fewer than 2^24 to a block of {block} B", self.unit);
+            return Err(Impossible::new("ftl.unit", why));
+        }
         if let Some(slc) = &self.slc {
             slc.check(&self.geometry, self.cell)?;
         }

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 /// Places an array can have.
 pub(super) const PLACES_MAX: u64 = 1 << 30;
+/// Units of a cache line of the reverse map. What is known of them is loaded together.
+pub(super) const LINE: u32 = 16;
 /// No block, slot or unit.
 pub(super) const NONE: u32 = u32::MAX;
 

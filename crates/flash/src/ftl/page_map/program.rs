@@ -1,9 +1,10 @@
 //! Open blocks, and the pages that are programmed into them.
 
 use super::PageMap;
-use super::place::NONE;
+use super::place::{LINE, NONE};
 use super::state::{Part, Phase, Program, Source, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
+use flashlab_sim::prefetch;
 
 /// Programs of accepted units that a die may have under way: one in the array and one in transfer.
 const AHEAD: u32 = 2;
@@ -177,6 +178,7 @@ impl PageMap {
             *part = Part { from: slot, unit: state.unit };
         }
         self.programs.get_mut(id).count = count;
+        self.prefetch_commit(id, source);
         self.dies[die as usize].programs += 1;
         let cause = if source == Source::Data { Cause::Host } else { Cause::Map };
         self.issue(id, page, cause);
@@ -233,6 +235,8 @@ impl PageMap {
         let program = self.programs.get_mut(id);
         *program = Program { place, block, page, is_issued: true, ..*program };
         let count = program.count as usize;
+        // What the block's next pages write to.
+        prefetch(&self.p2l, (place + LINE) as usize);
         let units = &mut self.p2l[place as usize..(place + per_page) as usize];
         for (unit, part) in units.iter_mut().zip(&self.programs.parts(id)[..count]) {
             *unit = part.unit;

@@ -96,6 +96,8 @@ pub(super) struct DieState {
     /// The block being read for its valid units, and the page from which on that is still to be done.
     pub(super) victim: u32,
     pub(super) victim_page: u32,
+    /// The page up to which what belongs to it has been loaded into the processor's cache.
+    pub(super) victim_loaded: u32,
     /// Reads of it under way.
     pub(super) reads: u32,
     /// Programs of accepted units and of moved ones under way.
@@ -131,6 +133,7 @@ impl DieState {
             free,
             victim: NONE,
             victim_page: 0,
+            victim_loaded: 0,
             reads: 0,
             programs: 0,
             move_programs: 0,
