@@ -60,7 +60,7 @@ mod tests {
             });
             assert_eq!(taken, n);
             told.extend_from_slice(ahead.tell());
-            assert_eq!(ahead.tell(), [], "told twice");
+            assert!(ahead.tell().is_empty(), "told twice");
             // All but the first group, and none that is being taken.
             let group = n / GROUP as u64;
             assert!(told.iter().copied().eq(GROUP as u64..(group + 2) * GROUP as u64), "after {n}: {told:?}");
