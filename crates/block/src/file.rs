@@ -115,7 +115,14 @@ impl File {
         if access == Access::Direct {
             options.custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed());
         }
-        let file = options.open(path).map_err(system)?;
+        let file = options.open(path).map_err(|error| {
+            let folder = path.parent().filter(|folder| *folder != Path::new(""));
+            let could_be_made = !read_only && folder.is_none_or(Path::is_dir);
+            match error.kind() {
+                io::ErrorKind::NotFound if could_be_made => FileError::NoSize(path.to_owned()),
+                _ => system(error),
+            }
+        })?;
         let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
         match locked {
             Err(fs::TryLockError::WouldBlock) => return Err(FileError::Locked(path.to_owned())),

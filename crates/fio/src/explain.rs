@@ -179,7 +179,7 @@ mod tests {
         assert!(text.ends_with("Value: a number from 1 to 65536.\nDefault: 1.\n"), "{text}");
         let text = explain("iomem").unwrap();
         assert!(text.starts_with("mem (also iomem): accepted, and listed"), "{text}");
-        let text = explain("verify").unwrap();
+        let text = explain("verify_only").unwrap();
         assert!(text.contains("refused") && text.contains("Accepted with the value 0"), "{text}");
         assert!(explain("output-format").unwrap().contains("json+"));
         assert!(explain("include").unwrap().contains("beside the including file"));

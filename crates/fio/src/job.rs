@@ -2,6 +2,7 @@
 //!
 //! The option table turns text into this; workloads, statistics and output read only this.
 
+use crate::verify::Verify;
 use flashlab_sim::Duration;
 
 /// The `rw=` pattern.
@@ -252,6 +253,9 @@ pub struct Job {
     /// `replay_no_stall`: as fast as possible.
     pub replay_no_stall: bool,
 
+    /// `verify=` and what belongs to it.
+    pub verify: Verify,
+
     /// `write_bw_log=`, `write_lat_log=`, `write_iops_log=`, `write_iolog=`: prefixes (or the file).
     pub write_bw_log: Option<String>,
     /// Prefix of `_lat`, `_clat`, `_slat` logs.
@@ -325,6 +329,7 @@ impl Default for Job {
             overwrite: false,
             read_iolog: None,
             replay_no_stall: false,
+            verify: Verify::default(),
             write_bw_log: None,
             write_lat_log: None,
             write_iops_log: None,

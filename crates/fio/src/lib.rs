@@ -17,4 +17,5 @@ pub mod option;
 pub mod output;
 pub mod random;
 pub mod stats;
+pub mod verify;
 pub mod workload;

@@ -4,6 +4,7 @@
 //! does it: outside the timed window, but simulated like everything else.
 
 use crate::device::Device;
+use crate::read_back::{self, Noting, Written};
 use crate::statistics::{Counters, Wear};
 use flashlab_fio::iolog::{Iolog, Recording, Version};
 use flashlab_fio::job::{BlockSize, Direction, Extent, Fallocate, Job, Mix};
@@ -29,6 +30,8 @@ pub struct Bench {
     files: Vec<String>,
     /// The traces that `read_iolog=` names.
     iologs: BTreeMap<String, Iolog>,
+    /// Whether what lies below has bytes, and judges them.
+    has_bytes: bool,
 }
 
 #[derive(Clone)]
@@ -46,7 +49,13 @@ impl Bench {
             now: Instant::ZERO,
             files: Vec::new(),
             iologs: BTreeMap::new(),
+            has_bytes: false,
         }
+    }
+
+    /// `device`, which has bytes and judges what is read of them: jobs may have `verify=`.
+    pub fn of_bytes(device: Box<dyn Model>) -> Self {
+        Bench { has_bytes: true, ..Bench::new(device) }
     }
 
     /// `device` with the medium of `seed`, or in the state that it was asked for with.
@@ -95,10 +104,17 @@ impl Bench {
         for wave in waves(jobs) {
             let mut tasks = Vec::new();
             for (number, job) in wave.clone().zip(&jobs[wave.clone()]) {
+                if job.verify.method().is_some() && !self.has_bytes {
+                    return Err(BenchError::NoBytes { job: job.name.clone() });
+                }
                 self.check_blocks(job)?;
                 let files = self.files_of(job)?;
                 let iolog = job.read_iolog.as_ref().and_then(|name| self.iologs.get(name)).cloned();
                 tasks.push(Task { job, files, number: number as u32, entropy: self.used().as_ns(), iolog });
+            }
+            if jobs[wave.clone()].iter().any(read_back::is_due) {
+                self.run_verified(jobs, wave, tasks, &mut statistics)?;
+                continue;
             }
             let record = statistics.wave(wave.clone());
             if jobs[wave.clone()].iter().all(|job| job.write_iolog.is_none()) {
@@ -115,6 +131,40 @@ impl Bench {
             iologs.extend(wave.zip(texts).filter(|(n, _)| jobs[*n].write_iolog.is_some()));
         }
         Ok((statistics, iologs))
+    }
+
+    /// Runs a wave, and then has its jobs with `verify=` read back what they wrote, all at once.
+    fn run_verified(
+        &mut self,
+        jobs: &[Job],
+        wave: Range<usize>,
+        tasks: Vec<Task<'_>>,
+        statistics: &mut Statistics,
+    ) -> Result<(), BenchError> {
+        if let Some(job) = jobs[wave.clone()].iter().find(|job| job.write_iolog.is_some()) {
+            return Err(BenchError::IologOfVerify { job: job.name.clone() });
+        }
+        let begin = self.now;
+        let files: Vec<Vec<File>> = tasks.iter().map(|task| task.files.clone()).collect();
+        let noting = Noting::new(tasks.len(), statistics.wave(wave.clone()));
+        let (_, written) = self.run_wave(tasks, noting)?.finish();
+        let ran = self.now.since(begin);
+        let due: Vec<usize> = wave.clone().filter(|n| read_back::is_due(&jobs[*n])).collect();
+        let readers: Vec<Job> = due.iter().map(|n| read_back::job(&jobs[*n], ran)).collect();
+        let tasks = due.iter().zip(&readers).map(|(number, job)| {
+            let (files, written): (&Vec<File>, &Written) =
+                (&files[number - wave.start], &written[number - wave.start]);
+            let ids: Vec<FileId> = files.iter().map(|file| file.id).collect();
+            let iolog = Some(written.to_read(&ids));
+            Task { job, files: files.clone(), number: *number as u32, entropy: 0, iolog }
+        });
+        let tasks = tasks.collect();
+        let mut later = Statistics::new(&readers, &Settings::default());
+        self.run_wave(tasks, later.wave(0..readers.len()))?;
+        for (n, job) in due.into_iter().enumerate() {
+            statistics.append(job, &later, n);
+        }
+        Ok(())
     }
 
     fn run_wave<R: Record>(&mut self, tasks: Vec<Task<'_>>, record: R) -> Result<R, BenchError> {
@@ -406,6 +456,16 @@ pub enum BenchError {
         /// Bytes of a block.
         block: u64,
     },
+    /// A job has `verify=`, and there are no bytes.
+    NoBytes {
+        /// The job.
+        job: String,
+    },
+    /// A job of a wave with `verify=` wants its iolog written.
+    IologOfVerify {
+        /// The job.
+        job: String,
+    },
     /// The device refused a request.
     Refused {
         /// The job.
@@ -460,6 +520,15 @@ impl fmt::Display for BenchError {
             BenchError::NotWholeBlocks { job, option, bytes, block } => write!(
                 f,
                 "job `{job}`: {option}={bytes} is no multiple of the device's block of {block} bytes, which direct I/O needs"
+            ),
+            BenchError::NoBytes { job } => write!(
+                f,
+                "job `{job}` has verify=, and here are times without bytes: `bench --bytes` moves them, and so do memory:, file: \
+                 and devices with layers"
+            ),
+            BenchError::IologOfVerify { job } => write!(
+                f,
+                "job `{job}` has write_iolog= beside verify=, whose reads would be missing in it: leave one of them out"
             ),
             BenchError::Refused { job, direction, offset, length, status } => {
                 let why = match status {

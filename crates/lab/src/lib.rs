@@ -8,6 +8,7 @@ pub mod experiment;
 pub mod explain;
 pub mod library;
 pub mod profile;
+mod read_back;
 pub mod results;
 pub mod served;
 pub mod statistics;

@@ -71,3 +71,96 @@ fn whatever_the_argument_is_a_device_or_an_error_with_its_place() {
     }
     assert!(devices > 500, "{devices}");
 }
+
+#[test]
+fn a_layer_that_is_misspelt_is_told_as_such() {
+    let error = open("memory:size=1MiB+dely:read=1ms").err().expect("there is none").to_string();
+    assert!(error.contains("no layer dely; did you mean delay?"), "{error}");
+    let error = open("sd/kingston+stat").err().expect("there is none").to_string();
+    assert!(error.contains("did you mean stats?"), "{error}");
+    let error = open("file:no+stat").err().expect("there is none").to_string();
+    assert!(error.contains("say how large it is to be"), "{error}");
+}
+
+/// How often the blocks of a device were erased, all together.
+fn erases(served: &Served) -> u64 {
+    struct Sum(u64);
+    impl flashlab_sim::Observer for Sum {
+        fn count(&mut self, _: &'static str, _: u64) {}
+        fn erase_blocks(&mut self, blocks: &flashlab_sim::EraseBlocks<'_>) {
+            self.0 += blocks.erase_counts.iter().map(|count| u64::from(*count)).sum::<u64>();
+        }
+    }
+    let mut sum = Sum(0);
+    served.timed.as_ref().expect("it is simulated").with_model(|model| model.observe(&mut sum));
+    sum.0
+}
+
+/// Writes, trims and flushes at random; power is cut once.
+fn use_up(served: &Served, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let timed = served.timed.as_ref().expect("it is simulated");
+    for n in 0..300 {
+        let offset = rng.below(256) * 65_536;
+        let io = match rng.below(8) {
+            0 => Io::Flush,
+            1 => Io::Discard { offset, length: 65_536, durable: false },
+            _ => Io::Write { offset, data: vec![n as u8; 65_536].into(), durable: n % 5 == 0 },
+        };
+        ask(&*served.device, io).expect("it is a sound request");
+        if n == 150 {
+            let (_, now, ()) = timed.settled(|| ());
+            let now = flashlab_sim::Instant::ZERO + now;
+            timed.power_cut(now).expect("memory takes all");
+            timed.power_up(now);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("killed");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("there is room");
+    for device in ["sd/kingston:capacity=64MiB", "sd/sandisk:capacity=64MiB"] {
+        let kind = &device[3..5];
+        let open = |name: &str| {
+            served(&format!("{device},state={}", folder.join(format!("{kind}-{name}")).display()))
+        };
+        let save = |served: &Served| {
+            served.timed.as_ref().expect("it is simulated").with_model(|model| model.save())
+        };
+        let ends = |name: &str| {
+            let served = open(name);
+            use_up(&served, 1);
+            served.keeper.as_ref().expect("it is kept").keep_at_the_end().expect("there is room");
+        };
+        ends("ordered");
+        use_up(&open("killed"), 1);
+        assert!(folder.join(format!("{kind}-killed.journal")).exists());
+        assert!(!folder.join(format!("{kind}-ordered.journal")).exists());
+        let (saved, first) = {
+            let (killed, ordered) = (open("killed"), open("ordered"));
+            assert!(save(&killed) == save(&ordered), "{device}: the models differ");
+            (save(&ordered), erases(&ordered))
+        };
+
+        // Written in between, the journal begins behind the state.
+        let between = open("between");
+        use_up(&between, 1);
+        between.keeper.as_ref().expect("it is kept").keep().expect("there is room");
+        use_up(&between, 2);
+        let before = erases(&between);
+        drop(between);
+        let after = erases(&open("between"));
+        // Settled in between it may have tidied up a little more.
+        assert!(
+            before > first && (before..before + 8).contains(&after),
+            "{device}: {first}, {before}, {after}"
+        );
+        // The journal of another state says nothing of this one.
+        let path = |name: &str| folder.join(format!("{kind}-{name}.journal"));
+        std::fs::copy(path("between"), path("ordered")).expect("it is there");
+        assert!(save(&open("ordered")) == saved, "{device}");
+    }
+}

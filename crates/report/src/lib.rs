@@ -12,6 +12,7 @@
 //! | [`csv::curves`], [`csv::series`], [`csv::wear`] | the points of curves, of series, the count of every erase block |
 //! | [`json::results`] | the whole of the results |
 //! | [`html::page`] | one page without network: charts, explanations, parameters |
+//! | [`html::live_page`] | the page of a [live](live::Page) experiment |
 //! | [`figure::bars::figures`] and its kin | single charts, also as files of their own: [`figure::all`] |
 //!
 //! ```
@@ -56,6 +57,7 @@ pub mod figure;
 mod grid;
 pub mod html;
 pub mod json;
+pub mod live;
 mod markup;
 mod number;
 mod shape;

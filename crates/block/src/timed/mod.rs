@@ -14,7 +14,10 @@
 //! Left out: of several changes to one block that nothing made durable, a cut takes back all or none, although the medium
 //! may have kept one in the middle.
 
+mod journal;
 mod undo;
+
+pub use journal::Journal;
 
 use crate::promise::Promise;
 use crate::ranges::Ranges;
@@ -53,6 +56,7 @@ struct State {
     unreadable: Ranges,
     powered: bool,
     power_losses: u64,
+    journal: Option<Box<dyn Journal>>,
 }
 
 struct Outstanding {
@@ -82,9 +86,15 @@ impl Timed {
             unreadable: Ranges::default(),
             powered: true,
             power_losses: 0,
+            journal: None,
         };
         let geometry = Geometry { request_max: REQUEST_MAX, ..of_model };
         Timed { geometry, piece, state: Mutex::new(state) }
+    }
+
+    /// From now on `journal` notes what the model is told.
+    pub fn note_in(&self, journal: Box<dyn Journal>) {
+        lock(&self.state).journal = Some(journal);
     }
 
     /// Cuts the power at `now`: what was volatile is lost as the model says, and nothing is answered until
@@ -98,6 +108,9 @@ impl Timed {
         state.power_losses += 1;
         let now = state.now;
         let cut = state.model.power_cut(now);
+        if let Some(journal) = &mut state.journal {
+            journal.power_cut(now);
+        }
         let outstanding = std::mem::take(&mut state.outstanding);
         let left = state.leave(&cut, &outstanding);
         outstanding.into_values().for_each(|request| request.keep(Err(IoError::ShuttingDown)));
@@ -109,6 +122,9 @@ impl Timed {
         let mut state = lock(&self.state);
         if !std::mem::replace(&mut state.powered, true) {
             let now = state.now.max(now);
+            if let Some(journal) = &mut state.journal {
+                journal.power_up(now);
+            }
             state.now = state.model.power_up(now);
         }
         state.now
@@ -124,15 +140,17 @@ impl Timed {
         lock(&self.state).powered
     }
 
-    /// The model as it will be when all that is outstanding is done, and how long the device has been used by then.
-    pub fn settled(&self) -> (Box<dyn Model>, Duration) {
+    /// The model as it will be when all that is outstanding is done, and how long the device has been used by then. `then` is
+    /// called when that is settled, before the model is told anything more.
+    pub fn settled<R>(&self, then: impl FnOnce() -> R) -> (Box<dyn Model>, Duration, R) {
         let state = lock(&self.state);
         let (mut model, mut now) = (state.model.clone(), state.now);
+        let said = then();
         drop(state);
         while let Some(completion) = model.complete(Instant::MAX) {
             now = completion.at;
         }
-        (model, now.since(Instant::ZERO))
+        (model, now.since(Instant::ZERO), said)
     }
 
     /// Looks at the model.
@@ -169,6 +187,9 @@ impl State {
         loop {
             let length = piece.min(range.end - at);
             let id = RequestId(self.next);
+            if let Some(journal) = &mut self.journal {
+                journal.asked(self.now, op, at, length);
+            }
             self.model.submit(self.now, Request { id, op, file: FileId::DEVICE, offset: at, length });
             self.next += 1;
             at += length;

@@ -1,37 +1,76 @@
 //! Verification, trimming within it, errors, and zoned devices.
 
-use super::{Entry, irrelevant, refused};
+use super::{Entry, Kind, irrelevant, modelled, refused};
+use crate::number::LARGEST;
+use crate::verify::{self, Method};
 
-const VERIFY: &str = "it has an effect only with verify, which is refused";
 const TRIM: &str = "it has an effect only with trim_percentage, which is refused";
 const ZONED: &str = "it has an effect only with zonemode=zbd, which is refused";
 
 pub(super) const INTEGRITY: &[Entry] = &[
-    refused(
+    modelled(
         "verify",
-        &["0"],
-        "a simulation moves no bytes, so there is nothing to verify, and its reads would be missing",
+        &[],
+        "0",
+        Kind::Word { words: verify::WORDS, set: |s, word| s.job.verify.method = Method::of_word(word) },
+        "Writes blocks that can be judged: a header and a sum, or a pattern. What a job wrote is read back when it has written \
+         all; a job that only reads judges what it finds. Only on a device with bytes (`bench --bytes`, memory, files).",
     ),
-    irrelevant("do_verify", VERIFY),
-    refused("verify_only", &["0"], "a simulation moves no bytes, so there is nothing to verify").switch(),
+    modelled(
+        "do_verify",
+        &[],
+        "1",
+        Kind::Boolean(|s, on| s.job.verify.reads_back = on),
+        "Whether what was written under verify is read back.",
+    ),
+    refused(
+        "verify_only",
+        &["0"],
+        "nothing is judged that was not written in the same run, but by a job that only reads",
+    )
+    .switch(),
     irrelevant("verifysort", "fio itself no longer uses it (deprecated there)"),
     irrelevant("verifysort_nr", "fio itself no longer uses it (deprecated there)"),
-    irrelevant("verify_interval", VERIFY),
-    irrelevant("verify_offset", VERIFY),
-    refused(
+    modelled(
+        "verify_interval",
+        &[],
+        "",
+        Kind::Count {
+            least: 0,
+            most: LARGEST,
+            set: |s, bytes| s.job.verify.interval = (bytes > 0).then_some(bytes),
+        },
+        "Bytes that have a header of their own; each request has one where it is not given.",
+    ),
+    refused("verify_offset", &["0"], "the header stands at the beginning of its block"),
+    modelled(
         "verify_pattern",
         &[],
-        "fio takes it as verify=pattern, and a simulation moves no bytes to verify",
+        "",
+        Kind::Form {
+            form: "hexadecimal bytes (0xdeadbeef), a number, a text in double quotes, %o for the offset, or several of them",
+            read: |s, text| {
+                s.job.verify.pattern = verify::pattern(text)?;
+                Ok(())
+            },
+        },
+        "The bytes of verify=pattern, over and over; alone it means a header without a sum before them. Under a method with a header they are what \
+         follows the header.",
     ),
-    irrelevant("verify_fatal", VERIFY),
-    irrelevant("verify_dump", VERIFY),
-    irrelevant("verify_async", VERIFY),
-    irrelevant("verify_async_cpus", VERIFY),
-    irrelevant("verify_backlog", VERIFY),
-    irrelevant("verify_backlog_batch", VERIFY),
-    irrelevant("experimental_verify", VERIFY),
-    irrelevant("verify_state_load", VERIFY),
-    irrelevant("verify_state_save", VERIFY),
+    refused("verify_fatal", &["0"], "all blocks are judged, and the first that is wrong is told"),
+    irrelevant("verify_dump", "a block that is wrong is told, and written nowhere"),
+    irrelevant("verify_async", "judging takes no simulated time"),
+    irrelevant("verify_async_cpus", "judging takes no simulated time"),
+    refused("verify_backlog", &["0"], "what was written is read back when all is written"),
+    refused("verify_backlog_batch", &["0"], "what was written is read back when all is written"),
+    refused(
+        "experimental_verify",
+        &["0"],
+        "what is read back is what was written, not what would be drawn again",
+    )
+    .switch(),
+    refused("verify_state_load", &["0"], "there is no state of another run"),
+    irrelevant("verify_state_save", "there is no run that would load it"),
     refused("trim_percentage", &["0"], "only rw=trim, randtrim, trimwrite and randtrimwrite trim"),
     irrelevant("trim_verify_zero", TRIM),
     irrelevant("trim_backlog", TRIM),

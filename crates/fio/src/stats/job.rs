@@ -193,6 +193,23 @@ impl JobStats {
         if ran == 0 { 0.0 } else { (100.0 * host as f64 / ran as f64).min(100.0) }
     }
 
+    /// Adds what the same job did later, in a phase of its own: there the times follow each other. Of the windows of a
+    /// direction that both phases have, those of the first stay.
+    pub(super) fn append(&mut self, later: &JobStats) {
+        let logs = std::mem::take(&mut self.logs);
+        let before = self.directions.each_ref().map(|way| (way.runtime_ms, way.bandwidth, way.iops));
+        self.merge(later);
+        for ((way, (runtime_ms, bandwidth, iops)), later) in
+            self.directions.iter_mut().zip(before).zip(&later.directions)
+        {
+            way.runtime_ms = runtime_ms + later.runtime_ms;
+            if bandwidth.count() > 0 {
+                (way.bandwidth, way.iops) = (bandwidth, iops);
+            }
+        }
+        self.logs = logs;
+    }
+
     /// Adds a job that ran beside this one.
     pub fn merge(&mut self, other: &JobStats) {
         for (mine, theirs) in self.directions.iter_mut().zip(&other.directions) {

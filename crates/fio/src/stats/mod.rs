@@ -57,6 +57,14 @@ impl Statistics {
         WaveRecorder(&mut self.recorders[jobs])
     }
 
+    /// Adds what `job` did later, in a phase of its own, from statistics of that phase alone.
+    ///
+    /// # Panics
+    /// If there is no such job in one of them.
+    pub fn append(&mut self, job: usize, later: &Statistics, job_of_later: usize) {
+        self.recorders[job].append(later.job(job_of_later));
+    }
+
     /// What is known of one job.
     ///
     /// # Panics

@@ -129,6 +129,11 @@ impl Recorder {
         &self.stats
     }
 
+    /// The same job did this later.
+    pub(super) fn append(&mut self, later: &JobStats) {
+        self.stats.append(later);
+    }
+
     pub(super) fn started(&mut self, at: Instant) {
         self.began = at;
         for sampler in [&mut self.bandwidth, &mut self.iops].into_iter().flatten() {

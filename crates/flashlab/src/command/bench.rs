@@ -12,7 +12,7 @@ use flashlab_lab::bench::{Bench, hints, refusal};
 use flashlab_lab::device::Device;
 use flashlab_lab::library::{Library, read_file};
 use flashlab_lab::results::DeviceStatistics;
-use flashlab_lab::served::{Carried, Served};
+use flashlab_lab::served::{Carried, Served, Verified};
 use flashlab_lab::statistics::statistics as counted;
 use flashlab_lab::units::Dimension;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let target = Target::open(options, library)?;
+    let mut target = Target::open(options, library)?;
     let real = options.against.as_deref().map(read_real).transpose()?;
     let settings = Settings { logger_rates: logger_rates(&options.logger_rate)? };
     let invocation = jobs::read(&options.fio)?;
@@ -57,12 +57,17 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if let Target::Model(device) = &target {
         jobs::introduce(device);
     }
+    if let Target::Bytes(carried) = &mut target
+        && let Some(verified) = Verified::of(&invocation.jobs).map_err(Failure::usage)?
+    {
+        *carried = carried.clone().verified_by(verified);
+    }
     progress::catch_interrupts();
     let (statistics, iologs, counted) = {
         let _spinning = progress::Progress::spinner(&options.device);
         let mut bench = match &target {
             Target::Model(device) => setup.bench(device)?,
-            Target::Bytes(carried) => setup.around(Bench::new(Box::new(carried.clone())))?,
+            Target::Bytes(carried) => setup.around(Bench::of_bytes(Box::new(carried.clone())))?,
         };
         let before = bench.counters();
         let (statistics, iologs) = bench.run_recorded(&invocation.jobs, &settings)?;

@@ -4,6 +4,7 @@ use crate::failure::{Failure, say};
 use crate::file;
 use clap::Args;
 use flashlab_serve::tell;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -41,7 +42,14 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let line = format!("{}\n{}", options.export, options.command.join(" "));
-    match tell(&options.socket, &line).map_err(|error| Failure::io(&options.socket, &error))? {
+    let told = tell(&options.socket, &line).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            let path = options.socket.display();
+            Failure::failed(format_args!("{path}: no server listens there; it does with --control {path}"))
+        }
+        _ => Failure::io(&options.socket, &error),
+    })?;
+    match told {
         Ok(text) => {
             file::print(&text)?;
             Ok(ExitCode::SUCCESS)

@@ -6,7 +6,7 @@ use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_fio::number::{KbBase, LARGEST, TimeUnit, bounded, time};
 use flashlab_serve::Stop;
-use flashlab_serve::load::{Job, Mix, load};
+use flashlab_serve::load::{Job, LoadError, Mix, load};
 use flashlab_serve::uri::Uri;
 use flashlab_sim::Duration;
 use std::process::ExitCode;
@@ -117,7 +117,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     end_on_signals(&stop);
     let loaded = {
         let _spinning = progress::Progress::spinner(&options.rw);
-        load(&uri, &job, &stop)?
+        load(&uri, &job, &stop).map_err(|error| match error {
+            LoadError::Connect(_) => Failure::failed(format_args!("{}: {error}", options.uri)),
+            error => error.into(),
+        })?
     };
     let text = match options.output_format {
         Format::Normal => loaded.text(),

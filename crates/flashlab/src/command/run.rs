@@ -94,16 +94,20 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         say(format_args!("the figures are in {}", folder.display()));
     }
     if !options.no_html {
-        let path =
-            options.html.clone().unwrap_or_else(|| PathBuf::from(format!("{}.html", experiment.name())));
-        file::write(&path, html::page(&results).as_bytes())?;
-        say(format_args!("the page is {}", path.display()));
+        write_page(options, experiment.name(), &html::page(&results))?;
     }
     let missed: Vec<_> = results.bounds.iter().filter(|bound| !bound.held).collect();
     for bound in &missed {
         say(format_args!("missed: {} (limit {}; worst {})", bound.name, bound.limit, bound.worst_cell));
     }
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn write_page(options: &Options, name: &str, page: &str) -> Result<(), Failure> {
+    let path = options.html.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.html")));
+    file::write(&path, page.as_bytes())?;
+    say(format_args!("the page is {}", path.display()));
+    Ok(())
 }
 
 impl Options {
@@ -124,7 +128,6 @@ impl Options {
             ("--devices", self.devices.is_some()),
             ("--seeds", self.seeds.is_some()),
             ("--csv", self.csv.is_some()),
-            ("--html", self.html.is_some()),
         ];
         given.into_iter().filter_map(|(option, given)| given.then_some(option))
     }
@@ -147,6 +150,16 @@ fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
         Format::Json => outcome.json(live.name(), title, reference),
         Format::Csv => outcome.csv(reference),
     })?;
+    if !options.no_html {
+        let guest = if options.guest { " --guest" } else { "" };
+        let command = format!(
+            "flashlab run {}{guest} --runtime {} --repeats {}",
+            live.name(),
+            sizes.runtime,
+            sizes.repeats
+        );
+        write_page(options, live.name(), &outcome.page(live.name(), title, reference, &command))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

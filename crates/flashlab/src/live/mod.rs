@@ -1,6 +1,7 @@
 //! Live experiments: rows that are measured on this machine, or in a guest on it, by an experiment's scripts.
 
 mod measure;
+mod page;
 mod table;
 
 pub(crate) use measure::{Settings, measure};

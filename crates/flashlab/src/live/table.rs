@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// What every output says of its figures.
-const LIVE: &str = "live: figures of a machine, which differ from run to run; there is no digest. Compare ratios within a run";
+pub(super) const LIVE: &str = "live: figures of a machine, which differ from run to run; there is no digest. Compare ratios within a run";
 
 impl Outcome {
     /// To read.

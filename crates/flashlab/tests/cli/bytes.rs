@@ -57,3 +57,83 @@ fn errors_are_told_and_states_left_alone() {
     assert_eq!(desk.names(), [""; 0]);
     assert!(desk.line(&format!("bench memory:size=1Q {JOB}")).err.contains("argument:1:"));
 }
+
+#[test]
+fn what_is_verified_is_read_back_once_all_is_written_and_counted_as_reads() {
+    let desk = Desk::new("bytes-verify");
+    for method in
+        ["crc32c", "md5 --verify_interval=512", "pattern --verify_pattern=0xdeadbeef%o", "sha256", "null"]
+    {
+        let line = format!(
+            "bench memory:size=8M+delay:read=2ms,write=1ms --name=a --direct=1 --rw=randwrite --bs=4k --size=1m --verify={method} \
+             --output-format=json"
+        );
+        let said = desk.line(&line);
+        let job = jobs(&said)[0].clone();
+        for (way, ms) in [("read", 2), ("write", 1)] {
+            assert_eq!(job[way]["total_ios"], 256, "{method}, {way}");
+            assert_eq!(job[way]["lat_ns"]["mean"].as_f64(), Some(f64::from(ms) * 1e6), "{method}, {way}");
+            assert_eq!(job[way]["runtime"], 256 * ms, "{method}, {way}");
+        }
+        assert_eq!(job["job_runtime"], 768, "{method}");
+        let name = method.split(' ').next().expect("a word");
+        assert!(said.err.contains(&format!("{name}: 256 blocks verified")), "{}", said.err);
+    }
+    let left_out = "bench memory:size=8M --name=a --direct=1 --rw=write --size=1m --verify=crc32 --do_verify=0 --output-format=json";
+    assert_eq!(jobs(&desk.line(left_out))[0]["read"]["total_ios"], 0);
+}
+
+#[test]
+fn a_job_that_only_reads_finds_what_was_changed_behind_it() {
+    let desk = Desk::new("bytes-damage");
+    let run = |rw: &str| {
+        desk.line(&format!(
+            "bench file:disk.img,size=1M --name=a --direct=1 --rw={rw} --bs=4k --verify=crc64"
+        ))
+    };
+    assert_eq!(run("write").code, Some(0));
+    assert_eq!(run("read").code, Some(0));
+    let path = desk.path("disk.img");
+    let mut bytes = std::fs::read(&path).expect("it was written");
+    bytes[8192 + 300] ^= 1;
+    std::fs::write(&path, bytes).expect("it can be written");
+    let said = run("read");
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    let wanted = "crc64: verify failed at offset 8192, length 4096: its sum is not that in its header; 1 of 256 blocks are wrong";
+    assert!(said.err.contains(wanted), "{}", said.err);
+    assert_eq!(run("randwrite").code, Some(0), "what is written over is right again");
+}
+
+#[test]
+fn what_cannot_be_verified_is_refused_by_name() {
+    let desk = Desk::new("bytes-unverified");
+    for (line, why) in [
+        (
+            "bench sd/kingston --name=a --direct=1 --rw=write --size=1m --verify=md5",
+            "`bench --bytes` moves them",
+        ),
+        (
+            "bench memory:size=1M --name=a --direct=1 --rw=write --bs=512 --verify=md5 --verify_interval=32",
+            "raise bs=",
+        ),
+        (
+            "bench memory:size=1M --name=a --direct=1 --rw=write --verify=md5 --verify_interval=1000",
+            "does not divide",
+        ),
+        ("bench memory:size=1M --name=a --direct=1 --rw=write --verify=pattern", "needs verify_pattern="),
+        (
+            "bench memory:size=1M --name=a --direct=1 --rw=write --verify=md5 --name=b --direct=1 --rw=write --verify=crc7",
+            "jobs `a` and `b` differ",
+        ),
+        (
+            "bench memory:size=1M --name=a --direct=1 --rw=write --verify=md5 --write_iolog=log",
+            "leave one of them out",
+        ),
+        ("bench memory:size=1M --name=a --direct=1 --rw=write --verify=meta", "verify"),
+        ("bench memory:size=1M --name=a --direct=1 --rw=write --verify=md5 --verify_fatal=1", "verify_fatal"),
+    ] {
+        let said = desk.line(line);
+        assert!(said.code == Some(2) || said.code == Some(1), "{line}: {:?}", said.code);
+        assert!(said.out.is_empty() && said.err.contains(why), "{line}: {}", said.err);
+    }
+}

@@ -22,3 +22,4 @@ mod run;
 mod serve;
 mod tls;
 mod tools;
+mod verify;

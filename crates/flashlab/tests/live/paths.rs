@@ -36,12 +36,17 @@ fn small(name: &str) -> Folder {
 
 /// Runs it; each row of what it printed.
 fn run(folder: &Folder, options: &[&str]) -> Vec<Value> {
-    let words = [&["run", ".", "--format", "json"], options].concat();
+    let words = [&["run", ".", "--format", "json", "--html", "page.html"], options].concat();
     let output = flashlab(&words).current_dir(folder).output().expect("it is built");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert!(json.get("digest").is_none() && json["live"].is_string());
+    let page = std::fs::read_to_string(folder.path("page.html")).expect("it was written");
+    for row in json["rows"].as_array().expect("it has rows") {
+        let name = row["row"].as_str().expect("it has a name");
+        assert!(page.contains(name), "{name}");
+    }
     json["rows"].as_array().expect("it has rows").clone()
 }
 

@@ -124,7 +124,13 @@ fn what_the_system_refuses_is_said_with_its_name() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     std::fs::write(folder.path("file"), "not a socket").expect("the disk has room");
-    assert!(failed(&["serve", "memory:size=1M", "--unix", "file"]).contains("file: Address already in use"));
+    assert!(
+        failed(&["serve", "memory:size=1M", "--unix", "file"])
+            .contains("file: there is a file that is no socket")
+    );
+    let twice = failed(&["serve", "memory:size=1M", "--unix", "sock", "--unix", "sock"]);
+    assert!(twice.contains("sock: another process listens there"), "{twice}");
+    assert!(failed(&["ctl", "no/where", "stats"]).contains("no/where: no server listens there"));
     assert!(failed(&["serve", "memory:size=1M", "--unix", "no/where"]).contains("no/where: No such file"));
     assert!(failed(&["serve", "memory:size=1M", "--record", "no/where"]).contains("no/where: No such file"));
     assert!(failed(&["load", "nbd+unix:///?socket=no/where"]).contains("cannot connect: No such file"));

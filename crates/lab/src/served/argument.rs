@@ -65,6 +65,23 @@ impl Argument {
         (self.part(offset..offset + starts[0]), starts.windows(2).map(layer).collect())
     }
 
+    /// A word behind a plus sign that is nearly the name of a layer, where no path can have it: the layer that was meant.
+    pub(super) fn misspelt_layer(&self) -> Option<ServedError> {
+        let text = self.slice(&self.device);
+        let end = text.find("state=").unwrap_or(text.len());
+        if text.starts_with("file:") {
+            return None;
+        }
+        text[..end].match_indices('+').find_map(|(at, _)| {
+            let rest = &text[at + 1..];
+            let word = &rest[..rest.find([':', '+']).unwrap_or(rest.len())];
+            let nearest = suggest(word, LAYERS).filter(|nearest| *nearest != word)?;
+            let start = self.device.start + at + 1;
+            let problem = Problem::NoLayer { word: clip(word), did_you_mean: nearest };
+            Some(self.refuse(start..start + word.len(), problem))
+        })
+    }
+
     fn part(&self, span: Range<usize>) -> Part<'_> {
         let colon = self.slice(&span).find(':').map_or(span.end, |at| span.start + at);
         Part { argument: self, word: span.start..colon, span, settings: Vec::new() }

@@ -2,12 +2,14 @@
 //!
 //! Every write carries bytes that say where and when they were written, and every read is held against what was answered
 //! before. A block of 4 KiB is judged where it is known: written whole, by one write at a time, and not under way while it was
-//! read. Time is the device's own; what is answered at once takes a microsecond, or jobs that run for a time would never end. How its model spent the time is not told through
+//! read. What jobs with `verify=` want in their blocks is in all of them ([`Verified`]), and where one of them only reads, what this
+//! run has not written is judged by what stands in it. Time is the device's own; what is answered at once takes a microsecond, or jobs that run for a time would never end. How its model spent the time is not told through
 //! bytes, so all of it is charged to the controller.
 //!
 //! Left out: power cuts, and keeping a state; a served device has both.
 
 use super::Served;
+use super::verified::{Verified, Wrong};
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Started, Timed, conformance};
 use flashlab_sim::{
     Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, Spent,
@@ -33,28 +35,57 @@ pub struct Carried {
     geometry: Geometry,
     device: Arc<dyn BlockDevice>,
     timed: Option<Arc<Timed>>,
+    verified: Option<Arc<Verified>>,
     desk: Arc<Mutex<Desk>>,
 }
 
 /// What was found out about the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
-    /// Blocks that were read and known.
+    /// What blocks were judged by, where jobs said so.
+    pub method: Option<&'static str>,
+    /// Blocks that were read and judged.
     pub blocks: u64,
-    /// Those of them that were not as written.
+    /// Those of them that were wrong.
     pub wrong: u64,
-    /// The first byte of the first of these.
-    pub first_wrong: Option<u64>,
+    /// The first of these.
+    pub first_wrong: Option<WrongBlock>,
     /// Requests that the device refused or failed.
     pub failed: u64,
+}
+
+/// A block that is not as it should be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WrongBlock {
+    /// Its first byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// What is wrong with it.
+    pub why: Wrong,
+}
+
+impl Checked {
+    fn judged(&mut self, offset: u64, length: u64, judgement: Result<(), Wrong>) {
+        self.blocks += 1;
+        if let Err(why) = judgement {
+            self.wrong += 1;
+            self.first_wrong.get_or_insert(WrongBlock { offset, length, why });
+        }
+    }
 }
 
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Checked { blocks, wrong, failed, .. } = self;
-        match self.first_wrong {
-            None => write!(f, "{blocks} blocks of 4 KiB were read back as written")?,
-            Some(first) => write!(f, "{wrong} of {blocks} blocks are not as written, the first at {first}")?,
+        let method = self.method.unwrap_or("verify");
+        match (self.first_wrong, self.method) {
+            (None, None) => write!(f, "{blocks} blocks of 4 KiB were read back as written")?,
+            (None, Some(_)) => write!(f, "{method}: {blocks} blocks verified")?,
+            (Some(WrongBlock { offset, length, why }), _) => write!(
+                f,
+                "{method}: verify failed at offset {offset}, length {length}: {why}; {wrong} of {blocks} blocks are wrong"
+            )?,
         }
         if *failed > 0 {
             write!(f, "; {failed} requests failed")?;
@@ -78,9 +109,18 @@ struct Desk {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
     /// It holds what this write wrote.
-    Written(u64),
+    Written(Write),
     /// So many changes of it are under way; `Some`: the only one is this write.
-    UnderWay(u32, Option<u64>),
+    UnderWay(u32, Option<Write>),
+}
+
+/// One write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Write {
+    number: u64,
+    /// First byte, and bytes: what stands in a block may depend on them.
+    offset: u64,
+    length: u64,
 }
 
 struct Outstanding {
@@ -93,7 +133,7 @@ struct Outstanding {
 /// What a request does to what is known.
 enum Change {
     /// Nothing; the blocks of it that were known when it was asked.
-    Read(Vec<(u64, u64)>),
+    Read(Vec<(u64, Write)>),
     /// A write, or a trim.
     Write,
     Flush,
@@ -109,7 +149,15 @@ impl Carried {
             request_max: of_device.request_max.min(REQUEST_MAX),
         };
         let (device, timed) = (served.device.clone(), served.timed.clone());
-        Carried { geometry, device, timed, desk: Arc::default() }
+        Carried { geometry, device, timed, verified: None, desk: Arc::default() }
+    }
+
+    /// The same, with blocks written and judged so.
+    #[must_use]
+    pub fn verified_by(mut self, verified: Verified) -> Carried {
+        self.lock().checked.method = Some(verified.name());
+        self.verified = Some(Arc::new(verified));
+        self
     }
 
     /// What was found out so far.
@@ -140,21 +188,29 @@ fn word(at: u64, write: u64) -> [u8; 8] {
     mix(at ^ mix(write)).to_le_bytes()
 }
 
-impl Desk {
-    /// The bytes of a write, and its number.
-    fn bytes(&mut self, request: &Request) -> (u64, Vec<u8>) {
-        self.writes += 1;
-        let write = self.writes;
-        let mut bytes = Vec::with_capacity(request.length as usize);
-        for place in (request.offset..request.offset + request.length).step_by(8) {
-            bytes.extend_from_slice(&word(place, write));
+/// The bytes of a write.
+fn bytes(write: &Write, verified: Option<&Verified>) -> Vec<u8> {
+    let mut bytes = vec![0; write.length as usize];
+    match verified {
+        Some(verified) => verified.fill(write.offset, write.number, &mut bytes),
+        None => {
+            for (place, chunk) in (write.offset..).step_by(8).zip(bytes.chunks_mut(8)) {
+                chunk.copy_from_slice(&word(place, write.number)[..chunk.len()]);
+            }
         }
-        bytes.truncate(request.length as usize);
-        (write, bytes)
+    }
+    bytes
+}
+
+impl Desk {
+    /// A write begins: which one it is.
+    fn write(&mut self, request: &Request) -> Write {
+        self.writes += 1;
+        Write { number: self.writes, offset: request.offset, length: request.length }
     }
 
     /// A change begins.
-    fn begin(&mut self, request: &Request, write: Option<u64>) {
+    fn begin(&mut self, request: &Request, write: Option<Write>) {
         let (whole, touched) = blocks(request);
         for block in touched {
             let alone = write.filter(|_| whole.contains(&block));
@@ -181,28 +237,54 @@ impl Desk {
         }
     }
 
-    /// Holds what was read against what is known, before and since.
-    fn check(&mut self, request: &Request, known: &[(u64, u64)], bytes: &[u8]) {
+    /// Holds what was read against what is known, before and since; what nothing is known of, where asked for, against what
+    /// stands in it.
+    fn check(
+        &mut self,
+        request: &Request,
+        known: &[(u64, Write)],
+        found: &[u8],
+        verified: Option<&Verified>,
+    ) {
+        let part = |from: u64, length: u64| {
+            let at = (from - request.offset) as usize;
+            &found[at..at + length as usize]
+        };
+        // Blocks of one write lie together mostly.
+        let mut wanted: Option<(Write, Vec<u8>)> = None;
         for &(block, write) in known {
             if self.blocks.get(&block) != Some(&Known::Written(write)) {
                 continue;
             }
-            self.checked.blocks += 1;
+            let (_, wanted) = match wanted.take() {
+                Some(known) if known.0 == write => wanted.insert(known),
+                _ => wanted.insert((write, bytes(&write, verified))),
+            };
             let start = block * BLOCK;
-            let at = (start - request.offset) as usize;
-            let found = &bytes[at..at + BLOCK as usize];
-            let mut places = (start..).step_by(8).zip(found.chunks_exact(8));
-            if places.any(|(place, found)| found != word(place, write)) {
-                self.checked.wrong += 1;
-                self.checked.first_wrong.get_or_insert(start);
+            let at = (start - write.offset) as usize;
+            let same = part(start, BLOCK) == &wanted[at..at + BLOCK as usize];
+            self.checked.judged(start, BLOCK, if same { Ok(()) } else { Err(Wrong::NotAsWritten) });
+        }
+        let Some(verified) = verified.filter(|verified| verified.judges_all) else { return };
+        let length = verified.block(request.length).max(1);
+        for start in (request.offset..request.offset + request.length).step_by(length as usize) {
+            let touched = start / BLOCK..(start + length).div_ceil(BLOCK);
+            if self.blocks.range(touched).next().is_none() {
+                self.checked.judged(start, length, verified.judge(start, part(start, length)));
             }
         }
     }
 
-    fn ended(&mut self, outstanding: Outstanding, outcome: Outcome, at: Instant) {
+    fn ended(
+        &mut self,
+        outstanding: Outstanding,
+        outcome: Outcome,
+        at: Instant,
+        verified: Option<&Verified>,
+    ) {
         let Outstanding { request, submitted, change, .. } = outstanding;
         match (&change, &outcome) {
-            (Change::Read(known), Ok(Answer::Read(bytes))) => self.check(&request, known, bytes),
+            (Change::Read(known), Ok(Answer::Read(bytes))) => self.check(&request, known, bytes, verified),
             (Change::Write, _) => self.end(&request, outcome.is_ok()),
             _ => {}
         }
@@ -250,10 +332,11 @@ impl Model for Carried {
                 (Some(Io::Read { offset, buffer: vec![0; length as usize] }), Change::Read(known))
             }
             Op::Write | Op::WriteFua => {
-                let (write, bytes) = desk.bytes(&request);
+                let write = desk.write(&request);
                 desk.begin(&request, Some(write));
                 let durable = request.op == Op::WriteFua;
-                (Some(Io::Write { offset, data: bytes.into(), durable }), Change::Write)
+                let data = bytes(&write, self.verified.as_deref()).into();
+                (Some(Io::Write { offset, data, durable }), Change::Write)
             }
             Op::Trim => {
                 desk.begin(&request, None);
@@ -270,13 +353,13 @@ impl Model for Carried {
         match started {
             Started::Done(outcome) => {
                 let one = Outstanding { request, submitted, answering: nothing, change };
-                desk.ended(one, outcome, submitted + AT_ONCE);
+                desk.ended(one, outcome, submitted + AT_ONCE, self.verified.as_deref());
             }
             // Who answers on its own does not say when either.
             Started::Later(answering) if self.device.next_due().is_none() => {
                 let outcome = conformance::answer(&*self.device, Started::Later(answering));
                 let one = Outstanding { request, submitted, answering: nothing, change };
-                desk.ended(one, outcome, submitted + AT_ONCE);
+                desk.ended(one, outcome, submitted + AT_ONCE, self.verified.as_deref());
             }
             Started::Later(answering) => {
                 desk.outstanding.push(Outstanding { request, submitted, answering, change });
@@ -303,7 +386,7 @@ impl Model for Carried {
                 let polled = one.answering.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
                 let now = desk.now;
                 match polled {
-                    Poll::Ready(outcome) => desk.ended(one, outcome, now),
+                    Poll::Ready(outcome) => desk.ended(one, outcome, now, self.verified.as_deref()),
                     Poll::Pending => left.push(one),
                 }
             }
@@ -395,7 +478,8 @@ mod tests {
         let behind = Io::Write { offset: 5000, data: vec![1].into(), durable: false };
         assert!(conformance::ask(&*carried.device, behind).is_ok());
         ask(&mut carried, 2, Op::Read);
-        let wanted = Checked { blocks: 2, wrong: 1, first_wrong: Some(4096), failed: 0 };
+        let first = WrongBlock { offset: 4096, length: 4096, why: Wrong::NotAsWritten };
+        let wanted = Checked { blocks: 2, wrong: 1, first_wrong: Some(first), ..Checked::default() };
         assert_eq!(carried.checked(), wanted);
     }
 }

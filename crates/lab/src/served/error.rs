@@ -76,6 +76,13 @@ pub enum Problem {
         /// The nearest of these.
         did_you_mean: Option<String>,
     },
+    /// A word that is nearly the name of a layer.
+    NoLayer {
+        /// As written.
+        word: String,
+        /// The nearest name.
+        did_you_mean: &'static str,
+    },
     /// The same key again.
     Twice(String),
     /// Without this it cannot be made.
@@ -129,6 +136,9 @@ impl fmt::Display for Problem {
             Problem::UnknownKey { of, key, known: [], .. } => write!(f, "{of} has no {key}; it has no keys"),
             Problem::UnknownKey { of, key, known, .. } => {
                 write!(f, "{of} has no {key}; it has {}", known.join(", "))
+            }
+            Problem::NoLayer { word, did_you_mean } => {
+                write!(f, "there is no layer {word}; did you mean {did_you_mean}?")
             }
             Problem::Twice(key) => write!(f, "{key} is set twice"),
             Problem::Missing { key, example } => write!(f, "{key} is missing: {example}"),

@@ -5,16 +5,18 @@
 //!
 //! Bytes go to their file as they are answered, so all that was answered is there however the server ended, and what was
 //! flushed even if the machine did. The model is written whole, when the server ends in order or is told to, and from time to
-//! time: after a kill the wear since the last time is not known, but nothing that the device holds is lost. The file is
+//! time; what it is asked in between is in a [journal](super::journal), so that a kill costs nothing of it either. The file is
 //! replaced when it is written; there is never half of one.
 
 use super::error::ServedError;
+use super::journal::{self, Journal};
 use crate::device::{Device, State};
 use flashlab_block::Timed;
+use flashlab_sim::{Instant, Op};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Writes a device's state.
 pub struct Keeper {
@@ -22,8 +24,32 @@ pub struct Keeper {
     seed: u64,
     path: PathBuf,
     timed: Arc<Timed>,
+    journal: Shared,
     /// One writes at a time: how many requests the device had been asked when it was last written.
     written: Mutex<u64>,
+}
+
+/// A journal that the device notes in, and the keeper looks after.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Journal>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Journal> {
+        // Each line is whole or the last.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl flashlab_block::Journal for Shared {
+    fn asked(&mut self, now: Instant, op: Op, offset: u64, length: u64) {
+        self.lock().asked(now, op, offset, length);
+    }
+    fn power_cut(&mut self, now: Instant) {
+        self.lock().power_cut(now);
+    }
+    fn power_up(&mut self, now: Instant) {
+        self.lock().power_up(now);
+    }
 }
 
 /// The file of the bytes beside a state.
@@ -34,9 +60,20 @@ pub(super) fn bytes_of(path: &Path) -> PathBuf {
 }
 
 impl Keeper {
-    pub(super) fn of(device: Device, seed: u64, timed: Arc<Timed>) -> Option<Keeper> {
-        let path = device.kept_in.clone()?;
-        Some(Keeper { device, seed, path, timed, written: Mutex::new(0) })
+    /// Keeps `timed`, which is `device` as it was opened; `None` where that has no file. Writes the state of a new one at once,
+    /// and begins the journal.
+    pub(super) fn of(device: Device, seed: u64, timed: Arc<Timed>) -> Result<Option<Keeper>, ServedError> {
+        let Some(path) = device.kept_in.clone() else { return Ok(None) };
+        let system = |error| ServedError::System { path: path.clone(), error };
+        if device.state.is_none() {
+            let state = timed.with_model(|model| State::keep(&device, seed, device.used(), model))?;
+            replace(&path, &state.to_bytes()).map_err(system)?;
+        }
+        let state = fs::read(&path).map_err(system)?;
+        let journal = Journal::create(&path, &journal::id(&state)).map_err(system)?;
+        let journal = Shared(Arc::new(Mutex::new(journal)));
+        timed.note_in(Box::new(journal.clone()));
+        Ok(Some(Keeper { device, seed, path, timed, journal, written: Mutex::new(0) }))
     }
 
     /// Where the state is.
@@ -49,6 +86,20 @@ impl Keeper {
         self.keep_after(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The same for the last time: nothing more is asked of the device, so there is no journal any more.
+    pub fn keep_at_the_end(&self) -> Result<(), ServedError> {
+        self.keep()?;
+        self.journal
+            .lock()
+            .remove()
+            .map_err(|error| ServedError::System { path: journal::of(&self.path), error })
+    }
+
+    /// Whether the journal has become so long that a state should be written before its time.
+    pub fn is_due(&self) -> bool {
+        self.journal.lock().length() >= journal::LONG
+    }
+
     /// The same, where anything was asked of the device since the last time.
     pub fn keep_if_used(&self) -> Result<(), ServedError> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,10 +110,12 @@ impl Keeper {
         let asked = self.timed.asked();
         let system = |error| ServedError::System { path: self.path.clone(), error };
         self.timed.sync().map_err(|error| system(io::Error::other(error)))?;
-        let (model, used) = self.timed.settled();
-        let used = self.device.used() + used;
-        let state = State::keep(&self.device, self.seed, used, &*model)?;
-        replace(&self.path, &state.to_bytes()).map_err(system)?;
+        let (model, settled, place) = self.timed.settled(|| self.journal.lock().length());
+        let state = State::keep(&self.device, self.seed, self.device.used() + settled, &*model)?.to_bytes();
+        let (id, at) = (journal::id(&state), Instant::ZERO + settled);
+        self.journal.lock().state(&id, place, at);
+        replace(&self.path, &state).map_err(system)?;
+        self.journal.lock().shorten(&id, place, at).map_err(system)?;
         *written = asked;
         Ok(())
     }

@@ -11,13 +11,16 @@ mod card;
 mod carried;
 mod error;
 mod exports;
+mod journal;
 mod keeper;
 mod layers;
+mod verified;
 
 pub use card::CardOrigin;
-pub use carried::{Carried, Checked};
+pub use carried::{Carried, Checked, WrongBlock};
 pub use error::{Problem, ServedError};
 pub use keeper::Keeper;
+pub use verified::{Verified, VerifyError, Wrong};
 
 use crate::device::Device;
 use crate::library::Library;
@@ -109,6 +112,9 @@ impl Served {
         library: &Library,
     ) -> Result<Served, ServedError> {
         let argument = Argument::new(argument);
+        if let Some(error) = argument.misspelt_layer() {
+            return Err(error);
+        }
         let (part, mut layers) = argument.parts();
         let overlay = layers.first().is_some_and(|layer| layer.word() == "overlay").then(|| layers.remove(0));
         let (bytes, simulated) = bottom(part, seed, read_only || overlay.is_some(), library)?;
@@ -144,7 +150,10 @@ impl Served {
                 let timed = Arc::new(Timed::new(model, store));
                 (timed.clone(), Some(timed))
             };
-        let keeper = kept.zip(timed.clone()).and_then(|(device, timed)| Keeper::of(device, seed, timed));
+        let keeper = match kept.zip(timed.clone()) {
+            Some((device, timed)) => Keeper::of(device, seed, timed)?,
+            None => None,
+        };
         let served = Served {
             name: argument.slice(&argument.name).to_owned(),
             description: argument.slice(&argument.device).to_owned(),
@@ -170,7 +179,12 @@ fn bottom(
         "memory" => Ok((Bytes::Memory(memory(part)?), None)),
         "file" => Ok((Bytes::File(file(part, read_only)?), None)),
         _ => {
-            let device = Device::open_kept(part.text(), library)?;
+            let mut device = Device::open_kept(part.text(), library)?;
+            if let (Some(path), Some(_)) = (&device.kept_in, &device.state)
+                && journal::catch_up(&device, path)?
+            {
+                device = Device::open_kept(part.text(), library)?;
+            }
             let bytes = match &device.kept_in {
                 Some(path) => {
                     let size = Some(device.capacity());

@@ -10,6 +10,7 @@ pub mod errors;
 pub mod latency;
 mod map_hits;
 pub mod mechanisms;
+pub(crate) mod paths;
 pub(crate) mod plot;
 pub(crate) mod scale;
 pub mod sequence;

@@ -6,6 +6,7 @@
 mod comparison;
 pub(crate) mod curves;
 mod devices;
+mod live;
 mod notes;
 mod series;
 mod statistics;
@@ -24,6 +25,7 @@ use crate::{
 };
 use flashlab_lab::results::Results;
 
+pub use live::live_page;
 pub use trace::trace_page;
 
 /// The page of `results`.

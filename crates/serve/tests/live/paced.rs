@@ -95,7 +95,7 @@ fn every_block_of_a_timed_device_is_kept_at_every_speed() {
         }
         // The device's own time went by as its model said: at least the latency for each request.
         let served = house.counters.read().requests();
-        let passed = device.settled().1;
+        let passed = device.settled(|| ()).1;
         assert!(passed >= Duration::from_us(latency) * served, "{passed} for {served} requests");
         let late = house.counters.lateness();
         assert_eq!(late.moments().count() > 0, speed != Speed::Unpaced);

@@ -1,5 +1,8 @@
 //! From requests to replies: what a session asks of a device, and how the device's answers go back.
 
+mod asked;
+mod holes;
+
 use crate::alarm::Alarm;
 use crate::counters::{Count, Counted, Way};
 use crate::limits::{SMALL, Taken};
@@ -8,14 +11,13 @@ use crate::outbox::Outbox;
 use crate::pending::Pending;
 use crate::record;
 use crate::server::Server;
-use flashlab_block::{Answer, BlockDevice, Context, Extent, Io, IoError, Outcome, Payload, Started};
+use asked::{Asked, What};
+use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Payload, Started};
 use flashlab_fio::iolog::Action;
-use flashlab_nbd::server::{Command, ContextSet, Replies, Token};
+use flashlab_nbd::server::{Command, Replies, Token};
 use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
 use flashlab_sim::Instant;
-use std::cell::Cell;
 use std::io;
-use std::rc::Rc;
 
 /// Reads from this length on are asked for holes first, where the client takes them: a hole is not sent.
 const HOLES_FROM: u64 = 64 << 10;
@@ -45,44 +47,6 @@ pub(crate) struct Answerer<'a> {
     /// What was due when this thread last waited for the device.
     due: Option<Instant>,
     alarm: Alarm,
-}
-
-/// A request that was started: what its answer needs.
-struct Asked<'a> {
-    token: Token,
-    bytes: u64,
-    what: What,
-    taken: Option<Taken<'a>>,
-    arrived_at: Instant,
-}
-
-enum What {
-    /// A whole read.
-    Read,
-    /// The holes of a read, before the rest of it is read.
-    Holes {
-        offset: u64,
-    },
-    /// A part of a read whose holes are known.
-    Part {
-        offset: u64,
-        read: Rc<Parts>,
-    },
-    Write,
-    Flush,
-    Other,
-    Status {
-        one: bool,
-        contexts: ContextSet,
-    },
-}
-
-/// The parts of a read that are still to come, and whether one failed.
-#[derive(Debug)]
-struct Parts {
-    left: Cell<usize>,
-    failed: Cell<Option<IoError>>,
-    arrived_at: Instant,
 }
 
 impl<'a> Answerer<'a> {
@@ -366,56 +330,6 @@ impl<'a> Answerer<'a> {
                 self.fail(token, IoError::Medium)
             }
             (_, Err(error)) => self.fail(token, error),
-        }
-    }
-
-    /// Reads what is no hole of a range, piece by piece, and only tells of the holes.
-    fn read_around_holes(
-        &mut self,
-        (token, arrived_at): (Token, Instant),
-        (offset, length): (u64, u64),
-        extents: &[Extent],
-        taken: Option<Taken<'a>>,
-    ) {
-        let asked = |bytes, what| Asked { token, bytes, what, taken: None, arrived_at };
-        if !extents.iter().any(|extent| extent.zero) {
-            let buffer = self.outbox.buffer(length as usize);
-            let whole = Asked { taken, ..asked(length, What::Read) };
-            return self.ask(whole, Io::Read { offset, buffer });
-        }
-        // Counted as a part, so that the last piece cannot end the reply before all were asked for.
-        let read = Rc::new(Parts { left: Cell::new(1), failed: Cell::new(None), arrived_at });
-        let (mut at, end) = (offset, offset + length);
-        for extent in extents {
-            let part = extent.length.min(end - at);
-            if extent.zero && part > 0 {
-                self.replies.hole(token, at, part as u32, false, &mut self.outbox.heads);
-            } else if part > 0 {
-                read.left.set(read.left.get() + 1);
-                let buffer = self.outbox.buffer(part as usize);
-                let what = What::Part { offset: at, read: read.clone() };
-                self.ask(asked(part, what), Io::Read { offset: at, buffer });
-            }
-            at += part;
-        }
-        if at < end {
-            read.failed.set(Some(IoError::Medium));
-        }
-        self.end_part(token, &read);
-    }
-
-    fn end_part(&mut self, token: Token, read: &Parts) {
-        read.left.set(read.left.get() - 1);
-        if read.left.get() == 0 {
-            self.ends(Way::Read, read.arrived_at);
-        }
-        match (read.left.get(), read.failed.get()) {
-            (0, None) => {
-                self.replies.end(token, &mut self.outbox.heads);
-                self.counted.add(Count::Reads, 1);
-            }
-            (0, Some(error)) => self.fail(token, error),
-            _ => {}
         }
     }
 

@@ -1,0 +1,71 @@
+//! Where a server listens.
+
+use super::Options;
+use crate::failure::Failure;
+use flashlab_serve::uri::PORT;
+use flashlab_serve::{Address, PrivateSocket};
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// Where to listen. A private socket is there as long as what is returned.
+pub(super) fn addresses(options: &Options) -> Result<(Vec<Address>, Option<PrivateSocket>), Failure> {
+    let mut addresses = Vec::new();
+    let mut private = None;
+    for path in &options.unix {
+        match path.as_os_str().as_encoded_bytes() {
+            b"-" if private.is_some() => {
+                return Err(Failure::usage("--unix -: one private socket is enough"));
+            }
+            b"-" => addresses.push(private.insert(private_socket()?).address()),
+            b"" => return Err(Failure::usage("--unix: the path is empty")),
+            _ => addresses.push(Address::Unix(std::path::absolute(path).map_err(|e| Failure::io(path, &e))?)),
+        }
+    }
+    for name in &options.abstract_ {
+        if name.is_empty() {
+            return Err(Failure::usage("--abstract: the name is empty"));
+        }
+        addresses.push(Address::Abstract(name.clone().into_bytes()));
+    }
+    for text in &options.tcp {
+        addresses.push(Address::Tcp(tcp("--tcp", text, PORT)?));
+    }
+    for text in &options.vsock {
+        addresses.push(vsock(text)?);
+    }
+    if addresses.is_empty() && options.run.is_some() {
+        addresses.push(private.insert(private_socket()?).address());
+    }
+    Ok((addresses, private))
+}
+
+pub(in crate::command) fn private_socket() -> Result<PrivateSocket, Failure> {
+    PrivateSocket::new().map_err(|error| Failure::io(&std::env::temp_dir(), &error))
+}
+
+/// `port`, `:port`, `host:port`, `[address]:port`, and a host alone for the protocol's own port.
+pub(in crate::command) fn tcp(option: &str, text: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        Failure::usage(format!(
+            "{option} {text}: {why}; expected PORT or HOST:PORT, for example 127.0.0.1:{port}"
+        ))
+    };
+    let with_host = match text.strip_prefix(':').unwrap_or(text) {
+        port if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("localhost:{port}"),
+        host if host.ends_with(']') || !host.contains(':') => format!("{host}:{port}"),
+        whole => whole.to_owned(),
+    };
+    let mut found = with_host.to_socket_addrs().map_err(|error| wrong(&error))?;
+    // Of localhost's two addresses the older one: a client that asks for the other tries both.
+    let all: Vec<SocketAddr> = found.by_ref().collect();
+    let first = all.iter().find(|address| address.is_ipv4()).or(all.first());
+    first.copied().ok_or_else(|| wrong(&"no such host"))
+}
+
+/// `port`, and `cid:port`.
+fn vsock(text: &str) -> Result<Address, Failure> {
+    let (cid, port) = text.split_once(':').map_or((None, text), |(cid, port)| (Some(cid), port));
+    match (cid.map(str::parse).transpose(), port.parse()) {
+        (Ok(cid), Ok(port)) => Ok(Address::Vsock { cid, port }),
+        _ => Err(Failure::usage(format!("--vsock {text}: expected PORT or CID:PORT, for example 10809"))),
+    }
+}

@@ -1,0 +1,238 @@
+//! `flashlab serve`: devices as real block devices, over NBD; cards as cards, over USB ([`super::usb`]).
+
+mod addresses;
+mod options;
+mod pidfile;
+mod summary;
+
+pub(super) use addresses::{private_socket, tcp};
+pub(crate) use options::Options;
+pub(super) use pidfile::Pidfile;
+pub(super) use summary::summary;
+
+use super::control::Controlled;
+use super::metrics::page as metrics_page;
+use super::usb;
+use crate::failure::{Failure, say};
+use crate::status::{StatusLine, end_on_signals};
+use crate::{file, logging};
+use addresses::addresses;
+use flashlab_lab::library::Library;
+use flashlab_lab::served::Served;
+use flashlab_serve::uri::PORT;
+use flashlab_serve::{
+    Address, Control, Export, Exports, Limits, Listener, Metrics, PrivateSocket, Recorder, Server, Speed,
+    Stop, run as run_beside,
+};
+use flashlab_sim::Duration;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::{io, thread};
+use summary::account;
+
+pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    if usb::is_asked_for(options) {
+        return usb::run(options, library);
+    }
+    if !options.quirks.is_empty() {
+        return Err(Failure::usage(
+            "--quirk: over NBD no card is told commands; use --usbredir or --usbip, or the layer +error",
+        ));
+    }
+    let mut served = Vec::new();
+    for file in &options.exports {
+        served.extend(Served::open_file(file, options.seed, options.read_only, library)?);
+    }
+    for device in &options.devices {
+        served.push(Served::open(device, options.seed, options.read_only, library)?);
+    }
+    let export = |served: &Served| Export {
+        name: served.name.clone(),
+        description: served.description.clone(),
+        device: served.device.clone(),
+        read_only: served.read_only,
+    };
+    let exports = Exports::new(served.iter().map(export).collect()).map_err(Failure::usage)?;
+    let limits = Limits {
+        connections: options.connections,
+        bytes_in_flight: options.bytes_in_flight,
+        handshake: options.handshake_time,
+        grace: options.grace,
+        structured_replies: !options.simple_replies,
+    };
+    let tls = options.tls.open()?;
+    let addresses = addresses(options)?;
+    let recorder = options.record.as_deref().map(|path| record(path, &exports)).transpose()?;
+    let stop = Stop::new().map_err(|error| Failure::system("events", &error))?;
+    end_on_signals(&stop);
+    let status = StatusLine::new();
+    logging::start(options.log, status.clone());
+    let speed = if options.unpaced { Speed::Unpaced } else { options.speed };
+    let mut server = Server::new(exports.clone(), limits, stop.clone()).with_speed(speed);
+    if let Some(recorder) = &recorder {
+        server = server.with_recorder(recorder.clone());
+    }
+    if let Some(tls) = tls {
+        server = server.with_tls(tls);
+    }
+    if options.realtime {
+        server = server.with_realtime().map_err(|error| Failure::system("--realtime", &error))?;
+    }
+    let control = options.control.as_deref().map(control).transpose()?;
+    let metrics = options.metrics.as_deref().map(metrics).transpose()?;
+    if metrics.is_some() {
+        server = server.with_latencies();
+    }
+    let controlled = &Controlled::new(&server, &served);
+    let code = thread::scope(|scope| {
+        if let Some(control) = &control {
+            let stop = &stop;
+            scope.spawn(move || control.serve(stop, |line| controlled.answer(line)));
+        }
+        if let Some(metrics) = &metrics {
+            let stop = &stop;
+            scope.spawn(move || metrics.serve(stop, || metrics_page(controlled)));
+        }
+        if served.iter().any(|served| served.keeper.is_some()) {
+            let (stop, served) = (&stop, &served);
+            scope.spawn(move || keep_on(served, options.keep_every, stop));
+        }
+        let code = serve_all(options, &server, addresses, &exports[0].name, &stop, &status);
+        stop.throw();
+        code
+    })?;
+    for keeper in served.iter().filter_map(|served| served.keeper.as_ref()) {
+        keeper.keep_at_the_end().map_err(Failure::failed)?;
+    }
+    account(&server);
+    if options.stats {
+        say(summary(&server));
+    }
+    if let (Some(recorder), Some(path)) = (recorder, &options.record) {
+        recorder.finish().map_err(|error| Failure::io(path, &error))?;
+    }
+    Ok(code)
+}
+
+/// Writes the states of the devices from time to time, and when a journal has become long.
+fn keep_on(served: &[Served], every: Duration, stop: &Stop) {
+    let (look, mut since) = (every.min(Duration::from_secs(1)), Duration::ZERO);
+    while !stop.wait_up_to(look) {
+        since += look;
+        let in_time = since >= every;
+        for keeper in served.iter().filter_map(|served| served.keeper.as_ref()) {
+            if (in_time || keeper.is_due())
+                && let Err(error) = keeper.keep_if_used()
+            {
+                // The device serves on, and its state is tried again.
+                tracing::warn!(%error, "the state cannot be kept");
+            }
+        }
+        if in_time {
+            since = Duration::ZERO;
+        }
+    }
+}
+
+pub(super) fn control(path: &Path) -> Result<Control, Failure> {
+    Control::bind(path).map_err(|error| Failure::io(path, &error))
+}
+
+fn metrics(text: &str) -> Result<Metrics, Failure> {
+    let address = tcp("--metrics", text, PORT)?;
+    let metrics = Metrics::bind(address).map_err(|error| Failure::system(&address.to_string(), &error))?;
+    let address = metrics.address().map_err(|error| Failure::system("--metrics", &error))?;
+    tracing::info!(at = %format_args!("http://{address}/metrics"), "metrics");
+    Ok(metrics)
+}
+
+fn serve_all(
+    options: &Options,
+    server: &Server,
+    addresses: (Vec<Address>, Option<PrivateSocket>),
+    export: &str,
+    stop: &Stop,
+    status: &StatusLine,
+) -> Result<ExitCode, Failure> {
+    if options.stdin {
+        let _pidfile = options.pidfile.as_deref().map(Pidfile::write).transpose()?;
+        serve_standard_input(server)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    listen_and_serve(options, server, addresses, export, stop, status)
+}
+
+fn record(path: &Path, exports: &Exports) -> Result<Arc<Recorder>, Failure> {
+    let names = exports.iter().map(|export| export.name.clone());
+    Recorder::create(path, names).map(Arc::new).map_err(|error| Failure::io(path, &error))
+}
+
+fn serve_standard_input(server: &Server) -> Result<(), Failure> {
+    let owned = io::stdin().as_fd().try_clone_to_owned();
+    let pair = owned.and_then(|input| Ok((input, io::stdout().as_fd().try_clone_to_owned()?)));
+    let (input, output) = pair.map_err(|error| Failure::system("standard input", &error))?;
+    server.serve_pair(input, output);
+    Ok(())
+}
+
+fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
+    let in_the_way = match address {
+        _ if error.kind() != io::ErrorKind::AddrInUse => return Failure::system(&address.to_string(), error),
+        Address::Unix(path) => {
+            let socket = path.metadata().is_ok_and(|file| file.file_type().is_socket());
+            if socket { "another process listens there" } else { "there is a file that is no socket" }
+        }
+        Address::Tcp(_) => "another process listens there; --tcp takes another port, 0 a free one",
+        _ => "another process listens there",
+    };
+    Failure::failed(format_args!("{address}: {in_the_way}"))
+}
+
+fn listen_and_serve(
+    options: &Options,
+    server: &Server,
+    (mut addresses, private): (Vec<Address>, Option<PrivateSocket>),
+    export: &str,
+    stop: &Stop,
+    status: &StatusLine,
+) -> Result<ExitCode, Failure> {
+    let mut listeners = Listener::inherited().map_err(|error| Failure::system("LISTEN_FDS", &error))?;
+    if listeners.is_empty() && addresses.is_empty() {
+        addresses.push(Address::Tcp(tcp("--tcp", &PORT.to_string(), PORT)?));
+    }
+    for address in &addresses {
+        let listener = Listener::bind(address);
+        listeners.push(listener.map_err(|error| cannot_listen(address, &error))?);
+    }
+    let first = listeners[0].address().map_err(|error| Failure::system("the listening socket", &error))?;
+    let uri = options.tls.uri(first.uri(export))?.to_string();
+    let _pidfile = options.pidfile.as_deref().map(Pidfile::write).transpose()?;
+    if options.print_uri {
+        file::print(&format!("{uri}\n"))?;
+    }
+    status.serving(&uri, server.counters(), options.run.is_none());
+    let code = thread::scope(|scope| {
+        let serving = scope.spawn(|| server.serve(listeners));
+        let code = match &options.run {
+            Some(command) => {
+                let socket = match &first {
+                    Address::Unix(path) => Some(path.as_path()),
+                    _ => None,
+                };
+                let code = run_beside(command, &uri, socket, stop);
+                stop.throw();
+                code.map_err(|error| Failure::system("--run", &error))
+            }
+            None => Ok(0),
+        };
+        let served = serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        served.map_err(|error| Failure::system("waiting for clients", &error))?;
+        code
+    });
+    status.finish();
+    drop(private);
+    code.map(ExitCode::from)
+}

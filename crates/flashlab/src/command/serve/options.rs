@@ -1,0 +1,181 @@
+//! What `flashlab serve` may be told.
+
+use super::super::tls::TlsOptions;
+use crate::logging;
+use clap::Args;
+use flashlab_lab::units::Dimension;
+use flashlab_sd::quirk::Planned;
+use flashlab_serve::{Limits, Speed};
+use flashlab_sim::Duration;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  flashlab serve memory:size=1G                             on nbd://localhost
+  flashlab serve memory:size=1G --unix disk.sock
+  flashlab serve memory:size=1G scratch=memory:size=64M     two exports: the default one, and scratch
+  flashlab serve memory:size=1G --run 'nbdinfo $uri'        a private socket, as long as the command runs
+  flashlab serve sd/kingston --unix card.sock               a card: its bytes, its speed, its stalls
+  flashlab serve sd/kingston:state=card.state               the same card again next time: bytes and wear
+  flashlab serve sd/kingston --usbredir card.sock           the card itself, for the SD driver of a kernel in QEMU
+  flashlab serve file:base.img+overlay+error:rate=0.001     layers: changes thrown away, and now and then an error
+
+Without an address it listens on localhost; with --run, on a private socket; under a service manager, on the sockets that
+it hands over (LISTEN_FDS). SIGTERM and Ctrl-C answer what was received, then end.";
+
+/// Options that say nothing where there is no NBD.
+const NBD_ONLY: [&str; 18] = [
+    "unix",
+    "abstract_",
+    "tcp",
+    "vsock",
+    "stdin",
+    "tls",
+    "tls_certificates",
+    "record",
+    "exports",
+    "keep_every",
+    "metrics",
+    "realtime",
+    "stats",
+    "simple_replies",
+    "connections",
+    "bytes_in_flight",
+    "handshake_time",
+    "grace",
+];
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Listens on a Unix socket; `-` makes a private one.
+    #[arg(long, short = 'U', value_name = "PATH")]
+    pub(in crate::command) unix: Vec<PathBuf>,
+    /// Listens on a Unix socket with a name of Linux' own, without a file.
+    #[arg(long = "abstract", value_name = "NAME")]
+    pub(in crate::command) abstract_: Vec<String>,
+    /// Listens on a TCP port: `10809`, `0.0.0.0:10809`, `[::1]:0`; port 0 takes a free one, without a host it is localhost.
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub(in crate::command) tcp: Vec<String>,
+    /// Listens on a vsock port, for a virtual machine's guests, or its host: `10809`, `3:10809` as machine 3 only.
+    #[arg(long, value_name = "[CID:]PORT")]
+    pub(in crate::command) vsock: Vec<String>,
+    #[command(flatten)]
+    pub(in crate::command) tls: TlsOptions,
+    /// Serves one client on standard input and output.
+    #[arg(long, short = 's', conflicts_with_all = ["unix", "abstract_", "tcp", "vsock", "run", "print_uri"])]
+    pub(in crate::command) stdin: bool,
+    /// Runs a shell's command with $uri and $unixsocket, serves as long as it runs, and exits with its status.
+    #[arg(long, value_name = "COMMAND")]
+    pub(in crate::command) run: Option<String>,
+    /// Prints the URI on standard output, once clients can connect.
+    #[arg(long)]
+    pub(in crate::command) print_uri: bool,
+    /// Writes the process id to FILE, once clients can connect.
+    #[arg(long, short = 'P', value_name = "FILE")]
+    pub(in crate::command) pidfile: Option<PathBuf>,
+    /// Clients may not write.
+    #[arg(long, short = 'r')]
+    pub(in crate::command) read_only: bool,
+    /// Records what arrives as a fio iolog, which `read_iolog=` of a job repeats.
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::command) record: Option<PathBuf>,
+    /// Serves the devices of a TOML file: `[[export]]` with name, device, layers, read-only.
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::command) exports: Vec<PathBuf>,
+    /// Listens on a Unix socket for `flashlab ctl`.
+    #[arg(long, value_name = "PATH")]
+    pub(in crate::command) control: Option<PathBuf>,
+    /// How often the states of devices with state=FILE are written whole, where they were used; in between there is a journal.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval)]
+    pub(in crate::command) keep_every: Duration,
+    /// Tells what it counts to Prometheus, at http://HOST:PORT/metrics; without a host it is localhost.
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub(in crate::command) metrics: Option<String>,
+    /// Poses as a USB SD host controller with the card in its slot, for QEMU's usb-redir on this Unix socket; `-` makes a
+    /// private one for --run.
+    #[arg(long, value_name = "PATH", conflicts_with_all = NBD_ONLY)]
+    pub(in crate::command) usbredir: Option<PathBuf>,
+    /// The same over USB/IP, for Linux' vhci-hcd: `3240`, `0.0.0.0:3240`; without a host it is localhost.
+    #[arg(long, value_name = "[HOST:]PORT", conflicts_with = "usbredir", conflicts_with_all = NBD_ONLY)]
+    pub(in crate::command) usbip: Option<String>,
+    /// What the card behind --usbredir or --usbip does wrong: `busy=400ms`, `stuck-busy@CMD25#3`, `power-cut@2s`; see
+    /// docs/cards.md for all of them.
+    #[arg(long = "quirk", value_name = "QUIRK[=VALUE][@WHEN]")]
+    pub(in crate::command) quirks: Vec<Planned>,
+    /// How fast a device's time passes: 10 is ten times as fast as the clock on the wall.
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed, conflicts_with = "unpaced")]
+    pub(in crate::command) speed: Speed,
+    /// Has threads that wait for a device run before all others (SCHED_RR, which root may), so that a busy machine does not make
+    /// them late.
+    #[arg(long)]
+    pub(in crate::command) realtime: bool,
+    /// Answers as fast as it can: no device is waited for.
+    #[arg(long)]
+    pub(in crate::command) unpaced: bool,
+    /// Tells in the end what it did, and how much later than a device said it answered.
+    #[arg(long)]
+    pub(in crate::command) stats: bool,
+    /// Seeds the media of simulated devices: no two erase blocks are alike.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(in crate::command) seed: u64,
+    /// Does not offer structured replies: fewer system calls for clients of libnbd, but no holes and no block status.
+    #[arg(long)]
+    pub(in crate::command) simple_replies: bool,
+    /// Connections at a time; more of them wait.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections, value_parser = at_least_one)]
+    pub(in crate::command) connections: usize,
+    /// Bytes of requests above 1MiB at a time; more of them wait.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
+    pub(in crate::command) bytes_in_flight: u64,
+    /// How long a client may take to agree on an export.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    pub(in crate::command) handshake_time: Duration,
+    /// How long connections have to finish once the server is to end.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    pub(in crate::command) grace: Duration,
+    /// What is told on standard error: error, warn, info, debug or off.
+    #[arg(long, value_name = "LEVEL", default_value = "warn", value_parser = logging::level)]
+    pub(in crate::command) log: logging::Level,
+    /// `[NAME=]DEVICE[+LAYER]...`: `memory:size=1G`, `scratch=memory:size=64M,pages=small`, `file:disk.img`, `sd/kingston`.
+    /// Without a name it is the
+    /// default export.
+    #[arg(required_unless_present = "exports", value_name = "DEVICE")]
+    pub(in crate::command) devices: Vec<String>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    Dimension::Size.parse_argument(text).map_err(|error| error.to_string())
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    Dimension::Time.parse_argument(text).map(Duration::from_ns).map_err(|error| error.to_string())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match time(text)? {
+        Duration::ZERO => Err("expected more than no time".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// Millionths, so that nothing is rounded from run to run.
+fn speed(text: &str) -> Result<Speed, String> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let wrong = || "expected a number of up to 1000, such as 10 or 0.5".to_owned();
+    if !digits(whole) || !digits(part) || part.len() > 6 || text == "." {
+        return Err(wrong());
+    }
+    match format!("{whole}{part:0<6}").parse() {
+        Ok(millionths @ 1..=1_000_000_000) => Ok(Speed::Millionths(millionths)),
+        _ => Err(wrong()),
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("expected a whole number of at least 1".to_owned()),
+        Ok(n) => Ok(n),
+    }
+}

@@ -1,0 +1,22 @@
+//! `--pidfile`.
+
+use crate::failure::Failure;
+use crate::file;
+use std::path::{Path, PathBuf};
+
+/// A file with the process id that goes with the process.
+pub(in crate::command) struct Pidfile(PathBuf);
+
+impl Pidfile {
+    pub(in crate::command) fn write(path: &Path) -> Result<Pidfile, Failure> {
+        file::write(path, format!("{}\n", std::process::id()).as_bytes())?;
+        Ok(Pidfile(path.to_owned()))
+    }
+}
+
+impl Drop for Pidfile {
+    fn drop(&mut self) {
+        // Somebody may have removed it already.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,42 @@
+//! What a server did, in the end.
+
+use flashlab_serve::{Count, Server};
+
+/// What it did, and what that took.
+pub(super) fn account(server: &Server) {
+    let counted = server.counters().read();
+    tracing::info!(
+        connections = counted.get(Count::Accepted),
+        requests = counted.requests(),
+        errors = counted.get(Count::Errors),
+        batches = counted.get(Count::Batches),
+        system_calls = counted.get(Count::Calls),
+        "served"
+    );
+}
+
+/// The same for people.
+pub(in crate::command) fn summary(server: &Server) -> String {
+    let counted = server.counters().read();
+    let late = server.counters().lateness();
+    let mut text = format!(
+        "{} requests, {} errors, {} connections; {} system calls in {} batches",
+        counted.requests(),
+        counted.get(Count::Errors),
+        counted.get(Count::Accepted),
+        counted.get(Count::Calls),
+        counted.get(Count::Batches),
+    );
+    if late.moments().count() > 0 {
+        let us = |ns: f64| ns / 1e3;
+        text.push_str(&format!(
+            "\nanswered later than the device said, {} times: mean {:.1} us, median {:.1}, 99% {:.1}, most {:.1}",
+            late.moments().count(),
+            us(late.moments().mean_ns()),
+            us(late.percentile(50.0).as_ns() as f64),
+            us(late.percentile(99.0).as_ns() as f64),
+            us(late.moments().max_ns() as f64),
+        ));
+    }
+    text
+}

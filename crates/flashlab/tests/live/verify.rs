@@ -1,0 +1,57 @@
+//! `verify=` of `flashlab bench` beside fio's own: what one wrote is judged by the other.
+
+use crate::tools::{Folder, flashlab, here};
+use std::process::{Command, Output};
+
+/// All that fio computes as their standards say.
+const METHODS: [&str; 11] = [
+    "md5", "crc64", "crc32", "crc32c", "crc16", "crc7", "sha3-224", "sha3-256", "sha3-384", "sha3-512",
+    "xxhash",
+];
+
+fn fio(folder: &Folder, options: &str) -> Output {
+    let common = "--name=a --filename=disk.img --size=1m --bs=4k --ioengine=psync --verify_fatal=1";
+    let words = common.split(' ').chain(options.split(' '));
+    Command::new("fio").args(words).current_dir(folder).output().expect("fio is here")
+}
+
+fn ours(folder: &Folder, options: &str) -> Output {
+    let words = ["bench", "file:disk.img,size=1M", "--name=a", "--direct=1", "--bs=4k"];
+    let words: Vec<&str> = words.into_iter().chain(options.split(' ')).collect();
+    flashlab(&words).current_dir(folder).output().expect("the program is built")
+}
+
+fn well(output: &Output, what: &str) {
+    let text = [&output.stdout[..], &output.stderr].concat();
+    assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&text));
+}
+
+#[test]
+fn fio_and_bench_judge_what_the_other_wrote() {
+    if !here(&["fio"]) {
+        return;
+    }
+    let methods = METHODS.map(|method| format!("--verify={method}"));
+    let others = [
+        "--verify=crc32c --verify_interval=512",
+        "--verify_pattern=0xdeadbe%o",
+        "--verify=pattern --verify_pattern=\"ab\"",
+    ];
+    for method in methods.iter().map(String::as_str).chain(others) {
+        let folder = Folder::new("verify");
+        well(&fio(&folder, &format!("--rw=write --do_verify=0 {method}")), method);
+        well(&ours(&folder, &format!("--rw=read {method}")), method);
+        well(&ours(&folder, &format!("--rw=randwrite {method}")), method);
+        well(&fio(&folder, &format!("--rw=read {method}")), method);
+        // Neither is content with anything: a byte in the middle of a block.
+        let path = folder.path("disk.img");
+        let mut bytes = std::fs::read(&path).expect("it is there");
+        bytes[40_000] ^= 1;
+        std::fs::write(&path, bytes).expect("it can be written");
+        for output in
+            [ours(&folder, &format!("--rw=read {method}")), fio(&folder, &format!("--rw=read {method}"))]
+        {
+            assert!(!output.status.success(), "{method}: damage is found");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The second phase of a job with `verify=`: what it wrote is read back, each range once, as fio does it.
+//!
+//! In the order of the writes; where some overlapped, what is left of them by its place, without those that were written
+//! over. Whoever carries the bytes judges them; here it is only known which to read.
+
+use flashlab_fio::iolog::{Action, Entry, Iolog, Version};
+use flashlab_fio::job::{Direction, Job, Mix, Pattern};
+use flashlab_fio::workload::{Io, Record};
+use flashlab_sim::{Duration, FileId, Instant, Spent, Status};
+use std::collections::BTreeMap;
+
+/// Whether a job has such a phase.
+pub(crate) fn is_due(job: &Job) -> bool {
+    // fio says that it never starts where the writes use up the time.
+    let time_is_up = job.time_based && job.runtime.is_some();
+    job.verify.method().is_some() && job.verify.reads_back && writes(job) && !time_is_up
+}
+
+fn writes(job: &Job) -> bool {
+    !matches!(job.pattern.mix, Mix::Read | Mix::Trim) && job.read_iolog.is_none()
+}
+
+/// Passes on what happens, and notes what is written.
+pub(crate) struct Noting<R> {
+    inner: R,
+    jobs: Vec<Written>,
+}
+
+/// What one job wrote.
+#[derive(Default)]
+pub(crate) struct Written {
+    /// In the order of the writes; nothing where it was written over.
+    ranges: Vec<Option<Io>>,
+    /// By file and first byte, the place among them.
+    places: BTreeMap<(FileId, u64), usize>,
+    overlapped: bool,
+    failed: bool,
+}
+
+impl Written {
+    fn note(&mut self, io: &Io) {
+        let end = io.offset + io.length;
+        let before = self.places.range(..(io.file, end)).rev();
+        let met: Vec<_> = before
+            .take_while(|((file, _), place)| {
+                *file == io.file
+                    && self.ranges[**place].is_some_and(|old| old.offset + old.length > io.offset)
+            })
+            .map(|(key, place)| (*key, *place))
+            .collect();
+        for (key, place) in met {
+            self.places.remove(&key);
+            self.ranges[place] = None;
+            self.overlapped = true;
+        }
+        if io.direction == Direction::Write {
+            self.places.insert((io.file, io.offset), self.ranges.len());
+            self.ranges.push(Some(*io));
+        }
+    }
+
+    /// What is to be read, on the files of the job in this order.
+    pub(crate) fn to_read(&self, files: &[FileId]) -> Iolog {
+        let mut ranges: Vec<Io> = self.ranges.iter().copied().flatten().collect();
+        if self.overlapped {
+            ranges.sort_by_key(|io| (io.file, io.offset));
+        }
+        let entry = |io: Io| {
+            let file = files.iter().position(|file| *file == io.file)? as u32;
+            Some(Entry {
+                at: Duration::ZERO,
+                action: Action::Read,
+                file,
+                offset: io.offset,
+                length: io.length,
+            })
+        };
+        Iolog {
+            version: Version::Three,
+            files: (0..files.len()).map(|n| n.to_string()).collect(),
+            entries: if self.failed { Vec::new() } else { ranges.into_iter().filter_map(entry).collect() },
+        }
+    }
+}
+
+/// The job of the second phase, with what is left of its time after `ran`.
+pub(crate) fn job(of: &Job, ran: Duration) -> Job {
+    Job {
+        pattern: Pattern { mix: Mix::Read, ..of.pattern },
+        runtime: of.runtime.map(|runtime| runtime.saturating_sub(ran)),
+        read_iolog: Some(of.name.clone()),
+        replay_no_stall: true,
+        time_based: false,
+        ramp_time: Duration::ZERO,
+        start_delay: Duration::ZERO,
+        fsync: 0,
+        fdatasync: 0,
+        fsync_on_close: false,
+        end_fsync: false,
+        sync: None,
+        write_bw_log: None,
+        write_lat_log: None,
+        write_iops_log: None,
+        write_iolog: None,
+        ..of.clone()
+    }
+}
+
+impl<R> Noting<R> {
+    /// Of a wave of so many jobs.
+    pub(crate) fn new(jobs: usize, inner: R) -> Noting<R> {
+        Noting { inner, jobs: (0..jobs).map(|_| Written::default()).collect() }
+    }
+
+    /// The recorder behind, and what each job wrote.
+    pub(crate) fn finish(self) -> (R, Vec<Written>) {
+        (self.inner, self.jobs)
+    }
+}
+
+impl<R: Record> Record for Noting<R> {
+    fn started(&mut self, job: usize, at: Instant) {
+        self.inner.started(job, at);
+    }
+    fn submitted(&mut self, job: usize, io: &Io) {
+        if io.direction != Direction::Read {
+            self.jobs[job].note(io);
+        }
+        self.inner.submitted(job, io);
+    }
+    fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
+        self.inner.completed(job, io, done, spent);
+    }
+    fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
+        self.inner.flushing(job, file, offset, data_only, at);
+    }
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant) {
+        self.inner.synced(job, issued, done);
+    }
+    fn ramp_over(&mut self, job: usize, at: Instant) {
+        self.inner.ramp_over(job, at);
+    }
+    fn failed(&mut self, job: usize, io: &Io, at: Instant, status: Status) {
+        self.jobs[job].failed = true;
+        self.inner.failed(job, io, at, status);
+    }
+    fn finished(&mut self, job: usize, at: Instant) {
+        self.inner.finished(job, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left_of(ios: &[(Direction, u64, u64)]) -> Vec<(u64, u64)> {
+        let mut written = Written::default();
+        for (direction, offset, length) in ios {
+            let (file, direction) = (FileId::DEVICE, *direction);
+            let (ready, issued) = (Instant::ZERO, Instant::ZERO);
+            written.note(&Io { direction, file, offset: *offset, length: *length, ready, issued });
+        }
+        let log = written.to_read(&[FileId::DEVICE]);
+        log.entries.iter().map(|entry| (entry.offset, entry.length)).collect()
+    }
+
+    #[test]
+    fn what_was_written_once_is_read_in_the_order_of_the_writes() {
+        use Direction::Write;
+        assert_eq!(left_of(&[(Write, 8, 4), (Write, 0, 4), (Write, 4, 4)]), [(8, 4), (0, 4), (4, 4)]);
+    }
+
+    #[test]
+    fn what_was_written_over_is_left_out_and_the_rest_read_by_its_place() {
+        use Direction::{Trim, Write};
+        assert_eq!(left_of(&[(Write, 8, 4), (Write, 0, 4), (Write, 8, 4)]), [(0, 4), (8, 4)]);
+        assert_eq!(left_of(&[(Write, 0, 4), (Write, 4, 4), (Write, 8, 4), (Write, 2, 8)]), [(2, 8)]);
+        assert_eq!(left_of(&[(Write, 0, 4), (Write, 4, 4), (Trim, 0, 4)]), [(4, 4)]);
+    }
+}

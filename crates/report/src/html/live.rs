@@ -1,0 +1,81 @@
+//! The page of a live experiment: ratios within one run beside the published ones, all figures, and what they were measured with.
+
+use super::{comparison::framed, document, tables};
+use crate::figure::paths;
+use crate::live::{Page, Row};
+use crate::markup::{Element, element};
+use crate::number;
+
+/// The page of what was measured.
+pub fn live_page(page: &Page<'_>) -> String {
+    let header = element("header")
+        .child(element("p").class("kicker").text("Measured live: there is no digest"))
+        .child(element("h1").text(page.name))
+        .child(element("p").class("lead").text(page.title))
+        .child(element("p").text(format!("{}.", page.note)));
+    let mut main = element("main")
+        .attr("id", "main")
+        .child(section("ratios", "Ratios within one run", framed(&paths::figure(page))))
+        .child(section("figures", "All figures", table(page)));
+    let missing: Vec<&Row> = page.rows.iter().filter(|row| row.missing.is_some()).collect();
+    if !missing.is_empty() {
+        let line = |row: &&Row| {
+            element("li").text(format!("{}: {}", row.name, row.missing.as_deref().unwrap_or_default()))
+        };
+        main.push(section("missing", "Not measured", element("ul").children(missing.iter().map(line))));
+    }
+    main.push(section("with", "Measured with", about(page)));
+    let footer = element("footer")
+        .child(element("p").text("Measure again with ").child(element("code").text(page.command)).text("."));
+    document(page.name, "flashlab", [header, main, footer])
+}
+
+fn section(id: &'static str, title: &str, content: Element) -> Element {
+    element("section").attr("id", id).child(element("h2").text(title)).child(content)
+}
+
+fn table(page: &Page<'_>) -> Element {
+    let share = format!("/ {}", page.reference);
+    let columns = [
+        ("row", false),
+        ("attached", false),
+        ("read MiB/s", true),
+        ("write MiB/s", true),
+        (&*share, true),
+        ("least to greatest", true),
+        ("published read", true),
+        ("write", true),
+        (&*share, true),
+    ];
+    let rows = page.rows.iter().map(row);
+    let html = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    tables::scrolling("All figures", html)
+}
+
+fn row(row: &Row) -> Element {
+    let number = |value: Option<f64>, decimals: usize| {
+        tables::number(value.map_or_else(|| number::NONE.to_owned(), |value| number::fixed(value, decimals)))
+    };
+    let spread = row.spread.map_or_else(
+        || number::NONE.to_owned(),
+        |(least, most)| format!("{} to {}", number::fixed(least, 3), number::fixed(most, 3)),
+    );
+    element("tr")
+        .child(tables::row_head(&row.name))
+        .child(tables::text(&row.attached))
+        .child(number(row.measured.map(|measured| measured.0), 1))
+        .child(number(row.measured.map(|measured| measured.1), 1))
+        .child(number(row.ratio, 3))
+        .child(element("td").class("n").text(spread))
+        .child(number(row.published.map(|published| published.0), 0))
+        .child(number(row.published.map(|published| published.1), 0))
+        .child(number(row.published_ratio, 3))
+}
+
+fn about(page: &Page<'_>) -> Element {
+    let rows = page
+        .about
+        .iter()
+        .map(|(name, what)| element("tr").child(tables::row_head(name)).child(tables::text(what)));
+    tables::scrolling("Measured with", element("table").child(element("tbody").children(rows)))
+}

@@ -1,0 +1,37 @@
+//! A request on its way through a device.
+
+use super::holes::Parts;
+use crate::limits::Taken;
+use flashlab_nbd::server::{ContextSet, Token};
+use flashlab_sim::Instant;
+use std::rc::Rc;
+
+/// A request that was started: what its answer needs.
+pub(super) struct Asked<'a> {
+    pub(super) token: Token,
+    pub(super) bytes: u64,
+    pub(super) what: What,
+    pub(super) taken: Option<Taken<'a>>,
+    pub(super) arrived_at: Instant,
+}
+
+pub(super) enum What {
+    /// A whole read.
+    Read,
+    /// The holes of a read, before the rest of it is read.
+    Holes {
+        offset: u64,
+    },
+    /// A part of a read whose holes are known.
+    Part {
+        offset: u64,
+        read: Rc<Parts>,
+    },
+    Write,
+    Flush,
+    Other,
+    Status {
+        one: bool,
+        contexts: ContextSet,
+    },
+}
