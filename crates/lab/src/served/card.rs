@@ -8,7 +8,7 @@ use super::error::{Problem, ServedError};
 use super::keeper;
 use crate::device::{Device, State};
 use crate::library::Library;
-use flashlab_block::{Access, File, Memory, Pages};
+use flashlab_block::{Memory, Pages};
 use flashlab_sd::Card;
 use flashlab_sim::{Duration, Store};
 use std::path::{Path, PathBuf};
@@ -32,12 +32,9 @@ impl CardOrigin {
         if matches!(part.word(), "" | "memory" | "file") {
             return Err(part.refuse(Problem::NotACard));
         }
-        let device = Device::open_kept(part.text(), library)?;
-        let store: Box<dyn Store> = match &device.kept_in {
-            Some(path) => {
-                let size = Some(device.capacity());
-                Box::new(File::open(&keeper::bytes_of(path), size, Access::Cached, false)?)
-            }
+        let (device, bytes) = keeper::open(part.text(), library)?;
+        let store: Box<dyn Store> = match bytes {
+            Some(file) => Box::new(file),
             None => Box::new(
                 Memory::new(device.capacity(), Pages::Small)
                     .map_err(|error| part.refuse(Problem::Memory(error)))?,

@@ -11,7 +11,8 @@
 use super::error::ServedError;
 use super::journal::{self, Journal};
 use crate::device::{Device, State};
-use flashlab_block::Timed;
+use crate::library::Library;
+use flashlab_block::{Access, File as Bytes, Timed};
 use flashlab_sim::{Instant, Op};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -52,8 +53,19 @@ impl flashlab_block::Journal for Shared {
     }
 }
 
+/// The device of an argument, and the file of its bytes where its state is kept; a journal that was left is caught up with, once
+/// the file is ours alone.
+pub(super) fn open(argument: &str, library: &Library) -> Result<(Device, Option<Bytes>), ServedError> {
+    let device = Device::open_kept(argument, library)?;
+    let Some(path) = &device.kept_in else { return Ok((device, None)) };
+    let bytes = Bytes::open(&bytes_of(path), Some(device.capacity()), Access::Cached, false)?;
+    let caught_up = device.state.is_some() && journal::catch_up(&device, path)?;
+    let device = if caught_up { Device::open_kept(argument, library)? } else { device };
+    Ok((device, Some(bytes)))
+}
+
 /// The file of the bytes beside a state.
-pub(super) fn bytes_of(path: &Path) -> PathBuf {
+fn bytes_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".bytes");
     name.into()

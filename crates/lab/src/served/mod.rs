@@ -179,17 +179,9 @@ fn bottom(
         "memory" => Ok((Bytes::Memory(memory(part)?), None)),
         "file" => Ok((Bytes::File(file(part, read_only)?), None)),
         _ => {
-            let mut device = Device::open_kept(part.text(), library)?;
-            if let (Some(path), Some(_)) = (&device.kept_in, &device.state)
-                && journal::catch_up(&device, path)?
-            {
-                device = Device::open_kept(part.text(), library)?;
-            }
-            let bytes = match &device.kept_in {
-                Some(path) => {
-                    let size = Some(device.capacity());
-                    Bytes::File(File::open(&keeper::bytes_of(path), size, Access::Cached, false)?)
-                }
+            let (device, bytes) = keeper::open(part.text(), library)?;
+            let bytes = match bytes {
+                Some(file) => Bytes::File(file),
                 None => Bytes::Memory(
                     Memory::new(device.capacity(), Pages::Small)
                         .map_err(|error| part.refuse(Problem::Memory(error)))?,
