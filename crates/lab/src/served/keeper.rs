@@ -5,7 +5,7 @@
 //!
 //! Bytes go to their file as they are answered, so all that was answered is there however the server ended, and what was
 //! flushed even if the machine did. The model is written whole, when the server ends in order or is told to, and from time to
-//! time; what it is asked in between is in a [journal](super::journal), so that a kill costs nothing of it either. The file is
+//! time; what it is asked in between is in a [`journal`], so that a kill costs nothing of it either. The file is
 //! replaced when it is written; there is never half of one.
 
 use super::error::ServedError;
