@@ -1,10 +1,14 @@
 //! Our NBD server beside the ones that people use, in one run: 4 KiB at random through the same batched client, bytes at
 //! 64 KiB beside a plain socket, and fio's own engine. Everything is interleaved and medians are compared, so that a
-//! busy machine disturbs all alike.
+//! busy machine disturbs all alike. On one connection server and client take turns, so that where their threads run decides as
+//! much as the server does: each server is measured with all processors and, client and all, kept on one, and compared
+//! where it is fastest.
 //!
 //! `cargo bench -p flashlab --bench nbd [-- MILLISECONDS REPEATS]` (500 ms and 9 repeats without): many short runs are
 //! better than few long ones where others use the machine. Peers that are not installed are left out by name.
 
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,8 +20,8 @@ use std::process::{Child, Command, Stdio};
 
 const SIZE: &str = "512M";
 const SIZE_BYTES: &str = "536870912";
-/// Requests in flight on each connection, and connections.
-const SHAPES: [(u32, u32); 3] = [(32, 1), (32, 2), (16, 4)];
+/// Requests in flight on each connection, connections, and whether server and client are kept on one processor.
+const SHAPES: [(u32, u32, bool); 4] = [(32, 1, false), (32, 1, true), (32, 2, false), (16, 4, false)];
 
 /// A server that is measured.
 struct Peer {
@@ -46,6 +50,15 @@ impl Peer {
         let fields: Vec<&str> = after_name.split_whitespace().collect();
         let field = |n: usize| fields.get(n).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         field(11) + field(12)
+    }
+    /// Lets its threads run on these processors.
+    fn keep_on(&self, processors: &CpuSet) {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let ids = tasks.filter_map(|task| Pid::from_raw(task.file_name().to_str()?.parse().ok()?));
+        // A thread that has ended meanwhile needs no processor.
+        ids.for_each(|id| {
+            let _ended = sched_setaffinity(Some(id), processors);
+        });
     }
 }
 
@@ -170,7 +183,12 @@ impl Runs {
 
 fn random(peers: &[Peer], milliseconds: u32, repeats: u32) {
     let (mut iops, mut calls, mut cpu) = (Runs::default(), Runs::default(), Runs::default());
-    let row = |rw: &str, (depth, connections): (u32, u32)| format!("{rw:<9} {depth} x {connections}");
+    let row = |rw: &str, (depth, connections, one): (u32, u32, bool)| {
+        format!("{rw:<9} {depth} x {connections}{}", if one { ", one processor" } else { "" })
+    };
+    let all = sched_getaffinity(None).expect("a process knows where it runs");
+    let mut one = CpuSet::new();
+    one.set((0..CpuSet::MAX_CPU).find(|n| all.is_set(*n)).expect("it runs somewhere"));
     for repeat in 0..repeats as usize {
         for rw in ["randread", "randwrite"] {
             for shape in SHAPES {
@@ -180,6 +198,11 @@ fn random(peers: &[Peer], milliseconds: u32, repeats: u32) {
                     format!("--connections={}", shape.1),
                     format!("--runtime={milliseconds}ms"),
                 ];
+                let processors = if shape.2 { &one } else { &all };
+                // The client inherits what is ours.
+                sched_setaffinity(None, processors)
+                    .expect("a process may give processors up, and take them back");
+                peers.iter().for_each(|peer| peer.keep_on(processors));
                 // Everyone is first in turn.
                 for n in 0..peers.len() {
                     let peer = &peers[(n + repeat) % peers.len()];
@@ -195,14 +218,16 @@ fn random(peers: &[Peer], milliseconds: u32, repeats: u32) {
             }
         }
     }
+    sched_setaffinity(None, &all).expect("a process may take its processors back");
+    peers.iter().for_each(|peer| peer.keep_on(&all));
     println!("4 KiB at random, iodepth x connections; kIOPS, and seconds of server CPU per million requests");
     let names = ["ours", "nbdkit", "qsd", "qsd-null"];
     let head = names.map(|name| format!("{name:>14}")).concat();
-    println!("{:<18}{head}{:>9}{:>7}{:>11}", "", "/nbdkit", "/qsd", "/qsd-null");
+    println!("{:<32}{head}{:>9}{:>7}{:>11}", "", "/nbdkit", "/qsd", "/qsd-null");
     for rw in ["randread", "randwrite"] {
         for shape in SHAPES {
             let row = row(rw, shape);
-            let mut line = format!("{row:<18}");
+            let mut line = format!("{row:<32}");
             for name in names {
                 let cell = format!("{:.0} ({:.2})", iops.median(&row, name), cpu.median(&row, name));
                 write!(line, "{cell:>14}").expect("a string takes all");
@@ -210,9 +235,20 @@ fn random(peers: &[Peer], milliseconds: u32, repeats: u32) {
             let ratio = |name| iops.median(&row, "ours") / iops.median(&row, name);
             println!("{line}{:>9.2}{:>7.2}{:>11.2}", ratio("nbdkit"), ratio("qsd"), ratio("qsd-null"));
         }
+        let [free, kept, ..] = SHAPES.map(|shape| row(rw, shape));
+        let best = |name| iops.median(&free, name).max(iops.median(&kept, name));
+        let ratio = |name| best("ours") / best(name);
+        let line = names.map(|name| format!("{:>14.0}", best(name))).concat();
+        println!(
+            "{:<32}{line}{:>9.2}{:>7.2}{:>11.2}",
+            format!("{rw:<9} 32 x 1, each at its best"),
+            ratio("nbdkit"),
+            ratio("qsd"),
+            ratio("qsd-null")
+        );
     }
     println!(
-        "wanted: /nbdkit 2.5 on one connection, 3 on two and four; /qsd 7, for writes on one connection 5 (a memory device: \
+        "wanted: /nbdkit 2.5 on one connection, 3 on two and four; /qsd 7, for writes on one connection 5 (of memory devices: \
          qsd-null stores nothing, and is not one)\n"
     );
 }
