@@ -115,9 +115,9 @@ fn words_and_forms() {
 
 #[test]
 fn options_that_are_not_modelled() {
-    assert_snapshot!(messages(&["verify=crc32c", "zonemode=zbd", "latency_target=10ms", "steadystate=iops:1%", "hipri",
+    assert_snapshot!(messages(&["verify_only", "zonemode=zbd", "latency_target=10ms", "steadystate=iops:1%", "hipri",
         "prioclass=1", "exec_prerun=rm -rf /", "clustername=ceph", "unit_base=1"]), @r#"
-    job.fio:2:1: verify=crc32c is not modelled: a simulation moves no bytes, so there is nothing to verify, and its reads would be missing; take it out, or write verify=0
+    job.fio:2:1: verify_only is not modelled: nothing is judged that was not written in the same run, but by a job that only reads; take it out, or write verify_only=0
     job.fio:2:1: zonemode=zbd is not modelled: there is no zoned device, and no walk in strides; take it out, or write zonemode=none
     job.fio:2:1: latency_target=10ms is not modelled: the depth of the queue is not adjusted to a latency; take it out, or write latency_target=0
     job.fio:2:1: steadystate=iops:1% is not modelled: a job ends by its size or runtime, not when its speed has settled; take it out
