@@ -67,8 +67,7 @@ pub(super) const INTEGRITY: &[Entry] = &[
         "experimental_verify",
         &["0"],
         "what is read back is what was written, not what would be drawn again",
-    )
-    .switch(),
+    ),
     refused("verify_state_load", &["0"], "there is no state of another run"),
     irrelevant("verify_state_save", "there is no run that would load it"),
     refused("trim_percentage", &["0"], "only rw=trim, randtrim, trimwrite and randtrimwrite trim"),
