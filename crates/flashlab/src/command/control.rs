@@ -1,12 +1,12 @@
 //! What a server does when `flashlab ctl` tells it to.
 
-use super::usb_control::left;
 use flashlab_block::Timed;
 use flashlab_block::layer::Kind;
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::served::Served;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_serve::{Server, Told};
+use flashlab_sim::PowerCut;
 use std::fmt::Write;
 
 /// The devices of a server, and what they had counted when it began.
@@ -105,7 +105,7 @@ impl<'a> Controlled<'a> {
             return Err("it has no power already".to_owned());
         }
         let cut = timed.power_cut(self.server.now()).map_err(|error| error.to_string())?;
-        Ok(left(&cut))
+        Ok(undecided(&cut))
     }
 
     fn replug(&self, served: &Served) -> Told {
@@ -129,4 +129,13 @@ fn fault(served: &Served, rule: &str) -> Told {
         rule => faults.add(rule.parse().map_err(|error| format!("{error}"))?),
     }
     Ok(String::new())
+}
+
+/// The bytes of which a power cut left open what becomes of them, a range a line.
+pub(super) fn undecided(cut: &PowerCut) -> String {
+    let mut text = String::new();
+    for (range, fate) in &cut.undecided {
+        let _ = writeln!(text, "{} bytes at {}: {fate:?}", range.end - range.start, range.start);
+    }
+    text
 }

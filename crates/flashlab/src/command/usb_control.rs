@@ -1,14 +1,14 @@
 //! What happens to a card behind USB when `flashlab ctl` says so.
 
+use super::control::undecided;
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::served::CardOrigin;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
 use flashlab_sd::Card;
 use flashlab_sd::quirk::Planned;
 use flashlab_serve::{Errands, Told};
-use flashlab_sim::{Instant, PowerCut};
+use flashlab_sim::Instant;
 use flashlab_usb::Vub300;
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The slot, for whoever reaches into it while it is served.
@@ -62,7 +62,7 @@ impl Desk {
             ("stats", "") => Ok(stats(adapter)),
             ("wear", "") => self.with_card(adapter, |card| self.wear(card)),
             ("cut", "") => match adapter.card() {
-                Some(_) => Ok(left(&adapter.fail_power(now))),
+                Some(_) => Ok(undecided(&adapter.fail_power(now))),
                 None => Err(OUT.to_owned()),
             },
             ("unplug", "") => {
@@ -135,15 +135,6 @@ fn stats(adapter: &Vub300) -> String {
         "{} commands, {} errors; {} bytes read, {} bytes written\n",
         counted.commands, counted.failed, counted.read_bytes, counted.written_bytes
     )
-}
-
-/// What a cut left, as for an export.
-pub(super) fn left(cut: &PowerCut) -> String {
-    let mut text = String::new();
-    for (range, fate) in &cut.undecided {
-        let _ = writeln!(text, "{} bytes at {}: {fate:?}", range.end - range.start, range.start);
-    }
-    text
 }
 
 fn fault(card: &mut Card, rule: &str) -> Told {

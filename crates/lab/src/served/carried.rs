@@ -2,9 +2,11 @@
 //!
 //! Every write carries bytes that say where and when they were written, and every read is held against what was answered
 //! before. A block of 4 KiB is judged where it is known: written whole, by one write at a time, and not under way while it was
-//! read. What jobs with `verify=` want in their blocks is in all of them ([`Verified`]), and where one of them only reads, what this
-//! run has not written is judged by what stands in it. Time is the device's own; what is answered at once takes a microsecond, or jobs that run for a time would never end. How its model spent the time is not told through
-//! bytes, so all of it is charged to the controller.
+//! read. What jobs with `verify=` want in their blocks is in all of them ([`Verified`]), and where one of them only reads,
+//! what this run has not written is judged by what stands in it.
+//!
+//! Time is the device's own; what is answered at once takes a microsecond, or jobs that run for a time would never end. How
+//! its model spent the time is not told through bytes, so all of it is charged to the controller.
 //!
 //! Left out: power cuts, and keeping a state; a served device has both.
 

@@ -138,8 +138,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "LEVEL", default_value = "warn", value_parser = logging::level)]
     pub(in crate::command) log: logging::Level,
     /// `[NAME=]DEVICE[+LAYER]...`: `memory:size=1G`, `scratch=memory:size=64M,pages=small`, `file:disk.img`, `sd/kingston`.
-    /// Without a name it is the
-    /// default export.
+    /// Without a name it is the default export.
     #[arg(required_unless_present = "exports", value_name = "DEVICE")]
     pub(in crate::command) devices: Vec<String>,
 }
