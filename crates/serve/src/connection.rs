@@ -4,15 +4,15 @@
 use crate::answer::Answerer;
 use crate::counters::Count;
 use crate::link::Link;
-use crate::server::{Server, before_all_others};
+use crate::realtime::{Awake, before_all_others_and_awake, without_slack};
+use crate::server::Server;
 use flashlab_block::Payload;
 use flashlab_nbd::server::{Closed, Command, Event, Received, Request, Session};
 use flashlab_sim::{Duration, Instant};
 use std::io;
-use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 /// Bytes received at once: whole batches of what clients keep in flight, and more than any request that is not received
 /// into a buffer of its own.
@@ -84,7 +84,7 @@ impl<'a> Connection<'a> {
         info!(connection = self.number, from = %self.from, export = %self.server.exports[export].name, "opened");
         let replies = session.replies().expect("it is open");
         let mut answerer = Answerer::new(self.server, export, replies);
-        self.keep_exact_time(export);
+        let _awake = self.keep_exact_time(export);
         let ended = self.transmit(&mut session, &mut answerer);
         // What was received whole is answered, however the session ended.
         let finished = answerer.finish(&mut self.link);
@@ -256,18 +256,11 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Linux wakes a thread up to 50 us late, so that it can wake several at once, and on a busy machine when others have had
-    /// their turn; not this one, which may have to answer at an instant.
-    fn keep_exact_time(&self, export: usize) {
-        // Where that is refused, answers are a little late.
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    /// This thread may have to answer at an instant.
+    fn keep_exact_time(&self, export: usize) -> Option<Awake> {
+        without_slack();
         let timed = self.server.exports[export].device.abilities().timed;
-        if timed
-            && self.server.realtime
-            && let Err(error) = before_all_others()
-        {
-            warn!(connection = self.number, %error, "not before all others");
-        }
+        (timed && self.server.realtime).then(|| before_all_others_and_awake(self.number)).flatten()
     }
 
     fn count(&mut self, answerer: &mut Answerer<'a>) {

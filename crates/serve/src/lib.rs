@@ -28,6 +28,7 @@ mod outbox;
 mod pace;
 mod pending;
 mod private;
+mod realtime;
 mod record;
 mod run;
 mod secure;

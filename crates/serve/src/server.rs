@@ -5,6 +5,7 @@ use crate::counters::{Count, Counters};
 use crate::limits::Budget;
 use crate::link::{Hangup, Link, wait_for};
 use crate::pace::Pace;
+use crate::realtime::before_all_others;
 use crate::{Clock, Exports, Limits, Listener, Recorder, Speed, Stop, Tls};
 use flashlab_nbd::server::Policy;
 use flashlab_sim::{Duration, Instant};
@@ -15,10 +16,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
-use thread_priority::ThreadPriority;
-use thread_priority::unix::{
-    RealtimeThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
-};
 use tracing::{info, warn};
 
 /// Bytes of a connection's stack: a thread of its own costs little address space.
@@ -99,8 +96,8 @@ impl Server {
         Server { latencies: true, ..self }
     }
 
-    /// Has threads that answer for a device with a time of its own run before all others (SCHED_RR), so that a busy machine
-    /// does not make them late. Fails where the system does not permit it.
+    /// Has threads that answer for a device with a time of its own run before all others (SCHED_RR), and processors stay awake
+    /// while a client is there, so that answers are not late. Fails where the system does not permit the first.
     pub fn with_realtime(self) -> io::Result<Server> {
         let permitted = thread::spawn(before_all_others).join();
         permitted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -263,13 +260,6 @@ impl Open {
         // It fails only where the counter is full: then it is readable already.
         let _ = rustix::io::write(&self.ended, &1u64.to_ne_bytes());
     }
-}
-
-/// Has this thread run before all that are not real-time ones.
-pub(crate) fn before_all_others() -> io::Result<()> {
-    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
-    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
-        .map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, format!("{error:?}")))
 }
 
 /// A descriptor a client: as many as the system lets us have.

@@ -106,8 +106,8 @@ pub(crate) struct Options {
     /// How fast a device's time passes: 10 is ten times as fast as the clock on the wall.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed, conflicts_with = "unpaced")]
     pub(in crate::command) speed: Speed,
-    /// Has threads that wait for a device run before all others (SCHED_RR, which root may), so that a busy machine does not make
-    /// them late.
+    /// Has threads that wait for a device run before all others (SCHED_RR, which root may), and processors not sleep while a
+    /// client is there: answers are less late.
     #[arg(long)]
     pub(in crate::command) realtime: bool,
     /// Answers as fast as it can: no device is waited for.
