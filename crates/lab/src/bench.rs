@@ -315,8 +315,8 @@ impl<R: Record> Workload for Ending<R> {
         self.jobs.next(now)
     }
     #[inline]
-    fn submitted(&mut self, at: Instant, request: &Request) {
-        self.jobs.submitted(at, request);
+    fn submit(&mut self, at: Instant) -> Request {
+        self.jobs.submit(at)
     }
     #[inline]
     fn upcoming(&mut self) -> (FileId, &[u64]) {

@@ -40,18 +40,16 @@ struct TenReads {
 
 impl Workload for TenReads {
     fn next(&mut self, now: Instant) -> Arrival {
-        let id = RequestId(self.asked);
         match (self.waiting, self.asked) {
             (true, _) => Arrival::Waiting,
             (false, 10) => Arrival::Done,
-            (false, n) => Arrival::At(
-                now,
-                Request { id, op: Op::Read, file: FileId::DEVICE, offset: n * 4096, length: 4096 },
-            ),
+            (false, _) => Arrival::At(now),
         }
     }
-    fn submitted(&mut self, _: Instant, _: &Request) {
-        (self.asked, self.waiting) = (self.asked + 1, true);
+    fn submit(&mut self, _: Instant) -> Request {
+        let n = self.asked;
+        (self.asked, self.waiting) = (n + 1, true);
+        Request { id: RequestId(n), op: Op::Read, file: FileId::DEVICE, offset: n * 4096, length: 4096 }
     }
     fn completed(&mut self, _: &Completion) {
         self.waiting = false;

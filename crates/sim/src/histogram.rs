@@ -37,14 +37,11 @@ impl Histogram {
         }
     }
 
+    #[inline]
     fn bucket_of(ns: u64) -> usize {
-        let msb = 63 - (ns | 1).leading_zeros();
-        if msb <= GROUP_BITS {
-            return ns as usize;
-        }
-        let shift = msb - GROUP_BITS;
-        let offset = (ns >> shift) as usize & (GROUP - 1);
-        ((shift as usize + 1) * GROUP + offset).min(BUCKETS - 1)
+        // As many bits as a bucket leaves out: none of the values that have one each.
+        let shift = (ns | GROUP as u64).ilog2() - GROUP_BITS;
+        (shift as usize * GROUP + (ns >> shift) as usize).min(BUCKETS - 1)
     }
 
     /// The middle of a bucket.

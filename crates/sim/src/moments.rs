@@ -32,8 +32,12 @@ impl Moments {
         self.count += 1;
         self.sum_ns += u128::from(ns);
         self.squares_ns += u128::from(ns) * u128::from(ns);
-        self.min_ns = self.min_ns.min(ns);
-        self.max_ns = self.max_ns.max(ns);
+        if ns < self.min_ns {
+            self.min_ns = ns;
+        }
+        if ns > self.max_ns {
+            self.max_ns = ns;
+        }
     }
 
     /// Adds all that another one holds.

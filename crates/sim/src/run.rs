@@ -17,7 +17,7 @@ pub fn run(model: &mut dyn Model, workload: &mut dyn Workload, start: Instant) -
     loop {
         let arrival = workload.next(now);
         let limit = match arrival {
-            Arrival::At(at, _) => at,
+            Arrival::At(at) => at,
             Arrival::Waiting | Arrival::Done => Instant::MAX,
         };
         // By reference: a completion is large enough for a copy to show.
@@ -30,11 +30,10 @@ pub fn run(model: &mut dyn Model, workload: &mut dyn Workload, start: Instant) -
             continue;
         }
         match arrival {
-            Arrival::At(at, request) => {
+            Arrival::At(at) => {
                 assert!(at >= now, "an arrival at {at:?} came after {now:?}");
                 now = at;
-                workload.submitted(now, &request);
-                model.submit(now, request);
+                model.submit(now, workload.submit(now));
                 outstanding += 1;
                 let (file, upcoming) = workload.upcoming();
                 if !upcoming.is_empty() {

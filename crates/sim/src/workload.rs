@@ -5,8 +5,8 @@ use crate::{Completion, FileId, Instant, Request};
 /// A workload's answer to "what next?".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// This request, at this instant (not before the `now` of the question).
-    At(Instant, Request),
+    /// A request at this instant (not before the `now` of the question).
+    At(Instant),
     /// Nothing until something outstanding completes.
     Waiting,
     /// Nothing more. What is outstanding is still completed.
@@ -15,11 +15,11 @@ pub enum Arrival {
 
 /// Something that asks: fio jobs, traces, filesystem models.
 pub trait Workload {
-    /// The next request. Each answer `At` is submitted, and is not asked for again, unless a completion comes before
-    /// it: then the answer is dropped and the question repeated after [`Workload::completed`].
+    /// When the next request comes. If a completion comes before it, the answer is dropped and the question repeated
+    /// after [`Workload::completed`]; else the request is taken by [`Workload::submit`].
     fn next(&mut self, now: Instant) -> Arrival;
-    /// The request that [`Workload::next`] answered last is being submitted now.
-    fn submitted(&mut self, at: Instant, request: &Request);
+    /// The request that [`Workload::next`] told of last: it is submitted now.
+    fn submit(&mut self, at: Instant) -> Request;
     /// Where the requests that will be asked soon begin, as far as that is known: for [`crate::Model::hint`], nothing else.
     /// Asked after each submission, and each is told once: many at a time, and then none for a while, is best.
     fn upcoming(&mut self) -> (FileId, &[u64]) {

@@ -69,7 +69,7 @@ impl LatencyTable {
 
     #[inline]
     fn bin_of(ns: u64) -> usize {
-        let octave = &OCTAVES[(63 - (ns | 1).leading_zeros()) as usize];
+        let octave = &OCTAVES[(ns | 1).ilog2() as usize];
         octave.first + usize::from(ns > octave.inside[0]) + usize::from(ns > octave.inside[1])
     }
 

@@ -22,19 +22,25 @@ impl Ahead {
 
     /// The next offset; `draw` fills a group.
     #[inline]
-    pub(crate) fn take(&mut self, mut draw: impl FnMut(&mut [u64; GROUP])) -> u64 {
+    pub(crate) fn take(&mut self, draw: impl FnMut(&mut [u64; GROUP])) -> u64 {
         if self.taken == GROUP {
-            if !self.is_drawn {
-                draw(&mut self.next);
-                self.is_drawn = true;
-            }
-            self.group = self.next;
-            self.taken = 0;
-            draw(&mut self.next);
-            self.is_told = false;
+            self.turn(draw);
         }
         self.taken += 1;
         self.group[self.taken - 1]
+    }
+
+    /// Turns to the next group, and draws the one after it.
+    #[inline(never)]
+    fn turn(&mut self, mut draw: impl FnMut(&mut [u64; GROUP])) {
+        if !self.is_drawn {
+            draw(&mut self.next);
+            self.is_drawn = true;
+        }
+        self.group = self.next;
+        self.taken = 0;
+        draw(&mut self.next);
+        self.is_told = false;
     }
 
     /// The group that comes after the one that is being taken, once.

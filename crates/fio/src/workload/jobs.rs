@@ -6,6 +6,7 @@
 use crate::iolog::Iolog;
 use crate::job::{Direction, Job, SyncWrites};
 use crate::workload::region::File;
+use crate::workload::stream::Flush;
 use crate::workload::submitter::{Next, Submitter};
 use crate::workload::{Io, Record, WorkloadError};
 use flashlab_sim::{Arrival, Completion, FileId, Instant, Op, Request, RequestId, Spent, Status, Workload};
@@ -48,17 +49,8 @@ pub struct Jobs<R> {
     unflushed: VecDeque<u32>,
     /// The jobs that have something to hand over, by time.
     agenda: BinaryHeap<Reverse<(Instant, u32)>>,
-    answered: Answered,
-    /// The slot that was occupied last.
+    /// The job that handed something over last.
     latest: u32,
-}
-
-/// What [`Workload::next`] answered last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answered {
-    Nothing,
-    Job,
-    Unflushed,
 }
 
 /// What is out.
@@ -99,7 +91,6 @@ impl<R: Record> Jobs<R> {
             free: Vec::new(),
             unflushed: VecDeque::new(),
             agenda: BinaryHeap::new(),
-            answered: Answered::Nothing,
             latest: 0,
         };
         for job in 0..wave.jobs.len() {
@@ -144,23 +135,48 @@ impl<R: Record> Jobs<R> {
         }
     }
 
+    /// Puts into a slot what is out from now on; its place is the request's name.
     #[inline]
-    fn free_slot(&self) -> u32 {
-        self.free.last().copied().unwrap_or(self.slots.len() as u32)
+    fn occupy(&mut self, slot: Slot) -> RequestId {
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.slots[place as usize] = slot;
+                place
+            }
+            None => self.occupy_another(slot),
+        };
+        RequestId(u64::from(place))
     }
 
-    #[inline]
-    fn occupy(&mut self, slot: Slot) {
-        match self.free.pop() {
-            Some(place) => {
-                self.latest = place;
-                self.slots[place as usize] = slot;
-            }
-            None => {
-                self.latest = self.slots.len() as u32;
-                self.slots.push(slot);
-            }
+    #[cold]
+    fn occupy_another(&mut self, slot: Slot) -> u32 {
+        self.slots.push(slot);
+        self.slots.len() as u32 - 1
+    }
+
+    /// A write under `sync=1` is done: it lasts until its flush is.
+    #[cold]
+    fn must_be_flushed(&mut self, place: u32, spent: Spent) {
+        let out = &mut self.slots[place as usize].out;
+        if let Out::Io(io) = *out {
+            *out = Out::Durable(Box::new((io, spent)));
+            self.unflushed.push_back(place);
         }
+    }
+
+    /// The flush of a write under `sync=1`.
+    #[cold]
+    fn flush_of(&self, place: u32) -> Request {
+        let Slot { job, out } = &self.slots[place as usize];
+        let file = match out {
+            Out::Durable(write) => write.0.file,
+            Out::Io(_) | Out::Flush { .. } => FileId::DEVICE,
+        };
+        let op = match self.jobs[*job as usize].sync_writes {
+            Some(SyncWrites::Data) => Op::FlushData,
+            Some(SyncWrites::All) | None => Op::Flush,
+        };
+        Request { id: RequestId(u64::from(place)), op, file, offset: 0, length: 0 }
     }
 }
 
@@ -175,87 +191,68 @@ fn op(direction: Direction) -> Op {
 impl<R: Record> Workload for Jobs<R> {
     #[inline]
     fn next(&mut self, now: Instant) -> Arrival {
-        if let Some(&place) = self.unflushed.front() {
-            self.answered = Answered::Unflushed;
-            let file = match &self.slots[place as usize].out {
-                Out::Durable(write) => write.0.file,
-                Out::Io(_) | Out::Flush { .. } => FileId::DEVICE,
-            };
-            let id = RequestId(u64::from(place));
-            let job = self.slots[place as usize].job;
-            let op = match self.jobs[job as usize].sync_writes {
-                Some(SyncWrites::Data) => Op::FlushData,
-                Some(SyncWrites::All) | None => Op::Flush,
-            };
-            return Arrival::At(now, Request { id, op, file, offset: 0, length: 0 });
+        if !self.unflushed.is_empty() {
+            return Arrival::At(now);
         }
-        let Some((at, job)) = self.earliest() else {
-            let ended = self.jobs.iter().all(|job| job.end.is_some());
-            return if ended { Arrival::Done } else { Arrival::Waiting };
-        };
-        self.answered = Answered::Job;
-        let id = RequestId(u64::from(self.free_slot()));
-        let (_, next) =
-            self.jobs[job as usize].next.as_ref().expect("a job of the agenda has something next");
-        let request = match next {
-            Next::Io(io) => {
-                Request { id, op: op(io.direction), file: io.file, offset: io.offset, length: io.length }
-            }
-            Next::Flush(flush) => {
-                let op = if flush.data_only { Op::FlushData } else { Op::Flush };
-                Request { id, op, file: flush.file, offset: 0, length: 0 }
-            }
-        };
-        Arrival::At(at.max(now), request)
+        match self.earliest() {
+            Some((at, _)) => Arrival::At(at.max(now)),
+            None if self.jobs.iter().all(|job| job.end.is_some()) => Arrival::Done,
+            None => Arrival::Waiting,
+        }
     }
 
     #[inline]
-    fn submitted(&mut self, at: Instant, _request: &Request) {
-        if self.answered == Answered::Unflushed {
-            self.unflushed.pop_front();
-            return;
+    fn submit(&mut self, at: Instant) -> Request {
+        if let Some(place) = self.unflushed.pop_front() {
+            return self.flush_of(place);
         }
         let job = self.agenda.pop().map_or(0, |Reverse((_, job))| job);
-        let out = match self.jobs[job as usize].submitted(at, &mut self.record) {
-            Next::Io(io) => Out::Io(io),
-            Next::Flush(_) => Out::Flush { issued: at },
+        self.latest = job;
+        let request = match self.jobs[job as usize].submitted(at, &mut self.record) {
+            Next::Io(io) => {
+                let Io { direction, file, offset, length, .. } = io;
+                let id = self.occupy(Slot { job, out: Out::Io(io) });
+                Request { id, op: op(direction), file, offset, length }
+            }
+            Next::Flush(Flush { file, data_only, .. }) => {
+                let id = self.occupy(Slot { job, out: Out::Flush { issued: at } });
+                let op = if data_only { Op::FlushData } else { Op::Flush };
+                Request { id, op, file, offset: 0, length: 0 }
+            }
         };
-        self.occupy(Slot { job, out });
+        self.jobs[job as usize].go_on(at, &mut self.record);
         self.note(job as usize);
+        request
     }
 
     #[inline]
     fn upcoming(&mut self) -> (FileId, &[u64]) {
-        match self.slots.get(self.latest as usize) {
-            Some(slot) => self.jobs[slot.job as usize].upcoming(),
+        match self.jobs.get_mut(self.latest as usize) {
+            Some(submitter) => submitter.upcoming(),
             None => (FileId::DEVICE, &[]),
         }
     }
 
     #[inline]
     fn completed(&mut self, completion: &Completion) {
-        let place = completion.id.0 as usize;
-        let Slot { job, ref mut out } = self.slots[place];
+        let Completion { id, at, status, ref spent } = *completion;
+        let place = id.0 as u32;
+        let Slot { job, ref mut out } = self.slots[place as usize];
         let submitter = &mut self.jobs[job as usize];
         let had_next = submitter.next.is_some();
         match out {
-            Out::Io(io) if completion.status != Status::Ok => {
-                submitter.refused(io, completion.at, completion.status, &mut self.record);
-            }
+            Out::Io(io) if status != Status::Ok => submitter.refused(io, at, status, &mut self.record),
             Out::Io(io) if submitter.sync_writes.is_some() && io.direction == Direction::Write => {
-                *out = Out::Durable(Box::new((*io, completion.spent)));
-                self.unflushed.push_back(place as u32);
-                return;
+                return self.must_be_flushed(place, *spent);
             }
-            Out::Io(io) => submitter.completed(io, completion.at, &completion.spent, &mut self.record),
+            Out::Io(io) => submitter.completed(io, at, spent, &mut self.record),
             Out::Durable(write) => {
-                let (io, spent) = &mut **write;
-                *spent += completion.spent;
-                submitter.completed(io, completion.at, spent, &mut self.record);
+                write.1 += *spent;
+                submitter.completed(&write.0, at, &write.1, &mut self.record);
             }
-            Out::Flush { issued } => submitter.flushed(*issued, completion.at, &mut self.record),
+            Out::Flush { issued } => submitter.flushed(*issued, at, &mut self.record),
         }
-        self.free.push(place as u32);
+        self.free.push(place);
         if !had_next {
             self.note(job as usize);
         }

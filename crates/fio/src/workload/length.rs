@@ -43,6 +43,13 @@ impl Lengths {
     pub(crate) fn draw(&self, room: u64, rng: &mut Rng) -> Option<u64> {
         match self {
             Lengths::Fixed(bytes) => (*bytes <= room).then_some(*bytes),
+            _ => self.draw_one_of_several(room, rng),
+        }
+    }
+
+    fn draw_one_of_several(&self, room: u64, rng: &mut Rng) -> Option<u64> {
+        match self {
+            Lengths::Fixed(bytes) => Some(*bytes),
             Lengths::Range { min, steps } => {
                 let fitting = (room / min).min(*steps);
                 (fitting > 0).then(|| min * (1 + rng.below(fitting)))

@@ -14,12 +14,12 @@ pub(crate) struct Pace {
     rate: [u64; 3],
     asked: [u64; 3],
     since: Instant,
-    any: bool,
     mixed: bool,
 }
 
 impl Pace {
-    pub(crate) fn new(job: &Job, since: Instant) -> Pace {
+    /// The job's, where it has one.
+    pub(crate) fn new(job: &Job, since: Instant) -> Option<Pace> {
         let rate = Direction::ALL.map(|direction| {
             let d = direction as usize;
             match (job.rate[d], job.rate_iops[d]) {
@@ -28,8 +28,8 @@ impl Pace {
                 (None, None) => 0,
             }
         });
-        let any = rate.iter().any(|&rate| rate > 0);
-        Pace { rate, asked: [0; 3], since, any, mixed: job.pattern.mix == Mix::ReadWrite }
+        let mixed = job.pattern.mix == Mix::ReadWrite;
+        rate.iter().any(|&rate| rate > 0).then_some(Pace { rate, asked: [0; 3], since, mixed })
     }
 
     pub(crate) fn restart(&mut self, at: Instant) {
@@ -49,11 +49,7 @@ impl Pace {
 
     /// What may be asked, and when, where `drawn` is what the mix wants: a mixed job turns to its other direction where
     /// that one may go earlier and `drawn` may not go now.
-    #[inline]
     pub(crate) fn choose(&self, drawn: Direction, now: Instant) -> (Direction, Instant) {
-        if !self.any {
-            return (drawn, now);
-        }
         let due = self.due(drawn);
         if due <= now || !self.mixed {
             return (drawn, due.max(now));
@@ -63,7 +59,6 @@ impl Pace {
         if other_due < due { (other, other_due.max(now)) } else { (drawn, due) }
     }
 
-    #[inline]
     pub(crate) fn asked(&mut self, direction: Direction, bytes: u64) {
         let asked = &mut self.asked[direction as usize];
         *asked = asked.saturating_add(bytes);

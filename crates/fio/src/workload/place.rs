@@ -15,7 +15,14 @@ pub(crate) struct Place {
     index: usize,
     /// The byte after the last request, by direction.
     position: [u64; 3],
+    /// The byte after the region.
+    end: u64,
     order: Order,
+    /// Random offsets, where they are drawn ahead: each slot once, or any slot where one file and one direction have the
+    /// generator for themselves.
+    ahead: Ahead,
+    /// How many offsets may be taken from `ahead` in this pass.
+    ahead_left: u64,
     /// Complete passes, which make the next one's order.
     pass: u64,
     seed: Seed,
@@ -31,19 +38,40 @@ enum Order {
     /// Only sequential requests.
     None,
     /// Each slot of `slot` bytes once a pass: requests that cannot overlap.
-    Once { order: Permutation, next: u64, slot: u64, ahead: Ahead },
+    Once { order: Permutation, drawn: u64, slot: u64 },
     /// Each block of `unit` bytes once a pass, by requests of several sizes.
     Map { map: BlockMap, unit: u64, slots: [u64; 3], align: [u64; 3] },
-    /// Any slot at any time, by direction. Where one file and one direction have the generator for themselves, it is
-    /// drawn ahead.
-    Any { samplers: Box<[Option<Sampler>; 3]>, align: [u64; 3], ahead: Option<Ahead> },
+    /// Any slot at any time, by direction.
+    Any { samplers: Box<[Option<Sampler>; 3]>, align: [u64; 3] },
 }
 
 impl Place {
     /// The job's file `index`, and whether it is `alone`.
     pub(crate) fn new(job: &Job, region: Region, index: usize, seed: Seed, alone: bool) -> Place {
-        let order = Order::of(job, &region, index, seed, alone);
-        Place { region, index, position: [region.start; 3], order, pass: 0, seed, done: false, trimmed: None }
+        let order = Order::of(job, &region, index, seed);
+        let used = directions(job.pattern.mix);
+        let ahead_left = match &order {
+            Order::Once { order, .. } => order.len(),
+            Order::Any { samplers, .. }
+                if alone && used.len() == 1 && samplers[used[0] as usize].is_some() =>
+            {
+                u64::MAX
+            }
+            Order::None | Order::Map { .. } | Order::Any { .. } => 0,
+        };
+        Place {
+            region,
+            index,
+            position: [region.start; 3],
+            end: region.start.saturating_add(region.length).min(region.file_size),
+            order,
+            ahead: Ahead::NOTHING,
+            ahead_left,
+            pass: 0,
+            seed,
+            done: false,
+            trimmed: None,
+        }
     }
 
     /// Begins the next loop: positions and the map are as at first, and so is the random order under `repeat`.
@@ -52,28 +80,23 @@ impl Place {
         self.done = false;
         self.trimmed = None;
         self.pass = if repeat { 0 } else { self.pass + 1 };
-        if let Order::Any { ahead: Some(ahead), .. } = &mut self.order
-            && repeat
-        {
-            *ahead = Ahead::NOTHING;
+        if repeat {
+            self.ahead = Ahead::NOTHING;
         }
         self.renew();
     }
 
     fn renew(&mut self) {
         match &mut self.order {
-            Order::Once { order, next, ahead, .. } => {
+            Order::Once { order, drawn, .. } => {
                 *order = Permutation::new(order.len(), self.seed.key(Purpose::Offset, self.index, self.pass));
-                (*next, *ahead) = (0, Ahead::NOTHING);
+                *drawn = 0;
+                self.ahead = Ahead::NOTHING;
+                self.ahead_left = order.len();
             }
             Order::Map { map, .. } => map.clear(),
             Order::None | Order::Any { .. } => {}
         }
-    }
-
-    /// The byte after the region.
-    fn end(&self) -> u64 {
-        self.region.start.saturating_add(self.region.length).min(self.region.file_size)
     }
 
     /// The next sequential request; `None` at the end of the region, unless the job is `wrapping` (time-based).
@@ -88,7 +111,7 @@ impl Place {
     ) -> Option<(u64, u64)> {
         let skip = if pattern.random { 0 } else { pattern.sequence_skip };
         let offset = self.sequential_offset(direction, skip, wrapping)?;
-        let length = lengths.draw(self.end() - offset, rng)?;
+        let length = lengths.draw(self.end - offset, rng)?;
         self.position[direction as usize] = offset + length;
         Some((offset, length))
     }
@@ -98,13 +121,12 @@ impl Place {
     #[inline]
     fn sequential_offset(&mut self, direction: Direction, skip: i64, wrapping: bool) -> Option<u64> {
         let Region { start, length, file_size, .. } = self.region;
-        let end = self.end();
         let position = &mut self.position[direction as usize];
         if wrapping && *position >= start.saturating_add(length) {
             *position = start;
         }
         if skip == 0 {
-            return (*position < end).then_some(*position);
+            return (*position < self.end).then_some(*position);
         }
         if *position >= file_size {
             return None;
@@ -128,10 +150,7 @@ impl Place {
     /// Where the random requests that come soon begin, as far as that is known; each is told once.
     #[inline]
     pub(crate) fn upcoming(&mut self) -> &[u64] {
-        match &mut self.order {
-            Order::Once { ahead, .. } | Order::Any { ahead: Some(ahead), .. } => ahead.tell(),
-            Order::None | Order::Map { .. } | Order::Any { ahead: None, .. } => &[],
-        }
+        self.ahead.tell()
     }
 
     /// The next random request; `None` when the pass is complete, unless the job is `wrapping` (time-based) and begins
@@ -145,16 +164,29 @@ impl Place {
         offsets: &mut Rng,
         sizes: &mut Rng,
     ) -> Option<(u64, u64)> {
-        let found = self.draw(direction, lengths, offsets, sizes).or_else(|| {
-            if !wrapping || matches!(self.order, Order::None | Order::Any { .. }) {
-                return None;
-            }
-            self.pass += 1;
-            self.renew();
-            self.draw(direction, lengths, offsets, sizes)
-        })?;
-        self.position[direction as usize] = found.0 + found.1;
-        Some(found)
+        let (offset, length) = match self.draw(direction, lengths, offsets, sizes) {
+            Some(found) => found,
+            None if wrapping => self.draw_in_next_pass(direction, lengths, offsets, sizes)?,
+            None => return None,
+        };
+        self.position[direction as usize] = offset + length;
+        Some((offset, length))
+    }
+
+    #[cold]
+    fn draw_in_next_pass(
+        &mut self,
+        direction: Direction,
+        lengths: &Lengths,
+        offsets: &mut Rng,
+        sizes: &mut Rng,
+    ) -> Option<(u64, u64)> {
+        if matches!(self.order, Order::None | Order::Any { .. }) {
+            return None;
+        }
+        self.pass += 1;
+        self.renew();
+        self.draw(direction, lengths, offsets, sizes)
     }
 
     #[inline]
@@ -165,30 +197,28 @@ impl Place {
         offsets: &mut Rng,
         sizes: &mut Rng,
     ) -> Option<(u64, u64)> {
-        let (start, end) = (self.region.start, self.end());
+        if self.ahead_left == 0 {
+            return self.draw_now(direction, lengths, offsets, sizes);
+        }
+        self.ahead_left -= 1;
+        let (start, order) = (self.region.start, &mut self.order);
+        let offset = self.ahead.take(|group| order.fill(group, start, direction, offsets));
+        Some((offset, lengths.draw(self.end - offset, sizes)?))
+    }
+
+    fn draw_now(
+        &mut self,
+        direction: Direction,
+        lengths: &Lengths,
+        offsets: &mut Rng,
+        sizes: &mut Rng,
+    ) -> Option<(u64, u64)> {
+        let (start, end) = (self.region.start, self.end);
         let d = direction as usize;
         match &mut self.order {
-            Order::None => None,
-            Order::Once { order, next, slot, ahead } => {
-                if *next >= order.len() {
-                    return None;
-                }
-                let mut drawn = if *next == 0 { 0 } else { *next + GROUP as u64 };
-                let offset = ahead.take(|group| {
-                    let at = |n: u64| order.at(n.min(order.len() - 1));
-                    *group = std::array::from_fn(|n| start + at(drawn + n as u64) * *slot);
-                    drawn += GROUP as u64;
-                });
-                *next += 1;
-                Some((offset, lengths.draw(end - offset, sizes)?))
-            }
-            Order::Any { samplers, align, ahead } => {
-                let sampler = samplers[d].as_ref()?;
-                let mut draw = || start + sampler.draw(offsets) * align[d];
-                let offset = match ahead {
-                    Some(ahead) => ahead.take(|group| group.fill_with(&mut draw)),
-                    None => draw(),
-                };
+            Order::None | Order::Once { .. } => None,
+            Order::Any { samplers, align } => {
+                let offset = start + samplers[d].as_ref()?.draw(offsets) * align[d];
                 Some((offset, lengths.draw(end - offset, sizes)?))
             }
             Order::Map { map, unit, slots, align } => {
@@ -227,7 +257,25 @@ impl Place {
 }
 
 impl Order {
-    fn of(job: &Job, region: &Region, index: usize, seed: Seed, alone: bool) -> Order {
+    /// Draws offsets ahead, counted from `start`; what comes after the last of a pass is not asked for.
+    fn fill(&mut self, group: &mut [u64; GROUP], start: u64, direction: Direction, offsets: &mut Rng) {
+        let d = direction as usize;
+        match self {
+            Order::Once { order, drawn, slot } => {
+                let (first, last) = (*drawn, order.len() - 1);
+                *group = std::array::from_fn(|n| start + order.at((first + n as u64).min(last)) * *slot);
+                *drawn += GROUP as u64;
+            }
+            Order::Any { samplers, align } => {
+                if let Some(sampler) = &samplers[d] {
+                    group.fill_with(|| start + sampler.draw(offsets) * align[d]);
+                }
+            }
+            Order::None | Order::Map { .. } => {}
+        }
+    }
+
+    fn of(job: &Job, region: &Region, index: usize, seed: Seed) -> Order {
         if !job.pattern.random {
             return Order::None;
         }
@@ -246,8 +294,7 @@ impl Order {
                     Sampler::new(&job.distribution, slots[d as usize], align[d as usize], &mut rng)
                 })
             });
-            let ahead = (alone && used.len() == 1).then_some(Ahead::NOTHING);
-            return Order::Any { samplers: Box::new(samplers), align, ahead };
+            return Order::Any { samplers: Box::new(samplers), align };
         }
         let first = used[0] as usize;
         let alike = used.iter().all(|&d| {
@@ -256,7 +303,7 @@ impl Order {
         let of_one_size = block_min(job) == block_max(job) || align[first] >= block_max(job);
         if alike && of_one_size && slots[first] > 0 {
             let order = Permutation::new(slots[first], seed.key(Purpose::Offset, index, 0));
-            return Order::Once { order, next: 0, slot: align[first], ahead: Ahead::NOTHING };
+            return Order::Once { order, drawn: 0, slot: align[first] };
         }
         let unit = block_min(job);
         let blocks = region.length.min(region.file_size - region.start) / unit;

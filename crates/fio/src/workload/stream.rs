@@ -35,13 +35,16 @@ pub(crate) struct Flush {
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pattern: Pattern,
+    /// The direction of all requests, where there is one.
+    only: Option<Direction>,
     places: Vec<Place>,
     /// Whose turn it is among several files.
     turn: usize,
     lengths: [Lengths; 3],
     rw_mix_read: u64,
     percentage_random: [u64; 3],
-    /// Requests until a random offset is drawn again.
+    /// A random offset is drawn every so many requests, and next after so many.
+    drawn_every: u32,
     until_drawn: u32,
     time_based: bool,
     repeat: bool,
@@ -51,23 +54,28 @@ pub(crate) struct Stream {
     sizes: Rng,
     sequence: Rng,
 
+    /// Whether writes are flushed: each so many.
+    flushes: bool,
     fsync: u64,
     fdatasync: u64,
     flushed_last: bool,
     writes: u64,
-    last: Option<Ask>,
+    /// The last request.
+    last: (FileId, u64),
 
-    /// Bytes and requests after which no loop goes on.
+    /// Bytes and requests after which no loop goes on. Trims that are followed by writes do not count.
+    bytes_left: u64,
+    requests_left: u64,
+    /// What there was of them at first, and when the loop began.
     bytes_max: u64,
-    requests_max: u64,
+    requests_left_before: u64,
     /// Bytes after which no further loop begins.
     bytes_enough: u64,
     io_size_given: bool,
     block_max: u64,
     loops_left: u64,
-    moved: [u64; 3],
-    requests: u64,
-    requests_in_loop: u64,
+    /// Bytes of the trims that are followed by writes.
+    trimmed: u64,
 }
 
 impl Stream {
@@ -82,13 +90,22 @@ impl Stream {
             .collect();
         let loops = job.loops.max(1);
         let enough = io_size.unwrap_or(size);
+        let bytes_max = enough.saturating_mul(loops);
+        let number = job.number_ios.filter(|&n| n > 0 && !job.time_based);
+        let requests_max = number.map_or(u64::MAX, |n| n.saturating_mul(loops));
+        let mix = job.pattern.mix;
         Ok(Stream {
             pattern: job.pattern,
+            only: match directions(mix) {
+                [only] => Some(*only),
+                _ => None,
+            },
             places,
             turn: 0,
             lengths: Direction::ALL.map(|d| Lengths::of(&job.block_size[d as usize])),
             rw_mix_read: u64::from(job.rw_mix_read),
             percentage_random: job.percentage_random.map(u64::from),
+            drawn_every: job.pattern.sequence.max(1),
             until_drawn: 1,
             time_based: job.time_based,
             repeat: job.rand_repeat,
@@ -97,46 +114,38 @@ impl Stream {
             directions: seed.rng(Purpose::Direction, 0),
             sizes: seed.rng(Purpose::Length, 0),
             sequence: seed.rng(Purpose::Sequence, 0),
+            flushes: job.fsync | job.fdatasync != 0 && matches!(mix, Mix::Write | Mix::ReadWrite),
             fsync: u64::from(job.fsync),
             fdatasync: u64::from(job.fdatasync),
             flushed_last: false,
             writes: 0,
-            last: None,
-            bytes_max: enough.saturating_mul(loops),
-            requests_max: job.number_ios.filter(|&n| n > 0).map_or(u64::MAX, |n| n.saturating_mul(loops)),
+            last: (FileId::DEVICE, 0),
+            bytes_left: bytes_max,
+            requests_left: requests_max,
+            bytes_max,
+            requests_left_before: requests_max,
             bytes_enough: enough,
             io_size_given: io_size.is_some(),
             block_max: block_max(job),
             loops_left: loops - 1,
-            moved: [0; 3],
-            requests: 0,
-            requests_in_loop: 0,
+            trimmed: 0,
         })
     }
 
     /// Whether the job has asked for all that it may.
     #[inline]
     pub(crate) fn is_satisfied(&self) -> bool {
-        if self.time_based {
-            return false;
-        }
-        let [read, write, trim] = self.moved;
-        let counted = match self.pattern.mix {
-            Mix::Read => read,
-            Mix::Write | Mix::TrimWrite => write,
-            Mix::Trim => trim,
-            Mix::ReadWrite => read.saturating_add(write),
-        };
-        counted >= self.bytes_max || self.requests >= self.requests_max
+        (self.bytes_left == 0 || self.requests_left == 0) && !self.time_based
     }
 
     /// The flush that is due before the next request. fio counts writes, and looks after every request.
     #[inline]
     pub(crate) fn flush_due(&mut self) -> Option<Flush> {
-        if self.fsync | self.fdatasync == 0 || self.flushed_last || self.writes == 0 {
-            return None;
-        }
-        if !matches!(self.pattern.mix, Mix::Write | Mix::ReadWrite) {
+        if self.flushes { self.flush_after_writes() } else { None }
+    }
+
+    fn flush_after_writes(&mut self) -> Option<Flush> {
+        if self.flushed_last || self.writes == 0 {
             return None;
         }
         let due = |every: u64| every > 0 && self.writes.is_multiple_of(every);
@@ -146,7 +155,8 @@ impl Stream {
             (false, false) => return None,
         };
         self.flushed_last = true;
-        self.last.map(|last| Flush { file: last.file, offset: last.offset, data_only })
+        let (file, offset) = self.last;
+        Some(Flush { file, offset, data_only })
     }
 
     /// The flushes at the end of a loop, one a file.
@@ -156,53 +166,59 @@ impl Stream {
             return Vec::new();
         }
         self.flushed_last = true;
-        let offset = self.last.map_or(0, |last| last.offset);
+        let (_, offset) = self.last;
         self.places.iter().map(|place| Flush { file: place.region.file, offset, data_only: false }).collect()
     }
 
     /// The direction of the next request.
     #[inline]
     pub(crate) fn direction(&mut self) -> Direction {
-        match self.pattern.mix {
-            Mix::Read => Direction::Read,
-            Mix::Write => Direction::Write,
-            Mix::Trim => Direction::Trim,
-            Mix::ReadWrite if self.directions.below(100) < self.rw_mix_read => Direction::Read,
-            Mix::ReadWrite => Direction::Write,
-            Mix::TrimWrite => match self.file_in_turn() {
-                Some(file) if self.places[file].trimmed.is_some() => Direction::Write,
-                _ => Direction::Trim,
-            },
+        match self.only {
+            Some(direction) => direction,
+            None => self.mixed_direction(),
         }
     }
 
-    /// The file that is asked next: they take turns, those that are done are passed over.
-    #[inline]
-    fn file_in_turn(&self) -> Option<usize> {
-        if !self.places[self.turn].done {
-            return Some(self.turn);
+    fn mixed_direction(&mut self) -> Direction {
+        if self.pattern.mix == Mix::TrimWrite {
+            let (passed, turn) = self.places.split_at(self.turn);
+            let next = turn.iter().chain(passed).find(|place| !place.done);
+            let is_trimmed = next.is_some_and(|place| place.trimmed.is_some());
+            return if is_trimmed { Direction::Write } else { Direction::Trim };
         }
-        let files = self.places.len();
-        (1..files).map(|step| (self.turn + step) % files).find(|&file| !self.places[file].done)
+        let reads = self.directions.below(100) < self.rw_mix_read;
+        if reads { Direction::Read } else { Direction::Write }
     }
 
-    /// The next request in `direction`; `None` at the end of a loop.
+    /// The next request in `direction`; `None` at the end of a loop. Files take turns, those that are done are passed
+    /// over.
     #[inline]
     pub(crate) fn ask(&mut self, direction: Direction) -> Option<Ask> {
-        while let Some(file) = self.file_in_turn() {
-            let Some((offset, length)) = self.ask_file(file, direction) else {
-                self.places[file].done = true;
+        for _ in 0..self.places.len() {
+            let turn = self.turn;
+            self.turn = if turn + 1 == self.places.len() { 0 } else { turn + 1 };
+            if self.places[turn].done {
+                continue;
+            }
+            let trim_write = self.pattern.mix == Mix::TrimWrite;
+            let found =
+                if trim_write { self.trim_or_write(turn, direction) } else { self.ask_file(turn, direction) };
+            let place = &mut self.places[turn];
+            let Some((offset, length)) = found else {
+                place.done = true;
                 continue;
             };
-            self.turn = if file + 1 == self.places.len() { 0 } else { file + 1 };
-            let ask = Ask { direction, file: self.places[file].region.file, offset, length };
-            self.moved[direction as usize] = self.moved[direction as usize].saturating_add(length);
+            let file = place.region.file;
+            if trim_write && direction == Direction::Trim {
+                self.trimmed = self.trimmed.saturating_add(length);
+            } else {
+                self.bytes_left = self.bytes_left.saturating_sub(length);
+            }
             self.writes += u64::from(direction == Direction::Write);
-            self.requests += 1;
-            self.requests_in_loop += 1;
+            self.requests_left -= 1;
             self.flushed_last = false;
-            self.last = Some(ask);
-            return Some(ask);
+            self.last = (file, offset);
+            return Some(Ask { direction, file, offset, length });
         }
         None
     }
@@ -218,42 +234,46 @@ impl Stream {
 
     #[inline]
     fn ask_file(&mut self, file: usize, direction: Direction) -> Option<(u64, u64)> {
+        let is_random = self.pattern.random && self.is_drawn(direction);
         let place = &mut self.places[file];
-        if self.pattern.mix == Mix::TrimWrite && direction == Direction::Write {
-            return place.trimmed.take();
-        }
         let lengths = &self.lengths[direction as usize];
-        let found = if !self.pattern.random {
-            place.sequential(&self.pattern, direction, lengths, self.time_based, &mut self.sizes)
-        } else {
-            self.until_drawn = self.until_drawn.saturating_sub(1);
-            let drawn = self.until_drawn == 0;
-            if drawn {
-                self.until_drawn = self.pattern.sequence.max(1);
+        if !is_random {
+            let found = place.sequential(&self.pattern, direction, lengths, self.time_based, &mut self.sizes);
+            if found.is_some() || !self.pattern.random {
+                return found;
             }
-            let percent = self.percentage_random[direction as usize];
-            let random = drawn && (percent >= 100 || self.sequence.below(100) < percent);
-            let sequential = if random {
-                None
-            } else {
-                place.sequential(&self.pattern, direction, lengths, self.time_based, &mut self.sizes)
-            };
-            sequential.or_else(|| {
-                place.random(direction, lengths, self.time_based, &mut self.offsets, &mut self.sizes)
-            })
-        };
-        if self.pattern.mix == Mix::TrimWrite {
-            place.trimmed = found;
         }
-        found
+        place.random(direction, lengths, self.time_based, &mut self.offsets, &mut self.sizes)
+    }
+
+    /// `trimwrite`: what was trimmed is written.
+    #[cold]
+    fn trim_or_write(&mut self, file: usize, direction: Direction) -> Option<(u64, u64)> {
+        if direction == Direction::Write {
+            return self.places[file].trimmed.take();
+        }
+        self.places[file].trimmed = self.ask_file(file, direction);
+        self.places[file].trimmed
+    }
+
+    /// Whether the next request of a random pattern is random: every so many are, or so many in a hundred.
+    #[inline]
+    fn is_drawn(&mut self, direction: Direction) -> bool {
+        self.until_drawn -= 1;
+        if self.until_drawn > 0 {
+            return false;
+        }
+        self.until_drawn = self.drawn_every;
+        let percent = self.percentage_random[direction as usize];
+        percent >= 100 || self.sequence.below(100) < percent
     }
 
     /// Begins the next loop, where there is one.
     pub(crate) fn begin_another_loop(&mut self) -> bool {
-        if self.requests_in_loop == 0 || !self.goes_on() {
+        if self.requests_left == self.requests_left_before || !self.goes_on() {
             return false;
         }
-        self.requests_in_loop = 0;
+        self.requests_left_before = self.requests_left;
         for place in &mut self.places {
             place.restart(self.repeat);
         }
@@ -278,7 +298,7 @@ impl Stream {
             self.loops_left -= 1;
             return true;
         }
-        let moved = self.moved.iter().fold(0u64, |sum, &bytes| sum.saturating_add(bytes));
+        let moved = (self.bytes_max - self.bytes_left).saturating_add(self.trimmed);
         let left = self.bytes_enough.saturating_sub(moved);
         self.io_size_given && left > 0 && left >= self.block_max
     }

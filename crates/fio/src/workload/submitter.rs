@@ -66,9 +66,10 @@ struct Arrived {
 pub(crate) struct Submitter {
     index: usize,
     source: Source,
-    pace: Pace,
+    pace: Option<Pace>,
     depth: usize,
-    depth_low: usize,
+    /// Once the depth was used up: how many may be out when the job asks again.
+    refill_at: usize,
     batch_submit: usize,
     reap_min: usize,
     reap_max: usize,
@@ -92,7 +93,8 @@ pub(crate) struct Submitter {
     drawn: Option<Direction>,
     /// Made, not handed over.
     batch: VecDeque<Io>,
-    in_flight: usize,
+    /// Made, and not yet looked at when done: the requests that count as depth.
+    out: usize,
     arrived: VecDeque<Arrived>,
     end_flushes: Vec<Flush>,
     reaped: u64,
@@ -138,10 +140,10 @@ impl Submitter {
             source,
             pace: Pace::new(job, start),
             depth,
-            depth_low: if synchronous || job.depth_low == 0 {
-                depth
+            refill_at: if synchronous || job.depth_low == 0 {
+                depth - 1
             } else {
-                option(job.depth_low).min(depth)
+                option(job.depth_low).min(depth - 1)
             },
             batch_submit: if synchronous { 1 } else { option(job.batch_submit).clamp(1, depth) },
             reap_min,
@@ -159,7 +161,7 @@ impl Submitter {
             next: None,
             drawn: None,
             batch: VecDeque::new(),
-            in_flight: 0,
+            out: 0,
             arrived: VecDeque::new(),
             end_flushes: Vec::new(),
             reaped: 0,
@@ -175,22 +177,16 @@ impl Submitter {
         self.ask(self.start, record);
     }
 
-    /// Requests that count as depth.
-    fn out(&self) -> usize {
-        self.batch.len() + self.in_flight + self.arrived.len()
-    }
-
     /// The top of the loop: what comes next, seen at `now`.
-    #[inline]
+    #[inline(never)]
     fn ask(&mut self, mut now: Instant, record: &mut impl Record) {
         loop {
             if self.failed || now >= self.deadline {
                 self.terminated = true;
                 return self.drain(now, record);
             }
-            let stream = match &mut self.source {
-                Source::Stream(stream) => stream,
-                Source::Replay(_) => return self.replay(now, record),
+            let Source::Stream(stream) = &mut self.source else {
+                return self.replay(now, record);
             };
             if stream.is_satisfied() {
                 return self.drain(now, record);
@@ -198,35 +194,46 @@ impl Submitter {
             if let Some(flush) = stream.flush_due() {
                 return self.hand_over(Goal::Flush(flush), now, record);
             }
-            let drawn = self.drawn.take().unwrap_or_else(|| stream.direction());
-            let (direction, at) = self.pace.choose(drawn, now);
-            if at > now {
-                if self.batch.len() + self.in_flight + self.arrived.len() > 0 {
-                    self.drawn = Some(direction);
-                    return self.hand_over(Goal::SleepUntil(at), now, record);
-                }
-                now = at.min(self.deadline);
-                if now >= self.deadline {
-                    continue;
+            let mut direction = match self.drawn {
+                None => stream.direction(),
+                Some(drawn) => drawn,
+            };
+            if let Some(pace) = &self.pace {
+                self.drawn = None;
+                let at;
+                (direction, at) = pace.choose(direction, now);
+                if at > now {
+                    if self.out > 0 {
+                        self.drawn = Some(direction);
+                        return self.hand_over(Goal::SleepUntil(at), now, record);
+                    }
+                    now = at.min(self.deadline);
+                    if now >= self.deadline {
+                        continue;
+                    }
                 }
             }
             let Some(ask) = stream.ask(direction) else {
                 return self.drain(now, record);
             };
-            self.pace.asked(direction, ask.length);
+            if let Some(pace) = &mut self.pace {
+                pace.asked(direction, ask.length);
+            }
             let io = made(ask, now);
+            self.out += 1;
             if self.batch_submit == 1 {
                 self.goal = Goal::Ask;
                 self.next = Some((now, Next::Io(io)));
                 return;
             }
             self.batch.push_back(io);
-            if self.batch.len() >= self.batch_submit || self.out() >= self.depth {
+            if self.batch.len() >= self.batch_submit || self.out >= self.depth {
                 return self.hand_over(Goal::Ask, now, record);
             }
         }
     }
 
+    #[cold]
     fn replay(&mut self, now: Instant, record: &mut impl Record) {
         let Source::Replay(replay) = &mut self.source else {
             return;
@@ -242,6 +249,7 @@ impl Submitter {
         match replayed {
             Replayed::Ask(ask) => {
                 self.goal = Goal::Ask;
+                self.out += 1;
                 self.next = Some((at, Next::Io(made(ask, at))));
             }
             Replayed::Flush(flush) => {
@@ -254,35 +262,41 @@ impl Submitter {
     /// Hands the batch over, then turns to `goal`.
     fn hand_over(&mut self, goal: Goal, now: Instant, record: &mut impl Record) {
         self.goal = goal;
-        match self.batch.pop_front() {
-            Some(io) => self.next = Some((now, Next::Io(io))),
-            None => self.turn_to_goal(now, record),
-        }
+        self.go_on(now, record);
     }
 
-    /// What is next was handed over at `at`; for a request, returns it as it is now.
+    /// What is next is handed over at `at`: returns it as it is now. [`Submitter::go_on`] follows.
     #[inline]
     pub(crate) fn submitted(&mut self, at: Instant, record: &mut impl Record) -> Next {
         let (_, mut next) = self.next.take().expect("only what is next is submitted");
-        if !self.started {
-            self.started = true;
-            record.started(self.index, self.start);
-        }
+        self.tell_start(record);
         match &mut next {
             Next::Io(io) => {
                 io.issued = at;
-                self.in_flight += 1;
                 record.submitted(self.index, io);
-                match self.batch.pop_front() {
-                    Some(io) => self.next = Some((at, Next::Io(io))),
-                    None => self.turn_to_goal(at, record),
-                }
             }
             Next::Flush(flush) => {
                 record.flushing(self.index, flush.file, flush.offset, flush.data_only, at);
             }
         }
         next
+    }
+
+    #[inline]
+    fn tell_start(&mut self, record: &mut impl Record) {
+        if !self.started {
+            self.started = true;
+            record.started(self.index, self.start);
+        }
+    }
+
+    /// After something was handed over: the rest of its batch comes next, or what the goal asks for.
+    #[inline]
+    pub(crate) fn go_on(&mut self, now: Instant, record: &mut impl Record) {
+        match self.batch.pop_front() {
+            Some(io) => self.next = Some((now, Next::Io(io))),
+            None => self.turn_to_goal(now, record),
+        }
     }
 
     /// Where the requests that come soon begin, as far as that is known; each is told once.
@@ -298,12 +312,19 @@ impl Submitter {
     #[inline]
     fn turn_to_goal(&mut self, now: Instant, record: &mut impl Record) {
         match self.goal {
-            Goal::Ask if self.out() >= self.depth => {
+            Goal::Ask if self.out < self.depth => self.ask(now, record),
+            Goal::Ask | Goal::Reap => {
                 self.goal = Goal::Reap;
-                self.reap(now, record);
+                if self.may_reap() {
+                    self.reap(now, record);
+                }
             }
-            Goal::Ask => self.ask(now, record),
-            Goal::Reap => self.reap(now, record),
+            _ => self.turn_to_other_goal(now, record),
+        }
+    }
+
+    fn turn_to_other_goal(&mut self, now: Instant, record: &mut impl Record) {
+        match self.goal {
             Goal::SleepUntil(until) => {
                 if self.reap_all(now, record) {
                     self.ask(until.max(now), record);
@@ -312,7 +333,9 @@ impl Submitter {
             Goal::Think => {
                 if self.reap_all(now, record) {
                     self.reaped_at_last_thought = self.reaped;
-                    self.pace.idle(self.think_time);
+                    if let Some(pace) = &mut self.pace {
+                        pace.idle(self.think_time);
+                    }
                     self.ask(now.saturating_add(self.think_time).min(self.deadline.max(now)), record);
                 }
             }
@@ -325,21 +348,22 @@ impl Submitter {
                     self.end_of_loop(now, record);
                 }
             }
-            Goal::AwaitFlush | Goal::EndFlush | Goal::Finished => {}
+            Goal::Ask | Goal::Reap | Goal::AwaitFlush | Goal::EndFlush | Goal::Finished => {}
         }
     }
 
+    /// Whether as many have arrived as the job waits for.
+    #[inline]
+    fn may_reap(&self) -> bool {
+        self.arrived.len() >= self.reap_min.min(self.out) || self.failed
+    }
+
     fn reap(&mut self, now: Instant, record: &mut impl Record) {
-        loop {
-            let least = self.reap_min.min(self.out());
-            if self.arrived.len() < least && !self.failed {
-                return;
-            }
+        while self.may_reap() {
             for _ in 0..self.arrived.len().min(self.reap_max) {
-                let arrived = self.arrived.pop_front().expect("as many as there are");
-                self.count(&arrived, now, record);
+                self.count_arrived(now, record);
             }
-            if self.failed || self.out() <= self.depth_low.min(self.depth - 1) {
+            if self.failed || self.out <= self.refill_at {
                 return self.after_reaping(now, record);
             }
         }
@@ -347,10 +371,10 @@ impl Submitter {
 
     /// Reaps what has arrived; true when nothing is out.
     fn reap_all(&mut self, now: Instant, record: &mut impl Record) -> bool {
-        while let Some(arrived) = self.arrived.pop_front() {
-            self.count(&arrived, now, record);
+        while !self.arrived.is_empty() {
+            self.count_arrived(now, record);
         }
-        self.in_flight == 0
+        self.out == 0
     }
 
     #[inline]
@@ -364,17 +388,21 @@ impl Submitter {
         self.ask(now, record);
     }
 
-    fn count(&mut self, arrived: &Arrived, now: Instant, record: &mut impl Record) {
-        let mut spent = arrived.spent;
-        // It lay there until the job looked.
-        spent[Mechanism::Queue] += now.since(arrived.at);
-        self.count_now(&arrived.io, now, &spent, record);
+    /// The first that has arrived is done.
+    fn count_arrived(&mut self, now: Instant, record: &mut impl Record) {
+        if let Some(Arrived { io, at, spent }) = self.arrived.front_mut() {
+            // It lay there until the job looked.
+            spent[Mechanism::Queue] += now.since(*at);
+            record.completed(self.index, io, now, spent);
+        }
+        self.arrived.pop_front();
+        self.counted(now, record);
     }
 
     #[inline]
-    fn count_now(&mut self, io: &Io, now: Instant, spent: &Spent, record: &mut impl Record) {
+    fn counted(&mut self, now: Instant, record: &mut impl Record) {
+        self.out -= 1;
         self.reaped += 1;
-        record.completed(self.index, io, now, spent);
         if now >= self.ramp_end {
             self.ramp_over(now, record);
         }
@@ -385,7 +413,9 @@ impl Submitter {
     fn ramp_over(&mut self, now: Instant, record: &mut impl Record) {
         self.ramp_end = Instant::MAX;
         self.deadline = self.runtime.map_or(Instant::MAX, |runtime| now.saturating_add(runtime));
-        self.pace.restart(now);
+        if let Some(pace) = &mut self.pace {
+            pace.restart(now);
+        }
         if let Source::Stream(stream) = &mut self.source {
             stream.ramp_over();
         }
@@ -395,15 +425,20 @@ impl Submitter {
     /// A request of this job is done.
     #[inline]
     pub(crate) fn completed(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
-        self.in_flight -= 1;
         // The common case: the job waits for this one alone.
-        if self.goal == Goal::Reap && self.reap_min == 1 && self.arrived.is_empty() {
-            self.count_now(io, at, spent, record);
-            if self.out() <= self.depth_low.min(self.depth - 1) {
+        if self.goal == Goal::Reap && self.reap_min == 1 {
+            record.completed(self.index, io, at, spent);
+            self.counted(at, record);
+            if self.out <= self.refill_at {
                 self.after_reaping(at, record);
             }
             return;
         }
+        self.arrive(io, at, spent, record);
+    }
+
+    #[inline(never)]
+    fn arrive(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
         self.arrived.push_back(Arrived { io: *io, at, spent: *spent });
         self.something_arrived(at, record);
     }
@@ -421,7 +456,7 @@ impl Submitter {
 
     /// The device refused a request of this job.
     pub(crate) fn refused(&mut self, io: &Io, at: Instant, status: Status, record: &mut impl Record) {
-        self.in_flight -= 1;
+        self.out -= 1;
         self.failed = true;
         record.failed(self.index, io, at, status);
         self.something_arrived(at, record);
@@ -470,10 +505,7 @@ impl Submitter {
         }
         self.goal = Goal::Finished;
         self.end = Some(now);
-        if !self.started {
-            self.started = true;
-            record.started(self.index, self.start);
-        }
+        self.tell_start(record);
         record.finished(self.index, now);
     }
 }
