@@ -57,10 +57,10 @@ pub(super) struct Appended {
     places: Vec<Option<Box<[u32]>>>,
     /// The granule that was written to each slot of a block that is not free.
     contents: Vec<Box<[u32]>>,
-    live: Vec<u32>,
-    /// Blocks that are full; what lives in them.
+    /// How many granules live in each block; those that are full are candidates.
+    live: Candidates,
+    /// Blocks that are full.
     closed: Vec<bool>,
-    candidates: Candidates,
     /// What is left of the block that is collected while the card is idle.
     idle_victim: u32,
     idle_left: Vec<u32>,
@@ -85,11 +85,10 @@ impl Appended {
             slot_bits: slots.next_power_of_two().trailing_zeros(),
             places: vec![None; (capacity.div_ceil(granule) as usize).div_ceil(CHUNK)],
             contents: vec![Box::default(); blocks],
-            live: vec![0; blocks],
+            live: Candidates::new(Victim::Greedy, 1, blocks as u32, slots, 0),
             closed: vec![false; blocks],
             idle_victim: NONE,
             idle_left: Vec::new(),
-            candidates: Candidates::new(Victim::Greedy, 1, blocks as u32, slots, 0),
             data_blocks: capacity.div_ceil(medium.nand.erase_block) as u32,
             streamed: None,
             scattered: None,
@@ -233,7 +232,7 @@ impl Appended {
             let most = of_page * self.pages_in(gap - read - t_prog, read, medium) as usize;
             let victim = self.idle_victim;
             granules.clear();
-            if self.idle_left.len() == self.live[victim as usize] as usize {
+            if self.idle_left.len() == self.live.valid(victim) as usize {
                 let kept = self.idle_left.len().saturating_sub(most);
                 granules.extend(self.idle_left.drain(kept..).rev());
             }
@@ -303,8 +302,8 @@ impl Appended {
 
     /// The closed block with the least live data, if no more than `most` granules live in it.
     fn victim(&mut self, most: u32) -> Option<Block> {
-        let least = self.candidates.choose(0, 0)?;
-        (self.live[least as usize] <= most).then_some(Block(least))
+        let least = self.live.choose(0, 0)?;
+        (self.live.valid(least) <= most).then_some(Block(least))
     }
 
     /// The live granules of a block.
@@ -387,7 +386,7 @@ impl Appended {
                 number += 1;
             }
         }
-        self.live[filling.block.0 as usize] += granules.len() as u32;
+        self.live.add(filling.block.0, granules.len() as u32);
         self.dead(from.0, granules.len() as u32, medium);
         let pages = (granules.len() as u64 * self.granule).div_ceil(self.page);
         medium.program(filling, pages).time()
@@ -447,7 +446,7 @@ impl Appended {
     #[inline]
     fn put_all(&mut self, block: Block, slot: u32, granules: Range<u64>, medium: &mut Medium) {
         let count = (granules.end - granules.start) as u32;
-        self.live[block.0 as usize] += count;
+        self.live.add(block.0, count);
         let contents = &mut self.contents[block.0 as usize][slot as usize..(slot + count) as usize];
         for (content, granule) in contents.iter_mut().zip(granules.start as u32..) {
             *content = granule;
@@ -482,28 +481,26 @@ impl Appended {
         if block == NONE >> self.slot_bits || count == 0 {
             return;
         }
-        let lived = self.live[block as usize];
-        let lives = lived - count;
-        self.live[block as usize] = lives;
-        if self.closed[block as usize] {
-            self.candidates.remove(0, block, lived);
-            if lives > 0 {
-                self.candidates.insert(0, block, lives, 0);
-            } else {
-                self.closed[block as usize] = false;
-                self.free(Block(block), medium);
-            }
+        if !self.closed[block as usize] {
+            return self.live.subtract(block, count);
+        }
+        self.live.remove(0, block);
+        self.live.subtract(block, count);
+        if self.live.valid(block) > 0 {
+            self.live.insert(0, block, 0);
+        } else {
+            self.closed[block as usize] = false;
+            self.free(Block(block), medium);
         }
     }
 
     /// A block is full.
     fn close(&mut self, block: Block, medium: &mut Medium) {
-        let lives = self.live[block.0 as usize];
-        if lives == 0 {
+        if self.live.valid(block.0) == 0 {
             return self.free(block, medium);
         }
         self.closed[block.0 as usize] = true;
-        self.candidates.insert(0, block.0, lives, 0);
+        self.live.insert(0, block.0, 0);
     }
 
     fn free(&mut self, block: Block, medium: &mut Medium) {

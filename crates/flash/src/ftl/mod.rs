@@ -4,6 +4,7 @@ mod appended;
 mod blocks;
 pub mod collection;
 mod count;
+mod divisor;
 mod inconsistent;
 pub mod levelling;
 mod log_blocks;

@@ -22,23 +22,18 @@ impl Appended {
         medium: &Medium,
     ) -> Result<(), Inconsistent> {
         let shape = |a: &Appended| (a.granule, a.page, a.slots, a.slot_bits, a.data_blocks);
-        let lengths =
-            |a: &Appended| [a.places.len(), a.contents.len(), a.live.len(), a.closed.len(), a.moved.len()];
+        let lengths = |a: &Appended| [a.places.len(), a.contents.len(), a.closed.len(), a.moved.len()];
         ensure!(shape(self) == shape(like), "the places are of other parameters");
         ensure!(lengths(self) == lengths(like), "places or blocks are missing");
         self.validate_places(mapped, medium)?;
         self.validate_blocks(medium)?;
-        let shape = (1, medium.blocks.count(), self.slots);
-        self.candidates.validate(Victim::Greedy, shape, 0, &|block| {
-            self.closed[block as usize].then_some(self.live[block as usize])
-        })?;
         self.validate_idle()
     }
 
     /// What is mapped lies in a slot that knows it, and nothing else lies anywhere.
     fn validate_places(&self, mapped: &Mapped, medium: &Medium) -> Result<(), Inconsistent> {
         let blocks = medium.blocks.count();
-        let mut live = vec![0; self.live.len()];
+        let mut live = vec![0; blocks as usize];
         for (chunk, places) in self.places.iter().enumerate() {
             let first = chunk * CHUNK;
             let Some(places) = places else {
@@ -66,8 +61,8 @@ impl Appended {
                 live[block as usize] += 1;
             }
         }
-        ensure!(live == self.live, "live granules of each block");
-        Ok(())
+        let said = |block: u32| (live[block as usize], self.closed[block as usize]);
+        self.live.validate(Victim::Greedy, (1, blocks, self.slots), 0, &said)
     }
 
     /// A used block is being filled, or full and closed.
@@ -93,7 +88,7 @@ impl Appended {
                 "block {block} is used {used}, closed {closed}, filled {fillings}"
             );
             ensure!(
-                closed == 0 || self.live[block as usize] > 0,
+                closed == 0 || self.live.valid(block) > 0,
                 "block {block} is closed, and nothing lives in it"
             );
         }
@@ -123,7 +118,7 @@ impl Appended {
         }
         let left = self.idle_left.len();
         ensure!(
-            lives == self.live[victim as usize],
+            lives == self.live.valid(victim),
             "{left} granules of block {victim} are left, of which {lives} live"
         );
         Ok(())

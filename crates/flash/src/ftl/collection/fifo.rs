@@ -1,6 +1,7 @@
 //! The block that was closed first: one list a pool.
 
-use super::{NONE, Policy, Shape, ends};
+use super::tally::Tally;
+use super::{NONE, Policy, ends};
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -19,16 +20,16 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    pub(super) fn new(pools: u32, blocks: u32) -> Self {
+    pub(super) fn new(tally: &Tally) -> Self {
         Fifo {
-            ends: vec![(NONE, NONE); pools as usize],
-            links: vec![Link { previous: NONE, next: NONE }; blocks as usize],
+            ends: vec![(NONE, NONE); tally.pool_count() as usize],
+            links: vec![Link { previous: NONE, next: NONE }; tally.block_count() as usize],
         }
     }
 }
 
 impl Policy for Fifo {
-    fn insert(&mut self, pool: u32, block: u32, _valid: u32, _now: u64) {
+    fn insert(&mut self, _tally: &Tally, pool: u32, block: u32, _now: u64) {
         let (eldest, youngest) = &mut self.ends[pool as usize];
         self.links[block as usize] = Link { previous: *youngest, next: NONE };
         if *youngest == NONE {
@@ -38,7 +39,7 @@ impl Policy for Fifo {
         }
         *youngest = block;
     }
-    fn remove(&mut self, pool: u32, block: u32, _valid: u32) {
+    fn remove(&mut self, _tally: &Tally, pool: u32, block: u32) {
         let (eldest, youngest) = &mut self.ends[pool as usize];
         let Link { previous, next } = self.links[block as usize];
         match previous {
@@ -50,19 +51,17 @@ impl Policy for Fifo {
             next => self.links[next as usize].previous = previous,
         }
     }
-    #[inline]
-    fn invalidated(&mut self, _pool: u32, _block: u32, _valid: u32) {}
-    fn choose(&mut self, pool: u32, _now: u64) -> Option<u32> {
+    fn choose(&mut self, _tally: &Tally, pool: u32, _now: u64) -> Option<u32> {
         let (eldest, _) = self.ends[pool as usize];
         (eldest != NONE).then_some(eldest)
     }
-    fn is_sound(&self, shape: &Shape) -> bool {
-        let Shape { pools, blocks, .. } = *shape;
+    fn is_sound(&self, tally: &Tally, _now: u64) -> bool {
+        let (pools, blocks) = (tally.pool_count(), tally.block_count());
         if self.ends.len() != pools as usize || self.links.len() != blocks as usize {
             return false;
         }
-        (0..).zip(&self.ends).all(|(pool, (eldest, youngest))| {
-            let next = |block: u32| self.links[block as usize].next;
+        let next = |block: u32| self.links[block as usize].next;
+        let lists = (0..).zip(&self.ends).all(|(pool, (eldest, youngest))| {
             let pass = |previous: u32, block: u32| {
                 let ends = next(block) == NONE;
                 block % pools == pool
@@ -70,15 +69,11 @@ impl Policy for Fifo {
                     && (!ends || block == *youngest)
             };
             (*eldest == NONE) == (*youngest == NONE) && ends(*eldest, blocks, next, pass)
-        })
-    }
-    fn each(&self, to: &mut dyn FnMut(u32, Option<u32>)) {
-        for (eldest, _) in &self.ends {
-            let mut block = *eldest;
-            while block != NONE {
-                to(block, None);
-                block = self.links[block as usize].next;
-            }
-        }
+        });
+        let listed = |(eldest, _): &(u32, u32)| {
+            let some = |block: u32| (block != NONE).then_some(block);
+            core::iter::successors(some(*eldest), move |block| some(next(*block)))
+        };
+        lists && tally.are_candidates(self.ends.iter().flat_map(listed))
     }
 }

@@ -1,8 +1,8 @@
-//! Which erase block is collected next: one policy a file.
+//! Which erase block is collected next: one policy a file; and how many units of each block are valid (`tally.rs`).
 //!
-//! A policy knows the closed blocks of each pool (a die), is told when one of them loses a valid unit, and chooses the
-//! next victim. It guarantees that a choice depends on nothing but what it was told and the seed. It does not know what
-//! a victim is worth: a caller that cannot gain anything must not ask.
+//! A policy knows the closed blocks of each pool (a die), reads their valid units in the tally, and chooses the next
+//! victim. It guarantees that a choice depends on nothing but what it was told and the seed. It does not know what a
+//! victim is worth: a caller that cannot gain anything must not ask.
 
 mod cost_benefit;
 mod d_choices;
@@ -10,6 +10,7 @@ mod fifo;
 mod greedy;
 mod random;
 mod set;
+mod tally;
 
 use cost_benefit::CostBenefit;
 use d_choices::DChoices;
@@ -17,11 +18,11 @@ use fifo::Fifo;
 use greedy::Greedy;
 use random::Random;
 use serde::{Deserialize, Serialize};
+use tally::Tally;
 
 use crate::Impossible;
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
-use alloc::vec;
 
 /// No block, at the ends of lists.
 const NONE: u32 = u32::MAX;
@@ -54,14 +55,6 @@ impl Victim {
     }
 }
 
-/// What a policy was made for, and how much has been written.
-struct Shape {
-    pools: u32,
-    blocks: u32,
-    units: u32,
-    now: u64,
-}
-
 /// Walks a list through `next` from `head`; whether it ends, and every block of it passes with the one before it.
 fn ends(head: u32, blocks: u32, next: impl Fn(u32) -> u32, pass: impl Fn(u32, u32) -> bool) -> bool {
     let (mut previous, mut block) = (NONE, head);
@@ -79,27 +72,19 @@ fn ends(head: u32, blocks: u32, next: impl Fn(u32) -> u32, pass: impl Fn(u32, u3
 
 /// The closed blocks of all pools under one policy.
 trait Policy {
-    /// `block` of `pool` is closed with `valid` units, `now` units after the device's first.
-    fn insert(&mut self, pool: u32, block: u32, valid: u32, now: u64);
-    /// `block` is no candidate any more; it has `valid` units.
-    fn remove(&mut self, pool: u32, block: u32, valid: u32);
-    /// A unit of `block` became invalid: it has `valid` now.
-    fn invalidated(&mut self, pool: u32, block: u32, valid: u32);
+    /// `block` of `pool` is closed, `now` units after the device's first.
+    fn insert(&mut self, tally: &Tally, pool: u32, block: u32, now: u64);
+    /// `block` is no candidate any more.
+    fn remove(&mut self, tally: &Tally, pool: u32, block: u32);
     /// The next victim of `pool`; it stays a candidate until it is removed.
-    fn choose(&mut self, pool: u32, now: u64) -> Option<u32>;
-    /// Loads what is known of `block` into the processor's cache.
-    #[inline]
-    fn prefetch(&self, _pool: u32, _block: u32) {}
-    /// Whether it was made for so many pools and blocks of so many units, when `now` units had been written, and its lists
-    /// hold together.
-    fn is_sound(&self, shape: &Shape) -> bool;
-    /// All candidates, each with its valid units where the policy knows them.
-    fn each(&self, to: &mut dyn FnMut(u32, Option<u32>));
+    fn choose(&mut self, tally: &Tally, pool: u32, now: u64) -> Option<u32>;
+    /// Whether it knows the tally's candidates and no others, and its lists hold together, when `now` units had been
+    /// written.
+    fn is_sound(&self, tally: &Tally, now: u64) -> bool;
 }
 
-/// The closed blocks under the policy of the parameters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Candidates {
+enum Policies {
     Greedy(Greedy),
     CostBenefit(CostBenefit),
     Fifo(Fifo),
@@ -107,92 +92,140 @@ pub(crate) enum Candidates {
     DChoices(DChoices),
 }
 
-/// Calls the same method of whichever policy it is.
-macro_rules! each {
-    ($self:ident, $policy:ident => $call:expr) => {
-        match $self {
-            Candidates::Greedy($policy) => $call,
-            Candidates::CostBenefit($policy) => $call,
-            Candidates::Fifo($policy) => $call,
-            Candidates::Random($policy) => $call,
-            Candidates::DChoices($policy) => $call,
+impl Policies {
+    fn new(victim: Victim, tally: &Tally, seed: u64) -> Self {
+        match victim {
+            Victim::Greedy => Policies::Greedy(Greedy::new(tally)),
+            Victim::CostBenefit => Policies::CostBenefit(CostBenefit::new(tally)),
+            Victim::Fifo => Policies::Fifo(Fifo::new(tally)),
+            Victim::Random => Policies::Random(Random::new(tally, seed)),
+            Victim::DChoices { d } => Policies::DChoices(DChoices::new(d, tally, seed)),
         }
-    };
+    }
+    fn is(&self, victim: Victim) -> bool {
+        match self {
+            Policies::Greedy(_) => victim == Victim::Greedy,
+            Policies::CostBenefit(_) => victim == Victim::CostBenefit,
+            Policies::Fifo(_) => victim == Victim::Fifo,
+            Policies::Random(_) => victim == Victim::Random,
+            Policies::DChoices(policy) => victim == Victim::DChoices { d: policy.draws() },
+        }
+    }
+    fn policy(&self) -> &dyn Policy {
+        match self {
+            Policies::Greedy(policy) => policy,
+            Policies::CostBenefit(policy) => policy,
+            Policies::Fifo(policy) => policy,
+            Policies::Random(policy) => policy,
+            Policies::DChoices(policy) => policy,
+        }
+    }
+    fn policy_mut(&mut self) -> &mut dyn Policy {
+        match self {
+            Policies::Greedy(policy) => policy,
+            Policies::CostBenefit(policy) => policy,
+            Policies::Fifo(policy) => policy,
+            Policies::Random(policy) => policy,
+            Policies::DChoices(policy) => policy,
+        }
+    }
+}
+
+/// The valid units of all blocks, and the closed ones under the policy of the parameters.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Candidates {
+    tally: Tally,
+    policies: Policies,
 }
 
 impl Candidates {
-    /// No candidates, of `blocks` of at most `units` units in `pools`.
+    /// No candidates, of `blocks` of at most `units` units in `pools`, block b in pool b % `pools`.
     pub(crate) fn new(victim: Victim, pools: u32, blocks: u32, units: u32, seed: u64) -> Self {
-        match victim {
-            Victim::Greedy => Candidates::Greedy(Greedy::new(pools, blocks)),
-            Victim::CostBenefit => Candidates::CostBenefit(CostBenefit::new(pools, blocks, units)),
-            Victim::Fifo => Candidates::Fifo(Fifo::new(pools, blocks)),
-            Victim::Random => Candidates::Random(Random::new(pools, blocks, seed)),
-            Victim::DChoices { d } => Candidates::DChoices(DChoices::new(d, pools, blocks, seed)),
+        let tally = Tally::new(pools, blocks, units);
+        let policies = Policies::new(victim, &tally, seed);
+        Candidates { tally, policies }
+    }
+    /// Forgets the candidates, but not the valid units.
+    pub(crate) fn restart(&mut self, victim: Victim, seed: u64) {
+        self.tally.restart();
+        self.policies = Policies::new(victim, &self.tally, seed);
+    }
+    /// Valid units of a block.
+    #[inline]
+    pub(crate) fn valid(&self, block: u32) -> u32 {
+        self.tally.valid(block)
+    }
+    /// Valid units of all blocks.
+    pub(crate) fn valid_total(&self) -> u64 {
+        (0..self.tally.block_count()).map(|block| u64::from(self.valid(block))).sum()
+    }
+    /// Invalid units in the candidates of `pool`.
+    pub(crate) fn dead(&self, pool: u32) -> u64 {
+        self.tally.dead(pool)
+    }
+    /// So many more units of `block`, which is no candidate, are valid.
+    #[inline]
+    pub(crate) fn add(&mut self, block: u32, units: u32) {
+        self.tally.add(block, units);
+    }
+    /// So many fewer.
+    #[inline]
+    pub(crate) fn subtract(&mut self, block: u32, units: u32) {
+        self.tally.subtract(block, units);
+    }
+    /// A unit of `block`, whether that is a candidate or not, became invalid.
+    #[inline]
+    pub(crate) fn invalidate(&mut self, block: u32) {
+        if let Some((place, rank)) = self.tally.invalidate(block)
+            && let Policies::Greedy(greedy) = &mut self.policies
+        {
+            greedy.fell(place, rank);
         }
     }
-    /// `block` of `pool` is closed with `valid` units, when `now` units have been written.
-    pub(crate) fn insert(&mut self, pool: u32, block: u32, valid: u32, now: u64) {
-        each!(self, policy => policy.insert(pool, block, valid, now));
+    /// `block` of `pool` is closed, when `now` units have been written.
+    pub(crate) fn insert(&mut self, pool: u32, block: u32, now: u64) {
+        self.tally.insert(block);
+        self.policies.policy_mut().insert(&self.tally, pool, block, now);
     }
-    /// `block`, which has `valid` units, is no candidate any more.
-    pub(crate) fn remove(&mut self, pool: u32, block: u32, valid: u32) {
-        each!(self, policy => policy.remove(pool, block, valid));
-    }
-    /// A unit of the candidate `block` became invalid: it has `valid` now.
-    #[inline]
-    pub(crate) fn invalidated(&mut self, pool: u32, block: u32, valid: u32) {
-        each!(self, policy => policy.invalidated(pool, block, valid));
+    /// `block` of `pool` is no candidate any more.
+    pub(crate) fn remove(&mut self, pool: u32, block: u32) {
+        self.tally.remove(block);
+        self.policies.policy_mut().remove(&self.tally, pool, block);
     }
     /// The next victim of `pool`; it stays a candidate until it is removed.
     pub(crate) fn choose(&mut self, pool: u32, now: u64) -> Option<u32> {
-        each!(self, policy => policy.choose(pool, now))
+        self.policies.policy_mut().choose(&self.tally, pool, now)
     }
-    /// Loads what is known of `block` of `pool` into the processor's cache.
+    /// Loads what is known of `block` into the processor's cache.
     #[inline]
-    pub(crate) fn prefetch(&self, pool: u32, block: u32) {
-        each!(self, policy => policy.prefetch(pool, block));
+    pub(crate) fn prefetch(&self, block: u32) {
+        flashlab_sim::prefetch(self.tally.words(), self.tally.place_of(block));
     }
     /// Walks the candidates of `blocks` blocks of at most `units` units in `pools`, when `now` units had been written, and
-    /// compares with the valid units of each of the blocks, `None` for those that are no candidates.
+    /// compares with what the caller says of each block: its valid units, and whether it is closed.
     pub(crate) fn validate(
         &self,
         victim: Victim,
         (pools, blocks, units): (u32, u32, u32),
         now: u64,
-        closed: &dyn Fn(u32) -> Option<u32>,
+        said: &dyn Fn(u32) -> (u32, bool),
     ) -> Result<(), Inconsistent> {
-        let right = match (self, victim) {
-            (Candidates::DChoices(policy), Victim::DChoices { d }) => policy.draws() == d,
-            _ => {
-                core::mem::discriminant(self) == core::mem::discriminant(&Candidates::new(victim, 1, 0, 0, 0))
-            }
-        };
-        let shape = Shape { pools, blocks, units, now };
         ensure!(
-            right && each!(self, policy => policy.is_sound(&shape)),
+            self.tally.is_sound(pools, blocks, units),
+            "the valid units of blocks are not possible, or those of other blocks"
+        );
+        ensure!(
+            self.policies.is(victim) && self.policies.policy().is_sound(&self.tally, now),
             "the lists of candidates do not hold together"
         );
-        self.compare(blocks, closed)
-    }
-
-    /// Compares with the valid units of each of the blocks, `None` for those that are no candidates.
-    fn compare(&self, blocks: u32, closed: &dyn Fn(u32) -> Option<u32>) -> Result<(), Inconsistent> {
-        let mut seen = vec![false; blocks as usize];
-        let mut wrong = None;
-        each!(self, policy => policy.each(&mut |block, valid| {
-            let expected = closed(block);
-            let twice = core::mem::replace(&mut seen[block as usize], true);
-            if twice || expected.is_none() || (valid.is_some() && valid != expected) {
-                wrong = Some(block);
-            }
-        }));
-        ensure!(
-            wrong.is_none(),
-            "candidate {wrong:?} is not closed, has other valid units, or is there twice"
-        );
-        let missing = (0..blocks).find(|block| seen[*block as usize] != closed(*block).is_some());
-        ensure!(missing.is_none(), "block {missing:?} is closed, but no candidate");
+        for block in 0..blocks {
+            let found = (self.valid(block), self.tally.is_candidate(block));
+            ensure!(
+                found == said(block),
+                "valid units of block {block}, and whether it is closed: {found:?}, not {:?}",
+                said(block)
+            );
+        }
         Ok(())
     }
 }
@@ -247,19 +280,26 @@ mod tests {
                 match (rng.below(3), position) {
                     (0, None) => {
                         let valid = rng.below(u64::from(UNITS) + 1) as u32;
-                        policy.insert(block % 2, block, valid, now);
+                        policy.add(block, valid);
+                        policy.insert(block % 2, block, now);
                         reference.closed.push((block, valid, now));
                     }
                     (1, Some(at)) => {
-                        policy.remove(block % 2, block, reference.closed[at].1);
+                        policy.remove(block % 2, block);
+                        policy.subtract(block, reference.closed[at].1);
                         reference.closed.remove(at);
                     }
                     (2, Some(at)) if reference.closed[at].1 > 0 => {
                         reference.closed[at].1 -= 1;
-                        policy.invalidated(block % 2, block, reference.closed[at].1);
+                        policy.invalidate(block);
                     }
                     _ => {}
                 }
+                let said = |block| match reference.closed.iter().find(|(b, ..)| *b == block) {
+                    Some((_, valid, _)) => (*valid, true),
+                    None => (0, false),
+                };
+                policy.validate(victim, (2, BLOCKS, UNITS), now, &said).expect("it holds together");
                 let pool = rng.below(2) as u32;
                 let any = reference.closed.iter().any(|(b, ..)| b % 2 == pool);
                 match policy.choose(pool, now) {

@@ -1,5 +1,6 @@
 //! A set of blocks for each pool, from which one can be drawn or removed in constant time.
 
+use super::tally::Tally;
 use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_sim::Rng;
@@ -13,7 +14,8 @@ pub(super) struct Set {
 }
 
 impl Set {
-    pub(super) fn new(pools: u32, blocks: u32) -> Self {
+    pub(super) fn new(tally: &Tally) -> Self {
+        let (pools, blocks) = (tally.pool_count(), tally.block_count());
         let room = blocks.div_ceil(pools) as usize;
         Set {
             pools: (0..pools).map(|_| Vec::with_capacity(room)).collect(),
@@ -35,8 +37,8 @@ impl Set {
             self.positions[*moved as usize] = position as u32;
         }
     }
-    /// Whether each pool's members are its own, and stand where it is noted.
-    pub(super) fn is_sound(&self, pools: u32, blocks: u32) -> bool {
+    /// Whether each pool's members are its candidates, and stand where it is noted.
+    pub(super) fn is_sound(&self, tally: &Tally) -> bool {
         let stands = |(pool, members): (usize, &Vec<u32>)| {
             let stands = |(position, block): (usize, &u32)| {
                 *block as usize % self.pools.len() == pool
@@ -44,9 +46,10 @@ impl Set {
             };
             members.iter().enumerate().all(stands)
         };
-        self.pools.len() == pools as usize
-            && self.positions.len() == blocks as usize
+        self.pools.len() == tally.pool_count() as usize
+            && self.positions.len() == tally.block_count() as usize
             && self.pools.iter().enumerate().all(stands)
+            && tally.are_candidates(self.pools.iter().flatten().copied())
     }
     pub(super) fn members(&self, pool: u32) -> &[u32] {
         &self.pools[pool as usize]
@@ -55,9 +58,5 @@ impl Set {
     pub(super) fn draw(&self, pool: u32, rng: &mut Rng) -> Option<u32> {
         let members = self.members(pool);
         (!members.is_empty()).then(|| members[rng.below(members.len() as u64) as usize])
-    }
-    /// The members of all pools.
-    pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
-        self.pools.iter().flatten().copied()
     }
 }

@@ -11,7 +11,7 @@ impl PageMap {
     #[inline]
     pub(super) fn validate(&mut self, block: u32, place: u32, mask: u64) {
         self.validity.set_mask(place, mask);
-        self.states[block as usize].valid += mask.count_ones();
+        self.candidates.add(block, mask.count_ones());
         self.valid += u64::from(mask.count_ones());
     }
 
@@ -21,14 +21,7 @@ impl PageMap {
         debug_assert!(self.validity.get(place), "place {place} is valid");
         self.validity.clear(place);
         self.valid -= 1;
-        let block = self.layout.block_of(place);
-        let state = &mut self.states[block as usize];
-        state.valid -= 1;
-        if state.phase == Phase::Closed && !state.slc {
-            let die = self.layout.die_of(block);
-            self.dies[die as usize].dead += 1;
-            self.candidates.invalidated(die, block, state.valid);
-        }
+        self.candidates.invalidate(self.layout.block_of(place));
     }
 
     /// A program in `block` has ended.
@@ -75,9 +68,8 @@ impl PageMap {
         if state.slc {
             self.dies[die as usize].slc_closed.push_back(block);
         } else {
-            self.dies[die as usize].dead += u64::from(self.layout.units_per_block - state.valid);
             let closed_at = self.histories[block as usize].closed_at;
-            self.candidates.insert(die, block, state.valid, closed_at);
+            self.candidates.insert(die, block, closed_at);
         }
     }
 

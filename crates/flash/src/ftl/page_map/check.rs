@@ -36,6 +36,7 @@ impl PageMap {
 
     fn walk(&self) -> Result<(), Inconsistent> {
         self.check_shape()?;
+        self.check_candidates()?;
         self.blocks.validate()?;
         self.data.validate(self.parameters.data_slots(), self.accepted)?;
         self.map.validate(self.layout.map_slots(), self.accepted)?;
@@ -104,6 +105,17 @@ impl PageMap {
             );
         }
         Ok(())
+    }
+
+    /// The valid units of each block are counted, and those that are closed are candidates.
+    fn check_candidates(&self) -> Result<(), Inconsistent> {
+        let shape = (self.layout.dies, self.layout.blocks, self.layout.units_per_block);
+        self.candidates.validate(self.parameters.victim, shape, self.accepted, &|block| {
+            let state = &self.states[block as usize];
+            let places = self.layout.place(block, 0)..self.layout.place(block + 1, 0);
+            let valid = places.filter(|place| self.validity.get(*place)).count() as u32;
+            (valid, state.phase == Phase::Closed && !state.slc)
+        })
     }
 
     fn is_place(&self, entry: Entry) -> bool {
@@ -209,7 +221,7 @@ impl PageMap {
             }
         }
         ensure!(mapped == self.valid, "mapped units and valid ones: {mapped} and {}", self.valid);
-        let valid: u64 = self.states.iter().map(|state| u64::from(state.valid)).sum();
+        let valid = self.candidates.valid_total();
         ensure!(valid == self.valid, "valid units of all blocks: {valid} and {}", self.valid);
         Ok(())
     }
@@ -218,9 +230,7 @@ impl PageMap {
         for (block, state) in (0..).zip(&self.states) {
             let base = self.layout.place(block, 0);
             let written = state.next_page * self.layout.units_per_page;
-            let valid =
-                (0..self.layout.units_per_block).filter(|unit| self.validity.get(base + unit)).count() as u32;
-            ensure!(valid == state.valid, "block {block} has {valid} valid units: {state:?}");
+            let valid = self.candidates.valid(block);
             let beyond = (written..self.layout.units_per_block).any(|unit| self.validity.get(base + unit));
             ensure!(!beyond, "block {block} has valid units that were never programmed");
             let (used, bad) = (self.blocks.is_used(Block(block)), self.blocks.is_bad(Block(block)));
@@ -256,10 +266,6 @@ impl PageMap {
                 let dies = self.layout.dies as usize;
                 (0..).zip(&self.states).skip(index as usize).step_by(dies)
             };
-            let closed = mine().filter(|(_, state)| state.phase == Phase::Closed && !state.slc);
-            let dead: u64 =
-                closed.map(|(_, state)| u64::from(self.layout.units_per_block - state.valid)).sum();
-            ensure!(dead == die.dead, "invalid units in candidates of die {index}: {dead} and {}", die.dead);
             let slc = mine().filter(|(_, state)| state.slc).count() as u32;
             ensure!(slc == die.slc, "blocks of die {index} with one bit a cell: {slc} and {}", die.slc);
             let is_slc_closed = |state: &super::BlockState| state.phase == Phase::Closed && state.slc;
@@ -295,11 +301,7 @@ impl PageMap {
             let takes = self.takes(index, Stream::Host, self.parameters.floor());
             ensure!(self.takers.contains(index) == takes, "die {index} takes a page: {takes}");
         }
-        let shape = (self.layout.dies, self.layout.blocks, self.layout.units_per_block);
-        self.candidates.validate(self.parameters.victim, shape, self.accepted, &|block| {
-            let state = &self.states[block as usize];
-            (state.phase == Phase::Closed && !state.slc).then_some(state.valid)
-        })
+        Ok(())
     }
 
     /// Programs are what they were for.

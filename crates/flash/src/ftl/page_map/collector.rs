@@ -55,7 +55,7 @@ impl PageMap {
 
     /// Whether collection of a die can free a block in the end.
     fn gains(&self, die: u32) -> bool {
-        self.dies[die as usize].dead >= u64::from(self.layout.units_per_block)
+        self.candidates.dead(die) >= u64::from(self.layout.units_per_block)
     }
 
     fn slc_waits(&self, die: u32) -> bool {
@@ -223,7 +223,7 @@ impl PageMap {
         let pages = open + state.free.saturating_sub(kept) * self.layout.pages;
         let waiting = state.full.iter().chain(state.gathering.iter().filter(|id| **id != NONE));
         let waiting: u32 = waiting.map(|id| self.programs.get(*id).count).sum();
-        let units = u64::from(waiting) + u64::from(self.states[block as usize].valid);
+        let units = u64::from(waiting) + u64::from(self.candidates.valid(block));
         u64::from(pages) * u64::from(self.layout.units_per_page) >= units
     }
 
@@ -242,10 +242,7 @@ impl PageMap {
             Phase::Closed if state.slc => {
                 self.dies[die as usize].slc_closed.retain(|closed| *closed != block);
             }
-            Phase::Closed => {
-                self.candidates.remove(die, block, state.valid);
-                self.dies[die as usize].dead -= u64::from(self.layout.units_per_block - state.valid);
-            }
+            Phase::Closed => self.candidates.remove(die, block),
             Phase::Failing => {}
             phase => unreachable!("block {block} is {phase:?}"),
         }
@@ -329,7 +326,7 @@ impl PageMap {
 
     /// Nothing in `block` is valid, and nothing read from it is on its way.
     fn emptied(&mut self, block: u32) {
-        assert_eq!(self.states[block as usize].valid, 0, "block {block} was drained");
+        assert_eq!(self.candidates.valid(block), 0, "block {block} was drained");
         self.give_up(block);
     }
 }

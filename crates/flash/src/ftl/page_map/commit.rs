@@ -179,7 +179,7 @@ impl PageMap {
             }
         }
         self.validity.set_mask(program.place, valid);
-        self.states[program.block as usize].valid += valid.count_ones();
+        self.candidates.add(program.block, valid.count_ones());
         let block = self.layout.block_of(parts[0].from);
         if block == self.layout.block_of(parts[parts.len() - 1].from) {
             self.leave_block(block, program.count, valid.count_ones());
@@ -194,9 +194,8 @@ impl PageMap {
     /// Units that were read in `block` are programmed elsewhere, `valid` of which were still valid there.
     #[inline]
     fn leave_block(&mut self, block: u32, units: u32, valid: u32) {
-        let state = &mut self.states[block as usize];
-        state.valid -= valid;
-        let moved = match state.cause {
+        self.candidates.subtract(block, valid);
+        let moved = match self.states[block as usize].cause {
             Cause::Levelling => &mut self.counters.levelling,
             Cause::Fold => &mut self.counters.fold,
             _ => &mut self.counters.collection,

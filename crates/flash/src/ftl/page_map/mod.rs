@@ -45,10 +45,10 @@ pub(crate) use place::Entry;
 pub use program::Content;
 pub use recovery::Recovery;
 
+use super::Blocks;
 use super::collection::Candidates;
 use super::slc::Slc;
 use super::write_buffer::WriteBuffer;
-use super::{Blocks, collection};
 use crate::nand::{Block, Operation};
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -74,7 +74,7 @@ pub struct PageMap {
     states: Vec<BlockState>,
     histories: Vec<BlockHistory>,
     blocks: Blocks,
-    candidates: collection::Candidates,
+    candidates: Candidates,
     dies: Vec<DieState>,
     data: WriteBuffer,
     map: WriteBuffer,
@@ -178,7 +178,13 @@ impl PageMap {
             validity: Validity::new(layout.places()),
             states: (0..layout.blocks).map(state).collect(),
             histories: vec![BlockHistory::default(); layout.blocks as usize],
-            candidates: Self::candidates(parameters, &layout, seed),
+            candidates: Candidates::new(
+                parameters.victim,
+                layout.dies,
+                layout.blocks,
+                layout.units_per_block,
+                seed,
+            ),
             dies: (0..layout.dies).map(|die| DieState::new(blocks.free_count(die))).collect(),
             data: WriteBuffer::new(parameters.data_slots()),
             map: WriteBuffer::new(layout.map_slots()),
@@ -202,10 +208,6 @@ impl PageMap {
         map.judge_spare();
         (0..layout.dies).for_each(|die| map.reconsider(die));
         map
-    }
-
-    fn candidates(parameters: &PageMapParameters, layout: &Layout, seed: u64) -> Candidates {
-        Candidates::new(parameters.victim, layout.dies, layout.blocks, layout.units_per_block, seed)
     }
 
     /// Units that the host can address.
@@ -375,9 +377,7 @@ impl PageMap {
     #[inline]
     fn prefetch_place(&self, place: u32) {
         self.validity.prefetch(place);
-        let block = self.layout.block_of(place);
-        prefetch(&self.states, block as usize);
-        self.candidates.prefetch(self.layout.die_of(block), block);
+        self.candidates.prefetch(self.layout.block_of(place));
     }
 
     #[inline]

@@ -14,6 +14,7 @@
 //! So an array has at most 2^30 units: 4 TiB in units of 4 KiB.
 
 use super::PageMapParameters;
+use crate::ftl::divisor::Divisor;
 use serde::{Deserialize, Serialize};
 
 /// Places an array can have.
@@ -22,30 +23,6 @@ pub(super) const PLACES_MAX: u64 = 1 << 30;
 pub(super) const LINE: u32 = 16;
 /// No block, slot or unit.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// Division by a number that is known at the start: a multiplication (exact for all 32-bit dividends, since the
-/// reciprocal has 64 bits), or nothing for 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Divisor {
-    by: u32,
-    reciprocal: u64,
-}
-
-impl Divisor {
-    pub(super) fn new(by: u32) -> Self {
-        assert!(by > 0, "a divisor is not zero");
-        Divisor { by, reciprocal: (u64::MAX / u64::from(by)).wrapping_add(1) }
-    }
-    #[inline]
-    pub(super) fn divide(self, n: u32) -> u32 {
-        if self.by == 1 { n } else { ((u128::from(self.reciprocal) * u128::from(n)) >> 64) as u32 }
-    }
-    #[inline]
-    pub(super) fn split(self, n: u32) -> (u32, u32) {
-        let quotient = self.divide(n);
-        (quotient, n - quotient * self.by)
-    }
-}
 
 /// The sizes of everything, in units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -181,12 +158,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn dividing_by_multiplication_is_exact(by in 1u32.., n: u32) {
-            for by in [by, 1 << (by % 32), by % 5_000 + 1] {
-                prop_assert_eq!(Divisor::new(by).split(n), (n / by, n % by));
-            }
-        }
         #[test]
         fn entries_say_what_they_were_made_for(n in 0u32..1 << 30) {
             prop_assert_eq!(Entry::at(n).decode(), Mapped::At(n));

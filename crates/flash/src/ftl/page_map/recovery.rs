@@ -92,7 +92,7 @@ impl PageMap {
                 if let Mapped::Trimmed(place) = self.l2p[unit as usize].decode() {
                     self.l2p[unit as usize] = Entry::at(place);
                     self.validity.set(place);
-                    self.states[self.layout.block_of(place) as usize].valid += 1;
+                    self.candidates.add(self.layout.block_of(place), 1);
                     self.valid += 1;
                     lost.push(unit);
                 }
@@ -105,7 +105,7 @@ impl PageMap {
     pub fn recover(&mut self) -> Recovery {
         self.recoveries += 1;
         let seed = self.seed ^ mix(self.recoveries);
-        self.candidates = Self::candidates(&self.parameters, &self.layout, seed);
+        self.candidates.restart(self.parameters.victim, seed);
         for (index, die) in (0..).zip(&mut self.dies) {
             *die = DieState::new(self.blocks.free_count(index));
         }
@@ -124,7 +124,8 @@ impl PageMap {
 
     /// Puts a block back where it belongs; returns how many of its pages were read.
     fn recover_block(&mut self, block: u32) -> u64 {
-        let BlockState { phase, valid, next_page, slc, stream, failing, .. } = self.states[block as usize];
+        let BlockState { phase, next_page, slc, stream, failing, .. } = self.states[block as usize];
+        let valid = self.candidates.valid(block);
         let die = self.layout.die_of(block) as usize;
         let state = &mut self.states[block as usize];
         state.programs = 0;

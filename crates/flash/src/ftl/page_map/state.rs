@@ -45,8 +45,6 @@ pub(super) enum Phase {
 /// An erase block.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct BlockState {
-    /// Units that are valid.
-    pub(super) valid: u32,
     /// Units that have been read to be moved and are not programmed yet.
     pub(super) moving: u32,
     /// The page that is programmed next.
@@ -65,7 +63,6 @@ pub(super) struct BlockState {
 
 impl BlockState {
     pub(super) const FREE: BlockState = BlockState {
-        valid: 0,
         moving: 0,
         next_page: 0,
         programs: 0,
@@ -111,8 +108,6 @@ pub(super) struct DieState {
     pub(super) to: Stream,
     /// One step may be done because the device is idle.
     pub(super) idle: bool,
-    /// Invalid units in blocks that are candidates.
-    pub(super) dead: u64,
     /// Blocks in which a program failed.
     pub(super) failing: VecDeque<u32>,
     /// The block whose data wear levelling wants moved.
@@ -141,7 +136,6 @@ impl DieState {
             fold_debt: 0,
             to: Stream::Collection,
             idle: false,
-            dead: 0,
             failing: VecDeque::new(),
             levelled: NONE,
             slc: 0,

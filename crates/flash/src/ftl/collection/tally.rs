@@ -1,0 +1,194 @@
+//! How many units of each block are valid, and which blocks are candidates for collection: one word a block.
+//!
+//! A unit that becomes invalid touches this word and no other line of memory here. The word of a candidate is its rank:
+//! its valid units, and below them how few changes there have been since its own. So ranks differ, the least is that of
+//! the block with the fewest valid units (of several the one that changed last), and a rank only falls as long as the
+//! block is a candidate.
+
+use crate::ftl::divisor::Divisor;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use serde::{Deserialize, Serialize};
+
+/// Words of a group; a pool has whole groups.
+pub(super) const GROUP: usize = 64;
+/// Bits of a rank for changes; those above are for valid units. Beyond 2^39 changes, 2 PiB in units of 4 KiB, the order
+/// of equals is another one.
+const CHANGE_BITS: u32 = 39;
+const CHANGES: u64 = (1 << CHANGE_BITS) - 1;
+/// A valid unit.
+const UNIT: u64 = 1 << CHANGE_BITS;
+/// Words from here on are of blocks that are no candidates; no rank is as great.
+pub(super) const OTHER: u64 = 1 << 63;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Tally {
+    pools: Divisor,
+    blocks: u32,
+    /// Units of a block.
+    units: u32,
+    /// Words of a pool.
+    stride: usize,
+    /// By pool, and the blocks of each in order.
+    words: Vec<u64>,
+    changes: u64,
+    /// Invalid units in the candidates of each pool.
+    dead: Vec<u64>,
+}
+
+impl Tally {
+    /// Blocks without valid units, none a candidate; block b lies in pool b % `pools`.
+    pub(super) fn new(pools: u32, blocks: u32, units: u32) -> Self {
+        let stride = (blocks.div_ceil(pools) as usize).next_multiple_of(GROUP);
+        Tally {
+            pools: Divisor::new(pools),
+            blocks,
+            units,
+            stride,
+            words: vec![OTHER; pools as usize * stride],
+            changes: 0,
+            dead: vec![0; pools as usize],
+        }
+    }
+
+    /// Where a block's word is, and its pool.
+    #[inline]
+    fn place(&self, block: u32) -> (usize, usize) {
+        let (index, pool) = self.pools.split(block);
+        (pool as usize * self.stride + index as usize, pool as usize)
+    }
+    /// The place of a block's word among all.
+    #[inline]
+    pub(super) fn place_of(&self, block: u32) -> usize {
+        self.place(block).0
+    }
+    /// The places of a pool's words.
+    pub(super) fn places_of(&self, pool: u32) -> Range<usize> {
+        let first = pool as usize * self.stride;
+        first..first + self.stride
+    }
+    /// The block whose word is at a place.
+    pub(super) fn block_at(&self, place: usize) -> u32 {
+        (place % self.stride) as u32 * self.dead.len() as u32 + (place / self.stride) as u32
+    }
+    #[inline]
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+    pub(super) fn pool_count(&self) -> u32 {
+        self.dead.len() as u32
+    }
+    pub(super) fn block_count(&self) -> u32 {
+        self.blocks
+    }
+    /// Units of a block.
+    pub(super) fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// Valid units of a block.
+    #[inline]
+    pub(super) fn valid(&self, block: u32) -> u32 {
+        ((self.words[self.place_of(block)] & !OTHER) >> CHANGE_BITS) as u32
+    }
+    pub(super) fn is_candidate(&self, block: u32) -> bool {
+        self.words[self.place_of(block)] < OTHER
+    }
+    /// Whether these are the candidates, each once.
+    pub(super) fn are_candidates(&self, blocks: impl Iterator<Item = u32>) -> bool {
+        let mut seen = vec![false; self.words.len()];
+        let once = |block: u32| {
+            let is_one = block < self.blocks && self.is_candidate(block);
+            is_one && !core::mem::replace(&mut seen[self.place_of(block)], true)
+        };
+        let mut blocks = blocks;
+        blocks.by_ref().all(once) && seen.iter().zip(&self.words).all(|(seen, word)| *seen == (*word < OTHER))
+    }
+    /// Invalid units in the candidates of a pool.
+    pub(super) fn dead(&self, pool: u32) -> u64 {
+        self.dead[pool as usize]
+    }
+
+    /// So many more units of a block, which is no candidate, are valid.
+    #[inline]
+    pub(super) fn add(&mut self, block: u32, units: u32) {
+        let place = self.place_of(block);
+        self.words[place] += u64::from(units) * UNIT;
+    }
+    /// So many fewer.
+    #[inline]
+    pub(super) fn subtract(&mut self, block: u32, units: u32) {
+        let place = self.place_of(block);
+        self.words[place] -= u64::from(units) * UNIT;
+    }
+    /// A unit of a block became invalid; the place and the rank of a candidate.
+    #[inline]
+    pub(super) fn invalidate(&mut self, block: u32) -> Option<(usize, u64)> {
+        let (place, pool) = self.place(block);
+        let word = &mut self.words[place];
+        *word -= UNIT;
+        if *word >= OTHER {
+            return None;
+        }
+        self.changes += 1;
+        *word = latest(*word, self.changes);
+        self.dead[pool] += 1;
+        Some((place, *word))
+    }
+
+    /// A block becomes a candidate.
+    pub(super) fn insert(&mut self, block: u32) {
+        let (place, pool) = self.place(block);
+        self.changes += 1;
+        self.words[place] = latest(self.words[place] & !OTHER, self.changes);
+        self.dead[pool] += u64::from(self.units - self.valid(block));
+    }
+    /// A block is no candidate any more.
+    pub(super) fn remove(&mut self, block: u32) {
+        let (place, pool) = self.place(block);
+        self.dead[pool] -= u64::from(self.units - self.valid(block));
+        self.words[place] = OTHER | self.words[place] & !CHANGES;
+    }
+    /// No block is a candidate any more, and none ever was.
+    pub(super) fn restart(&mut self) {
+        self.words.iter_mut().for_each(|word| *word = OTHER | *word & !CHANGES);
+        self.dead.fill(0);
+        self.changes = 0;
+    }
+
+    /// Whether it is of so many blocks of so many units in so many pools, and all words are possible.
+    pub(super) fn is_sound(&self, pools: u32, blocks: u32, units: u32) -> bool {
+        let new = Tally::new(pools, blocks, units);
+        let shape = |tally: &Tally| (tally.pools, tally.blocks, tally.units, tally.stride);
+        let lengths = |tally: &Tally| (tally.words.len(), tally.dead.len());
+        if shape(self) != shape(&new) || lengths(self) != lengths(&new) || self.changes >= 1 << 62 {
+            return false;
+        }
+        let mut dead = vec![0; pools as usize];
+        for (place, word) in self.words.iter().enumerate() {
+            let block = self.block_at(place);
+            if block >= blocks {
+                if *word != OTHER {
+                    return false;
+                }
+                continue;
+            }
+            let (valid, low) = (self.valid(block), word & CHANGES);
+            let possible = if self.is_candidate(block) { CHANGES - low <= self.changes } else { low == 0 };
+            if valid > units || !possible {
+                return false;
+            }
+            if self.is_candidate(block) {
+                dead[place / self.stride] += u64::from(units - valid);
+            }
+        }
+        dead == self.dead
+    }
+}
+
+/// The rank of a candidate whose change was the last of so many.
+#[inline]
+fn latest(rank: u64, changes: u64) -> u64 {
+    rank & !CHANGES | !changes & CHANGES
+}
