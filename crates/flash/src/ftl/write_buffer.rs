@@ -3,42 +3,43 @@
 //! A unit is accepted into a slot. Written again before its program is formed, it stays in its slot (the writes
 //! coalesce); written again after that, it gets another slot, and the two are linked as older and newer copies of one
 //! unit. The map's entry names the newest slot, and that slot remembers what the map said of the copy in the array: no
-//! search, no hash map. Slots are also linked in the order in which they were accepted, so that the oldest write that
-//! is not durable is known at once.
+//! search, no hash map. Slots that wait for a program are queued in the order of acceptance, but for those whose program
+//! failed: they go before all others.
 
 use super::Inconsistent;
 use super::inconsistent::ensure;
 use super::page_map::Entry;
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-/// No slot.
+/// No slot, and no unit.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// A unit in the buffer.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Slot {
+    /// [`NONE`]: the slot is vacant.
     pub(crate) unit: u32,
     /// Of the newest slot of a unit: what the map would say without the buffer.
     pub(crate) committed: Entry,
     /// Slots that hold an older and a newer copy of the same unit.
     pub(crate) older: u32,
     pub(crate) newer: u32,
-    /// In the order of acceptance; `next` links vacant slots, too.
-    previous: u32,
+    /// The next that waits, or the next that is vacant.
     next: u32,
+    pub(crate) programming: bool,
+    /// Its program has failed before.
+    failed: bool,
+    /// A newer copy has become durable before it.
+    pub(crate) overtaken: bool,
+    /// Whether the trim that made it void made what is committed void, too.
+    pub(crate) voided: bool,
     /// The number of the oldest write in it, and of the newest.
     pub(crate) accepted: u64,
     pub(crate) version: u64,
     /// The number of the trim that made it void, or 0.
     pub(crate) trimmed: u64,
-    /// Whether that trim made what is committed void, too.
-    pub(crate) voided: bool,
-    pub(crate) programming: bool,
-    /// A newer copy has become durable before it.
-    pub(crate) overtaken: bool,
 }
 
 impl Slot {
@@ -57,10 +58,10 @@ pub(crate) struct WriteBuffer {
     room: u32,
     vacant: u32,
     used: u32,
-    oldest: u32,
-    youngest: u32,
-    /// What waits to be programmed, in order.
-    pub(crate) queue: VecDeque<u32>,
+    /// What waits to be programmed: the first, the last, and how many.
+    first: u32,
+    last: u32,
+    waiting: u32,
     /// What was accepted up to this number is to be programmed even if a page does not become full.
     pub(crate) flush_to: u64,
 }
@@ -72,9 +73,9 @@ impl WriteBuffer {
             room,
             vacant: NONE,
             used: 0,
-            oldest: NONE,
-            youngest: NONE,
-            queue: VecDeque::with_capacity(room as usize),
+            first: NONE,
+            last: NONE,
+            waiting: 0,
             flush_to: 0,
         }
     }
@@ -88,6 +89,11 @@ impl WriteBuffer {
     pub(crate) fn room(&self) -> u32 {
         self.room
     }
+    /// Slots that wait for a program.
+    #[inline]
+    pub(crate) fn waiting(&self) -> u32 {
+        self.waiting
+    }
     #[inline]
     pub(crate) fn slot(&self, slot: u32) -> &Slot {
         &self.slots[slot as usize]
@@ -97,10 +103,18 @@ impl WriteBuffer {
         &mut self.slots[slot as usize]
     }
 
-    /// The number of the oldest write that is not durable.
+    /// Whether a page of so many units is to be programmed: one that becomes full, or one that is flushed.
     #[inline]
-    pub(crate) fn oldest(&self) -> Option<u64> {
-        (self.oldest != NONE).then(|| self.slot(self.oldest).accepted)
+    pub(crate) fn page_waits(&self, units: u32) -> bool {
+        self.waiting >= units || (self.waiting > 0 && self.slot(self.first).accepted <= self.flush_to)
+    }
+
+    /// The number of the oldest write that waits.
+    pub(crate) fn oldest_waiting(&self) -> Option<u64> {
+        // Those that failed were accepted before all that did not.
+        let failed = self.queue().take_while(|slot| self.slot(*slot).failed);
+        let fresh = self.queue().find(|slot| !self.slot(*slot).failed);
+        failed.chain(fresh).map(|slot| self.slot(slot).accepted).min()
     }
 
     /// Takes a slot for write `number` of `unit`, whose copy in the array is as `committed` says; queues it.
@@ -111,32 +125,65 @@ impl WriteBuffer {
             committed,
             older: NONE,
             newer: NONE,
-            previous: self.youngest,
             next: NONE,
+            programming: false,
+            failed: false,
+            overtaken: false,
+            voided: false,
             accepted: number,
             version: number,
             trimmed: 0,
-            voided: false,
-            programming: false,
-            overtaken: false,
         };
         let slot = self.vacant;
-        let slot = if slot == NONE {
-            self.slots.push(fresh);
-            self.slots.len() as u32 - 1
-        } else {
-            self.vacant = self.slots[slot as usize].next;
-            self.slots[slot as usize] = fresh;
-            slot
+        let slot = match self.slots.get_mut(slot as usize) {
+            Some(place) => {
+                self.vacant = place.next;
+                *place = fresh;
+                slot
+            }
+            None => self.grow(fresh),
         };
-        match self.youngest {
-            NONE => self.oldest = slot,
-            youngest => self.slots[youngest as usize].next = slot,
+        match self.slots.get_mut(self.last as usize) {
+            Some(last) => last.next = slot,
+            None => self.first = slot,
         }
-        self.youngest = slot;
+        self.last = slot;
+        self.waiting += 1;
         self.used += 1;
-        self.queue.push_back(slot);
         slot
+    }
+
+    #[cold]
+    fn grow(&mut self, fresh: Slot) -> u32 {
+        self.slots.push(fresh);
+        self.slots.len() as u32 - 1
+    }
+
+    /// Takes the first that waits into a program; the slot and its unit.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
+        let slot = self.first;
+        let first = self.slots.get_mut(slot as usize)?;
+        first.programming = true;
+        let (next, unit) = (first.next, first.unit);
+        self.first = next;
+        if next == NONE {
+            self.last = NONE;
+        }
+        self.waiting -= 1;
+        Some((slot, unit))
+    }
+
+    /// The program of a slot failed: it waits again, before all others.
+    pub(crate) fn put_back(&mut self, slot: u32) {
+        let first = self.first;
+        let state = self.slot_mut(slot);
+        (state.programming, state.failed, state.next) = (false, true, first);
+        if first == NONE {
+            self.last = slot;
+        }
+        self.first = slot;
+        self.waiting += 1;
     }
 
     /// Links the newest copy of a unit to the one before it, and takes over what that knew.
@@ -163,36 +210,36 @@ impl WriteBuffer {
             .any(|slot| slot.accepted <= number && !slot.overtaken)
     }
 
-    /// Gives back a slot whose program has ended.
+    /// Gives back a slot whose program has ended, and which is the only copy of its unit.
     #[inline]
     pub(crate) fn vacate(&mut self, slot: u32) {
-        let Slot { older, newer, previous, next, .. } = self.slots[slot as usize];
-        if older != NONE {
-            self.slots[older as usize].newer = newer;
-        }
-        if newer != NONE {
-            self.slots[newer as usize].older = older;
-        }
-        match previous {
-            NONE => self.oldest = next,
-            previous => self.slots[previous as usize].next = next,
-        }
-        match next {
-            NONE => self.youngest = previous,
-            next => self.slots[next as usize].previous = previous,
-        }
-        self.slots[slot as usize].next = self.vacant;
+        let vacant = &mut self.slots[slot as usize];
+        vacant.unit = NONE;
+        vacant.next = self.vacant;
         self.vacant = slot;
         self.used -= 1;
     }
 
-    /// What is in the buffer, oldest first.
+    /// Takes a slot out of the copies of its unit.
+    pub(crate) fn unlink(&mut self, slot: u32) {
+        let Slot { older, newer, .. } = *self.slot(slot);
+        if older != NONE {
+            self.slot_mut(older).newer = newer;
+        }
+        if newer != NONE {
+            self.slot_mut(newer).older = older;
+        }
+    }
+
+    /// What is in the buffer, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        let first = (self.oldest != NONE).then_some(self.oldest);
-        core::iter::successors(first, |slot| {
-            let next = self.slot(*slot).next;
-            (next != NONE).then_some(next)
-        })
+        (0..).zip(&self.slots).filter(|(_, slot)| slot.unit != NONE).map(|(number, _)| number)
+    }
+
+    /// What waits, in order.
+    fn queue(&self) -> impl Iterator<Item = u32> + '_ {
+        let some = |slot: u32| (slot != NONE).then_some(slot);
+        core::iter::successors(some(self.first), move |slot| some(self.slot(*slot).next))
     }
 
     /// Loses everything.
@@ -212,44 +259,65 @@ impl WriteBuffer {
             "a buffer of {room} slots has {}",
             self.slots.len()
         );
-        let mut seen = vec![false; self.slots.len()];
-        let mut see =
-            |slot: u32| seen.get_mut(slot as usize).is_some_and(|seen| !core::mem::replace(seen, true));
-        let (mut previous, mut next, mut used) = (NONE, self.oldest, 0);
-        while next != NONE {
-            ensure!(see(next), "slot {next} is not there, or twice in order");
-            let this = self.slot(next);
-            let before = if previous == NONE { 0 } else { self.slot(previous).accepted };
+        ensure!(self.flush_to <= accepted, "a flush of what was never accepted");
+        for number in self.iter() {
+            let slot = self.slot(number);
             ensure!(
-                this.previous == previous && before < this.accepted,
-                "slot {next} is out of the order of acceptance"
+                slot.accepted <= slot.version && slot.version.max(slot.trimmed) <= accepted,
+                "slot {number} is newer than all that was accepted"
             );
-            ensure!(
-                this.accepted <= this.version && this.version.max(this.trimmed) <= accepted,
-                "slot {next} is newer than all that was accepted"
-            );
-            (previous, next, used) = (next, this.next, used + 1);
         }
-        ensure!(
-            (previous, used) == (self.youngest, self.used),
-            "slots in the order of acceptance and slots used: {used} and {}",
-            self.used
-        );
+        let mut seen = vec![false; self.slots.len()];
+        self.check_vacant(&mut seen)?;
+        self.check_queue(&mut seen)?;
+        let programming = self.iter().filter(|slot| self.slot(*slot).programming);
+        programming.for_each(|slot| seen[slot as usize] = true);
+        ensure!(seen.iter().all(|seen| *seen), "a slot is neither vacant, nor queued, nor programmed");
+        self.check_copies()
+    }
+
+    /// The list of vacant slots, and how many are used.
+    fn check_vacant(&self, seen: &mut [bool]) -> Result<(), Inconsistent> {
         let mut next = self.vacant;
         while next != NONE {
-            ensure!(see(next), "slot {next} is not there, or vacant and used");
+            let is_vacant = self.get(next).is_some_and(|slot| slot.unit == NONE);
+            ensure!(
+                is_vacant && !core::mem::replace(&mut seen[next as usize], true),
+                "slot {next} is used, or vacant twice"
+            );
             next = self.slot(next).next;
         }
-        ensure!(seen.iter().all(|seen| *seen), "a slot is neither used nor vacant");
-        self.check_copies()?;
-        self.check_queue(accepted)
+        let used = self.iter().count();
+        ensure!(used == self.used as usize, "slots used: {used} and {}", self.used);
+        Ok(())
+    }
+
+    /// The list of slots that wait: those whose program failed, then all others in the order of acceptance.
+    fn check_queue(&self, seen: &mut [bool]) -> Result<(), Inconsistent> {
+        let (mut last, mut next, mut waiting) = (NONE, self.first, 0);
+        while next != NONE {
+            let waits = self.get(next).is_some_and(|slot| slot.unit != NONE && !slot.programming);
+            ensure!(
+                waits && !core::mem::replace(&mut seen[next as usize], true),
+                "slot {next} is queued, but does not wait, or twice"
+            );
+            let this = self.slot(next);
+            let before =
+                |last: &Slot| if last.failed { true } else { !this.failed && last.accepted < this.accepted };
+            ensure!(self.get(last).is_none_or(before), "slot {next} is out of the order of acceptance");
+            (last, next, waiting) = (next, this.next, waiting + 1);
+        }
+        ensure!(
+            (last, waiting) == (self.last, self.waiting),
+            "slots that wait: {waiting} and {}",
+            self.waiting
+        );
+        Ok(())
     }
 
     /// Copies of one unit are linked both ways; the lists have been walked.
     fn check_copies(&self) -> Result<(), Inconsistent> {
-        let mut used = vec![false; self.slots.len()];
-        self.iter().for_each(|slot| used[slot as usize] = true);
-        let is_used = |slot: u32| used.get(slot as usize) == Some(&true);
+        let is_used = |slot: u32| self.get(slot).is_some_and(|slot| slot.unit != NONE);
         for slot in self.iter() {
             let this = self.slot(slot);
             if this.older != NONE {
@@ -270,18 +338,6 @@ impl WriteBuffer {
                 "slot {slot} and its newer copy are not linked both ways"
             );
         }
-        Ok(())
-    }
-
-    fn check_queue(&self, accepted: u64) -> Result<(), Inconsistent> {
-        let mut waits = vec![false; self.slots.len()];
-        self.iter().for_each(|slot| waits[slot as usize] = !self.slot(slot).programming);
-        for slot in &self.queue {
-            let waiting = waits.get_mut(*slot as usize).is_some_and(|waits| core::mem::replace(waits, false));
-            ensure!(waiting, "slot {slot} is queued, but does not wait");
-        }
-        ensure!(!waits.contains(&true), "a slot waits, but is not queued");
-        ensure!(self.flush_to <= accepted, "a flush of what was never accepted");
         Ok(())
     }
 }

@@ -64,8 +64,7 @@ impl PageMap {
             }
         };
         for part in self.programs.parts(id)[..program.count as usize].iter().rev() {
-            buffer.slot_mut(part.from).programming = false;
-            buffer.queue.push_front(part.from);
+            buffer.put_back(part.from);
         }
         self.programs.end(id);
     }
@@ -125,6 +124,7 @@ impl PageMap {
         let state = *buffer.slot(slot);
         let unit = state.unit;
         if state.overtaken {
+            buffer.unlink(slot);
             buffer.vacate(slot);
             return;
         }
@@ -133,6 +133,7 @@ impl PageMap {
             unreachable!("unit {unit} is in slot {slot}")
         };
         let Slot { committed, trimmed: newest_trimmed, .. } = *buffer.slot(newest);
+        buffer.unlink(slot);
         buffer.vacate(slot);
         if let Some(old) = committed.place() {
             self.invalidate(old);

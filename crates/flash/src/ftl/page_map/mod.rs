@@ -58,7 +58,7 @@ use flashlab_sim::prefetch;
 use place::{Layout, Mapped, NONE};
 use records::Records;
 use serde::{Deserialize, Serialize};
-use state::{BlockHistory, BlockState, DieSet, DieState, Phase, Programs, Validity};
+use state::{BlockHistory, BlockState, DieSet, DieState, Phase, Programs, Source, Validity};
 
 /// A page-mapped translation layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -307,7 +307,7 @@ impl PageMap {
             return Accepted::Full;
         }
         self.counters.accepted += 1;
-        if self.data.queue.len() >= self.layout.units_per_page as usize {
+        if self.data.waiting() >= self.layout.units_per_page {
             self.stirred = true;
         }
         Accepted::Buffered(Ticket(self.accepted))
@@ -330,7 +330,7 @@ impl PageMap {
 
     fn accept_map(&mut self, unit: u32) {
         assert!(self.accept(unit), "a slot for map pages is vacant");
-        if self.map.queue.len() >= self.layout.units_per_page as usize {
+        if self.map.waiting() >= self.layout.units_per_page {
             self.stirred = true;
         }
     }
@@ -360,7 +360,7 @@ impl PageMap {
                 return false;
             }
             let slot = buffer.accept(unit, entry, number);
-            let is_soon = buffer.queue.len() <= self.layout.units_per_page as usize;
+            let is_soon = buffer.waiting() <= self.layout.units_per_page;
             self.l2p[unit as usize] = Entry::slot(slot);
             // Programmed soon: else it is loaded when it is.
             if let Some(place) = entry.place()
@@ -431,12 +431,20 @@ impl PageMap {
     }
     /// All that was written or trimmed up to this ticket is durable.
     pub fn watermark(&self) -> Ticket {
-        let oldest = [self.data.oldest(), self.records.oldest()].into_iter().flatten().min();
+        let oldest = [self.oldest(Source::Data), self.records.oldest()].into_iter().flatten().min();
         Ticket(oldest.map_or(self.accepted, |number| number - 1))
     }
     /// Whether all map pages that were written up to `ticket` are in the array.
     pub fn map_durable(&self, ticket: Ticket) -> bool {
-        self.map.oldest().is_none_or(|oldest| oldest > ticket.0)
+        self.oldest(Source::Map).is_none_or(|oldest| oldest > ticket.0)
+    }
+    /// The number of the oldest write in a buffer: it waits, or is being programmed.
+    fn oldest(&self, source: Source) -> Option<u64> {
+        let buffer = if source == Source::Data { &self.data } else { &self.map };
+        let programming = self.programs.issued().filter(|id| self.programs.get(*id).source == source);
+        let parts =
+            programming.flat_map(|id| &self.programs.parts(id)[..self.programs.get(id).count as usize]);
+        parts.map(|part| buffer.slot(part.from).accepted).chain(buffer.oldest_waiting()).min()
     }
 
     /// What the array has to do next; `None`: nothing can be issued until something finishes or is asked for.
@@ -469,14 +477,8 @@ impl PageMap {
 
     /// Whether something accepted waits to be programmed.
     fn waits(&self) -> bool {
-        self.page_waits(&self.data) || self.page_waits(&self.map)
-    }
-
-    fn page_waits(&self, buffer: &WriteBuffer) -> bool {
-        buffer.queue.front().is_some_and(|front| {
-            buffer.queue.len() >= self.layout.units_per_page as usize
-                || buffer.slot(*front).accepted <= buffer.flush_to
-        })
+        let units = self.layout.units_per_page;
+        self.data.page_waits(units) || self.map.page_waits(units)
     }
 
     /// Finishes everything that can be issued, at once and without failures: the layer at count level.

@@ -100,7 +100,7 @@ impl PageMap {
     /// Programs pages of accepted units while there are any and a die takes one.
     #[inline]
     pub(super) fn program_data(&mut self) {
-        while self.page_waits(&self.data) {
+        while self.data.page_waits(self.layout.units_per_page) {
             let Some(die) = self.takers.next(self.next_die) else { return };
             self.next_die = wrap(die + 1, self.layout.dies);
             let page = self.next_page(die, Stream::Host, self.parameters.floor()).expect("the die takes one");
@@ -119,7 +119,7 @@ impl PageMap {
 
     /// Programs pages of the map and of records.
     pub(super) fn program_map(&mut self) {
-        while self.page_waits(&self.map) {
+        while self.map.page_waits(self.layout.units_per_page) {
             let dies = self.layout.dies;
             // The last block but one is kept for this.
             let floor = self.parameters.floor() - 1;
@@ -169,13 +169,11 @@ impl PageMap {
     /// Forms the program of a page of accepted units.
     fn program_accepted(&mut self, die: u32, page: (u32, u32), source: Source) {
         let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
-        let count = self.layout.units_per_page.min(buffer.queue.len() as u32);
+        let count = self.layout.units_per_page.min(buffer.waiting());
         let id = self.programs.begin(die, source);
         for part in &mut self.programs.parts_mut(id)[..count as usize] {
-            let slot = buffer.queue.pop_front().expect("as many as counted");
-            let state = buffer.slot_mut(slot);
-            state.programming = true;
-            *part = Part { from: slot, unit: state.unit };
+            let (from, unit) = buffer.take().expect("as many as counted");
+            *part = Part { from, unit };
         }
         self.programs.get_mut(id).count = count;
         self.prefetch_commit(id, source);
