@@ -6,7 +6,7 @@
 
 use super::PageMap;
 use super::Streams;
-use super::place::{LINE, NONE};
+use super::place::NONE;
 use super::state::{BlockState, Part, Phase, Source, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
 use flashlab_sim::prefetch;
@@ -18,12 +18,18 @@ impl PageMap {
     /// Does what there is to do on a die: programs what was gathered, reads more.
     #[inline]
     pub(super) fn collect(&mut self, die: u32) {
-        let state = &self.dies[die as usize];
-        if !state.full.is_empty() {
+        if !self.dies[die as usize].full.is_empty() {
             self.program_full(die);
         }
-        while self.dies[die as usize].reads < READS_AHEAD && self.read_next(die) {}
+        if self.dies[die as usize].reads < READS_AHEAD {
+            self.read_ahead(die);
+        }
         self.reconsider(die);
+    }
+
+    /// Reads pages of victims while they should be read.
+    fn read_ahead(&mut self, die: u32) {
+        while self.read_next(die) && self.dies[die as usize].reads < READS_AHEAD {}
     }
 
     pub(super) fn stir_collectors(&mut self) {
@@ -86,6 +92,7 @@ impl PageMap {
     }
 
     /// Reads the next page that has valid units, if one should be read; whether something was done.
+    #[inline]
     fn read_next(&mut self, die: u32) -> bool {
         let per_page = self.layout.units_per_page;
         let state = &self.dies[die as usize];
@@ -142,15 +149,15 @@ impl PageMap {
     #[inline]
     fn prefetch_victim(&mut self, die: u32, block: u32, page: u32, written: u32) {
         let per_page = self.layout.units_per_page;
-        let group = (LINE / per_page).max(1);
+        let pages = self.layout.pages_per_line;
         let state = &mut self.dies[die as usize];
         if page < state.victim_loaded || page >= written {
             return;
         }
-        let first = page - page % group;
-        state.victim_loaded = first + group;
+        let first = page & !(pages - 1);
+        state.victim_loaded = first + pages;
         let base = self.layout.place(block, first);
-        let units = group * per_page;
+        let units = pages * per_page;
         prefetch(&self.p2l, (base + units) as usize);
         let mut mask = self.validity.mask(base, units);
         while mask != 0 {

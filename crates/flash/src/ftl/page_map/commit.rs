@@ -77,7 +77,7 @@ impl PageMap {
         }
         let mut valid = 0u64;
         for n in 0..program.count {
-            let Part { from, unit } = self.programs.parts(id)[n as usize];
+            let Part { from, unit } = self.programs.part(id, n);
             valid |= u64::from(self.commit_slot(program.source, from, unit, program.place + n)) << n;
         }
         self.validate(program.block, program.place, valid);
@@ -186,7 +186,7 @@ impl PageMap {
             self.leave_block(block, program.count, valid.count_ones());
         } else {
             for n in 0..program.count {
-                let from = self.programs.parts(id)[n as usize].from;
+                let from = self.programs.part(id, n).from;
                 self.leave_block(self.layout.block_of(from), 1, (valid >> n & 1) as u32);
             }
         }

@@ -38,6 +38,8 @@ pub(super) struct Layout {
     pub(super) units_per_block: u32,
     pub(super) blocks: u32,
     pub(super) dies: u32,
+    /// Pages whose units share a line of the reverse map: a power of two.
+    pub(super) pages_per_line: u32,
     by_block: Divisor,
     by_page: Divisor,
     by_die: Divisor,
@@ -56,6 +58,7 @@ impl Layout {
             units_per_block,
             blocks: p.geometry.block_count(),
             dies: p.geometry.die_count(),
+            pages_per_line: 1 << (LINE / units_per_page).max(1).ilog2(),
             by_block: Divisor::new(units_per_block),
             by_page: Divisor::new(units_per_page),
             by_die: Divisor::new(p.geometry.die_count()),

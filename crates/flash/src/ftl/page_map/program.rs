@@ -49,21 +49,13 @@ impl PageMap {
         self.main_free(die) <= self.parameters.reserve
     }
 
-    /// The next page of a stream on a die; more than `floor` blocks must be free if a new one is needed.
+    /// The block of a die that a stream writes; more than `floor` blocks must be free if a new one is needed.
     #[inline]
-    fn next_page(&mut self, die: u32, stream: Stream, floor: u32) -> Option<(u32, u32)> {
-        let mut block = self.dies[die as usize].open[stream as usize];
-        if block == NONE {
-            block = self.open(die, stream, floor)?;
+    fn open_block(&mut self, die: u32, stream: Stream, floor: u32) -> Option<u32> {
+        match self.dies[die as usize].open[stream as usize] {
+            NONE => self.open(die, stream, floor),
+            block => Some(block),
         }
-        let state = &mut self.states[block as usize];
-        let page = state.next_page;
-        state.next_page += 1;
-        state.programs += 1;
-        if state.next_page == self.layout.pages_of(state.slc) {
-            self.dies[die as usize].open[stream as usize] = NONE;
-        }
-        Some((block, page))
     }
 
     fn may_open(&self, die: u32, stream: Stream, floor: u32) -> bool {
@@ -103,9 +95,10 @@ impl PageMap {
         while self.data.page_waits(self.layout.units_per_page) {
             let Some(die) = self.takers.next(self.next_die) else { return };
             self.next_die = wrap(die + 1, self.layout.dies);
-            let page = self.next_page(die, Stream::Host, self.parameters.floor()).expect("the die takes one");
-            self.program_accepted(die, page, Source::Data);
-            self.owe(die, page.0);
+            let block =
+                self.open_block(die, Stream::Host, self.parameters.floor()).expect("the die takes one");
+            self.program_accepted(die, block, Source::Data);
+            self.owe(die, block);
             self.collect(die);
         }
     }
@@ -117,24 +110,30 @@ impl PageMap {
         self.takers.set(die, takes);
     }
 
-    /// Programs pages of the map and of records.
+    /// Programs pages of the map and of records while there are any and a die takes one.
+    #[inline]
     pub(super) fn program_map(&mut self) {
-        while self.map.page_waits(self.layout.units_per_page) {
-            let dies = self.layout.dies;
-            // The last block but one is kept for this.
-            let floor = self.parameters.floor() - 1;
-            let Some(die) = (0..dies)
-                .map(|n| wrap(self.next_map_die + n, dies))
-                .find(|die| self.takes(*die, Stream::Map, floor))
-            else {
-                return;
-            };
-            self.next_map_die = wrap(die + 1, dies);
-            let page = self.next_page(die, Stream::Map, floor).expect("the die takes one");
-            self.program_accepted(die, page, Source::Map);
-            self.owe(die, page.0);
-            self.collect(die);
-        }
+        while self.map.page_waits(self.layout.units_per_page) && self.program_map_page() {}
+    }
+
+    /// Programs a page of the map, if a die takes it.
+    #[cold]
+    fn program_map_page(&mut self) -> bool {
+        let dies = self.layout.dies;
+        // The last block but one is kept for this.
+        let floor = self.parameters.floor() - 1;
+        let Some(die) = (0..dies)
+            .map(|n| wrap(self.next_map_die + n, dies))
+            .find(|die| self.takes(*die, Stream::Map, floor))
+        else {
+            return false;
+        };
+        self.next_map_die = wrap(die + 1, dies);
+        let block = self.open_block(die, Stream::Map, floor).expect("the die takes one");
+        self.program_accepted(die, block, Source::Map);
+        self.owe(die, block);
+        self.collect(die);
+        true
     }
 
     /// Whether a die may program a page of accepted units now.
@@ -166,8 +165,8 @@ impl PageMap {
         }
     }
 
-    /// Forms the program of a page of accepted units.
-    fn program_accepted(&mut self, die: u32, page: (u32, u32), source: Source) {
+    /// Forms the program of a page of accepted units, the next of `block`.
+    fn program_accepted(&mut self, die: u32, block: u32, source: Source) {
         let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
         let count = self.layout.units_per_page.min(buffer.waiting());
         let id = self.programs.begin(die, source);
@@ -179,7 +178,7 @@ impl PageMap {
         self.prefetch_commit(id, source);
         self.dies[die as usize].programs += 1;
         let cause = if source == Source::Data { Cause::Host } else { Cause::Map };
-        self.issue(id, page, cause);
+        self.issue(id, die, block, cause);
     }
 
     /// Programs the pages of moved units of a die that are full, as far as they can be.
@@ -191,7 +190,7 @@ impl PageMap {
             }
             let &Program { source, .. } = self.programs.get(id);
             let Source::Moved(stream) = source else { unreachable!("moved units are gathered") };
-            let Some(page) = self.page_for_moved(die, stream) else { return };
+            let Some((on, block)) = self.block_for_moved(die, stream) else { return };
             let state = &mut self.dies[die as usize];
             state.full.pop_front();
             state.move_programs += 1;
@@ -200,16 +199,25 @@ impl PageMap {
             if cause == Cause::Fold && self.in_foreground(die) {
                 self.dies[die as usize].debt += i64::from(self.layout.units_per_page);
             }
-            self.issue(id, page, cause);
+            self.issue(id, on, block, cause);
+            if on != die {
+                self.reconsider(on);
+            }
         }
     }
 
-    /// A page of the die for moved units; of another die that has more than it needs, if this one has none.
+    /// A block for a page of moved units, and the die it is on: another one that has more than it needs, if this one has
+    /// none.
     #[inline]
-    fn page_for_moved(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
-        if let Some(page) = self.next_page(die, stream, 0) {
-            return Some(page);
+    fn block_for_moved(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
+        if let Some(block) = self.open_block(die, stream, 0) {
+            return Some((die, block));
         }
+        self.other_for_moved(die, stream)
+    }
+
+    #[cold]
+    fn other_for_moved(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
         let own = &self.dies[die as usize];
         if own.free > 0 || own.reads > 0 || own.move_programs > 0 || own.programs > 0 {
             return None;
@@ -220,29 +228,31 @@ impl PageMap {
             let other = &self.dies[*other as usize];
             other.free > floor
         })?;
-        let page = self.next_page(other, stream, floor);
-        self.reconsider(other);
-        page
+        Some((other, self.open_block(other, stream, floor)?))
     }
 
-    /// Issues a program of a page.
+    /// Issues a program of the next page of `block`, which is open on the die `on`.
     #[inline]
-    fn issue(&mut self, id: u32, (block, page): (u32, u32), cause: Cause) {
+    fn issue(&mut self, id: u32, on: u32, block: u32, cause: Cause) {
+        let state = &mut self.states[block as usize];
+        let (page, slc) = (state.next_page, state.slc);
+        state.next_page += 1;
+        state.programs += 1;
+        if state.next_page == self.layout.pages_of(slc) {
+            self.dies[on as usize].open[state.stream as usize] = NONE;
+        }
         let per_page = self.layout.units_per_page;
         let place = self.layout.place(block, page);
         let program = self.programs.get_mut(id);
-        *program = Program { place, block, page, is_issued: true, ..*program };
+        (program.place, program.block, program.page, program.is_issued) = (place, block, page, true);
         let count = program.count as usize;
         // What the block's next pages write to.
         prefetch(&self.p2l, (place + LINE) as usize);
         let units = &mut self.p2l[place as usize..(place + per_page) as usize];
-        for (unit, part) in units.iter_mut().zip(&self.programs.parts(id)[..count]) {
+        for (unit, part) in units.iter_mut().zip(self.programs.parts(id)) {
             *unit = part.unit;
         }
-        for unit in &mut units[count..] {
-            *unit = NONE;
-        }
-        let slc = self.states[block as usize].slc;
+        units[count..].fill(NONE);
         // A page is transferred as a whole, padding too.
         let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };
         self.ready.push_back(Operation { kind, block: Block(block), page, slc, cause, tag: id });

@@ -200,9 +200,18 @@ impl Programs {
             self.programs[id as usize] = program;
             return id;
         }
+        self.grow(program)
+    }
+    #[cold]
+    fn grow(&mut self, program: Program) -> u32 {
         self.programs.push(program);
         self.parts.resize(self.programs.len() * self.per_page, Part { from: NONE, unit: NONE });
         self.programs.len() as u32 - 1
+    }
+    /// A unit of a program.
+    #[inline]
+    pub(super) fn part(&self, id: u32, n: u32) -> Part {
+        self.parts[id as usize * self.per_page + n as usize]
     }
     #[inline]
     pub(super) fn get(&self, id: u32) -> &Program {
@@ -274,8 +283,8 @@ impl DieSet {
     }
     #[inline]
     pub(super) fn set(&mut self, die: u32, member: bool) {
-        let (word, bit) = (&mut self.words[(die / 64) as usize], 1 << (die % 64));
-        *word = if member { *word | bit } else { *word & !bit };
+        let word = &mut self.words[(die / 64) as usize];
+        *word = *word & !(1 << (die % 64)) | u64::from(member) << (die % 64);
     }
     /// Whether it is a set of so many dies.
     pub(super) fn holds(&self, dies: u32) -> bool {
@@ -288,16 +297,15 @@ impl DieSet {
     /// The first member from `die` on, and round.
     #[inline]
     pub(super) fn next(&self, die: u32) -> Option<u32> {
-        let (first, from) = ((die / 64) as usize, u64::MAX << (die % 64));
-        let members = self.words[first] & from;
+        let first = (die / 64) as usize;
+        let member = |word: usize, members: u64| word as u32 * 64 + members.trailing_zeros();
+        let members = self.words[first] & u64::MAX << (die % 64);
         if members != 0 {
-            return Some(first as u32 * 64 + members.trailing_zeros());
+            return Some(member(first, members));
         }
-        let words = self.words.len();
-        (first + 1..=first + words).find_map(|word| {
-            let members = self.words[word % words] & if word == first + words { !from } else { u64::MAX };
-            (members != 0).then(|| (word % words) as u32 * 64 + members.trailing_zeros())
-        })
+        // Those of the first word that are left lie below.
+        let word = (first + 1..self.words.len()).chain(0..=first).find(|word| self.words[*word] != 0)?;
+        Some(member(word, self.words[word]))
     }
 }
 
