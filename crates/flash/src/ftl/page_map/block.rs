@@ -7,16 +7,18 @@ use crate::ftl::Erased;
 use crate::nand::{Block, Kind, Operation};
 
 impl PageMap {
-    /// The copies at places from `place` in `block` are the committed ones of their units, for each bit of `mask`.
+    /// The copies at places from `place` in `block` are the committed ones of their units, for each of the `units` bits of
+    /// `mask`.
     #[inline]
-    pub(super) fn validate(&mut self, block: u32, place: u32, mask: u64) {
+    pub(super) fn validate(&mut self, block: u32, place: u32, mask: u64, units: u32) {
+        debug_assert_eq!(mask.count_ones(), units);
         self.validity.set_mask(place, mask);
-        self.candidates.add(block, mask.count_ones());
-        self.valid += u64::from(mask.count_ones());
+        self.candidates.add(block, units);
+        self.valid += u64::from(units);
     }
 
     /// The copy at `place` is no longer the committed one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn invalidate(&mut self, place: u32) {
         debug_assert!(self.validity.get(place), "place {place} is valid");
         self.validity.clear(place);

@@ -75,12 +75,15 @@ impl PageMap {
         } else {
             self.counters.map += u64::from(program.count);
         }
-        let mut valid = 0u64;
+        let (mut valid, mut units) = (0u64, 0);
         for n in 0..program.count {
             let Part { from, unit } = self.programs.part(id, n);
-            valid |= u64::from(self.commit_slot(program.source, from, unit, program.place + n)) << n;
+            if self.commit_slot(program.source, from, unit, program.place + n) {
+                valid |= 1 << n;
+                units += 1;
+            }
         }
-        self.validate(program.block, program.place, valid);
+        self.validate(program.block, program.place, valid, units);
     }
 
     /// Loads what changes when the program ends: the map, and what is known of the copies that become void, lie all over.
@@ -146,7 +149,7 @@ impl PageMap {
             _ => Entry::NOWHERE,
         };
         if entry.place().is_some() {
-            self.validate(self.layout.block_of(place), place, 1);
+            self.validate(self.layout.block_of(place), place, 1, 1);
         }
         if newest == slot {
             self.l2p[unit as usize] = entry;
@@ -163,13 +166,14 @@ impl PageMap {
     /// Moved units are committed where their originals are still the committed copies.
     #[inline]
     fn commit_moved(&mut self, id: u32, program: &Program) {
-        let mut valid = 0u64;
+        let (mut valid, mut units) = (0u64, 0);
         let parts = &self.programs.parts(id)[..program.count as usize];
         for (n, part) in (0..).zip(parts) {
             if !self.validity.take(part.from) {
                 continue;
             }
             valid |= 1 << n;
+            units += 1;
             let entry = Entry::at(program.place + n);
             let mapped = &mut self.l2p[part.unit as usize];
             if mapped.place().is_some() {
@@ -180,10 +184,10 @@ impl PageMap {
             }
         }
         self.validity.set_mask(program.place, valid);
-        self.candidates.add(program.block, valid.count_ones());
+        self.candidates.add(program.block, units);
         let block = self.layout.block_of(parts[0].from);
         if block == self.layout.block_of(parts[parts.len() - 1].from) {
-            self.leave_block(block, program.count, valid.count_ones());
+            self.leave_block(block, program.count, units);
         } else {
             for n in 0..program.count {
                 let from = self.programs.part(id, n).from;

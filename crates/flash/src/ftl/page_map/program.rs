@@ -252,7 +252,9 @@ impl PageMap {
         for (unit, part) in units.iter_mut().zip(self.programs.parts(id)) {
             *unit = part.unit;
         }
-        units[count..].fill(NONE);
+        if count < units.len() {
+            units[count..].fill(NONE);
+        }
         // A page is transferred as a whole, padding too.
         let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };
         self.ready.push_back(Operation { kind, block: Block(block), page, slc, cause, tag: id });

@@ -297,15 +297,16 @@ impl DieSet {
     /// The first member from `die` on, and round.
     #[inline]
     pub(super) fn next(&self, die: u32) -> Option<u32> {
-        let first = (die / 64) as usize;
-        let member = |word: usize, members: u64| word as u32 * 64 + members.trailing_zeros();
-        let members = self.words[first] & u64::MAX << (die % 64);
-        if members != 0 {
-            return Some(member(first, members));
+        let mut word = (die / 64) as usize;
+        let mut members = self.words[word] & u64::MAX << (die % 64);
+        for _ in 0..self.words.len() {
+            if members != 0 {
+                break;
+            }
+            word = if word + 1 == self.words.len() { 0 } else { word + 1 };
+            members = self.words[word];
         }
-        // Those of the first word that are left lie below.
-        let word = (first + 1..self.words.len()).chain(0..=first).find(|word| self.words[*word] != 0)?;
-        Some(member(word, self.words[word]))
+        (members != 0).then(|| word as u32 * 64 + members.trailing_zeros())
     }
 }
 
@@ -344,8 +345,9 @@ impl Validity {
     pub(super) fn set_mask(&mut self, first: u32, mask: u64) {
         let (word, shift) = ((first / 64) as usize, first % 64);
         self.words[word] |= mask << shift;
-        if shift > 0 {
-            self.words[word + 1] |= mask >> (64 - shift);
+        let beyond = mask >> 1 >> (63 - shift);
+        if beyond != 0 {
+            self.words[word + 1] |= beyond;
         }
     }
     /// The bits of `count` places from `first`, at most 64.
