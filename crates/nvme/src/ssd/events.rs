@@ -7,6 +7,7 @@
 
 use super::Ssd;
 use alloc::collections::VecDeque;
+use core::hint::select_unpredictable;
 use flashlab_flash::nand::Channels;
 use flashlab_sim::{Agenda, Completion, Instant};
 
@@ -73,23 +74,31 @@ impl Events {
     /// Takes the first event of the stage that is first.
     #[inline]
     fn pop(&mut self) -> (Instant, u32, Stage) {
-        let stage = self.first.1;
-        let queue = &mut self.queues[stage as usize];
-        let (found, next) = if stage == Stage::Loads {
-            (self.loads.pop(Instant::MAX), self.loads.next_due())
+        let (at, stage) = self.first;
+        let (slot, next) = if stage == Stage::Loads {
+            (self.loads.pop(at).map(|(_, slot)| slot), self.loads.next_due())
         } else {
-            (queue.pop_front(), queue.front().map(|(at, _)| *at))
+            let queue = &mut self.queues[stage as usize];
+            (queue.pop_front().map(|(_, slot)| slot), queue.front().map(|(at, _)| *at))
         };
-        let (at, slot) = found.expect("what is first is there");
-        self.due[stage as usize] = next.unwrap_or(Instant::MAX);
-        self.first = (self.due[0], STAGES[0]);
-        for stage in &STAGES[1..] {
-            let due = self.due[*stage as usize];
-            if due < self.first.0 {
-                self.first = (due, *stage);
-            }
+        // What comes next at the same instant is first again.
+        if next != Some(at) {
+            self.due[stage as usize] = next.unwrap_or(Instant::MAX);
+            self.elect();
         }
-        (at, slot, stage)
+        (at, slot.expect("what is first is there"), stage)
+    }
+
+    /// Finds the stage whose event is first. No branches: which it is cannot be predicted.
+    #[inline]
+    fn elect(&mut self) {
+        let (mut at, mut first) = (self.due[0], 0);
+        for stage in 1..STAGES.len() {
+            let due = self.due[stage];
+            first = select_unpredictable(due < at, stage, first);
+            at = at.min(due);
+        }
+        self.first = (at, STAGES[first]);
     }
 
     /// Whether the firmware works on a command.
@@ -105,6 +114,12 @@ impl Events {
         (at < Instant::MAX).then_some(at)
     }
 
+    /// Whether something happens up to `limit`.
+    #[inline]
+    pub(super) fn is_due(&self, array: &Channels, limit: Instant) -> bool {
+        self.next_due(array).is_some_and(|due| due <= limit)
+    }
+
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         *self = Events::default();
@@ -116,7 +131,7 @@ impl Ssd {
     #[inline]
     pub(super) fn advance(&mut self, limit: Instant) -> Option<Completion> {
         loop {
-            let (first, _) = self.events.first;
+            let first = self.events.first.0;
             // The array goes on by itself until something else is first.
             if let Some(finished) = self.array.complete(first.min(limit)) {
                 self.array_finished(&finished);

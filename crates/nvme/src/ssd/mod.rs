@@ -79,6 +79,8 @@ pub struct Ssd {
     map_pages: VecDeque<MapPage>,
     /// Writes with units that wait for the write buffer, in order.
     stalled: VecDeque<u32>,
+    /// The first of them was refused.
+    refused: bool,
     /// In order of their tickets.
     flushes: VecDeque<(Ticket, u32)>,
     /// Writes with FUA that are accepted, with their last units' tickets.
@@ -134,6 +136,7 @@ impl Ssd {
             commands: VecDeque::new(),
             map_pages: VecDeque::new(),
             stalled: VecDeque::new(),
+            refused: false,
             flushes: VecDeque::new(),
             forced: Vec::new(),
             idle_since: Instant::ZERO,
@@ -271,14 +274,14 @@ impl Ssd {
     /// A command that was looked up is carried out.
     #[inline]
     fn go_on(&mut self, now: Instant, slot: u32) {
-        let Slot { request, status, .. } = *self.slots.get(slot);
-        if status != Status::Ok {
+        let Slot { request, status, .. } = self.slots.get(slot);
+        if *status != Status::Ok {
             return self.post(now, slot);
         }
         match request.op {
-            Op::Read => self.read(now, slot, &request),
-            Op::Write | Op::WriteFua => self.write(now, slot, &request),
-            Op::Trim => self.trim(now, slot, &request),
+            Op::Read => self.read(now, slot),
+            Op::Write | Op::WriteFua => self.write(now, slot),
+            Op::Trim => self.trim(now, slot),
             Op::Flush | Op::FlushData => self.flush(now, slot),
         }
     }
@@ -348,7 +351,8 @@ impl Model for Ssd {
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        if self.slots.taken() == 0 {
+        // Asked before every arrival: mostly nothing is due.
+        if self.slots.taken() == 0 || !self.events.is_due(&self.array, limit) {
             return None;
         }
         self.advance(limit)

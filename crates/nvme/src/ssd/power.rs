@@ -48,6 +48,7 @@ impl Ssd {
         self.commands.clear();
         self.map_pages.clear();
         self.stalled.clear();
+        self.refused = false;
         self.flushes.clear();
         self.forced.clear();
         self.link.reset();

@@ -58,15 +58,16 @@ impl Ssd {
 
     /// Asks the array for what is mapped; what is not goes to the host at once.
     #[inline]
-    pub(super) fn read(&mut self, now: Instant, slot: u32, request: &Request) {
-        self.counts.host_read_bytes += request.length;
+    pub(super) fn read(&mut self, now: Instant, slot: u32) {
+        let Request { offset, length, .. } = self.slots.get(slot).request;
+        self.counts.host_read_bytes += length;
         let mut piece: Option<Piece> = None;
         // Bytes that need no array.
         let mut at_hand = 0;
-        let mut at = request.offset;
-        while at < request.end() {
+        let (mut at, to) = (offset, offset + length);
+        while at < to {
             let unit = self.unit_of(at);
-            let end = ((u64::from(unit) + 1) << self.unit_shift).min(request.end());
+            let end = ((u64::from(unit) + 1) << self.unit_shift).min(to);
             let bytes = end - at;
             match self.layer.read(unit) {
                 Found::At { block, page, slc, .. } => match &mut piece {

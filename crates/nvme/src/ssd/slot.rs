@@ -2,8 +2,9 @@
 
 use flashlab_sim::{Completion, Duration, Instant, Mechanism, Request, Spent, Status};
 
-/// A request in the drive.
+/// A request in the drive: two cache lines.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Slot {
     pub(super) request: Request,
     pub(super) arrived: Instant,

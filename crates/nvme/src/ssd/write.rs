@@ -91,15 +91,24 @@ impl Ssd {
     }
 
     /// A write leaves the firmware: what it overwrites in part is read first.
-    pub(super) fn write(&mut self, now: Instant, slot: u32, request: &Request) {
-        let units = self.units_touched(request);
+    #[inline]
+    pub(super) fn write(&mut self, now: Instant, slot: u32) {
+        let (shift, within) = (self.unit_shift, self.unit() - 1);
         let state = self.slots.get_mut(slot);
-        state.next_unit = units.start;
-        state.durable_to = units.start;
-        if request.offset.is_multiple_of(self.unit()) && request.length.is_multiple_of(self.unit()) {
-            return self.receive(now, slot, request.length);
+        let Request { offset, length, .. } = state.request;
+        state.next_unit = (offset >> shift) as u32;
+        state.durable_to = state.next_unit;
+        if (offset | length) & within == 0 {
+            return self.receive(now, slot, length);
         }
-        let covered = self.units_covered(request);
+        self.write_partly(now, slot);
+    }
+
+    /// A write that overwrites units in part reads them first.
+    #[cold]
+    fn write_partly(&mut self, now: Instant, slot: u32) {
+        let request = self.slots.get(slot).request;
+        let (units, covered) = (self.units_touched(&request), self.units_covered(&request));
         let ends = [units.start, units.end - 1];
         let ends = if units.len() == 1 { &ends[..1] } else { &ends[..] };
         let partly = ends.iter().copied().filter(|unit| !covered.contains(unit));
@@ -139,16 +148,11 @@ impl Ssd {
     /// The data of a write is here.
     #[inline]
     pub(super) fn received(&mut self, now: Instant, slot: u32) {
-        if !self.stalled.is_empty() {
-            self.slots.get_mut(slot).since = now;
-            self.stalled.push_back(slot);
-            return;
-        }
         self.slots.get_mut(slot).since = now;
-        if !self.accept(now, slot) {
-            self.stalled.push_back(slot);
+        self.stalled.push_back(slot);
+        if self.stalled.len() == 1 {
+            self.drain(now);
         }
-        self.drain(now);
     }
 
     /// Moves the units of a write into the write buffer; says whether that is done.
@@ -167,13 +171,13 @@ impl Ssd {
                 }
             }
         }
+        let Slot { status, request: Request { op, length, .. }, .. } = *state;
         if !self.map.is_whole() {
             self.keep_mapped(slot);
         }
-        let state = self.slots.get_mut(slot);
-        if state.status == Status::Ok {
-            self.counts.host_written_bytes += state.request.length;
-            if state.request.op == Op::WriteFua {
+        if status == Status::Ok {
+            self.counts.host_written_bytes += length;
+            if op == Op::WriteFua {
                 self.forced.push((self.layer.force(), slot));
                 return true;
             }
@@ -244,16 +248,15 @@ impl Ssd {
                     Accepted::Full => break,
                 }
             }
-            while let Some(slot) = self.stalled.front().copied() {
+            while let Some(slot) = self.next_stalled() {
                 let before = self.slots.get(slot).next_unit;
-                let done = self.accept(now, slot);
-                if done {
-                    self.stalled.pop_front();
-                }
-                went_on |= done || self.slots.get(slot).next_unit > before;
-                if !done {
+                self.refused = !self.accept(now, slot);
+                if self.refused {
+                    went_on |= self.slots.get(slot).next_unit > before;
                     break;
                 }
+                self.stalled.pop_front();
+                went_on = true;
             }
             if !went_on {
                 break;
@@ -263,9 +266,15 @@ impl Ssd {
         self.end_forced(now);
     }
 
+    /// The write that waits for the write buffer first, unless it was refused and nothing has left the buffer since.
+    #[inline]
+    fn next_stalled(&self) -> Option<u32> {
+        if self.refused && self.layer.is_full() { None } else { self.stalled.front().copied() }
+    }
+
     /// Unmaps the units that are covered as a whole, where anything is mapped.
-    pub(super) fn trim(&mut self, now: Instant, slot: u32, request: &Request) {
-        let units = self.units_covered(request);
+    pub(super) fn trim(&mut self, now: Instant, slot: u32) {
+        let units = self.units_covered(&self.slots.get(slot).request);
         // Where the map is loaded, it was done with the map's pages.
         if self.map.is_whole() && !units.is_empty() {
             self.layer.trim(units.start, units.len() as u32);

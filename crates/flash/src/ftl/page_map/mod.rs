@@ -250,6 +250,11 @@ impl PageMap {
         let full = |slc: &Slc| self.dies.iter().all(|die| die.slc >= slc.blocks);
         self.parameters.slc.as_ref().is_some_and(full)
     }
+    /// Whether the write buffer takes only what is in it already.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.data.is_full()
+    }
     /// Units in the write buffer that are not programmed.
     pub fn buffered(&self) -> u32 {
         self.data.used()
