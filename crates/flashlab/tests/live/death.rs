@@ -1,6 +1,6 @@
 //! The death of the machine that the server runs on: a QEMU guest that is killed.
 
-use crate::guest::kernel;
+use crate::guest::{guest_with_us, kernel};
 use crate::tools::{Folder, here, skipped};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -30,36 +30,14 @@ fn what_was_flushed_is_there_when_the_guest_that_serves_it_dies() {
     };
     let folder = Folder::new("guest-death");
     folder.noise("noise", 2 << 20);
-    std::fs::write(folder.path("init"), INIT).expect("the disk has room");
     let shell = |script: &str| {
         let script = format!("set -e; PATH=$PATH:/usr/sbin:/sbin\n{script}");
         Command::new("sh").args(["-c", &script]).current_dir(&folder).output().expect("there is a shell")
     };
-    let make = format!(
-        "truncate -s 64M vda; mke2fs -q -t ext4 -F vda
-         mkdir root; cd root; mkdir bin tools proc sys dev tmp modules on; cp $(command -v busybox) bin
-         cp ../noise noise; cp ../init init; chmod +x init
-         for tool in {program} $(command -v nbdcopy); do
-            cp $tool tools
-            for library in $(ldd $tool | grep -o '/[^ ]*'); do cp --parents $library . 2>/dev/null || true; done
-         done
-         strip tools/flashlab 2>/dev/null || true
-         find {modules} -name 'virtio*.ko' | xargs -I+ cp + modules
-         find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd",
-        program = env!("CARGO_BIN_EXE_flashlab"),
-        modules = modules.display(),
-    );
-    let made = shell(&make);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let mut guest = Command::new("timeout");
-    guest.args(["-s", "KILL", "300", "qemu-system-x86_64", "-accel", "tcg", "-m", "1024", "-nodefaults"]);
-    guest
-        .args(["-no-reboot", "-display", "none", "-serial", "stdio", "-initrd", "initrd", "-kernel"])
-        .arg(vmlinuz);
-    guest.args(["-append", "console=ttyS0 panic=-1 quiet no_timer_check"]);
-    guest.args(["-drive", "file=vda,format=raw,if=virtio"]).current_dir(&folder);
-    let guest = guest.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut guest = guest.expect("it was found");
+    assert!(shell("truncate -s 64M vda; mke2fs -q -t ext4 -F vda").status.success());
+    let mut guest = guest_with_us(&folder, INIT, &["nbdcopy"], (&vmlinuz, &modules), &["virtio*"]);
+    guest.args(["-drive", "file=vda,format=raw,if=virtio"]);
+    let mut guest = guest.stdout(Stdio::piped()).spawn().expect("it was found");
     let mut said = Vec::new();
     for line in BufReader::new(guest.stdout.take().expect("it is piped")).lines().map_while(Result::ok) {
         said.push(line);

@@ -5,6 +5,7 @@
 
 use crate::tools::{Folder, here, skipped, with};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// How every guest begins.
 const BOOT: &str = r#"#!/bin/busybox sh
@@ -110,6 +111,47 @@ fn guest(name: &str, init: &str, devices: &str, serve: &[&str], expected: &[&str
     let steps: Vec<&str> = said.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect();
     assert_eq!(steps, expected, "{said}");
     assert!(said.contains("Pass 5"), "{said}");
+}
+
+/// A guest that runs `init` with our program, the file `noise`, `tools` and those of the kernel's modules whose names match;
+/// not yet started.
+pub(crate) fn guest_with_us(
+    folder: &Folder,
+    init: &str,
+    tools: &[&str],
+    (kernel, all_modules): (&Path, &Path),
+    modules: &[&str],
+) -> Command {
+    std::fs::write(folder.path("init"), init).expect("the disk has room");
+    let names: Vec<String> = modules.iter().map(|name| format!("-name '{name}.ko'")).collect();
+    let script = format!(
+        "set -e; PATH=$PATH:/usr/sbin:/sbin
+         mkdir root; cd root; mkdir bin tools proc sys dev tmp modules on; cp $(command -v busybox) bin
+         cp ../noise noise; cp ../init init; chmod +x init
+         for tool in {program} {tools}; do
+            cp $tool tools
+            for library in $(ldd $tool | grep -o '/[^ ]*'); do cp --parents $library . 2>/dev/null || true; done
+         done
+         strip tools/flashlab 2>/dev/null || true
+         find {modules} {names} | xargs -I+ cp + modules
+         find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd",
+        program = env!("CARGO_BIN_EXE_flashlab"),
+        tools = tools.iter().map(|tool| format!("$(command -v {tool}) ")).collect::<String>(),
+        modules = all_modules.display(),
+        names = names.join(" -o "),
+    );
+    let made =
+        Command::new("sh").args(["-c", &script]).current_dir(folder).output().expect("there is a shell");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut guest = Command::new("timeout");
+    guest.args(["-s", "KILL", "300", "qemu-system-x86_64", "-accel", "tcg", "-m", "1024", "-nodefaults"]);
+    guest
+        .args(["-no-reboot", "-display", "none", "-serial", "stdio", "-initrd", "initrd", "-kernel"])
+        .arg(kernel);
+    // On a busy machine an emulated timer can miss the kernel's test of it.
+    guest.args(["-append", "console=ttyS0 panic=-1 quiet no_timer_check"]);
+    guest.stdin(Stdio::null()).current_dir(folder);
+    guest
 }
 
 /// Debian's kernel for clouds, which has what is needed and little else, and the folder of its modules.

@@ -23,3 +23,4 @@ mod serve;
 mod tls;
 mod tools;
 mod verify;
+mod vsock;
