@@ -43,6 +43,20 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    const VACANT: Slot = Slot {
+        unit: NONE,
+        committed: Entry::NOWHERE,
+        older: NONE,
+        newer: NONE,
+        next: NONE,
+        programming: false,
+        failed: false,
+        overtaken: false,
+        voided: false,
+        accepted: 0,
+        version: 0,
+        trimmed: 0,
+    };
     /// Whether it is the only copy of its unit in the buffer, and was not trimmed.
     #[inline]
     pub(crate) fn is_single(&self) -> bool {
@@ -120,29 +134,13 @@ impl WriteBuffer {
     /// Takes a slot for write `number` of `unit`, whose copy in the array is as `committed` says; queues it.
     #[inline]
     pub(crate) fn accept(&mut self, unit: u32, committed: Entry, number: u64) -> u32 {
-        let fresh = Slot {
-            unit,
-            committed,
-            older: NONE,
-            newer: NONE,
-            next: NONE,
-            programming: false,
-            failed: false,
-            overtaken: false,
-            voided: false,
-            accepted: number,
-            version: number,
-            trimmed: 0,
-        };
+        if self.vacant == NONE {
+            self.grow();
+        }
         let slot = self.vacant;
-        let slot = match self.slots.get_mut(slot as usize) {
-            Some(place) => {
-                self.vacant = place.next;
-                *place = fresh;
-                slot
-            }
-            None => self.grow(fresh),
-        };
+        let place = &mut self.slots[slot as usize];
+        self.vacant = place.next;
+        *place = Slot { unit, committed, accepted: number, version: number, ..Slot::VACANT };
         match self.slots.get_mut(self.last as usize) {
             Some(last) => last.next = slot,
             None => self.first = slot,
@@ -153,10 +151,11 @@ impl WriteBuffer {
         slot
     }
 
+    /// Adds a vacant slot, where none is.
     #[cold]
-    fn grow(&mut self, fresh: Slot) -> u32 {
-        self.slots.push(fresh);
-        self.slots.len() as u32 - 1
+    fn grow(&mut self) {
+        self.vacant = self.slots.len() as u32;
+        self.slots.push(Slot::VACANT);
     }
 
     /// Takes the first that waits into a program; the slot and its unit.

@@ -7,6 +7,7 @@
 use super::PageMap;
 use super::Streams;
 use super::place::NONE;
+use super::program::AHEAD;
 use super::state::{BlockState, Part, Phase, Source, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
 use flashlab_sim::prefetch;
@@ -18,7 +19,8 @@ impl PageMap {
     /// Does what there is to do on a die: programs what was gathered, reads more.
     #[inline]
     pub(super) fn collect(&mut self, die: u32) {
-        if !self.dies[die as usize].full.is_empty() {
+        let state = &self.dies[die as usize];
+        if !state.full.is_empty() && state.move_programs < AHEAD {
             self.program_full(die);
         }
         if self.dies[die as usize].reads < READS_AHEAD {
@@ -28,6 +30,7 @@ impl PageMap {
     }
 
     /// Reads pages of victims while they should be read.
+    #[inline(never)]
     fn read_ahead(&mut self, die: u32) {
         while self.read_next(die) && self.dies[die as usize].reads < READS_AHEAD {}
     }

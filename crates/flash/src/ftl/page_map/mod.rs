@@ -472,12 +472,18 @@ impl PageMap {
         self.program_map();
         self.program_data();
         if self.ready.is_empty() && self.outstanding == 0 && self.waits() {
-            self.stir_collectors();
-            self.program_map();
-            self.program_data();
-            // Nothing is under way, nothing can be collected, and there is no page for what was accepted.
-            self.read_only |= self.ready.is_empty();
+            self.stir_all();
         }
+    }
+
+    /// The same where nothing is under way and no die takes what was accepted: collection may have what to do.
+    #[cold]
+    fn stir_all(&mut self) {
+        self.stir_collectors();
+        self.program_map();
+        self.program_data();
+        // Nothing can be collected, and there is no page for what was accepted.
+        self.read_only |= self.ready.is_empty();
     }
 
     /// Whether something accepted waits to be programmed.

@@ -6,8 +6,8 @@ use super::state::{Part, Phase, Program, Source, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
 use flashlab_sim::prefetch;
 
-/// Programs of accepted units that a die may have under way: one in the array and one in transfer.
-const AHEAD: u32 = 2;
+/// Programs of accepted units, and of moved ones, that a die may have under way: one in the array and one in transfer.
+pub(super) const AHEAD: u32 = 2;
 
 /// What a unit of a page that is being programmed is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,7 @@ impl PageMap {
         }
     }
 
+    #[cold]
     fn open(&mut self, die: u32, stream: Stream, floor: u32) -> Option<u32> {
         if !self.may_open(die, stream, floor) {
             return None;
@@ -90,7 +91,7 @@ impl PageMap {
     }
 
     /// Programs pages of accepted units while there are any and a die takes one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn program_data(&mut self) {
         while self.data.page_waits(self.layout.units_per_page) {
             let Some(die) = self.takers.next(self.next_die) else { return };
@@ -184,10 +185,9 @@ impl PageMap {
     /// Programs the pages of moved units of a die that are full, as far as they can be.
     #[inline]
     pub(super) fn program_full(&mut self, die: u32) {
-        while let Some(&id) = self.dies[die as usize].full.front() {
-            if self.dies[die as usize].move_programs >= AHEAD {
-                return;
-            }
+        while self.dies[die as usize].move_programs < AHEAD
+            && let Some(&id) = self.dies[die as usize].full.front()
+        {
             let &Program { source, .. } = self.programs.get(id);
             let Source::Moved(stream) = source else { unreachable!("moved units are gathered") };
             let Some((on, block)) = self.block_for_moved(die, stream) else { return };
