@@ -190,5 +190,5 @@ impl Tally {
 /// The rank of a candidate whose change was the last of so many.
 #[inline]
 fn latest(rank: u64, changes: u64) -> u64 {
-    rank & !CHANGES | !changes & CHANGES
+    rank >> CHANGE_BITS << CHANGE_BITS | !changes & CHANGES
 }

@@ -189,15 +189,21 @@ impl PageMap {
         if block == self.layout.block_of(parts[parts.len() - 1].from) {
             self.leave_block(block, program.count, units);
         } else {
-            for n in 0..program.count {
-                let from = self.programs.part(id, n).from;
-                self.leave_block(self.layout.block_of(from), 1, (valid >> n & 1) as u32);
-            }
+            self.leave_blocks(id, program.count, valid);
+        }
+    }
+
+    /// Units that were read in several blocks are programmed elsewhere; a bit of `valid` for each that was still valid.
+    #[cold]
+    fn leave_blocks(&mut self, id: u32, units: u32, valid: u64) {
+        for n in 0..units {
+            let from = self.programs.part(id, n).from;
+            self.leave_block(self.layout.block_of(from), 1, (valid >> n & 1) as u32);
         }
     }
 
     /// Units that were read in `block` are programmed elsewhere, `valid` of which were still valid there.
-    #[inline]
+    #[inline(always)]
     fn leave_block(&mut self, block: u32, units: u32, valid: u32) {
         self.candidates.subtract(block, valid);
         let moved = match self.states[block as usize].cause {

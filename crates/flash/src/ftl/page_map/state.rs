@@ -179,6 +179,18 @@ pub(super) struct Program {
     pub(super) is_issued: bool,
 }
 
+impl Program {
+    const NEW: Program = Program {
+        place: NONE,
+        block: NONE,
+        page: 0,
+        count: 0,
+        die: 0,
+        source: Source::Data,
+        is_issued: false,
+    };
+}
+
 /// Programs that gather units or are under way; the tag of an operation is its number here.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Programs {
@@ -195,16 +207,13 @@ impl Programs {
     /// A program without units and place.
     #[inline]
     pub(super) fn begin(&mut self, die: u32, source: Source) -> u32 {
-        let program = Program { place: NONE, block: NONE, page: 0, count: 0, die, source, is_issued: false };
-        if let Some(id) = self.vacant.pop() {
-            self.programs[id as usize] = program;
-            return id;
-        }
-        self.grow(program)
+        let id = self.vacant.pop().unwrap_or_else(|| self.grow());
+        self.programs[id as usize] = Program { die, source, ..Program::NEW };
+        id
     }
     #[cold]
-    fn grow(&mut self, program: Program) -> u32 {
-        self.programs.push(program);
+    fn grow(&mut self) -> u32 {
+        self.programs.push(Program::NEW);
         self.parts.resize(self.programs.len() * self.per_page, Part { from: NONE, unit: NONE });
         self.programs.len() as u32 - 1
     }
