@@ -35,14 +35,18 @@ struct Waited {
     lat: Moments,
 }
 
+impl Waited {
+    /// No request waited.
+    fn none(clat: &Histogram) -> Waited {
+        Waited { slat: Moments::zeros(clat.count()), lat: *clat.moments() }
+    }
+}
+
 impl DirectionStats {
     #[inline]
     pub(super) fn record(&mut self, io: &Io, done: Instant, spent: &Spent) {
         let clat = done.saturating_since(io.issued);
         debug_assert_eq!(spent.total(), clat, "the parts of a latency sum to it");
-        if io.ready != io.issued || self.waited.is_some() {
-            self.record_waited(io, done);
-        }
         self.io_bytes += io.length;
         self.clat.record(clat);
         for (total, mechanism) in self.spent_ns.iter_mut().zip(Mechanism::ALL) {
@@ -50,18 +54,22 @@ impl DirectionStats {
         }
     }
 
-    #[cold]
-    fn record_waited(&mut self, io: &Io, done: Instant) {
-        let mut waited = self.waited();
+    /// Whether [`DirectionStats::record_waited`] comes before [`DirectionStats::record`].
+    #[inline]
+    pub(super) fn waits(&self, io: &Io) -> bool {
+        io.ready != io.issued || self.waited.is_some()
+    }
+
+    pub(super) fn record_waited(&mut self, io: &Io, done: Instant) {
+        let waited = self.waited.get_or_insert_with(|| Box::new(Waited::none(&self.clat)));
         waited.slat.record(io.issued.saturating_since(io.ready));
         waited.lat.record(done.saturating_since(io.ready));
-        self.waited = Some(Box::new(waited));
     }
 
     fn waited(&self) -> Waited {
         match &self.waited {
             Some(waited) => **waited,
-            None => Waited { slat: Moments::zeros(self.clat.count()), lat: *self.clat.moments() },
+            None => Waited::none(&self.clat),
         }
     }
 

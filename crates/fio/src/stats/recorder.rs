@@ -185,9 +185,27 @@ impl Recorder {
 
     #[inline]
     pub(super) fn completed(&mut self, io: &Io, done: Instant, spent: &Spent) {
+        if done > self.next_sample || self.stats.directions[io.direction as usize].waits(io) {
+            return self.completed_aside(io, done, spent);
+        }
+        self.count(io, done, spent);
+    }
+
+    /// A completion that is told to more than the tables: a window has ended, or the request waited in the job.
+    #[inline(never)]
+    fn completed_aside(&mut self, io: &Io, done: Instant, spent: &Spent) {
         if done > self.next_sample {
             self.sample(done);
         }
+        let direction = &mut self.stats.directions[io.direction as usize];
+        if direction.waits(io) {
+            direction.record_waited(io, done);
+        }
+        self.count(io, done, spent);
+    }
+
+    #[inline]
+    fn count(&mut self, io: &Io, done: Instant, spent: &Spent) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.stats.latency.record(done.saturating_since(io.issued));
         self.stats.directions[io.direction as usize].record(io, done, spent);

@@ -119,11 +119,28 @@ impl<R: Record> Jobs<R> {
     /// Enters a job into the agenda, if it has something to hand over. A job that is alone needs none.
     #[inline]
     fn note(&mut self, job: usize) {
-        if self.jobs.len() > 1
-            && let Some((at, _)) = self.jobs[job].next
-        {
+        if self.jobs.len() > 1 {
+            self.note_in_agenda(job);
+        }
+    }
+
+    #[inline(never)]
+    fn note_in_agenda(&mut self, job: usize) {
+        if let Some((at, _)) = self.jobs[job].next {
             self.agenda.push(Reverse((at, job as u32)));
         }
+    }
+
+    /// Takes out of the agenda the job that hands over now.
+    #[inline]
+    fn take_earliest(&mut self) -> u32 {
+        if self.jobs.len() > 1 { self.take_from_agenda() } else { 0 }
+    }
+
+    #[inline(never)]
+    fn take_from_agenda(&mut self) -> u32 {
+        let Reverse((_, job)) = self.agenda.pop().expect("a job that is asked is in the agenda");
+        job
     }
 
     /// The job that has something to hand over first, and when.
@@ -135,32 +152,50 @@ impl<R: Record> Jobs<R> {
         }
     }
 
-    /// Puts into a slot what is out from now on; its place is the request's name.
+    /// A free slot; its place is the request's name.
     #[inline]
-    fn occupy(&mut self, slot: Slot) -> RequestId {
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.slots[place as usize] = slot;
-                place
-            }
-            None => self.occupy_another(slot),
-        };
-        RequestId(u64::from(place))
+    fn free_slot(&mut self) -> u32 {
+        match self.free.pop() {
+            Some(place) => place,
+            None => self.another_slot(),
+        }
     }
 
     #[cold]
-    fn occupy_another(&mut self, slot: Slot) -> u32 {
-        self.slots.push(slot);
+    fn another_slot(&mut self) -> u32 {
+        self.slots.push(Slot { job: 0, out: Out::Flush { issued: Instant::ZERO } });
         self.slots.len() as u32 - 1
     }
 
-    /// A write under `sync=1` is done: it lasts until its flush is.
+    /// What completes is not simply a request that is done.
     #[cold]
-    fn must_be_flushed(&mut self, place: u32, spent: Spent) {
-        let out = &mut self.slots[place as usize].out;
-        if let Out::Io(io) = *out {
-            *out = Out::Durable(Box::new((io, spent)));
-            self.unflushed.push_back(place);
+    fn completed_otherwise(&mut self, completion: &Completion) {
+        let Completion { id, at, status, ref spent } = *completion;
+        let Slot { job, ref mut out } = self.slots[id.0 as usize];
+        let submitter = &mut self.jobs[job as usize];
+        let had_next = submitter.next.is_some();
+        match out {
+            Out::Io(io) if status != Status::Ok => submitter.refused(io, at, status, &mut self.record),
+            // A write under `sync=1` lasts until its flush is done.
+            Out::Io(io) => {
+                *out = Out::Durable(Box::new((*io, *spent)));
+                return self.unflushed.push_back(id.0 as u32);
+            }
+            Out::Durable(write) => {
+                write.1 += *spent;
+                submitter.completed(&write.0, at, &write.1, &mut self.record);
+            }
+            Out::Flush { issued } => submitter.flushed(*issued, at, &mut self.record),
+        }
+        self.vacate(id, job, had_next);
+    }
+
+    /// A slot is free, and its job may have something to hand over since.
+    #[inline]
+    fn vacate(&mut self, slot: RequestId, job: u32, had_next: bool) {
+        self.free.push(slot.0 as u32);
+        if !had_next {
+            self.note(job as usize);
         }
     }
 
@@ -206,21 +241,24 @@ impl<R: Record> Workload for Jobs<R> {
         if let Some(place) = self.unflushed.pop_front() {
             return self.flush_of(place);
         }
-        let job = self.agenda.pop().map_or(0, |Reverse((_, job))| job);
-        self.latest = job;
-        let request = match self.jobs[job as usize].submitted(at, &mut self.record) {
+        let job = self.take_earliest();
+        let place = self.free_slot();
+        let id = RequestId(u64::from(place));
+        let slot = &mut self.slots[place as usize];
+        let submitter = &mut self.jobs[job as usize];
+        let (out, request) = match submitter.submitted(at, &mut self.record) {
             Next::Io(io) => {
                 let Io { direction, file, offset, length, .. } = io;
-                let id = self.occupy(Slot { job, out: Out::Io(io) });
-                Request { id, op: op(direction), file, offset, length }
+                (Out::Io(io), Request { id, op: op(direction), file, offset, length })
             }
             Next::Flush(Flush { file, data_only, .. }) => {
-                let id = self.occupy(Slot { job, out: Out::Flush { issued: at } });
                 let op = if data_only { Op::FlushData } else { Op::Flush };
-                Request { id, op, file, offset: 0, length: 0 }
+                (Out::Flush { issued: at }, Request { id, op, file, offset: 0, length: 0 })
             }
         };
-        self.jobs[job as usize].go_on(at, &mut self.record);
+        *slot = Slot { job, out };
+        self.latest = job;
+        submitter.go_on(at, &mut self.record);
         self.note(job as usize);
         request
     }
@@ -235,26 +273,15 @@ impl<R: Record> Workload for Jobs<R> {
 
     #[inline]
     fn completed(&mut self, completion: &Completion) {
-        let Completion { id, at, status, ref spent } = *completion;
-        let place = id.0 as u32;
-        let Slot { job, ref mut out } = self.slots[place as usize];
+        let Slot { job, ref out } = self.slots[completion.id.0 as usize];
         let submitter = &mut self.jobs[job as usize];
-        let had_next = submitter.next.is_some();
         match out {
-            Out::Io(io) if status != Status::Ok => submitter.refused(io, at, status, &mut self.record),
-            Out::Io(io) if submitter.sync_writes.is_some() && io.direction == Direction::Write => {
-                return self.must_be_flushed(place, *spent);
+            Out::Io(io) if completion.status == Status::Ok && !submitter.flushes(io) => {
+                let had_next = submitter.next.is_some();
+                submitter.completed(io, completion.at, &completion.spent, &mut self.record);
+                self.vacate(completion.id, job, had_next);
             }
-            Out::Io(io) => submitter.completed(io, at, spent, &mut self.record),
-            Out::Durable(write) => {
-                write.1 += *spent;
-                submitter.completed(&write.0, at, &write.1, &mut self.record);
-            }
-            Out::Flush { issued } => submitter.flushed(*issued, at, &mut self.record),
-        }
-        self.free.push(place);
-        if !had_next {
-            self.note(job as usize);
+            _ => self.completed_otherwise(completion),
         }
     }
 }

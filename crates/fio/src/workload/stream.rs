@@ -31,30 +31,39 @@ pub(crate) struct Flush {
     pub(crate) data_only: bool,
 }
 
-/// The requests of one job.
+/// How the next request of a file is chosen.
 #[derive(Clone, Debug)]
-pub(crate) struct Stream {
+struct Choice {
     pattern: Pattern,
-    /// The direction of all requests, where there is one.
-    only: Option<Direction>,
-    places: Vec<Place>,
-    /// Whose turn it is among several files.
-    turn: usize,
-    lengths: [Lengths; 3],
-    rw_mix_read: u64,
+    /// Whether all requests are random, or none is; `None` where each is asked.
+    all_random: Option<bool>,
     percentage_random: [u64; 3],
     /// A random offset is drawn every so many requests, and next after so many.
     drawn_every: u32,
     until_drawn: u32,
     time_based: bool,
-    repeat: bool,
-    seed: Seed,
+    lengths: [Lengths; 3],
     offsets: Rng,
-    directions: Rng,
     sizes: Rng,
     sequence: Rng,
+}
 
-    /// Whether writes are flushed: each so many.
+/// The requests of one job.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    /// The direction of all requests, where there is one.
+    only: Option<Direction>,
+    places: Vec<Place>,
+    /// Whose turn it is among several files.
+    turn: usize,
+    choice: Choice,
+    rw_mix_read: u64,
+    trim_write: bool,
+    repeat: bool,
+    seed: Seed,
+    directions: Rng,
+
+    /// Whether the job flushes at all, so that what it did last matters.
     flushes: bool,
     fsync: u64,
     fdatasync: u64,
@@ -78,6 +87,75 @@ pub(crate) struct Stream {
     trimmed: u64,
 }
 
+impl Choice {
+    fn new(job: &Job, seed: Seed) -> Choice {
+        let pattern = job.pattern;
+        let percentage_random = job.percentage_random.map(u64::from);
+        let drawn_every = pattern.sequence.max(1);
+        let always = || directions(pattern.mix).iter().all(|&d| percentage_random[d as usize] >= 100);
+        Choice {
+            pattern,
+            all_random: match pattern.random {
+                false => Some(false),
+                true => (drawn_every == 1 && always()).then_some(true),
+            },
+            percentage_random,
+            drawn_every,
+            until_drawn: 1,
+            time_based: job.time_based,
+            lengths: Direction::ALL.map(|d| Lengths::of(&job.block_size[d as usize])),
+            offsets: seed.rng(Purpose::Offset, 0),
+            sizes: seed.rng(Purpose::Length, 0),
+            sequence: seed.rng(Purpose::Sequence, 0),
+        }
+    }
+
+    /// Begins again with the same numbers.
+    fn repeat(&mut self, seed: Seed) {
+        self.offsets = seed.rng(Purpose::Offset, 0);
+        self.sizes = seed.rng(Purpose::Length, 0);
+        self.sequence = seed.rng(Purpose::Sequence, 0);
+    }
+
+    /// The next request of a file; `None` where nothing is left of it.
+    #[inline]
+    fn next(&mut self, place: &mut Place, direction: Direction) -> Option<(u64, u64)> {
+        let is_random = match self.all_random {
+            Some(all) => all,
+            None => self.is_drawn(direction),
+        };
+        let (lengths, wrapping) = (&self.lengths[direction as usize], self.time_based);
+        if !is_random {
+            let found = place.sequential(&self.pattern, direction, lengths, wrapping, &mut self.sizes);
+            if found.is_some() || !self.pattern.random {
+                return found;
+            }
+        }
+        place.random(direction, lengths, wrapping, &mut self.offsets, &mut self.sizes)
+    }
+
+    /// `trimwrite`: what was trimmed is written.
+    #[cold]
+    fn trim_or_write(&mut self, place: &mut Place, direction: Direction) -> Option<(u64, u64)> {
+        if direction == Direction::Write {
+            return place.trimmed.take();
+        }
+        place.trimmed = self.next(place, direction);
+        place.trimmed
+    }
+
+    /// Whether the next request of a random pattern is random: every so many are, or so many in a hundred.
+    fn is_drawn(&mut self, direction: Direction) -> bool {
+        self.until_drawn -= 1;
+        if self.until_drawn > 0 {
+            return false;
+        }
+        self.until_drawn = self.drawn_every;
+        let percent = self.percentage_random[direction as usize];
+        percent >= 100 || self.sequence.below(100) < percent
+    }
+}
+
 impl Stream {
     pub(crate) fn new(job: &Job, files: &[File], number: u32, entropy: u64) -> Result<Stream, WorkloadError> {
         let Regions { regions, size, io_size } = Regions::of(job, files)?;
@@ -93,28 +171,21 @@ impl Stream {
         let bytes_max = enough.saturating_mul(loops);
         let number = job.number_ios.filter(|&n| n > 0 && !job.time_based);
         let requests_max = number.map_or(u64::MAX, |n| n.saturating_mul(loops));
-        let mix = job.pattern.mix;
+        let used = directions(job.pattern.mix);
         Ok(Stream {
-            pattern: job.pattern,
-            only: match directions(mix) {
+            only: match used {
                 [only] => Some(*only),
                 _ => None,
             },
             places,
             turn: 0,
-            lengths: Direction::ALL.map(|d| Lengths::of(&job.block_size[d as usize])),
+            choice: Choice::new(job, seed),
             rw_mix_read: u64::from(job.rw_mix_read),
-            percentage_random: job.percentage_random.map(u64::from),
-            drawn_every: job.pattern.sequence.max(1),
-            until_drawn: 1,
-            time_based: job.time_based,
+            trim_write: job.pattern.mix == Mix::TrimWrite,
             repeat: job.rand_repeat,
             seed,
-            offsets: seed.rng(Purpose::Offset, 0),
             directions: seed.rng(Purpose::Direction, 0),
-            sizes: seed.rng(Purpose::Length, 0),
-            sequence: seed.rng(Purpose::Sequence, 0),
-            flushes: job.fsync | job.fdatasync != 0 && matches!(mix, Mix::Write | Mix::ReadWrite),
+            flushes: job.fsync > 0 || job.fdatasync > 0 || job.fsync_on_close || job.end_fsync,
             fsync: u64::from(job.fsync),
             fdatasync: u64::from(job.fdatasync),
             flushed_last: false,
@@ -135,7 +206,7 @@ impl Stream {
     /// Whether the job has asked for all that it may.
     #[inline]
     pub(crate) fn is_satisfied(&self) -> bool {
-        (self.bytes_left == 0 || self.requests_left == 0) && !self.time_based
+        (self.bytes_left == 0 || self.requests_left == 0) && !self.choice.time_based
     }
 
     /// The flush that is due before the next request. fio counts writes, and looks after every request.
@@ -145,7 +216,7 @@ impl Stream {
     }
 
     fn flush_after_writes(&mut self) -> Option<Flush> {
-        if self.flushed_last || self.writes == 0 {
+        if self.flushed_last || self.writes == 0 || self.trim_write {
             return None;
         }
         let due = |every: u64| every > 0 && self.writes.is_multiple_of(every);
@@ -161,7 +232,7 @@ impl Stream {
 
     /// The flushes at the end of a loop, one a file.
     pub(crate) fn flushes_at_end(&mut self) -> Vec<Flush> {
-        let writes = directions(self.pattern.mix).contains(&Direction::Write);
+        let writes = directions(self.choice.pattern.mix).contains(&Direction::Write);
         if self.flushed_last || !writes {
             return Vec::new();
         }
@@ -180,7 +251,7 @@ impl Stream {
     }
 
     fn mixed_direction(&mut self) -> Direction {
-        if self.pattern.mix == Mix::TrimWrite {
+        if self.trim_write {
             let (passed, turn) = self.places.split_at(self.turn);
             let next = turn.iter().chain(passed).find(|place| !place.done);
             let is_trimmed = next.is_some_and(|place| place.trimmed.is_some());
@@ -194,33 +265,45 @@ impl Stream {
     /// over.
     #[inline]
     pub(crate) fn ask(&mut self, direction: Direction) -> Option<Ask> {
-        for _ in 0..self.places.len() {
-            let turn = self.turn;
-            self.turn = if turn + 1 == self.places.len() { 0 } else { turn + 1 };
-            if self.places[turn].done {
+        let files = self.places.len();
+        for _ in 0..files {
+            let place = &mut self.places[self.turn];
+            self.turn += 1;
+            if self.turn == files {
+                self.turn = 0;
+            }
+            if place.done {
                 continue;
             }
-            let trim_write = self.pattern.mix == Mix::TrimWrite;
-            let found =
-                if trim_write { self.trim_or_write(turn, direction) } else { self.ask_file(turn, direction) };
-            let place = &mut self.places[turn];
+            let found = if self.trim_write {
+                self.choice.trim_or_write(place, direction)
+            } else {
+                self.choice.next(place, direction)
+            };
             let Some((offset, length)) = found else {
                 place.done = true;
                 continue;
             };
-            let file = place.region.file;
-            if trim_write && direction == Direction::Trim {
-                self.trimmed = self.trimmed.saturating_add(length);
-            } else {
-                self.bytes_left = self.bytes_left.saturating_sub(length);
-            }
-            self.writes += u64::from(direction == Direction::Write);
-            self.requests_left -= 1;
-            self.flushed_last = false;
-            self.last = (file, offset);
-            return Some(Ask { direction, file, offset, length });
+            let ask = Ask { direction, file: place.region.file, offset, length };
+            self.count(&ask);
+            return Some(ask);
         }
         None
+    }
+
+    #[inline]
+    fn count(&mut self, ask: &Ask) {
+        self.requests_left -= 1;
+        if self.trim_write && ask.direction == Direction::Trim {
+            self.trimmed = self.trimmed.saturating_add(ask.length);
+        } else {
+            self.bytes_left = self.bytes_left.saturating_sub(ask.length);
+        }
+        if self.flushes {
+            self.writes += u64::from(ask.direction == Direction::Write);
+            self.flushed_last = false;
+            self.last = (ask.file, ask.offset);
+        }
     }
 
     /// Where the requests that come soon begin, as far as that is known; each is told once.
@@ -230,42 +313,6 @@ impl Stream {
             [place] => (place.region.file, place.upcoming()),
             _ => (FileId::DEVICE, &[]),
         }
-    }
-
-    #[inline]
-    fn ask_file(&mut self, file: usize, direction: Direction) -> Option<(u64, u64)> {
-        let is_random = self.pattern.random && self.is_drawn(direction);
-        let place = &mut self.places[file];
-        let lengths = &self.lengths[direction as usize];
-        if !is_random {
-            let found = place.sequential(&self.pattern, direction, lengths, self.time_based, &mut self.sizes);
-            if found.is_some() || !self.pattern.random {
-                return found;
-            }
-        }
-        place.random(direction, lengths, self.time_based, &mut self.offsets, &mut self.sizes)
-    }
-
-    /// `trimwrite`: what was trimmed is written.
-    #[cold]
-    fn trim_or_write(&mut self, file: usize, direction: Direction) -> Option<(u64, u64)> {
-        if direction == Direction::Write {
-            return self.places[file].trimmed.take();
-        }
-        self.places[file].trimmed = self.ask_file(file, direction);
-        self.places[file].trimmed
-    }
-
-    /// Whether the next request of a random pattern is random: every so many are, or so many in a hundred.
-    #[inline]
-    fn is_drawn(&mut self, direction: Direction) -> bool {
-        self.until_drawn -= 1;
-        if self.until_drawn > 0 {
-            return false;
-        }
-        self.until_drawn = self.drawn_every;
-        let percent = self.percentage_random[direction as usize];
-        percent >= 100 || self.sequence.below(100) < percent
     }
 
     /// Begins the next loop, where there is one.
@@ -279,16 +326,14 @@ impl Stream {
         }
         self.turn = 0;
         if self.repeat {
-            self.offsets = self.seed.rng(Purpose::Offset, 0);
             self.directions = self.seed.rng(Purpose::Direction, 0);
-            self.sizes = self.seed.rng(Purpose::Length, 0);
-            self.sequence = self.seed.rng(Purpose::Sequence, 0);
+            self.choice.repeat(self.seed);
         }
         true
     }
 
     fn goes_on(&mut self) -> bool {
-        if self.time_based {
+        if self.choice.time_based {
             return true;
         }
         if self.is_satisfied() {

@@ -323,6 +323,7 @@ impl Submitter {
         }
     }
 
+    #[inline(never)]
     fn turn_to_other_goal(&mut self, now: Instant, record: &mut impl Record) {
         match self.goal {
             Goal::SleepUntil(until) => {
@@ -358,6 +359,7 @@ impl Submitter {
         self.arrived.len() >= self.reap_min.min(self.out) || self.failed
     }
 
+    #[inline(never)]
     fn reap(&mut self, now: Instant, record: &mut impl Record) {
         while self.may_reap() {
             for _ in 0..self.arrived.len().min(self.reap_max) {
@@ -420,6 +422,12 @@ impl Submitter {
             stream.ramp_over();
         }
         record.ramp_over(self.index, now);
+    }
+
+    /// Whether each request like this is followed by a flush.
+    #[inline]
+    pub(crate) fn flushes(&self, io: &Io) -> bool {
+        self.sync_writes.is_some() && io.direction == Direction::Write
     }
 
     /// A request of this job is done.
