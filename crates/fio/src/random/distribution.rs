@@ -87,6 +87,13 @@ impl Sampler {
     /// The next slot.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> u64 {
+        match self.shape {
+            Shape::Uniform => rng.below(self.n),
+            _ => self.draw_shaped(rng),
+        }
+    }
+
+    fn draw_shaped(&self, rng: &mut Rng) -> u64 {
         let rank = match &self.shape {
             Shape::Uniform => return rng.below(self.n),
             Shape::Zoned(zones) => {

@@ -183,7 +183,7 @@ impl<R: Record> Jobs<R> {
             }
             Out::Durable(write) => {
                 write.1 += *spent;
-                submitter.completed(&write.0, at, &write.1, &mut self.record);
+                submitter.arrive(&write.0, at, &write.1, &mut self.record);
             }
             Out::Flush { issued } => submitter.flushed(*issued, at, &mut self.record),
         }

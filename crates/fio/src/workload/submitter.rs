@@ -194,25 +194,24 @@ impl Submitter {
             if let Some(flush) = stream.flush_due() {
                 return self.hand_over(Goal::Flush(flush), now, record);
             }
-            let mut direction = match self.drawn {
+            let direction = match &self.pace {
                 None => stream.direction(),
-                Some(drawn) => drawn,
-            };
-            if let Some(pace) = &self.pace {
-                self.drawn = None;
-                let at;
-                (direction, at) = pace.choose(direction, now);
-                if at > now {
-                    if self.out > 0 {
-                        self.drawn = Some(direction);
-                        return self.hand_over(Goal::SleepUntil(at), now, record);
+                Some(pace) => {
+                    let drawn = self.drawn.take().unwrap_or_else(|| stream.direction());
+                    let (direction, at) = pace.choose(drawn, now);
+                    if at > now {
+                        if self.out > 0 {
+                            self.drawn = Some(direction);
+                            return self.hand_over(Goal::SleepUntil(at), now, record);
+                        }
+                        now = at.min(self.deadline);
+                        if now >= self.deadline {
+                            continue;
+                        }
                     }
-                    now = at.min(self.deadline);
-                    if now >= self.deadline {
-                        continue;
-                    }
+                    direction
                 }
-            }
+            };
             let Some(ask) = stream.ask(direction) else {
                 return self.drain(now, record);
             };
@@ -311,15 +310,15 @@ impl Submitter {
     /// Everything is handed over, or something arrived: does what the goal allows.
     #[inline]
     fn turn_to_goal(&mut self, now: Instant, record: &mut impl Record) {
-        match self.goal {
-            Goal::Ask if self.out < self.depth => self.ask(now, record),
-            Goal::Ask | Goal::Reap => {
-                self.goal = Goal::Reap;
-                if self.may_reap() {
-                    self.reap(now, record);
-                }
+        if self.goal == Goal::Ask && self.out < self.depth {
+            self.ask(now, record);
+        } else if self.goal == Goal::Ask || self.goal == Goal::Reap {
+            self.goal = Goal::Reap;
+            if self.may_reap() {
+                self.reap(now, record);
             }
-            _ => self.turn_to_other_goal(now, record),
+        } else {
+            self.turn_to_other_goal(now, record);
         }
     }
 
@@ -445,12 +444,14 @@ impl Submitter {
         self.arrive(io, at, spent, record);
     }
 
+    /// A request of this job is done, and the job looks at it when its goal lets it.
     #[inline(never)]
-    fn arrive(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
+    pub(crate) fn arrive(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
         self.arrived.push_back(Arrived { io: *io, at, spent: *spent });
         self.something_arrived(at, record);
     }
 
+    #[inline]
     fn something_arrived(&mut self, at: Instant, record: &mut impl Record) {
         match self.next {
             // A replay that sleeps looks at what arrives.
