@@ -340,3 +340,49 @@ impl WriteBuffer {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_waits_is_taken_in_order_and_what_failed_before_all_others(
+            steps in prop::collection::vec((0u32..4, any::<prop::sample::Index>()), 0..200),
+        ) {
+            let mut buffer = WriteBuffer::new(8);
+            // Numbers of what waits, and slots and numbers of what is programmed.
+            let (mut waiting, mut programmed) = (VecDeque::new(), Vec::new());
+            for (number, (step, index)) in (1u64..).zip(steps) {
+                match step {
+                    0 if !buffer.is_full() => {
+                        buffer.accept(number as u32, Entry::NOWHERE, number);
+                        waiting.push_back(number);
+                    }
+                    1 => {
+                        let taken = buffer.take();
+                        prop_assert_eq!(taken.map(|(_, unit)| u64::from(unit)), waiting.front().copied());
+                        if let (Some((slot, _)), Some(number)) = (taken, waiting.pop_front()) {
+                            programmed.push((slot, number));
+                        }
+                    }
+                    2 if !programmed.is_empty() => {
+                        let (slot, number) = programmed.swap_remove(index.index(programmed.len()));
+                        buffer.put_back(slot);
+                        waiting.push_front(number);
+                    }
+                    3 if !programmed.is_empty() => {
+                        let (slot, _) = programmed.swap_remove(index.index(programmed.len()));
+                        buffer.vacate(slot);
+                    }
+                    _ => {}
+                }
+                buffer.validate(8, number).expect("it holds together");
+                prop_assert_eq!(buffer.oldest_waiting(), waiting.iter().min().copied());
+                prop_assert_eq!(buffer.used() as usize, waiting.len() + programmed.len());
+            }
+        }
+    }
+}
