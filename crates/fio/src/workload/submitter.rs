@@ -322,6 +322,7 @@ impl Submitter {
         }
     }
 
+    /// As [`Submitter::turn_to_goal`], where the goal is more than the next request.
     #[inline(never)]
     fn turn_to_other_goal(&mut self, now: Instant, record: &mut impl Record) {
         match self.goal {
