@@ -300,7 +300,7 @@ impl Run {
             Action::Submit { kind, block, page, slc, cause, array, bytes } => {
                 let kind = match kind {
                     0..=3 => Kind::Read { bytes },
-                    4..=6 => Kind::Program { bytes },
+                    4..=6 => Kind::Program { bytes: bytes + 1 },
                     _ => Kind::Erase,
                 };
                 let cause = [Cause::Host, Cause::Host, Cause::Map, Cause::Collection, Cause::Levelling]

@@ -14,14 +14,17 @@
 //! meanwhile can only come before it while it has not begun, since what becomes ready later goes later.
 //! [`Channels::complete`] handles the earliest end over all channels until one is an operation's.
 
-mod events;
+mod channel;
+mod earliest;
 mod queue;
 
 use super::{Block, Cut, Die, Finished, Geometry, Kind, Operation, Scheduling, Timing};
 use alloc::vec;
 use alloc::vec::Vec;
+use channel::Channel;
+use earliest::Earliest;
 use flashlab_sim::{Duration, Instant, mix};
-use queue::{Entry, NONE, Pool, Queue};
+use queue::{Entry, NONE, Pool};
 use serde::{Deserialize, Serialize};
 
 /// Never, as nanoseconds.
@@ -34,85 +37,26 @@ pub struct Channels {
     scheduling: Scheduling,
     seed: u64,
     die_count: u32,
-    dies_per_channel: u32,
-    /// Where each die's state is.
     places: Vec<Place>,
-    /// When each channel's next event is.
-    due: Vec<u64>,
-    wires: Vec<Wire>,
-    /// By slot: since when, or from when, the die asks for the channel, until it has had it.
-    ready: Vec<u64>,
-    /// By slot: when the array ends a program or an erase.
-    works: Vec<u64>,
-    dies: Vec<DieState>,
+    channels: Vec<Channel>,
+    /// When an operation ends next, by channel.
+    due: Earliest,
     pool: Pool,
     /// How long the bytes of the last read, and of the last program, held the channel.
     read_transfer: (u32, Duration),
     program_transfer: (u32, Duration),
-    /// The earliest of `due`, and the first channel that has it.
-    next_at: u64,
-    next_channel: u32,
-    /// The instant of the last event that was handled.
+    /// The instant of the last end that was handled.
     handled: u64,
     /// Operations submitted so far.
     number: u64,
     outstanding: u32,
 }
 
-/// Where a die's state is: the dies of a channel lie side by side.
+/// Where a die is: its channel, and its number there.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Place {
     channel: u32,
-    slot: u32,
-}
-
-/// What a channel carries and when.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Wire {
-    /// When the last transfer ended.
-    free: u64,
-    /// The earliest of the channel's `works`.
-    work_end: u64,
-    /// The first slot that has it.
-    works: u32,
-    /// The slot whose transfer is under way or next, if its die asks.
-    next: u32,
-}
-
-impl Wire {
-    /// A channel without anything to carry, whose dies begin at slot `first`.
-    fn idle(free: u64, first: u32) -> Self {
-        Wire { free, work_end: NEVER, works: first, next: first }
-    }
-}
-
-/// What a die does and what waits for it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct DieState {
-    /// The operation under way, or [`NONE`].
-    active: u32,
-    /// How long it holds the channel.
-    transfer: Duration,
-    /// The operation that is suspended, or [`NONE`].
-    suspended: u32,
-    /// What its array has still to do.
-    remaining: Duration,
-    /// Urgent reads that went before the eldest of `suspended` and `others`.
-    overtaken: u32,
-    urgent: Queue,
-    others: Queue,
-}
-
-impl DieState {
-    const IDLE: DieState = DieState {
-        active: NONE,
-        transfer: Duration::ZERO,
-        suspended: NONE,
-        remaining: Duration::ZERO,
-        overtaken: 0,
-        urgent: Queue::EMPTY,
-        others: Queue::EMPTY,
-    };
+    die: u32,
 }
 
 impl Channels {
@@ -123,31 +67,18 @@ impl Channels {
     pub fn new(geometry: &Geometry, timing: &Timing, scheduling: &Scheduling, seed: u64) -> Self {
         let die_count = geometry.die_count();
         assert!(die_count > 0, "an array has at least one die");
-        let places = (0..die_count)
-            .map(|die| {
-                let channel = geometry.channel_of(Die(die));
-                Place { channel, slot: channel * geometry.dies + die / geometry.channels }
-            })
-            .collect();
-        let dies = die_count as usize;
-        let channels = geometry.channels as usize;
+        let place = |die| Place { channel: geometry.channel_of(Die(die)), die: die / geometry.channels };
         Channels {
             timing: *timing,
             scheduling: *scheduling,
             seed: mix(seed),
             die_count,
-            dies_per_channel: geometry.dies,
-            places,
-            due: vec![NEVER; channels],
-            wires: (0..geometry.channels).map(|channel| Wire::idle(0, channel * geometry.dies)).collect(),
-            ready: vec![NEVER; dies],
-            works: vec![NEVER; dies],
-            dies: vec![DieState::IDLE; dies],
+            places: (0..die_count).map(place).collect(),
+            channels: vec![Channel::new(geometry.dies, 0); geometry.channels as usize],
+            due: Earliest::new(geometry.channels as usize),
             pool: Pool::new(),
             read_transfer: (0, timing.transfer(0)),
             program_transfer: (0, timing.transfer(0)),
-            next_at: NEVER,
-            next_channel: 0,
             handled: 0,
             number: 0,
             outstanding: 0,
@@ -162,13 +93,15 @@ impl Channels {
 
     /// Whether nothing is under way or waits on `die`.
     pub fn idle(&self, die: Die) -> bool {
-        self.dies[self.places[die.0 as usize].slot as usize].active == NONE
+        let Place { channel, die } = self.places[die.0 as usize];
+        self.channels[channel as usize].idle(die as usize)
     }
 
     /// Nothing ends before this instant, unless more is submitted, and no choice is made.
     #[inline]
     pub fn next_due(&self) -> Option<Instant> {
-        (self.next_at != NEVER).then_some(Instant::from_ns(self.next_at))
+        let at = self.due.at();
+        (at != NEVER).then_some(Instant::from_ns(at))
     }
 
     /// Takes an operation at `now`, which is not earlier than at the last submission, what was last returned, or a limit
@@ -192,7 +125,7 @@ impl Channels {
     pub fn submit_lasting(&mut self, now: Instant, operation: Operation, array: Duration) {
         let now_ns = now.as_ns();
         assert!(
-            self.next_at >= now_ns,
+            self.due.at() >= now_ns,
             "submitted at {now:?}, but something was due before: ask `complete` first"
         );
         debug_assert!(self.handled <= now_ns, "submitted at {now:?}, earlier than what has been handled");
@@ -200,19 +133,20 @@ impl Channels {
         let entry = Entry { operation, submitted: now, array, transfer, number: self.number, next: NONE };
         self.number += 1;
         self.outstanding += 1;
-        let Place { channel, slot } = self.place_of(operation.block);
-        let (channel, slot) = (channel as usize, slot as usize);
+        let Place { channel: place, die } = self.place_of(operation.block);
+        let (place, die) = (place as usize, die as usize);
         let entry = self.pool.insert(entry);
-        if self.dies[slot].active == NONE {
-            self.begin(channel, slot, entry, now_ns);
-            self.notice(channel);
+        let (channel, pool) = (&mut self.channels[place], &mut self.pool);
+        if channel.idle(die) {
+            channel.begin(die, entry, now_ns, pool);
         } else if self.scheduling.reads_first && operation.urgent() {
-            self.dies[slot].urgent.push(&mut self.pool, entry);
-            self.try_suspend(channel, slot, now_ns);
-            self.notice(channel);
+            channel.wait_urgently(die, entry, pool);
+            let Some(suspend) = &self.scheduling.suspend else { return };
+            channel.try_suspend(die, now_ns, suspend, self.scheduling.overtaken_max, pool);
         } else {
-            self.dies[slot].others.push(&mut self.pool, entry);
+            return channel.wait(die, entry, pool);
         }
+        self.due.set(place, channel.due());
     }
 
     /// The next operation to end, if it ends not later than `limit`. The instants of ends never decrease; of those that
@@ -221,13 +155,19 @@ impl Channels {
     /// Commits nothing that starts after min(limit, the instant returned).
     #[inline]
     pub fn complete(&mut self, limit: Instant) -> Option<Finished> {
-        while self.next_at <= limit.as_ns() && self.next_at != NEVER {
-            let finished = self.step(self.next_channel as usize);
-            if finished.is_some() {
-                return finished;
-            }
-        }
-        None
+        let now = self.due.at();
+        (now <= limit.as_ns() && now != NEVER).then(|| self.end(now))
+    }
+
+    /// Ends the operation that is due at `now`.
+    #[inline(never)]
+    fn end(&mut self, now: u64) -> Finished {
+        (self.handled, self.outstanding) = (now, self.outstanding - 1);
+        let place = self.due.place();
+        let channel = &mut self.channels[place];
+        let finished = channel.end(now, &self.scheduling, &mut self.pool);
+        self.due.set(place, channel.due());
+        finished
     }
 
     /// Cuts the power at `now`: everything outstanding, in the order of submission, with what became of it. Afterwards
@@ -237,60 +177,20 @@ impl Channels {
     /// Where something ended before or at `now` and was not taken; see [`Channels::submit`].
     pub fn power_cut(&mut self, now: Instant) -> Vec<(Operation, Cut)> {
         let now = now.as_ns();
-        assert!(self.next_at > now, "a cut at {now} ns, but something was due: ask `complete` first");
+        assert!(self.due.at() > now, "a cut at {now} ns, but something was due: ask `complete` first");
         let mut cut: Vec<(u64, Operation, Cut)> = Vec::with_capacity(self.outstanding());
-        for slot in 0..self.dies.len() {
-            let begun = self.array_begun(slot, now);
-            let die = &mut self.dies[slot];
-            let mut note = |place: u32, what: Cut| {
+        for channel in &mut self.channels {
+            channel.stop(now, &self.pool, |place, begun| {
                 let entry = self.pool.get(place);
-                cut.push((entry.number, entry.operation, what));
-            };
-            if die.active != NONE {
-                note(die.active, if begun { Cut::Torn } else { Cut::Void });
-            }
-            if die.suspended != NONE {
-                note(die.suspended, Cut::Torn);
-            }
-            for queue in [&mut die.urgent, &mut die.others] {
-                while !queue.is_empty() {
-                    note(queue.pop(&self.pool), Cut::Void);
-                }
-            }
+                cut.push((entry.number, entry.operation, if begun { Cut::Torn } else { Cut::Void }));
+            });
         }
         assert_eq!(cut.len(), self.outstanding(), "every operation lies on one die");
         cut.sort_unstable_by_key(|&(number, ..)| number);
-        self.stop(now);
-        cut.into_iter().map(|(_, operation, what)| (operation, what)).collect()
-    }
-
-    /// All dies idle, all channels free from `now`.
-    fn stop(&mut self, now: u64) {
         self.pool = Pool::new();
-        self.dies.fill(DieState::IDLE);
-        self.ready.fill(NEVER);
-        self.works.fill(NEVER);
-        self.due.fill(NEVER);
-        for (wire, first) in self.wires.iter_mut().zip((0..).step_by(self.dies_per_channel as usize)) {
-            *wire = Wire::idle(now, first);
-        }
-        self.next_at = NEVER;
-        self.next_channel = 0;
+        self.due = Earliest::new(self.channels.len());
         self.outstanding = 0;
-    }
-
-    /// Whether the array had begun the operation under way on `slot` before `now` (or at it).
-    fn array_begun(&self, slot: usize, now: u64) -> bool {
-        let die = &self.dies[slot];
-        if die.active == NONE {
-            return false;
-        }
-        let entry = self.pool.get(die.active);
-        match entry.operation.kind {
-            // One whose die is being suspended begins later.
-            Kind::Read { .. } => self.ready[slot] <= now.saturating_add(entry.array.as_ns()),
-            Kind::Program { .. } | Kind::Erase => self.works[slot] != NEVER,
-        }
+        cut.into_iter().map(|(_, operation, what)| (operation, what)).collect()
     }
 
     /// How long an operation holds the channel. Most are of one size: the division is spared.
