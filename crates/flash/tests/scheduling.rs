@@ -125,6 +125,16 @@ fn a_program_submitted_before_a_transfer_starts_takes_part_in_the_choice() {
 }
 
 #[test]
+fn of_programs_that_ask_at_one_instant_the_first_submitted_goes_first() {
+    // Die 0 ends its erase, and asks for its program, before die 1 does so at the same instant.
+    let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
+    for operation in [erase(0, 1), erase(1, 2), program(1, 3), program(0, 4)] {
+        channels.submit(at(0), operation);
+    }
+    assert_eq!(ends(&mut channels), [(1, 30), (2, 30), (3, 40), (4, 44)]);
+}
+
+#[test]
 fn urgent_reads_go_before_programs_erases_and_background_reads_of_their_die() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &READS_FIRST, 0);
     channels.submit(at(0), erase(0, 1));
@@ -203,6 +213,18 @@ fn a_cut_leaves_void_what_the_array_had_not_begun() {
     assert!((0..3).all(|die| channels.idle(Die(die))));
     channels.submit(at(7), read(0, 6));
     assert_eq!(ends(&mut channels), [(6, 14)]);
+}
+
+#[test]
+fn a_cut_leaves_void_a_program_that_is_to_be_suspended_when_the_array_begins_it() {
+    // It is transferred until 4; the read comes at 3.
+    for (cut, expected) in [(3, Cut::Void), (4, Cut::Torn)] {
+        let mut channels = Channels::new(&small(1, 1), &BRIEF, &SUSPENDING, 0);
+        channels.submit(at(0), program(0, 1));
+        channels.submit(at(3), read(0, 2));
+        let cut = channels.power_cut(at(cut));
+        assert_eq!(cut, [(program(0, 1), expected), (read(0, 2), Cut::Void)]);
+    }
 }
 
 #[test]

@@ -3,12 +3,11 @@
 //! A program has its place on the wire, and hence its end, as soon as it asks: what asks later goes later. The reads that
 //! are ready by then have theirs too; of the others, the one that is ready first is next for as long as no program asks.
 
-use super::NEVER;
 use super::queue::{NONE, Pool, Queue};
+use super::{NEVER, least};
 use crate::nand::{Finished, Kind, Scheduling, Suspend};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::hint::select_unpredictable;
 use flashlab_sim::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +25,7 @@ pub(super) struct Channel {
     works: u32,
     /// When that is.
     work_end: u64,
+    /// Idle ones fill up four.
     dies: Vec<Die>,
 }
 
@@ -78,7 +78,7 @@ impl Die {
         if self.suspended == NONE { self.active } else { self.suspended }
     }
 
-    /// What of it the array had begun by `now`, and what not: each operation with whether it had.
+    /// Hands out all it does and all that waits, each with whether the array had begun it by `now`.
     fn operations(&mut self, now: u64, pool: &Pool, mut each: impl FnMut(u32, bool)) {
         if self.active != NONE {
             let entry = pool.get(self.active);
@@ -110,7 +110,7 @@ impl Channel {
             next: 0,
             works: 0,
             work_end: NEVER,
-            dies: vec![Die::IDLE; dies as usize],
+            dies: vec![Die::IDLE; dies.next_multiple_of(4) as usize],
         }
     }
 
@@ -149,11 +149,12 @@ impl Channel {
             self.choose_read(pool);
         }
         let ended = &mut self.dies[die];
-        let finished = pool.remove(ended.active).finished(Instant::from_ns(now));
-        ended.active = NONE;
-        if !finished.operation.urgent() {
+        let entry = pool.remove(ended.active);
+        if !entry.operation.urgent() {
             ended.overtaken = 0;
         }
+        let finished = entry.finished(Instant::from_ns(now));
+        ended.active = NONE;
         self.turn(die, now, scheduling, pool);
         finished
     }
@@ -173,7 +174,7 @@ impl Channel {
             turning.suspended = NONE;
             turning.begun = now;
             let end = after(after(now, t_resume), turning.remaining);
-            self.work(die, end);
+            self.work_until(die, end);
         } else if !turning.others.is_empty() {
             let entry = turning.others.pop(pool);
             self.begin(die, entry, now, pool);
@@ -195,22 +196,22 @@ impl Channel {
             Kind::Program { .. } => {
                 beginning.asked = at;
                 let begun = after(self.carry(at, entry.number, entry.transfer, pool), entry.transfer);
-                self.program(die, begun, entry.array);
+                self.work(die, begun, entry.array);
             }
-            Kind::Erase => self.program(die, at, entry.array),
+            Kind::Erase => self.work(die, at, entry.array),
         }
     }
 
     /// The array of `die` programs or erases from `at`.
     #[inline]
-    fn program(&mut self, die: usize, at: u64, array: Duration) {
+    fn work(&mut self, die: usize, at: u64, array: Duration) {
         (self.dies[die].begun, self.dies[die].remaining) = (at, array);
-        self.work(die, after(at, array));
+        self.work_until(die, after(at, array));
     }
 
     /// The array of `die` programs or erases until `end`.
     #[inline]
-    fn work(&mut self, die: usize, end: u64) {
+    fn work_until(&mut self, die: usize, end: u64) {
         self.dies[die].end = end;
         if end < self.work_end || (end == self.work_end && (die as u32) < self.works) {
             (self.work_end, self.works) = (end, die as u32);
@@ -220,7 +221,7 @@ impl Channel {
     /// Finds the program or erase that ends first anew.
     #[inline]
     fn choose_work(&mut self) {
-        let (end, first, _) = least(self.dies.iter().map(|die| die.end));
+        let (end, first, _) = least(self.dies.as_chunks::<4>().0, |die| die.end);
         (self.work_end, self.works) = (end, first);
     }
 
@@ -236,7 +237,7 @@ impl Channel {
     /// Chooses the next read anew: of the dies that ask, or will, the one ready first, submitted first.
     #[inline]
     fn choose_read(&mut self, pool: &Pool) {
-        let (ready, first, last) = least(self.dies.iter().map(|die| die.ready));
+        let (ready, first, last) = least(self.dies.as_chunks::<4>().0, |die| die.ready);
         self.next = if first == last || ready == NEVER { first } else { self.first_submitted(ready, pool) };
     }
 
@@ -349,18 +350,4 @@ fn after(at: u64, duration: Duration) -> u64 {
     at.checked_add(duration.as_ns())
         .filter(|&end| end != NEVER)
         .expect("simulated time stays under 584 years")
-}
-
-/// The least of some instants, and the first and the last place that has it. No branches: which it is cannot be
-/// predicted.
-#[inline(always)]
-fn least(instants: impl Iterator<Item = u64>) -> (u64, u32, u32) {
-    let (mut least, mut first, mut last) = (NEVER, 0, 0);
-    for (place, instant) in (0..).zip(instants) {
-        let (less, as_little) = (instant < least, instant <= least);
-        least = select_unpredictable(less, instant, least);
-        first = select_unpredictable(less, place, first);
-        last = select_unpredictable(as_little, place, last);
-    }
-    (least, first, last)
 }

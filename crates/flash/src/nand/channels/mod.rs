@@ -9,20 +9,20 @@
 //!   that arrives while the array programs or erases, or waits when it begins to, suspends it, if more is left to do than
 //!   suspending takes. The array does nothing while it is being suspended or resumed.
 //!
-//! An event-driven simulation whose only events are ends: of transfers, and of arrays that program or erase. A channel
-//! knows when each of its dies is ready, or will be, and so which transfer is next and when it ends; what is submitted
-//! meanwhile can only come before it while it has not begun, since what becomes ready later goes later.
-//! [`Channels::complete`] handles the earliest end over all channels until one is an operation's.
+//! An event-driven simulation whose only events are ends of operations. A channel knows when each of its dies is ready,
+//! or will be, and so what is transferred next and when that ends; what is submitted meanwhile can only come before what
+//! has not begun, since what becomes ready later goes later.
+//!
+//! Exact for reads whose array time and programs whose transfer take a nanosecond or more.
 
 mod channel;
-mod earliest;
 mod queue;
 
 use super::{Block, Cut, Die, Finished, Geometry, Kind, Operation, Scheduling, Timing};
 use alloc::vec;
 use alloc::vec::Vec;
 use channel::Channel;
-use earliest::Earliest;
+use core::hint::select_unpredictable;
 use flashlab_sim::{Duration, Instant, mix};
 use queue::{Entry, NONE, Pool};
 use serde::{Deserialize, Serialize};
@@ -39,8 +39,11 @@ pub struct Channels {
     die_count: u32,
     places: Vec<Place>,
     channels: Vec<Channel>,
-    /// When an operation ends next, by channel.
-    due: Earliest,
+    /// When an operation ends next, by channel. Some more fill up eight.
+    due: Vec<u64>,
+    /// The earliest of `due`, and the first channel that has it.
+    next_at: u64,
+    next_channel: u32,
     pool: Pool,
     /// How long the bytes of the last read, and of the last program, held the channel.
     read_transfer: (u32, Duration),
@@ -75,7 +78,9 @@ impl Channels {
             die_count,
             places: (0..die_count).map(place).collect(),
             channels: vec![Channel::new(geometry.dies, 0); geometry.channels as usize],
-            due: Earliest::new(geometry.channels as usize),
+            due: vec![NEVER; geometry.channels.next_multiple_of(8) as usize],
+            next_at: NEVER,
+            next_channel: 0,
             pool: Pool::new(),
             read_transfer: (0, timing.transfer(0)),
             program_transfer: (0, timing.transfer(0)),
@@ -100,8 +105,7 @@ impl Channels {
     /// Nothing ends before this instant, unless more is submitted, and no choice is made.
     #[inline]
     pub fn next_due(&self) -> Option<Instant> {
-        let at = self.due.at();
-        (at != NEVER).then_some(Instant::from_ns(at))
+        (self.next_at != NEVER).then_some(Instant::from_ns(self.next_at))
     }
 
     /// Takes an operation at `now`, which is not earlier than at the last submission, what was last returned, or a limit
@@ -125,7 +129,7 @@ impl Channels {
     pub fn submit_lasting(&mut self, now: Instant, operation: Operation, array: Duration) {
         let now_ns = now.as_ns();
         assert!(
-            self.due.at() >= now_ns,
+            self.next_at >= now_ns,
             "submitted at {now:?}, but something was due before: ask `complete` first"
         );
         debug_assert!(self.handled <= now_ns, "submitted at {now:?}, earlier than what has been handled");
@@ -146,7 +150,7 @@ impl Channels {
         } else {
             return channel.wait(die, entry, pool);
         }
-        self.due.set(place, channel.due());
+        self.reckon(place);
     }
 
     /// The next operation to end, if it ends not later than `limit`. The instants of ends never decrease; of those that
@@ -155,19 +159,31 @@ impl Channels {
     /// Commits nothing that starts after min(limit, the instant returned).
     #[inline]
     pub fn complete(&mut self, limit: Instant) -> Option<Finished> {
-        let now = self.due.at();
-        (now <= limit.as_ns() && now != NEVER).then(|| self.end(now))
+        if self.next_at > limit.as_ns() { None } else { self.end_next() }
     }
 
-    /// Ends the operation that is due at `now`.
+    /// The next operation to end.
     #[inline(never)]
-    fn end(&mut self, now: u64) -> Finished {
+    fn end_next(&mut self) -> Option<Finished> {
+        let (now, place) = (self.next_at, self.next_channel as usize);
+        if now == NEVER {
+            return None;
+        }
         (self.handled, self.outstanding) = (now, self.outstanding - 1);
-        let place = self.due.place();
-        let channel = &mut self.channels[place];
-        let finished = channel.end(now, &self.scheduling, &mut self.pool);
-        self.due.set(place, channel.due());
-        finished
+        let finished = self.channels[place].end(now, &self.scheduling, &mut self.pool);
+        self.reckon(place);
+        Some(finished)
+    }
+
+    /// Reckons when `channel`'s next operation ends, and which is the first of all.
+    #[inline]
+    fn reckon(&mut self, channel: usize) {
+        let due = self.channels[channel].due();
+        if due == self.due[channel] {
+            return;
+        }
+        self.due[channel] = due;
+        (self.next_at, self.next_channel, _) = least(self.due.as_chunks::<8>().0, |due| *due);
     }
 
     /// Cuts the power at `now`: everything outstanding, in the order of submission, with what became of it. Afterwards
@@ -177,7 +193,7 @@ impl Channels {
     /// Where something ended before or at `now` and was not taken; see [`Channels::submit`].
     pub fn power_cut(&mut self, now: Instant) -> Vec<(Operation, Cut)> {
         let now = now.as_ns();
-        assert!(self.due.at() > now, "a cut at {now} ns, but something was due: ask `complete` first");
+        assert!(self.next_at > now, "a cut at {now} ns, but something was due: ask `complete` first");
         let mut cut: Vec<(u64, Operation, Cut)> = Vec::with_capacity(self.outstanding());
         for channel in &mut self.channels {
             channel.stop(now, &self.pool, |place, begun| {
@@ -188,7 +204,8 @@ impl Channels {
         assert_eq!(cut.len(), self.outstanding(), "every operation lies on one die");
         cut.sort_unstable_by_key(|&(number, ..)| number);
         self.pool = Pool::new();
-        self.due = Earliest::new(self.channels.len());
+        self.due.fill(NEVER);
+        self.next_at = NEVER;
         self.outstanding = 0;
         cut.into_iter().map(|(_, operation, what)| (operation, what)).collect()
     }
@@ -216,4 +233,21 @@ impl Channels {
         };
         self.places[die as usize]
     }
+}
+
+/// The least of some instants, and the first and the last place that has it. No branches: which it is cannot be
+/// predicted. `N` at a time, for the loop's sake.
+#[inline(always)]
+fn least<T, const N: usize>(all: &[[T; N]], instant: impl Fn(&T) -> u64) -> (u64, u32, u32) {
+    let (mut least, mut first, mut last) = (NEVER, 0, 0);
+    for (start, some) in (0..).step_by(N).zip(all) {
+        for (place, each) in (start..).zip(some) {
+            let instant = instant(each);
+            let (less, as_little) = (instant < least, instant <= least);
+            least = select_unpredictable(less, instant, least);
+            first = select_unpredictable(less, place, first);
+            last = select_unpredictable(as_little, place, last);
+        }
+    }
+    (least, first, last)
 }
