@@ -229,6 +229,7 @@ impl Ssd {
     }
 
     /// What the firmware does with a command: all changes to the map happen here. Returns how long it takes.
+    #[inline]
     fn take_up(&mut self, now: Instant, slot: u32) -> Duration {
         let request = self.slots.get(slot).request;
         let times = self.parameters.controller;
@@ -260,7 +261,7 @@ impl Ssd {
     }
 
     /// The firmware is done with a command: it goes on, or waits for its map pages.
-    #[inline]
+    #[inline(always)]
     fn leave_firmware(&mut self, now: Instant, slot: u32) {
         let ready = self.slots.get(slot).ready;
         if ready > now {

@@ -29,6 +29,7 @@ impl Ssd {
     }
 
     /// Finds the map pages of a request; returns the firmware's time for it.
+    #[inline(never)]
     pub(super) fn look_up(&mut self, now: Instant, slot: u32, request: &Request) -> Duration {
         let entries = self.map.entries();
         let first = u64::from(self.unit_of(request.offset)) / entries;
@@ -57,11 +58,11 @@ impl Ssd {
     }
 
     /// Asks the array for what is mapped; what is not goes to the host at once.
-    #[inline]
+    #[inline(never)]
     pub(super) fn read(&mut self, now: Instant, slot: u32) {
         let Request { offset, length, .. } = self.slots.get(slot).request;
         self.counts.host_read_bytes += length;
-        let mut piece: Option<Piece> = None;
+        let mut piece = Piece { block: Block(0), page: 0, slc: false, bytes: 0 };
         // Bytes that need no array.
         let mut at_hand = 0;
         let (mut at, to) = (offset, offset + length);
@@ -69,25 +70,24 @@ impl Ssd {
             let unit = self.unit_of(at);
             let end = ((u64::from(unit) + 1) << self.unit_shift).min(to);
             let bytes = end - at;
+            at = end;
             match self.layer.read(unit) {
-                Found::At { block, page, slc, .. } => match &mut piece {
-                    Some(piece) if piece.block == block && piece.page == page => piece.bytes += bytes,
-                    _ => {
-                        if let Some(full) = piece.replace(Piece { block, page, slc, bytes }) {
-                            self.ask_array(now, slot, &full);
-                        }
+                Found::At { block, page, slc, .. } => {
+                    if (piece.block, piece.page) != (block, page) && piece.bytes > 0 {
+                        self.ask_array(now, slot, &piece);
+                        piece.bytes = 0;
                     }
-                },
+                    piece = Piece { block, page, slc, bytes: piece.bytes + bytes };
+                }
                 Found::Unmapped | Found::Buffered => at_hand += bytes,
                 Found::Unreadable => {
                     self.slots.get_mut(slot).status = Status::Unreadable;
                     at_hand += bytes;
                 }
             }
-            at = end;
         }
-        if let Some(last) = piece {
-            self.ask_array(now, slot, &last);
+        if piece.bytes > 0 {
+            self.ask_array(now, slot, &piece);
         }
         if at_hand > 0 {
             self.send(now, slot, at_hand);

@@ -32,6 +32,7 @@ impl Ssd {
     }
 
     /// Changes the map pages of a write or a trim; returns the firmware's time for it.
+    #[inline(never)]
     pub(super) fn change_map(&mut self, now: Instant, slot: u32, request: &Request) -> Duration {
         let units = match request.op {
             Op::Trim => self.units_covered(request),
@@ -273,6 +274,7 @@ impl Ssd {
     }
 
     /// Unmaps the units that are covered as a whole, where anything is mapped.
+    #[inline(never)]
     pub(super) fn trim(&mut self, now: Instant, slot: u32) {
         let units = self.units_covered(&self.slots.get(slot).request);
         // Where the map is loaded, it was done with the map's pages.
@@ -284,6 +286,7 @@ impl Ssd {
     }
 
     /// What was written so far is made durable.
+    #[inline(never)]
     pub(super) fn flush(&mut self, now: Instant, slot: u32) {
         let ticket = self.layer.flush();
         self.slots.get_mut(slot).since = now;
