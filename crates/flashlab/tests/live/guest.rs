@@ -1,7 +1,8 @@
 //! QEMU guests on Debian's kernel, in software emulation, about 20 seconds each: Linux' own client with four connections,
-//! and the export as a QEMU drive.
+//! and the export as a QEMU drive and as QEMU's SD card.
 //!
-//! The kernel and its modules are looked for in `target/guest`, where `./test` unpacks them, and then in the system.
+//! Kernels and their modules are looked for in `target/guest` and, with SD cards, in `target/guest-mmc`, where `./test`
+//! unpacks them, and then in the system.
 
 use crate::tools::{Folder, here, skipped, with};
 use std::path::{Path, PathBuf};
@@ -43,8 +44,8 @@ forget
 mount -t ext4 $disk /on && cmp /noise /on/noise && step filesystem; umount /on
 "#;
 
-/// Of all the kernel's modules, those that a network card and the two block devices need.
-const MODULES: [&str; 10] = [
+/// Of all the kernel's modules, those that a network card, the block devices and the filesystem need.
+const MODULES: [&str; 20] = [
     "virtio",
     "virtio_ring",
     "virtio_pci_legacy_dev",
@@ -55,6 +56,16 @@ const MODULES: [&str; 10] = [
     "virtio_net",
     "virtio_blk",
     "nbd",
+    "mmc_core",
+    "mmc_block",
+    "cqhci",
+    "sdhci",
+    "sdhci-pci",
+    "crc16",
+    "crc32c_generic",
+    "mbcache",
+    "jbd2",
+    "ext4",
 ];
 
 #[test]
@@ -64,6 +75,7 @@ fn linux_own_client_uses_it_over_four_connections() {
     let serve = ["card=memory:size=64M", "--tcp", "127.0.0.1:0"];
     guest(
         "guest-nbd",
+        kernel(),
         &init,
         network,
         &serve,
@@ -75,16 +87,34 @@ fn linux_own_client_uses_it_over_four_connections() {
 fn qemu_gives_it_to_a_guest_as_a_drive() {
     let drive = "-drive file=$uri,format=raw,if=virtio,discard=unmap";
     let init = format!("{BOOT}disk=/dev/vda\n{USE}poweroff -f\n");
-    guest("guest-drive", &init, drive, &["card=memory:size=64M"], &["size 131072", "same", "filesystem"]);
+    let expected = ["size 131072", "same", "filesystem"];
+    guest("guest-drive", kernel(), &init, drive, &["card=memory:size=64M"], &expected);
+}
+
+#[test]
+fn qemu_gives_it_to_a_guest_as_an_sd_card() {
+    let card = "-drive file=$uri,format=raw,if=none,id=card -device sdhci-pci -device sd-card,drive=card";
+    let found = "disk=/dev/mmcblk0; until [ -b $disk ]; do sleep 0.1; done";
+    let init = format!("{BOOT}{found}\n{USE}poweroff -f\n");
+    let expected = ["size 131072", "same", "filesystem"];
+    let kernel = kernel_in("guest-mmc", "sdhci-pci.ko");
+    guest("guest-sdhci", kernel, &init, card, &["card=memory:size=64M"], &expected);
 }
 
 /// Boots a guest that runs `init` while the card is served, and looks at its steps and at the filesystem that it left.
-fn guest(name: &str, init: &str, devices: &str, serve: &[&str], expected: &[&str]) {
+fn guest(
+    name: &str,
+    kernel: Option<(PathBuf, PathBuf)>,
+    init: &str,
+    devices: &str,
+    serve: &[&str],
+    expected: &[&str],
+) {
     if !here(&["qemu-system-x86_64", "busybox", "nbd-client", "nbdcopy", "mke2fs", "fsck.ext4"]) {
         return;
     }
-    let Some((kernel, modules)) = kernel() else {
-        skipped("no Debian kernel in target/guest or /boot");
+    let Some((kernel, modules)) = kernel else {
+        skipped("no such Debian kernel in target/guest, target/guest-mmc or /boot");
         return;
     };
     let folder = Folder::new(name);
