@@ -20,7 +20,9 @@ use tracing::{debug, warn};
 /// Processors stay awake as long as this is held.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Awake(#[allow(dead_code, reason = "it is held, not used")] OwnedFd);
+pub(crate) struct Awake {
+    _held: OwnedFd,
+}
 
 /// Has this thread's timers go off when they are set.
 pub(crate) fn without_slack() {
@@ -51,8 +53,8 @@ pub(crate) fn before_all_others_and_awake(connection: u64) -> Option<Awake> {
 }
 
 fn awake() -> io::Result<Awake> {
-    let file = rustix::fs::open("/dev/cpu_dma_latency", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let held = rustix::fs::open("/dev/cpu_dma_latency", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     // The longest time to wake that is borne, in microseconds.
-    rustix::io::write(&file, &0i32.to_ne_bytes())?;
-    Ok(Awake(file))
+    rustix::io::write(&held, &0i32.to_ne_bytes())?;
+    Ok(Awake { _held: held })
 }
