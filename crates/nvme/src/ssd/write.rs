@@ -267,10 +267,12 @@ impl Ssd {
         self.end_forced(now);
     }
 
-    /// The write that waits for the write buffer first, unless it was refused and nothing has left the buffer since.
+    /// The write that waits for the write buffer first, unless it was refused and nothing has left the buffer since. A
+    /// device that takes no more writes says so to all that wait.
     #[inline]
     fn next_stalled(&self) -> Option<u32> {
-        if self.refused && self.layer.is_full() { None } else { self.stalled.front().copied() }
+        let waits = self.refused && self.layer.is_full() && !self.layer.is_read_only();
+        if waits { None } else { self.stalled.front().copied() }
     }
 
     /// Unmaps the units that are covered as a whole, where anything is mapped.

@@ -1,0 +1,28 @@
+//! The end of a drive's life: it takes no more writes, and says so to each one that waits for the write buffer.
+
+mod common;
+
+use common::{Driven, KIB, MIB, small};
+use flashlab_flash::nand::Endurance;
+use flashlab_sim::{Op, Status};
+
+#[test]
+fn writes_that_wait_when_it_becomes_read_only_are_answered() {
+    let mut parameters = small();
+    parameters.page_map.endurance = Some(Endurance::exactly(3));
+    let capacity = parameters.page_map.capacity;
+    let mut drive = Driven::new(parameters);
+    let (mut rng, mut outstanding, mut refused) = (flashlab_sim::Rng::new(1), 0, 0);
+    // More at a time than the write buffer has units, so that some always wait.
+    while refused < 200 {
+        while outstanding < 64 {
+            drive.submit(Op::Write, rng.below(capacity / (32 * KIB)) * 32 * KIB, 32 * KIB);
+            outstanding += 1;
+        }
+        refused += u32::from(drive.complete().status == Status::ReadOnly);
+        outstanding -= 1;
+    }
+    assert!(drive.ssd.layer().is_read_only());
+    (0..outstanding).for_each(|_| assert_eq!(drive.complete().status, Status::ReadOnly));
+    assert_eq!(drive.one(Op::Read, 0, MIB).status, Status::Ok);
+}
