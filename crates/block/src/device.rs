@@ -5,7 +5,6 @@ use flashlab_sim::Instant;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 
 /// A device that holds bytes, live or simulated.
 ///
@@ -86,23 +85,5 @@ impl Context {
     /// When the request arrived, since the run began.
     pub fn now(&self) -> Instant {
         self.now
-    }
-}
-
-impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
-    fn geometry(&self) -> Geometry {
-        (**self).geometry()
-    }
-    fn abilities(&self) -> Abilities {
-        (**self).abilities()
-    }
-    fn start(&self, cx: &Context, io: Io) -> Started {
-        (**self).start(cx, io)
-    }
-    fn next_due(&self) -> Option<Instant> {
-        (**self).next_due()
-    }
-    fn advance(&self, now: Instant) {
-        (**self).advance(now);
     }
 }

@@ -3,7 +3,7 @@
 use flashlab_block::conformance::{agrees_with_an_array, ask, read, refuses_what_is_beyond_its_end};
 use flashlab_block::layer::{Fault, Faults, Kind, Log, Overlay, ReadOnly, Stats, Tally};
 use flashlab_block::model::{Immediate, Pace, Slowed};
-use flashlab_block::{BlockDevice, Context, Geometry, Io, IoError, Memory, Pages, Started, Timed};
+use flashlab_block::{BlockDevice, Context, Geometry, Io, IoError, Memory, Pages, Started, Timed, Workers};
 use flashlab_sim::{
     Duration, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, StoreError, conformance,
 };
@@ -51,6 +51,25 @@ fn overlaid(base: &Shared, size: u64, changes: &Shared) -> Timed {
     let overlay = Overlay::new(Box::new(base.clone()), size, Box::new(changes.clone()));
     let model = Immediate::new(Geometry { block: 1, ..geometry(size) });
     Timed::new(Box::new(model), Box::new(overlay.expect("memory can be read")))
+}
+
+#[test]
+fn whatever_lies_over_a_device_knows_how_often_it_lost_power() {
+    let timed = Arc::new(Timed::new(Box::new(Immediate::new(geometry(MIB))), Box::new(memory(MIB))));
+    let inner: Arc<dyn BlockDevice> = timed.clone();
+    let layers: [Arc<dyn BlockDevice>; 5] = [
+        Arc::new(Stats::new(inner.clone())),
+        Arc::new(Log::new(inner.clone(), Box::new(std::io::sink()))),
+        Arc::new(ReadOnly::new(inner.clone())),
+        Arc::new(Faults::new(inner.clone(), Vec::new(), 1)),
+        Arc::new(Workers::new(inner.clone(), 1).expect("there are threads")),
+    ];
+    for losses in 0..3 {
+        let known: Vec<u64> = layers.iter().map(|layer| layer.power_losses()).collect();
+        assert_eq!(known, [losses; 5]);
+        timed.power_cut(Instant::ZERO).expect("memory does not fail");
+        timed.power_up(Instant::ZERO);
+    }
 }
 
 #[test]

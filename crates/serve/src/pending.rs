@@ -23,8 +23,6 @@ pub(crate) struct Pending<T> {
     requests: BTreeMap<u64, (T, Answering)>,
     next: u64,
     woken: Option<Arc<Woken>>,
-    /// Whether the descriptor may be.
-    readable: bool,
 }
 
 struct Woken {
@@ -52,7 +50,7 @@ impl Wake for Alarm {
 impl<T> Pending<T> {
     /// None.
     pub(crate) fn new() -> Pending<T> {
-        Pending { requests: BTreeMap::new(), next: 0, woken: None, readable: false }
+        Pending { requests: BTreeMap::new(), next: 0, woken: None }
     }
 
     /// How many are not answered yet.
@@ -80,7 +78,7 @@ impl<T> Pending<T> {
         Ok(())
     }
 
-    /// Readable when [`Pending::answered`] has something to look at; `None` where nothing is pending.
+    /// Readable after another thread has woken a request, which may have been looked at since; `None` where nothing is pending.
     pub(crate) fn event(&self) -> Option<BorrowedFd<'_>> {
         let woken = self.woken.as_ref().filter(|_| !self.requests.is_empty());
         woken.map(|woken| woken.event.as_fd())
@@ -93,18 +91,17 @@ impl<T> Pending<T> {
         !self.requests.is_empty() && self.woken.as_ref().is_some_and(numbers)
     }
 
-    /// The descriptor was seen to be readable.
-    pub(crate) fn is_readable(&mut self) {
-        self.readable = true;
+    /// The descriptor was seen to be readable: it is no longer. To be called before [`Pending::answered`] looks, so that a waker
+    /// that comes between makes it readable again.
+    pub(crate) fn heard(&self) {
+        if let Some(event) = self.event() {
+            let _ = rustix::io::read(event, &mut [0; 8]);
+        }
     }
 
     /// Those that are answered now, in the order in which they became so.
     pub(crate) fn answered(&mut self) -> Vec<(T, Outcome)> {
         let Some(woken) = self.woken.clone().filter(|_| !self.requests.is_empty()) else { return Vec::new() };
-        if std::mem::take(&mut self.readable) {
-            // Drained before the numbers are taken: a waker that comes between makes it readable again.
-            let _ = rustix::io::read(&woken.event, &mut [0; 8]);
-        }
         let numbers = std::mem::take(&mut *woken.numbers.lock().unwrap_or_else(PoisonError::into_inner));
         let mut answered = Vec::new();
         for number in numbers {
@@ -167,8 +164,28 @@ mod tests {
             let mut fds = [PollFd::from_borrowed_fd(pending.event().expect("one is pending"), PollFlags::IN)];
             crate::link::wait_for(&mut fds, None).expect("polling works");
         });
-        pending.is_readable();
+        pending.heard();
         assert_eq!(names(&mut pending), ["b"]);
         assert!(pending.event().is_none());
+    }
+    #[test]
+    fn a_wake_that_was_looked_at_before_it_was_heard_is_heard_once() {
+        let flags = [Arc::<Flag>::default(), Arc::default()];
+        let mut pending = Pending::new();
+        for (name, flag) in ["a", "b"].into_iter().zip(&flags) {
+            assert!(pending.add(name, until(flag.clone())).is_ok());
+        }
+        assert_eq!(names(&mut pending), [""; 0]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| flags[0].set());
+        });
+        assert_eq!(names(&mut pending), ["a"]);
+        let readable = |pending: &Pending<_>| {
+            let mut fds = [PollFd::from_borrowed_fd(pending.event().expect("one is pending"), PollFlags::IN)];
+            crate::link::wait_for(&mut fds, Some(flashlab_sim::Duration::ZERO)).expect("polling works") == 1
+        };
+        assert!(readable(&pending));
+        pending.heard();
+        assert!(!readable(&pending), "nothing is to be looked at: whoever waits must be able to sleep");
     }
 }

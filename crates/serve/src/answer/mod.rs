@@ -124,12 +124,16 @@ impl<'a> Answerer<'a> {
 
     /// Waits until the device has answers, or, where the peer is listened to, for bytes of it; says whether they are there.
     pub(crate) fn wait(&mut self, link: &mut Link, input: bool) -> io::Result<bool> {
+        // What this thread itself has woken makes no descriptor readable.
+        if self.pending.is_woken() {
+            return Ok(false);
+        }
         let due = self.device.next_due();
         let pace = &self.server.pace;
         let patience = due.map(|due| self.alarm.patience(pace.left(due)));
         let woken = link.wait_until(input, self.pending.event(), patience)?;
         if woken.also {
-            self.pending.is_readable();
+            self.pending.heard();
         }
         if let Some(due) = due.filter(|_| woken.late) {
             self.alarm.went_off(|| pace.left(due), pace.late(due));

@@ -11,6 +11,7 @@ use flashlab_serve::load::{Job, Mix, load};
 use flashlab_sim::Rng;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Poll, Waker};
 
@@ -79,15 +80,20 @@ impl BlockDevice for Later {
         let slot = Arc::new(Mutex::new(Slot { outcome: Some(outcome), ..Slot::default() }));
         self.queue.0.lock().expect("nobody panics").waiting.push(slot.clone());
         self.queue.1.notify_all();
-        Started::Later(Box::pin(poll_fn(move |cx| {
-            let mut slot = slot.lock().expect("nobody panics");
-            if slot.answered {
-                return Poll::Ready(slot.outcome.take().expect("it is taken once"));
-            }
-            slot.waker = Some(cx.waker().clone());
-            Poll::Pending
-        })))
+        Started::Later(later(slot))
     }
+}
+
+/// The outcome of a slot, when it is answered.
+fn later(slot: Arc<Mutex<Slot>>) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+    Box::pin(poll_fn(move |cx| {
+        let mut slot = slot.lock().expect("nobody panics");
+        if slot.answered {
+            return Poll::Ready(slot.outcome.take().expect("it is taken once"));
+        }
+        slot.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }))
 }
 
 #[test]
@@ -125,6 +131,52 @@ fn large_reads_around_holes_come_whole_whenever_the_device_answers() {
         let whole = Request::read(0, 1 << 20).with(CommandFlags::DF);
         assert!(client.ask(whole, &[]).expect("the connection holds").expect("it can be read") == expected);
     }
+}
+
+/// Answers each read when it is flushed, from the thread that flushes it.
+#[derive(Default)]
+struct Flushed(Mutex<Vec<Arc<Mutex<Slot>>>>);
+
+impl BlockDevice for Flushed {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity: 1 << 20, block: 1, request_max: 1 << 20 }
+    }
+    fn abilities(&self) -> Abilities {
+        Cached::default().abilities()
+    }
+    fn start(&self, _: &Context, io: Io) -> Started {
+        let mut kept = self.0.lock().expect("nobody panics");
+        match io {
+            Io::Read { buffer, .. } => {
+                let slot = Slot { outcome: Some(Ok(Answer::Read(buffer))), ..Slot::default() };
+                let slot = Arc::new(Mutex::new(slot));
+                kept.push(slot.clone());
+                Started::Later(later(slot))
+            }
+            Io::Flush => {
+                for slot in kept.drain(..) {
+                    let mut slot = slot.lock().expect("nobody panics");
+                    slot.answered = true;
+                    slot.waker.take().into_iter().for_each(Waker::wake);
+                }
+                Started::Done(Ok(Answer::Done))
+            }
+            _ => Started::Done(Err(IoError::Unsupported)),
+        }
+    }
+}
+
+#[test]
+fn what_the_connections_own_thread_has_answered_is_sent_though_the_client_says_goodbye() {
+    let device = Arc::new(Flushed::default());
+    let house = House::of(device.clone());
+    let mut client = house.client();
+    client.send(Request::read(0, 512), &[]);
+    let is_waited_for = |slot: &Arc<Mutex<Slot>>| slot.lock().expect("nobody panics").waker.is_some();
+    while !device.0.lock().expect("nobody panics").iter().any(is_waited_for) {
+        std::thread::yield_now();
+    }
+    assert_eq!(client.ask_last(Request::flush()).expect("both are answered"), 2);
 }
 
 /// Keeps writes in a cache, and loses it when its power is cut.

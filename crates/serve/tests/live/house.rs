@@ -170,6 +170,23 @@ impl<S: Read + Write> Guest<S> {
         self.to_send.clear();
     }
 
+    /// Asks one thing and says goodbye in the same breath; gives how many answers came until the server had gone.
+    pub(crate) fn ask_last(&mut self, request: Request) -> io::Result<usize> {
+        self.client.request(request, &mut self.to_send).map_err(io::Error::other)?;
+        self.client.disconnect(&mut self.to_send);
+        self.stream.write_all(&self.to_send)?;
+        self.to_send.clear();
+        let mut answers = 0;
+        loop {
+            match self.next() {
+                Ok(Event::Done { .. }) => answers += 1,
+                Ok(_) => self.to_send.clear(),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(answers),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Asks one thing and waits for its end; what was read is in order of the offset.
     pub(crate) fn ask(
         &mut self,
