@@ -71,6 +71,8 @@ fn run(seed: u64, cuts: u32) -> (u64, u32) {
         world.power_cut();
         done += 1;
     }
+    world.finish();
+    world.read_everything();
     (world.hash(), done)
 }
 

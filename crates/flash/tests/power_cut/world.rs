@@ -269,6 +269,8 @@ impl World {
             assert_eq!(self.forced, [], "what a flush covers is durable unit by unit");
         }
         self.reference.promise(self.map.watermark().0);
+        let whole = self.map.validate_restored(self.map.parameters(), self.seed);
+        assert_eq!(whole.map_err(|inconsistent| inconsistent.to_string()), Ok(()), "at rest it can be kept");
     }
 
     /// The power fails; the map recovers; every unit is compared with the reference and with a scan of the array.

@@ -123,7 +123,7 @@ impl PageMap {
         self.judge_spare();
     }
 
-    fn leave(&mut self, block: u32, phase: Phase) {
+    pub(super) fn leave(&mut self, block: u32, phase: Phase) {
         if self.states[block as usize].slc {
             let die = self.layout.die_of(block);
             self.dies[die as usize].slc -= 1;

@@ -140,6 +140,13 @@ impl PageMap {
                 state.phase = Phase::Failing;
                 self.dies[die].failing.push_back(block);
             }
+            // Nothing was programmed into it, and another may be open for its stream: the one before it, whose last page was
+            // not programmed either.
+            Phase::Open if next_page == 0 => {
+                self.blocks.release(Block(block));
+                self.leave(block, Phase::Free);
+                self.dies[die].free += 1;
+            }
             Phase::Open if next_page < self.layout.pages_of(slc) => {
                 self.dies[die].open[stream as usize] = block;
                 return u64::from(next_page) + 1;
