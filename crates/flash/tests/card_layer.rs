@@ -282,7 +282,47 @@ proptest! {
             }
         }
         if ended {
+            card.check();
             prop_assert!(card.write(0..PAGE).is_err());
+        }
+    }
+}
+
+/// Blocks all fail within a few erases of one another, so that cards end in the middle of a write.
+#[test]
+fn a_card_that_ends_in_the_middle_of_a_write_is_whole_and_can_be_kept() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let (pages, blocks) = (8u64, 12u64);
+        let overwrite = if seed % 2 == 0 { Overwrite::Log } else { Overwrite::Convert };
+        let mut nand = nand(pages);
+        nand.t_prog_slc = (seed % 3 == 0).then_some(Duration::from_us(200));
+        let wear = Wear { cycles: Some(3 + rng.below(8) as u32), beyond: Some(0), ..Wear::default() };
+        let units = blocks * pages;
+        let mapping = mapping(overwrite, pages * PAGE, 1 + rng.below(3) as u32);
+        let mut card = Translation::new(units * PAGE, nand, mapping, &wear, seed);
+        let mut written = vec![false; units as usize];
+        loop {
+            let first = rng.below(units);
+            let end = (first + 1 + rng.below(40)).min(units);
+            let range = first as usize..end as usize;
+            if rng.below(3) == 0 {
+                Ftl::trim(&mut card, first, end - first);
+                written[range].fill(false);
+                continue;
+            }
+            let done = Ftl::write(&mut card, first, end - first);
+            card.check();
+            if done.is_err() {
+                break;
+            }
+            written[range].fill(true);
+        }
+        for (unit, written) in (0..).zip(&written) {
+            assert!(
+                !written || card.is_mapped(unit * PAGE),
+                "seed {seed}: unit {unit} was written, and is lost"
+            );
         }
     }
 }

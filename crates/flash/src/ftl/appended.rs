@@ -193,6 +193,11 @@ impl Appended {
         Ok(())
     }
 
+    /// Whether the granule that begins at `offset` lies anywhere.
+    pub(super) fn lies(&self, offset: u64) -> bool {
+        self.place_of((offset / self.granule) as u32) != NONE
+    }
+
     /// Unmaps whole granules.
     pub(super) fn trim(&mut self, range: &Range<u64>, medium: &mut Medium) {
         for granule in range.start / self.granule..range.end / self.granule {

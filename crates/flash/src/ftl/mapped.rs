@@ -63,6 +63,13 @@ impl Mapped {
         }
     }
 
+    /// Unmaps those granules that `range` touches of which `lies`, asked with their first byte, does not hold.
+    pub(super) fn retain(&mut self, range: &Range<u64>, lies: impl Fn(u64) -> bool) {
+        let granule = self.granule.bytes();
+        for start in self.touched(range).map(|at| at * granule).filter(|start| !lies(*start)) {
+            self.set(start..start + granule, false);
+        }
+    }
     /// Mapped bytes of the granules that begin in `range`.
     pub(super) fn bytes(&self, range: &Range<u64>) -> u64 {
         let granule = self.granule.bytes();

@@ -148,6 +148,11 @@ impl Superblocks {
         copies
     }
 
+    /// The last write, of `range`, failed: only granules whose first byte `lies` somewhere are mapped.
+    pub(super) fn failed(&mut self, range: &Range<u64>, lies: impl Fn(u64) -> bool) {
+        self.mapped.retain(range, lies);
+    }
+
     /// Whether the last write went on with a stream, began one, or wrote a superblock whole.
     pub fn streamed(&self) -> bool {
         self.streamed

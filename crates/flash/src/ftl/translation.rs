@@ -193,18 +193,8 @@ impl Translation {
         match &mut self.space {
             Space::Logged(log) => log.write(&range, medium, work)?,
             Space::Appended { superblocks, places } => {
-                let copies = superblocks.write(range.clone(), places.place());
-                if copies.read_modify_write > 0 {
-                    work.read_modify_write +=
-                        places.copy(Fill::Scattered, superblocks.rewritten(), medium)?;
-                    medium.counters.read_modify_write_bytes += copies.read_modify_write;
-                }
-                if copies.merge > 0 {
-                    work.merge += places.copy(Fill::Streamed, superblocks.merged(), medium)?;
-                    medium.counters.merge_bytes += copies.merge;
-                }
-                let fill = if superblocks.streamed() { Fill::Streamed } else { Fill::Scattered };
-                places.write(fill, &range, medium, work)?;
+                append(superblocks, places, &range, medium, work)
+                    .inspect_err(|_| superblocks.failed(&range, |offset| places.lies(offset)))?;
             }
         }
         medium.counters.host_written_bytes += range.end - range.start;
@@ -413,6 +403,27 @@ impl Ftl for Translation {
     fn observe(&self, to: &mut dyn Observer) {
         Translation::observe(self, to);
     }
+}
+
+/// Writes `range` behind what has been written.
+fn append(
+    superblocks: &mut Superblocks,
+    places: &mut Appended,
+    range: &Range<u64>,
+    medium: &mut Medium,
+    work: &mut Work,
+) -> Result<(), ReadOnly> {
+    let copies = superblocks.write(range.clone(), places.place());
+    if copies.read_modify_write > 0 {
+        work.read_modify_write += places.copy(Fill::Scattered, superblocks.rewritten(), medium)?;
+        medium.counters.read_modify_write_bytes += copies.read_modify_write;
+    }
+    if copies.merge > 0 {
+        work.merge += places.copy(Fill::Streamed, superblocks.merged(), medium)?;
+        medium.counters.merge_bytes += copies.merge;
+    }
+    let fill = if superblocks.streamed() { Fill::Streamed } else { Fill::Scattered };
+    places.write(fill, range, medium, work)
 }
 
 #[inline]
