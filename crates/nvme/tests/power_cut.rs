@@ -77,7 +77,7 @@ fn random(rng: &mut Rng, id: u64, capacity: u64) -> Request {
 
 fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
     let reliable = parameters.reliability.is_none();
-    let mut ssd = Ssd::new(parameters, seed);
+    let mut ssd = Ssd::new(parameters.clone(), seed);
     let capacity = ssd.geometry().capacity;
     let mut rng = Rng::new(seed);
     let mut now = Instant::ZERO;
@@ -160,6 +160,9 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
             let mapped = ssd.layer().read(unit) != Found::Unmapped;
             assert!(!mapped || ssd.map().exists(page), "seed {seed}, cut {cut}: unit {unit} has no map page");
         }
+        let kept = ssd.save().expect("it can be kept");
+        let restored = Ssd::new(parameters.clone(), seed).restore(&kept);
+        assert_eq!(restored, Ok(()), "seed {seed}, cut {cut}: kept as it came up");
         seen.push((now.as_ns(), Status::Ok));
     }
     assert_eq!(lost_units == 0, reliable, "seed {seed}: units are lost where pages cannot be read");
@@ -182,6 +185,26 @@ fn what_was_flushed_survives_cuts_at_any_instant() {
             survive(parameters, seed);
         }
     }
+}
+
+/// A write larger than the write buffer, and a trim of the same that goes before its data.
+#[test]
+fn what_is_programmed_of_a_write_that_a_trim_overtook_has_its_map_pages_after_a_cut() {
+    let mut parameters = loading(16 * KIB, 0);
+    parameters.page_map.write_buffer = 64 * KIB;
+    let mut ssd = Ssd::new(parameters, 1);
+    let request = |id, op| Request { id: RequestId(id), op, file: FileId::DEVICE, offset: 0, length: MIB };
+    ssd.submit(Instant::ZERO, request(1, Op::Write));
+    ssd.submit(Instant::ZERO, request(2, Op::Trim));
+    let cut = Instant::ZERO + us(6_000);
+    let done = ssd.complete(cut).expect("the trim is done");
+    assert_eq!((done.id, ssd.complete(cut)), (RequestId(2), None), "the write waits for the write buffer");
+    ssd.power_cut(cut);
+    ssd.power_up(cut);
+    let (units, entries) = (0..(MIB / UNIT) as u32, ssd.map().entries() as u32);
+    let mut mapped = units.filter(|unit| ssd.layer().read(*unit) != Found::Unmapped).peekable();
+    assert!(mapped.peek().is_some(), "some of it is programmed");
+    assert!(mapped.all(|unit| ssd.map().exists(MapPage(unit / entries))));
 }
 
 #[test]

@@ -84,6 +84,8 @@ impl Ssd {
     /// ([`Ssd::lie_idle`] says otherwise).
     pub(super) fn come_to_rest(&mut self) {
         let mut rest = self.idle_since;
+        // What the layer has to do since the power came up may not have been begun.
+        self.drain(rest);
         while let Some(finished) = self.array.complete(Instant::MAX) {
             rest = rest.max(finished.at);
             self.array_finished(&finished);

@@ -159,6 +159,9 @@ impl Ssd {
     /// Moves the units of a write into the write buffer; says whether that is done.
     #[inline]
     fn accept(&mut self, now: Instant, slot: u32) -> bool {
+        if !self.map.is_whole() {
+            self.keep_mapped(slot);
+        }
         let Ssd { slots, layer, .. } = self;
         let state = slots.get_mut(slot);
         let end = ((state.request.end() - 1) >> self.unit_shift) as u32 + 1;
@@ -173,9 +176,6 @@ impl Ssd {
             }
         }
         let Slot { status, request: Request { op, length, .. }, .. } = *state;
-        if !self.map.is_whole() {
-            self.keep_mapped(slot);
-        }
         if status == Status::Ok {
             self.counts.host_written_bytes += length;
             if op == Op::WriteFua {
