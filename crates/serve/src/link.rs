@@ -180,24 +180,35 @@ impl Link {
         self.tls.as_ref().is_some_and(|tls| tls.wants_to_send())
     }
 
-    /// Waits until there is something to receive, or `also` is readable, or `patience` is over. Says what it was.
+    /// Waits until there is something to receive, or `also` is readable, or `patience` is over. Says what it was. Under TLS
+    /// a part of a record is not something to receive yet.
     pub(crate) fn wait(
         &mut self,
         also: Option<BorrowedFd<'_>>,
         patience: Option<Duration>,
     ) -> io::Result<Woken> {
-        let here = self.tls.as_mut().map_or(Ok(false), |tls| tls.has_more())?;
-        // What was received already is only not opened yet.
-        let patience = if here { Some(Duration::ZERO) } else { patience };
-        self.calls += 1;
-        let mut fds = vec![PollFd::new(&*self.input, PollFlags::IN)];
-        fds.extend(also.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let n = wait_for(&mut fds, patience)?;
-        Ok(Woken {
-            input: here || !fds[0].revents().is_empty(),
-            also: fds.get(1).is_some_and(|fd| !fd.revents().is_empty()),
-            late: n == 0 && !here,
-        })
+        let clock = crate::Clock::start();
+        loop {
+            let here = self.tls.as_mut().map_or(Ok(false), |tls| tls.has_more())?;
+            // What was received already is only not opened yet.
+            let patience = if here { Some(Duration::ZERO) } else { patience };
+            let left = patience.map(|patience| patience.saturating_sub(clock.now().since(Instant::ZERO)));
+            self.calls += 1;
+            let mut fds = vec![PollFd::new(&*self.input, PollFlags::IN)];
+            fds.extend(also.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            let n = wait_for(&mut fds, left)?;
+            let input = !fds[0].revents().is_empty();
+            let also = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
+            let woken = Woken { input: here || input, also, late: n == 0 && !here };
+            let Some(mut tls) = self.tls.take_if(|_| input && !here) else { return Ok(woken) };
+            let received = tls.receive(|into| self.receive_plain(into));
+            let input = received.and_then(|any| Ok(!any || tls.has_more()?));
+            self.tls = Some(tls);
+            match input? {
+                false if !also => {}
+                input => return Ok(Woken { input, ..woken }),
+            }
+        }
     }
 
     /// The same; bytes to receive matter only where `input` is wanted.

@@ -78,7 +78,11 @@ impl Secure {
     /// Hands received bytes to TLS.
     pub(crate) fn take_in(&mut self) -> io::Result<()> {
         let mut rest = &self.sealed[self.taken..self.filled];
-        self.taken += self.connection.read_tls(&mut rest)?;
+        match self.connection.read_tls(&mut rest)? {
+            // What follows a farewell is not looked at.
+            0 => self.taken = self.filled,
+            taken => self.taken += taken,
+        }
         self.connection.process_new_packets().map(drop).map_err(invalid)
     }
 

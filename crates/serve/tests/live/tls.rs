@@ -9,9 +9,13 @@ use flashlab_nbd::uri::{Transport, Uri};
 use flashlab_serve::load::{Job, LoadError, Mix, load};
 use flashlab_serve::{Limits, Stop, Tls, TlsMode};
 use flashlab_sim::Duration;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
 use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -202,4 +206,91 @@ fn delayed_answers_come_under_tls_too() {
     let device = Arc::new(Timed::new(Box::new(model), Box::new(store)));
     let house = House::under_tls(alone(device), Limits::default(), tls);
     run(&folder.uri(&house), &Job { size: Some(64 << 10), ..job("randrw") }).expect("it serves");
+}
+
+/// A client under TLS that says what it likes.
+struct Raw {
+    stream: UnixStream,
+    tls: ClientConnection,
+}
+
+impl Raw {
+    /// TLS has started, and no export is chosen yet.
+    fn new(folder: &Folder, house: &House) -> Raw {
+        let mut stream = house.connect();
+        let starttls =
+            [&1u32.to_be_bytes()[..], b"IHAVEOPT", &5u32.to_be_bytes(), &0u32.to_be_bytes()].concat();
+        stream.write_all(&starttls).expect("it listens");
+        stream.read_exact(&mut [0; 18 + 20]).expect("it answers");
+        let mut roots = RootCertStore::empty();
+        let authority =
+            CertificateDer::from_pem_file(folder.0.join("ca-cert.pem")).expect("it was just made");
+        roots.add(authority).expect("it is one");
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring has what TLS needs")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").expect("it is a name");
+        let mut tls = ClientConnection::new(Arc::new(config), name).expect("the settings are right");
+        while tls.is_handshaking() {
+            tls.complete_io(&mut stream).expect("the server agrees");
+        }
+        Raw { stream, tls }
+    }
+
+    /// Chooses the default export.
+    fn open(&mut self) {
+        self.send(&[&b"IHAVEOPT"[..], &1u32.to_be_bytes(), &0u32.to_be_bytes()].concat(), &[]);
+        Stream::new(&mut self.tls, &mut self.stream).read_exact(&mut [0; 8 + 2 + 124]).expect("it answers");
+    }
+
+    /// Sends `sealed` under TLS and `bytes` right behind it as they are.
+    fn send(&mut self, sealed: &[u8], bytes: &[u8]) {
+        self.tls.writer().write_all(sealed).expect("there is room");
+        let mut all = Vec::new();
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut all).expect("there is memory");
+        }
+        all.extend_from_slice(bytes);
+        self.stream.write_all(&all).expect("it listens");
+    }
+}
+
+fn request(command: u16, length: u32) -> Vec<u8> {
+    let magic = 0x2560_9513u32.to_be_bytes();
+    let head = [&magic[..], &0u16.to_be_bytes(), &command.to_be_bytes(), &7u64.to_be_bytes()].concat();
+    [&head[..], &0u64.to_be_bytes(), &length.to_be_bytes()].concat()
+}
+
+#[test]
+fn what_follows_a_farewell_is_nothing_to_wait_for() {
+    let folder = Folder::new("farewell");
+    let house = folder.house(TlsMode::Require, false);
+    let mut raw = Raw::new(&folder, &house);
+    raw.open();
+    raw.tls.writer().write_all(&request(0, 512)).expect("there is room");
+    raw.tls.send_close_notify();
+    // More than TLS takes in at a time.
+    raw.send(&[], &[0x17; 20_000]);
+    let mut answer = [0; 16 + 512];
+    Stream::new(&mut raw.tls, &mut raw.stream).read_exact(&mut answer).expect("what was asked is answered");
+    drop(raw);
+    house.empty();
+}
+
+#[test]
+fn a_part_of_a_record_holds_nothing_up() {
+    let folder = Folder::new("part");
+    let tls = Tls::new(&folder.0, TlsMode::Require, false).expect("they were just made");
+    let limits = Limits { handshake: Duration::from_ms(500), ..Limits::default() };
+    let house = House::under_tls(alone(memory(1 << 20)), limits, tls);
+    let part = b"\x17\x03\x03";
+    let mut silent = Raw::new(&folder, &house);
+    silent.send(&[], part);
+    let mut leaving = Raw::new(&folder, &house);
+    leaving.open();
+    leaving.send(&request(2, 0), part);
+    // Both are still connected.
+    house.empty();
 }
