@@ -230,7 +230,8 @@ impl<'a> Connection<'a> {
             return Ok(());
         }
         let woken = self.link.wait(Some(self.server.stop.as_fd()), None)?;
-        if woken.also && !woken.input { Err(End::Eof) } else { Ok(()) }
+        // Whoever goes on asking must not keep the server from ending.
+        if woken.also { Err(End::Eof) } else { Ok(()) }
     }
 
     fn wait_by(&mut self, until: Instant) -> Result<(), End> {

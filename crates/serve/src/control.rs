@@ -34,9 +34,10 @@ impl Control {
             if stop.is_thrown() {
                 return Ok(());
             }
-            // A caller that goes away, or says nothing, is nothing special.
-            if let Some(stream) = self.0.accept_unix()? {
-                let _ = serve_one(stream, &answer);
+            match self.0.accept_unix() {
+                // A caller that goes away, or says nothing, is nothing special.
+                Ok(stream) => drop(stream.map(|stream| serve_one(stream, &answer))),
+                Err(error) => Listener::pause(&error, stop),
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Sockets that wait for clients, and connecting to them.
 
-use crate::Address;
 use crate::link::Link;
+use crate::{Address, Stop};
 use flashlab_nbd::uri::Transport;
+use flashlab_sim::Duration;
 use listenfd::ListenFd;
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +15,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use tracing::warn;
 use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
+
+/// How long to wait after accepting failed for want of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_ms(100);
 
 /// A socket on which clients arrive. A socket in the filesystem goes when it is dropped.
 #[derive(Debug)]
@@ -98,6 +103,12 @@ impl Listener {
     pub(crate) fn nobody_came(error: &io::Error) -> bool {
         use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
         matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
+    }
+
+    /// Accepting failed for want of descriptors or memory: says so, and waits until there may be some again.
+    pub(crate) fn pause(error: &io::Error, stop: &Stop) {
+        warn!(%error, "cannot accept");
+        stop.wait_up_to(ACCEPT_PAUSE);
     }
 
     /// The next one that connects to a Unix socket, which blocks from here on.

@@ -44,7 +44,7 @@ impl Metrics {
                 // A caller that goes away, or says nothing, is nothing special.
                 Ok((stream, _)) => drop(answer(stream, &page)),
                 Err(error) if Listener::nobody_came(&error) => {}
-                Err(error) => return Err(error),
+                Err(error) => Listener::pause(&error, stop),
             }
         }
     }

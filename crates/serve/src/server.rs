@@ -8,20 +8,19 @@ use crate::pace::Pace;
 use crate::realtime::before_all_others;
 use crate::{Clock, Exports, Limits, Listener, Recorder, Speed, Stop, Tls};
 use flashlab_nbd::server::Policy;
-use flashlab_sim::{Duration, Instant};
+use flashlab_sim::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use tracing::{info, warn};
 
 /// Bytes of a connection's stack: a thread of its own costs little address space.
 const STACK: usize = 512 << 10;
-/// How long to wait after accepting failed for want of descriptors or memory.
-const ACCEPT_PAUSE: Duration = Duration::from_ms(100);
 
 /// Serves exports to clients.
 #[derive(Debug)]
@@ -134,15 +133,21 @@ impl Server {
         let link = Link::pair(input, output);
         let hangup = link.hangup();
         self.counters.count(Count::Accepted);
+        let grace = std::time::Duration::from_nanos(self.limits.grace.as_ns());
+        let (open, ended) = mpsc::channel::<()>();
         thread::scope(|scope| {
             if let Some(hangup) = hangup {
-                let ended = self.stop.clone();
                 scope.spawn(move || {
-                    ended.wait();
+                    self.stop.wait();
                     hangup.no_more_requests();
+                    if ended.recv_timeout(grace) == Err(RecvTimeoutError::Timeout) {
+                        warn!("cut: the client did not take its replies in time");
+                        hangup.cut();
+                    }
                 });
             }
             Connection::new(self, link, 0, "standard input".to_owned()).run();
+            drop(open);
             // The one client was all there was to serve.
             self.stop.throw();
         });
@@ -196,8 +201,7 @@ impl Server {
             Ok(Some(accepted)) => accepted,
             Ok(None) => return,
             Err(error) => {
-                warn!(%error, "cannot accept");
-                let _ = wait_for(&mut [PollFd::new(&self.stop, PollFlags::IN)], Some(ACCEPT_PAUSE));
+                Listener::pause(&error, &self.stop);
                 return;
             }
         };

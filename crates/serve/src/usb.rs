@@ -67,7 +67,7 @@ impl UsbPort {
             let accepted = match self.listener.accept_socket() {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    warn!(%error, "cannot accept");
+                    Listener::pause(&error, &self.stop);
                     continue;
                 }
             };

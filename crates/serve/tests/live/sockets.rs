@@ -1,16 +1,27 @@
 //! The ways in: sockets in the filesystem, TCP, pipes and socket pairs.
 
 use crate::house::{Guest, alone, memory};
+use flashlab_block::{Abilities, BlockDevice, Context, Geometry, Io, Started};
 use flashlab_nbd::client::Wish;
 use flashlab_serve::load::{Job, Mix, load};
 use flashlab_serve::{Address, Exports, Limits, Listener, PrivateSocket, Server, Stop};
+use flashlab_sim::Duration;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 
 fn server(stop: &Stop) -> Server {
     let exports = Exports::new(alone(memory(1 << 20))).expect("one fits");
     Server::new(exports, Limits::default(), stop.clone())
+}
+
+/// The default export, without its zeroes.
+const EXPORT_NAME: &[u8; 20] = b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0";
+
+fn read(length: u32) -> Vec<u8> {
+    [&0x2560_9513u32.to_be_bytes()[..], &[0; 20], &length.to_be_bytes()].concat()
 }
 
 fn use_it<S: Read + Write>(stream: S) {
@@ -95,6 +106,68 @@ fn a_server_on_pipes_ends_when_it_is_told_to() {
     std::thread::scope(|scope| {
         scope.spawn(|| one.serve_pair(input.into(), output.into()));
         stop.throw();
+    });
+}
+
+/// Says when it is asked, and answers when it may.
+struct Held {
+    memory: Arc<dyn BlockDevice>,
+    asked: Mutex<Sender<()>>,
+    free: Mutex<Receiver<()>>,
+}
+
+impl BlockDevice for Held {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+    fn abilities(&self) -> Abilities {
+        self.memory.abilities()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        // Whoever does not listen any more does not hold it up either.
+        let _ = self.asked.lock().expect("nobody panics").send(());
+        let _ = self.free.lock().expect("nobody panics").recv();
+        self.memory.start(cx, io)
+    }
+}
+
+#[test]
+fn a_server_on_pipes_that_is_told_to_end_takes_no_more_requests() {
+    let stop = Stop::new().expect("there are descriptors");
+    let ((input, mut to_server), (mut from_server, output)) =
+        (io::pipe().expect("there are descriptors"), io::pipe().expect("there are descriptors"));
+    let ((asked, is_asked), (free, is_free)) = (channel(), channel());
+    let held = Held { memory: memory(1 << 20), asked: Mutex::new(asked), free: Mutex::new(is_free) };
+    let exports = Exports::new(alone(Arc::new(held))).expect("one fits");
+    let one = Server::new(exports, Limits::default(), stop.clone());
+    std::thread::scope(|scope| {
+        scope.spawn(|| one.serve_pair(input.into(), output.into()));
+        to_server.write_all(&[&EXPORT_NAME[..], &read(512)].concat()).expect("a pipe has room for it");
+        is_asked.recv().expect("it is asked");
+        stop.throw();
+        to_server.write_all(&read(512)).expect("a pipe has room for it");
+        drop(free);
+        let mut said = Vec::new();
+        from_server.read_to_end(&mut said).expect("it ends");
+        assert_eq!(said.len(), 18 + 10 + 16 + 512, "one request was answered");
+    });
+}
+
+#[test]
+fn a_client_on_a_socket_pair_that_never_listens_is_cut_after_the_grace() {
+    let (mut ours, theirs) = UnixStream::pair().expect("there are descriptors");
+    let stop = Stop::new().expect("there are descriptors");
+    let exports = Exports::new(alone(memory(64 << 20))).expect("one fits");
+    let limits = Limits { grace: Duration::from_ms(50), ..Limits::default() };
+    let one = Server::new(exports, limits, stop.clone());
+    std::thread::scope(|scope| {
+        let output = theirs.try_clone().expect("there are descriptors");
+        let serving = scope.spawn(|| one.serve_pair(theirs.into(), output.into()));
+        ours.write_all(&[&EXPORT_NAME[..], &read(32 << 20)].concat()).expect("it listens");
+        ours.read_exact(&mut [0; 18 + 10]).expect("a server greets");
+        ours.read_exact(&mut [0; 16]).expect("it answers");
+        stop.throw();
+        serving.join().expect("the server does not panic");
     });
 }
 

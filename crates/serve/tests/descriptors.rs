@@ -1,0 +1,57 @@
+//! A process that has no descriptors left: who comes to a side door is answered late, and not never.
+//!
+//! Alone in its process, since descriptors are the process's.
+
+use flashlab_serve::{Control, Exposition, Metrics, PrivateSocket, Stop};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+
+/// Connects with the last descriptor there is, asks while there is none for the other side, and hears the answer when there are
+/// some again.
+fn asked<S: Read + Write>(connect: impl Fn() -> io::Result<S>, ask: impl Fn(&mut S)) -> String {
+    let mut all: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    all.pop();
+    let mut stream = connect().expect("somebody listens");
+    ask(&mut stream);
+    assert!(File::open("/dev/null").is_err(), "there is a descriptor left");
+    // Long enough to be tried.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    drop(all);
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it is answered");
+    answer
+}
+
+#[test]
+fn who_comes_while_there_are_no_descriptors_is_answered_when_there_are() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(64);
+    setrlimit(Resource::Nofile, limit).expect("less may be asked for");
+    let stop = Stop::new().expect("there are descriptors");
+    let private = PrivateSocket::new().expect("there is a folder for temporary files");
+    let control = Control::bind(&private.path()).expect("it is free");
+    let metrics = Metrics::bind("127.0.0.1:0".parse().expect("an address")).expect("a port is free");
+    let port = metrics.address().expect("it is bound");
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        scope.spawn(move || control.serve(stop, |line| Ok(line.to_owned())).expect("it serves"));
+        scope.spawn(move || metrics.serve(stop, Exposition::default).expect("it serves"));
+        let told = asked(
+            || UnixStream::connect(private.path()),
+            |stream| {
+                stream.write_all(b"stats").expect("it listens");
+                stream.shutdown(Shutdown::Write).expect("it is open");
+            },
+        );
+        let page = asked(
+            || TcpStream::connect(port),
+            |stream| stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("it listens"),
+        );
+        stop.throw();
+        assert_eq!(told, "ok\nstats");
+        assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+    });
+}
