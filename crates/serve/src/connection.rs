@@ -88,7 +88,7 @@ impl<'a> Connection<'a> {
         let ended = self.transmit(&mut session, &mut answerer);
         // What was received whole is answered, however the session ended.
         let finished = answerer.finish(&mut self.link);
-        self.count(&mut answerer);
+        self.count(&mut session, &mut answerer);
         if let (Err(End::Eof | End::Closed(_)), Ok(())) = (&ended, finished) {
             let clock = self.server.clock;
             self.link.linger(|| clock.now(), clock.now().saturating_add(LINGER));
@@ -141,13 +141,17 @@ impl<'a> Connection<'a> {
         answerer: &mut Answerer<'a>,
     ) -> Result<std::convert::Infallible, End> {
         loop {
+            let mut asked = false;
             loop {
                 let start = self.taken;
                 let Received { consumed, event } =
                     session.receive(&self.batch[start..self.filled], &mut answerer.outbox.heads);
                 self.taken += consumed;
                 match event {
-                    Event::Request(request) => self.request(request, start, answerer)?,
+                    Event::Request(request) => {
+                        asked = true;
+                        self.request(request, start, answerer)?;
+                    }
                     Event::Need(_) => break,
                     Event::Closed(why) => return Err(End::Closed(why)),
                     Event::Send | Event::Opened | Event::StartTls => unreachable!("the handshake is over"),
@@ -155,8 +159,8 @@ impl<'a> Connection<'a> {
             }
             answerer.answered();
             answerer.send(&mut self.link)?;
-            answerer.counted.add(Count::Batches, 1);
-            self.count(answerer);
+            answerer.counted.add(Count::Batches, asked.into());
+            self.count(session, answerer);
             if answerer.is_waiting() && !answerer.wait(&mut self.link, true)? {
                 continue;
             }
@@ -264,7 +268,8 @@ impl<'a> Connection<'a> {
         (timed && self.server.realtime).then(|| before_all_others_and_awake(self.number)).flatten()
     }
 
-    fn count(&mut self, answerer: &mut Answerer<'a>) {
+    fn count(&mut self, session: &mut Session, answerer: &mut Answerer<'a>) {
+        answerer.counted.add(Count::Errors, session.take_refused());
         answerer.counted.add(Count::Calls, std::mem::take(&mut self.link.calls));
         self.server.counters.add(&mut answerer.counted);
     }

@@ -70,6 +70,15 @@ impl Budget {
     }
 }
 
+impl Taken<'_> {
+    /// So many of its bytes on their own, or all that there are.
+    pub(crate) fn split(&mut self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.1);
+        self.1 -= bytes;
+        Taken(self.0, bytes)
+    }
+}
+
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         *self.0.left.lock().unwrap_or_else(PoisonError::into_inner) += self.1;

@@ -26,7 +26,8 @@ pub struct Session {
 enum Phase {
     Handshake(Box<Handshake>),
     Transmission(Box<Transmission>),
-    Closed(Closed),
+    /// With the requests that were refused at last.
+    Closed(Closed, u64),
 }
 
 /// What came of a call of [`Session::receive`].
@@ -113,7 +114,7 @@ impl Session {
         if let Phase::Transmission(transmission) = &mut self.phase {
             let received = transmission.receive(bytes, self.shutting_down, replies);
             if let Event::Closed(why) = &received.event {
-                self.phase = Phase::Closed(why.clone());
+                self.phase = Phase::Closed(why.clone(), transmission.take_refused());
             }
             return received;
         }
@@ -129,13 +130,13 @@ impl Session {
                         let opened = handshake.opened().expect("the event comes with it");
                         self.phase = Phase::Transmission(Box::new(opened));
                     }
-                    Event::Closed(why) => self.phase = Phase::Closed(why.clone()),
+                    Event::Closed(why) => self.phase = Phase::Closed(why.clone(), 0),
                     _ => {}
                 }
                 received
             }
             Phase::Transmission(_) => unreachable!("receive has dealt with it"),
-            Phase::Closed(why) => Received { consumed: 0, event: Event::Closed(why.clone()) },
+            Phase::Closed(why, _) => Received { consumed: 0, event: Event::Closed(why.clone()) },
         }
     }
 
@@ -177,6 +178,15 @@ impl Session {
         }
     }
 
+    /// How many requests the session has answered with an error itself since this was last asked.
+    pub fn take_refused(&mut self) -> u64 {
+        match &mut self.phase {
+            Phase::Handshake(_) => 0,
+            Phase::Transmission(transmission) => transmission.take_refused(),
+            Phase::Closed(_, refused) => core::mem::take(refused),
+        }
+    }
+
     /// The most bytes that [`Event::Need`] asks for: the least size of the owner's buffer.
     pub fn need_max(policy: &Policy) -> usize {
         (OptionHeader::LEN + OPTION_DATA_MAX).max(32 + policy.direct_min)
@@ -188,7 +198,7 @@ impl fmt::Debug for Session {
         let phase = match &self.phase {
             Phase::Handshake(_) => "handshake",
             Phase::Transmission(_) => "transmission",
-            Phase::Closed(_) => "closed",
+            Phase::Closed(..) => "closed",
         };
         f.debug_struct("Session").field("phase", &phase).finish_non_exhaustive()
     }

@@ -22,6 +22,8 @@ pub(super) struct Transmission {
     direct_min: u64,
     payload_max: u64,
     drain: Option<Drain>,
+    /// Requests refused since somebody asked.
+    refused: u64,
 }
 
 /// A refused request whose payload is still coming.
@@ -57,7 +59,8 @@ impl Transmission {
         let payload_max = PAYLOAD_MAX.max(export.payload_max.into());
         let direct_min = policy.direct_min as u64;
         let replies = Replies::new(style);
-        Transmission { export, flags, contexts, layout, replies, direct_min, payload_max, drain: None }
+        let (drain, refused) = (None, 0);
+        Transmission { export, flags, contexts, layout, replies, direct_min, payload_max, drain, refused }
     }
 
     pub(super) fn export(&self) -> &Export {
@@ -68,6 +71,9 @@ impl Transmission {
     }
     pub(super) fn replies(&self) -> Replies {
         self.replies
+    }
+    pub(super) fn take_refused(&mut self) -> u64 {
+        core::mem::take(&mut self.refused)
     }
 
     /// Goes on to the next sound request, or to the end of what can be dealt with.
@@ -124,6 +130,7 @@ impl Transmission {
             let Refusal { error, message } = drain.refusal;
             self.replies.error(drain.token, error, message, replies);
             self.drain = None;
+            self.refused += 1;
         }
         taken as usize
     }

@@ -15,6 +15,16 @@ pub(super) struct Asked<'a> {
     pub(super) arrived_at: Instant,
 }
 
+impl Asked<'_> {
+    /// Bytes of memory that it holds while the device keeps it.
+    pub(super) fn held(&self) -> u64 {
+        match self.what {
+            What::Read | What::Part { .. } | What::Write => self.bytes,
+            What::Holes { .. } | What::Flush | What::Other | What::Status { .. } => 0,
+        }
+    }
+}
+
 pub(super) enum What {
     /// A whole read.
     Read,

@@ -24,15 +24,16 @@ impl<'a> Answerer<'a> {
         &mut self,
         (token, arrived_at): (Token, Instant),
         (offset, length): (u64, u64),
-        extents: &[Extent],
-        taken: Option<Taken<'a>>,
+        mut extents: Vec<Extent>,
+        mut taken: Option<Taken<'a>>,
     ) {
-        let asked = |bytes, what| Asked { token, bytes, what, taken: None, arrived_at };
+        let asked = |bytes, what, taken| Asked { token, bytes, what, taken, arrived_at };
         if !extents.iter().any(|extent| extent.zero) {
             let buffer = self.outbox.buffer(length as usize);
-            let whole = Asked { taken, ..asked(length, What::Read) };
-            return self.ask(whole, Io::Read { offset, buffer });
+            return self.ask(asked(length, What::Read, taken), Io::Read { offset, buffer });
         }
+        // Of what the device did not tell it may hold anything.
+        extents.push(Extent { length, hole: false, zero: false });
         // Counted as a part, so that the last piece cannot end the reply before all were asked for.
         let read = Rc::new(Parts { left: Cell::new(1), failed: Cell::new(None), arrived_at });
         let (mut at, end) = (offset, offset + length);
@@ -44,12 +45,10 @@ impl<'a> Answerer<'a> {
                 read.left.set(read.left.get() + 1);
                 let buffer = self.outbox.buffer(part as usize);
                 let what = What::Part { offset: at, read: read.clone() };
-                self.ask(asked(part, what), Io::Read { offset: at, buffer });
+                let taken = taken.as_mut().map(|taken| taken.split(part));
+                self.ask(asked(part, what, taken), Io::Read { offset: at, buffer });
             }
             at += part;
-        }
-        if at < end {
-            read.failed.set(Some(IoError::Medium));
         }
         self.end_part(token, &read);
     }
@@ -67,5 +66,57 @@ impl<'a> Answerer<'a> {
             (0, Some(error)) => self.fail(token, error),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Export, Exports, Limits, Server, Stop};
+    use flashlab_block::{BlockDevice, Context, Memory, Pages, Started};
+    use flashlab_nbd::server::{Command, Event, Replies, Session};
+    use std::sync::Arc;
+
+    const READ: u64 = 4 << 20;
+    const HOLE: u64 = 64 << 10;
+
+    /// A session's way to answer, and the token of a long read.
+    fn asked(server: &Server) -> (Replies, Token) {
+        let option = |number: u32| [&b"IHAVEOPT"[..], &number.to_be_bytes(), &[0; 4]].concat();
+        let read = [&0x2560_9513u32.to_be_bytes()[..], &[0; 20], &(READ as u32).to_be_bytes()].concat();
+        let bytes = [&3u32.to_be_bytes()[..], &option(8), &option(1), &read].concat();
+        let (mut session, mut at) = (Session::new(server.policy, server.offered.clone(), &mut Vec::new()), 0);
+        loop {
+            let received = session.receive(&bytes[at..], &mut Vec::new());
+            at += received.consumed;
+            if let Event::Request(request) = received.event {
+                return (session.replies().expect("it is open"), request.token);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_around_holes_keeps_its_part_of_the_budget_until_it_is_sent() {
+        let device = Memory::new(READ, Pages::Small).expect("a size that a device can have");
+        let (offset, data) = (HOLE, vec![7; (READ - HOLE) as usize].into());
+        let write = Io::Write { offset, data, durable: false };
+        assert!(matches!(device.start(&Context::new(Instant::ZERO), write), Started::Done(Ok(_))));
+        let export = Export {
+            name: String::new(),
+            description: String::new(),
+            device: Arc::new(device),
+            read_only: false,
+        };
+        let exports = Exports::new(vec![export]).expect("one fits");
+        let limits = Limits { bytes_in_flight: READ, ..Limits::default() };
+        let server = Server::new(exports, limits, Stop::new().expect("there are descriptors"));
+        let (replies, token) = asked(&server);
+        let mut answerer = Answerer::new(&server, 0, replies);
+        let taken = server.budget.try_take(READ);
+        answerer.start(token, 0, READ, &Command::Read { unfragmented: false }, taken);
+        assert!(server.budget.try_take(HOLE + 1).is_none(), "the rest is in memory");
+        assert!(server.budget.try_take(HOLE).is_some(), "the hole is not");
+        drop(answerer);
+        assert!(server.budget.try_take(READ).is_some());
     }
 }

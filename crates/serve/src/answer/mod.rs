@@ -21,7 +21,7 @@ use std::io;
 
 /// Reads from this length on are asked for holes first, where the client takes them: a hole is not sent.
 const HOLES_FROM: u64 = 64 << 10;
-/// Requests of one connection that a device may keep, and their bytes.
+/// Requests of one connection that a device may keep, and the bytes that they hold.
 const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: u64 = 64 << 20;
 
@@ -212,10 +212,11 @@ impl<'a> Answerer<'a> {
         match self.device.start(&self.context, io) {
             Started::Done(outcome) => self.reply(asked, outcome),
             Started::Later(answering) => {
-                self.pending_bytes += asked.bytes;
+                let held = asked.held();
+                self.pending_bytes += held;
                 if let Err((asked, error)) = self.pending.add(asked, answering) {
                     tracing::warn!(%error, "cannot wait for a device");
-                    self.pending_bytes -= asked.bytes;
+                    self.pending_bytes -= held;
                     self.reply(asked, Err(IoError::NoMemory));
                 }
             }
@@ -231,7 +232,7 @@ impl<'a> Answerer<'a> {
         // An answer may lead to the next request: of a read whose holes are known now.
         while self.pending.is_woken() {
             for (asked, outcome) in self.pending.answered() {
-                self.pending_bytes -= asked.bytes;
+                self.pending_bytes -= asked.held();
                 self.reply(asked, outcome);
             }
         }
@@ -294,7 +295,7 @@ impl<'a> Answerer<'a> {
                 self.count_io(Count::Reads, Count::ReadBytes, bytes);
             }
             (What::Holes { offset }, Ok(Answer::Extents(extents))) => {
-                self.read_around_holes((token, arrived_at), (offset, bytes), &extents, taken);
+                self.read_around_holes((token, arrived_at), (offset, bytes), extents, taken);
             }
             (What::Part { offset, read }, Ok(Answer::Read(buffer))) if buffer.len() as u64 == bytes => {
                 self.replies.data(token, offset, bytes as u32, false, heads);

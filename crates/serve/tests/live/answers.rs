@@ -133,26 +133,28 @@ fn large_reads_around_holes_come_whole_whenever_the_device_answers() {
     }
 }
 
-/// Answers each read when it is flushed, from the thread that flushes it.
+/// Answers each read and each discard when it is flushed, from the thread that flushes it.
 #[derive(Default)]
 struct Flushed(Mutex<Vec<Arc<Mutex<Slot>>>>);
 
 impl BlockDevice for Flushed {
     fn geometry(&self) -> Geometry {
-        Geometry { capacity: 1 << 20, block: 1, request_max: 1 << 20 }
+        Geometry { capacity: 1 << 30, block: 1, request_max: 1 << 20 }
     }
     fn abilities(&self) -> Abilities {
-        Cached::default().abilities()
+        Abilities { discard: true, ..Cached::default().abilities() }
     }
     fn start(&self, _: &Context, io: Io) -> Started {
         let mut kept = self.0.lock().expect("nobody panics");
+        let mut keep = |answer| {
+            let slot = Slot { outcome: Some(Ok(answer)), ..Slot::default() };
+            let slot = Arc::new(Mutex::new(slot));
+            kept.push(slot.clone());
+            Started::Later(later(slot))
+        };
         match io {
-            Io::Read { buffer, .. } => {
-                let slot = Slot { outcome: Some(Ok(Answer::Read(buffer))), ..Slot::default() };
-                let slot = Arc::new(Mutex::new(slot));
-                kept.push(slot.clone());
-                Started::Later(later(slot))
-            }
+            Io::Read { buffer, .. } => keep(Answer::Read(buffer)),
+            Io::Discard { .. } => keep(Answer::Done),
             Io::Flush => {
                 for slot in kept.drain(..) {
                     let mut slot = slot.lock().expect("nobody panics");
@@ -177,6 +179,42 @@ fn what_the_connections_own_thread_has_answered_is_sent_though_the_client_says_g
         std::thread::yield_now();
     }
     assert_eq!(client.ask_last(Request::flush()).expect("both are answered"), 2);
+}
+
+#[test]
+fn a_discard_of_many_bytes_holds_up_nothing_behind_it() {
+    let house = House::of(Arc::new(Flushed::default()));
+    let mut client = house.client();
+    client.send(Request::trim(0, 1 << 30), &[]);
+    assert_eq!(client.ask_last(Request::flush()).expect("both are answered"), 2);
+}
+
+/// Tells of holes in the first half of what it is asked for only.
+struct Taciturn(Memory);
+
+impl BlockDevice for Taciturn {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+    fn abilities(&self) -> Abilities {
+        self.0.abilities()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        match io {
+            Io::Extents { offset, length } => self.0.start(cx, Io::Extents { offset, length: length / 2 }),
+            io => self.0.start(cx, io),
+        }
+    }
+}
+
+#[test]
+fn what_a_device_does_not_tell_of_is_read() {
+    let memory = Memory::new(1 << 20, Pages::Small).expect("a size that a device can have");
+    let house = House::of(Arc::new(Taciturn(memory)));
+    let mut client = house.client();
+    client.write(1_000_000, b"here");
+    let found = client.read(0, 1 << 20);
+    assert_eq!((&found[1_000_000..1_000_004], &found[..4]), (&b"here"[..], &[0; 4][..]));
 }
 
 /// Keeps writes in a cache, and loses it when its power is cut.

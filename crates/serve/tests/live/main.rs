@@ -2,6 +2,7 @@
 
 mod answers;
 mod certificates;
+mod counts;
 mod ending;
 mod house;
 mod limits;
