@@ -74,6 +74,7 @@ impl Card {
         blocks: Option<u32>,
     ) -> Option<Response> {
         let at = self.offset(argument);
+        self.volatile.written_blocks = 0;
         let refused = if at.saturating_add(512) > self.capacity {
             Status::OUT_OF_RANGE
         } else if self.block_length() != 512 {
@@ -96,7 +97,7 @@ impl Card {
         self.write.begin(accepted, at, end, &mut self.array);
         self.writing = true;
         let v = &mut self.volatile;
-        (v.written_blocks, v.refusing) = (0, false);
+        v.refusing = false;
         v.lines = Lines::Write;
         self.r1_then(State::ReceiveData)
     }

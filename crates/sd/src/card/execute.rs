@@ -23,10 +23,10 @@ impl Card {
         if !self.is_legal(&command, is_application) {
             return self.illegal();
         }
-        if !matches!(command.index, 13 | 18 | 25) {
+        if !matches!(command.index, 13 | 18 | 22 | 25) {
             self.volatile.block_count = None;
         }
-        if !is_application && !matches!(command.index, 13 | 32 | 33 | 38) {
+        if !is_application && !matches!(command.index, 13 | 22 | 32 | 33 | 38) {
             self.reset_erase();
         }
         let response = if is_application {
@@ -152,7 +152,11 @@ impl Card {
                 let v = &mut self.volatile;
                 // 2.7 to 3.6 V is what there is; the low range is reserved.
                 v.conditions_sent = argument >> 8 & 0xf == 1;
-                v.conditions_sent.then_some(Response::R7(argument & 0xfff))
+                match v.conditions_sent {
+                    true => Some(Response::R7(argument & 0xfff)),
+                    // SPI mode answers everything: that no voltage is accepted.
+                    false => v.spi.then_some(Response::R7(argument & 0xff)),
+                }
             }
             9 => self.send_wide(self.csd.with_crc()),
             10 => self.send_wide(self.identity.cid.with_crc()),
@@ -312,6 +316,8 @@ impl Card {
         let v = &mut self.volatile;
         v.register[..bytes.len()].copy_from_slice(bytes);
         v.lines = Lines::Register(bytes.len() as u32);
+        // That of a CMD6 whose answer was broken off.
+        v.chosen = None;
         self.r1_then(State::SendingData)
     }
 
@@ -382,8 +388,13 @@ impl Card {
     fn write_extension(&mut self, argument: u32) -> Option<Response> {
         let function = (argument >> 27 & 0xf) as u8;
         let (offset, length) = ((argument >> 9 & 0x1_ffff) as usize, (argument & 0x1ff) as usize + 1);
-        // With mask write the length is a mask, of one byte.
-        let length = if argument >> 26 & 1 == 1 { 1 } else { length };
+        let length = match (argument >> 31, argument >> 26 & 1) {
+            (0, 0) => length,
+            // With mask write the length is a mask, of one byte; of a register bit 0 alone can be written.
+            (0, _) => (argument & 1) as usize,
+            // Functions of I/O are not there.
+            _ => 0,
+        };
         self.take(512, Taken::Extension { function, offset, length })
     }
 }

@@ -101,16 +101,20 @@ impl Card {
         Some(now.max(ready))
     }
 
-    /// Sending: the block's last bit leaves at `now`; fills `buffer`, which may be empty where no bytes are wanted.
+    /// Sending: the block's last bit leaves at `now`; fills `buffer`, which may be empty where no bytes are wanted. `false`:
+    /// the card has lost the bytes, and sends nothing.
     #[inline]
-    pub fn send_block(&mut self, now: Instant, buffer: &mut [u8]) {
+    pub fn send_block(&mut self, now: Instant, buffer: &mut [u8]) -> bool {
         match &mut self.volatile.lines {
             Lines::Read(read) => {
                 let at = read.at;
-                read.at += u64::from(read.block);
-                let done = read.end == Some(read.at);
-                if !buffer.is_empty() {
-                    self.fill(at, buffer);
+                let next = at + u64::from(read.block);
+                let done = read.end == Some(next);
+                if !buffer.is_empty() && !self.fill(at, buffer) {
+                    return false;
+                }
+                if let Lines::Read(read) = &mut self.volatile.lines {
+                    read.at = next;
                 }
                 if done {
                     self.end_read(now);
@@ -133,19 +137,16 @@ impl Card {
             }
             _ => {}
         }
+        true
     }
 
-    /// Fills `buffer` with what lies at `at`.
-    fn fill(&mut self, at: u64, buffer: &mut [u8]) {
-        let at = match self.quirks.place(at) {
-            Place::At(place) => place,
-            Place::Nowhere => return buffer.fill(0),
+    /// Fills `buffer` with what lies at `at`; `false`: what keeps the bytes failed.
+    fn fill(&mut self, at: u64, buffer: &mut [u8]) -> bool {
+        let (Place::At(at), Some(store)) = (self.quirks.place(at), &self.store) else {
+            buffer.fill(0);
+            return true;
         };
         let range = at..at + buffer.len() as u64;
-        let Some(store) = &self.store else {
-            buffer.fill(0);
-            return;
-        };
         let read = if self.identity.scr.erased_are_ones()
             && !self.array.flash.is_mapped(at)
             && store.data_in(range) == Ok(None)
@@ -159,6 +160,7 @@ impl Card {
             buffer.fill(0);
             self.error(Status::CC_ERROR);
         }
+        read.is_ok()
     }
 
     /// Nothing more is read.
@@ -219,8 +221,9 @@ impl Card {
             }
             _ => Ok(true),
         };
-        let written = self.write.arrived(now, 512, &mut self.array, &mut self.spent);
-        if stored != Ok(true) || written.is_err() {
+        let written =
+            stored == Ok(true) && self.write.arrived(now, 512, &mut self.array, &mut self.spent).is_ok();
+        if !written {
             self.fail_write();
             self.refuse(now);
             return Some(CrcStatus::WriteError);

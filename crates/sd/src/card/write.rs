@@ -208,11 +208,11 @@ impl Write {
         self.page_start - self.start
     }
 
-    /// The array takes no more: what arrived of the last page is as it was.
+    /// The array takes no more: what arrived of the last page is as it was, and the block that could not be kept.
     pub(super) fn give_up(&mut self, store: Option<&dyn Store>) -> Result<(), StoreError> {
         let held = self.pages.last().map_or(self.start, |page| page.bytes.end);
         if let Some(store) = store {
-            self.restore(&(held..self.at), store)?;
+            self.restore(&(held..u64::MAX), store)?;
         }
         (self.at, self.page_start) = (held, held);
         Ok(())

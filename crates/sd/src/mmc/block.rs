@@ -32,6 +32,14 @@ const ERRORS: u32 = Status::ADDRESS_ERROR.0
     | Status::CC_ERROR.0
     | Status::ERROR.0;
 
+/// Those that count in the answer to a command.
+const COMMAND_ERRORS: u32 = ERRORS | Status::OUT_OF_RANGE.0;
+
+/// Those that count behind the data: a card that reads ahead of an open end may report that there is no more.
+const fn errors_behind(request: &MmcRequest) -> u32 {
+    if request.count.is_some() { COMMAND_ERRORS } else { ERRORS }
+}
+
 /// A request of the block layer that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockError {
@@ -209,18 +217,16 @@ impl Mmc {
 
     /// What went wrong with a transfer, its status and, behind a write, CMD13 included.
     fn verdict(&mut self, direction: Direction, request: &MmcRequest, done: &mut Done) -> Option<Error> {
-        let status = |outcome: &super::Outcome, ignored: u32| {
-            let errors = outcome.response[0] & (ERRORS | Status::OUT_OF_RANGE.0) & !ignored;
-            (outcome.error.is_none() && errors != 0).then_some(Error::Failed)
-        };
-        // A card that reads ahead of an open end may report that there is no more.
-        let open_end = if request.count.is_none() { Status::OUT_OF_RANGE.0 } else { 0 };
-        let mut failed = done.error().or(status(&done.order, 0)).or(status(&done.stop, open_end));
+        let behind = errors_behind(request);
+        let failure = |status: u32, errors: u32| (status & errors != 0).then_some(Error::Failed);
+        let mut failed = done
+            .error()
+            .or(failure(done.order.response[0], COMMAND_ERRORS))
+            .or(failure(done.stop.response[0], behind));
         let asks = direction == Direction::Write && self.controller.asks_behind_write;
         if asks && done.error().is_none() {
             let (answer, last) = self.wait_for_write();
-            let at_end = (last.0 & (ERRORS | Status::OUT_OF_RANGE.0) != 0).then_some(Error::Failed);
-            failed = failed.or(answer.err()).or(at_end);
+            failed = failed.or(answer.err()).or(failure(last.0, behind));
             if failed.is_some() {
                 done.bytes = 0;
             }
@@ -251,13 +257,16 @@ impl Mmc {
         retries: &mut u32,
     ) -> Recovered {
         let Some(address) = self.card.as_ref().map(|card| card.address) else { return Recovered::GiveUp };
-        let mut bytes = done.bytes;
+        let write = direction == Direction::Write;
+        let behind = errors_behind(request);
+        let refused = done.order.response[0] & COMMAND_ERRORS != 0;
         let mut asked = self.status(address, 0);
+        let doubtful = refused
+            || done.stop.response[0] & behind != 0
+            || asked.map_or(true, |status| status.0 & behind != 0 || write && !is_ready(status));
+        let mut bytes = if doubtful { 0 } else { done.bytes };
         if asked.is_err() {
             asked = self.status(address, 0);
-        }
-        if asked.map_or(true, |status| status.0 & (ERRORS | Status::OUT_OF_RANGE.0) != 0) {
-            bytes = 0;
         }
         if asked.is_err() && self.is_gone(address) {
             return Recovered::GiveUp;
@@ -266,7 +275,9 @@ impl Mmc {
         if !asked.is_ok_and(is_ready) {
             fixed = self.stop_and_wait(address, request);
         }
-        if fixed.is_ok() && direction == Direction::Write && done.order.error.is_none() {
+        // Where the card has not taken the command, it would tell of the write before.
+        let begun = done.count.error.is_none() && done.order.error.is_none() && !refused;
+        if fixed.is_ok() && write && begun {
             bytes = self.written_blocks(address).map_or(0, |blocks| u64::from(blocks) * BLOCK as u64);
         }
         if fixed.is_err() && self.reset().is_err() {
@@ -288,7 +299,7 @@ impl Mmc {
             *retries = RETRIES_MAX - DATA_RETRIES;
             return Recovered::Again;
         }
-        if direction == Direction::Read { Recovered::SingleBlocks } else { Recovered::Again }
+        if write { Recovered::Again } else { Recovered::SingleBlocks }
     }
 
     /// Whether the card does not answer at all any more.
@@ -308,7 +319,8 @@ impl Mmc {
     fn stop_and_wait(&mut self, address: u16, request: &MmcRequest) -> Result<(), Error> {
         let limit = request.data.map_or(BUSY_LIMIT, |data| data.limit);
         let stop = Order::new(12, 0, Answer::R1, Reach::Addressed, SpiAnswer::R1);
-        self.command(stop, STATUS_RETRIES)?;
+        // A card that is programming does not answer it; whether it helped, CMD13 tells.
+        let _ = self.command(stop, STATUS_RETRIES);
         self.poll_while(limit, |mmc| mmc.status(address, STATUS_RETRIES).map(|status| !is_ready(status)))
     }
 

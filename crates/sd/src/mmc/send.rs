@@ -20,10 +20,10 @@ pub(super) enum Bytes<'a> {
     None,
 }
 
-/// Whether the card takes data: ready, and not programming.
+/// Whether the card takes the next transfer: ready, and in the transfer state. Some cards get one of the two wrong.
 pub(super) fn is_ready(status: Status) -> bool {
-    const PROGRAMMING: u32 = 7;
-    status.0 & Status::READY_FOR_DATA.0 != 0 && status.0 >> 9 & 0xf != PROGRAMMING
+    const TRANSFER: u32 = 4;
+    status.0 & Status::READY_FOR_DATA.0 != 0 && status.0 >> 9 & 0xf == TRANSFER
 }
 
 impl Mmc {

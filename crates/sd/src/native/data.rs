@@ -7,12 +7,20 @@ use crate::crc::{crc16, crc16_lines};
 use flashlab_sim::{Duration, Instant};
 
 impl Native {
-    /// What the wires of a block of `length` bytes take.
+    /// What the wires of a block of `length` bytes take, as long as there is a clock.
     fn read_time(&self, length: u32) -> Duration {
-        if length == 512 { self.times.read_block } else { self.bus.read(u64::from(length)) }
+        match length {
+            512 => self.times.read_block,
+            _ if self.bus.clock_hz == 0 => Duration::ZERO,
+            _ => self.bus.read(u64::from(length)),
+        }
     }
     fn write_time(&self, length: u32) -> Duration {
-        if length == 512 { self.times.write_block } else { self.bus.write(u64::from(length)) }
+        match length {
+            512 => self.times.write_block,
+            _ if self.bus.clock_hz == 0 => Duration::ZERO,
+            _ => self.bus.write(u64::from(length)),
+        }
     }
 
     /// Takes a block of `length` bytes, whose data begins within `limit`. `buffer` is as long, or empty where no bytes are
@@ -34,7 +42,10 @@ impl Native {
         let mut right = sent == length && agrees(card, ios);
         // Registers are bytes of a card without a store too.
         let with_bytes = sent > 0 && buffer.len() == sent as usize;
-        card.send_block(self.now, if with_bytes { buffer } else { &mut [] });
+        if !card.send_block(self.now, if with_bytes { buffer } else { &mut [] }) {
+            self.now = now.saturating_add(limit);
+            return Err(Fault::Timeout);
+        }
         if with_bytes {
             right &= self.check_read(buffer);
         } else {

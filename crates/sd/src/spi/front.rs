@@ -233,7 +233,9 @@ impl Spi {
             return HIGH;
         };
         let mut bytes = vec![0; block as usize];
-        card.send_block(now, &mut bytes);
+        if !card.send_block(now, &mut bytes) {
+            return self.give_up(now);
+        }
         let mut crc = crc16(&bytes);
         if card.quirks_mut().damages_read() {
             crc ^= 1;
@@ -357,7 +359,6 @@ impl Spi {
                 return;
             }
             card.set_spi();
-            self.checks = false;
         }
         let Some(card) = self.powered() else { return };
         if checked && !right {
@@ -383,9 +384,14 @@ impl Spi {
                 self.answer(command, bytes);
                 if !illegal {
                     self.application = command.index == 55;
-                    self.multiple = command.index == 25 && !application;
-                    if command.index == 59 {
-                        self.checks = command.argument & 1 == 1;
+                    match command.index {
+                        0 => self.checks = false,
+                        59 => self.checks = command.argument & 1 == 1,
+                        _ => {}
+                    }
+                    // Those are legal between the blocks of a write, which goes on.
+                    if !matches!(command.index, 13 | 55) {
+                        self.multiple = command.index == 25 && !application;
                     }
                 }
             }

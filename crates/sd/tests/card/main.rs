@@ -2,6 +2,7 @@
 
 mod bring_up;
 mod commands;
+mod edges;
 mod one_timing;
 mod power;
 mod states;

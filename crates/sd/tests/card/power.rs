@@ -194,7 +194,7 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
     life.card.command(now, Command::new(18, FIRST as u32)).expect("a read");
     let sent = (0..count).take_while(|_| {
         let ready = life.card.block_ready(now);
-        ready.inspect(|ready| life.card.send_block(*ready, &mut [])).is_some()
+        ready.is_some_and(|ready| life.card.send_block(ready, &mut []))
     });
     assert_eq!(sent.count(), readable, "{what}: in one go");
     life.card.command(now, Command::new(12, 0)).expect("a stop");

@@ -122,6 +122,69 @@ fn checksums_are_checked_once_the_host_asks_for_it() {
 }
 
 #[test]
+fn a_reset_switches_checksums_off() {
+    let mut spi = spi(64 * MIB, &[]);
+    ready(&mut spi);
+    assert_eq!(command(&mut spi, 59, 1).0, 0);
+    assert_eq!(command(&mut spi, 0, 0).0, 1);
+    let mut frame = Command::new(58, 0).to_bytes();
+    frame[5] = 0xff;
+    send(&mut spi, &frame);
+    assert_eq!(token(&mut spi), Some(1), "it is checked no more");
+}
+
+#[test]
+fn a_voltage_that_the_card_does_not_take_is_answered_as_none() {
+    let mut spi = spi(64 * MIB, &[]);
+    assert_eq!(command(&mut spi, 0, 0).0, 1);
+    assert_eq!(command(&mut spi, 8, 0x2aa).0, 1);
+    assert_eq!(bytes(&mut spi), [0, 0, 0, 0xaa]);
+}
+
+#[test]
+fn a_write_of_several_blocks_goes_on_behind_a_question_for_the_status() {
+    let (card, store) = card(64 * MIB, &[]);
+    let mut spi = Spi::new(Some(card), 25_000_000);
+    send(&mut spi, &[0xff; 10]);
+    spi.select(true);
+    ready(&mut spi);
+    assert_eq!(command(&mut spi, 25, 0).0, 0);
+    for n in [1, 2] {
+        assert_eq!(command(&mut spi, 13, 0).0, 0);
+        assert_eq!(bytes(&mut spi), [0]);
+        spi.exchange(0xfc);
+        send(&mut spi, &[n; 514]);
+        assert_eq!(spi.exchange(0xff) & 0x1f, 0b00101, "block {n} is accepted");
+        while spi.exchange(0xff) == 0 {}
+    }
+    assert_eq!(command(&mut spi, 13, 0).0, 0);
+    bytes::<2>(&mut spi);
+    spi.exchange(0xfd);
+    while spi.exchange(0xff) == 0 {}
+    assert_eq!(command(&mut spi, 17, 512).0, 0);
+    assert_eq!(token(&mut spi), Some(0xfe));
+    assert_eq!(bytes(&mut spi), [2; 512]);
+    let mut kept = [0; 1024];
+    store.read(0, &mut kept).expect("it is there");
+    assert_eq!((kept[0], kept[1023]), (1, 2));
+}
+
+#[test]
+fn a_single_block_that_is_refused_leaves_the_card_ready() {
+    let mut spi = spi(64 * MIB, &["read-only"]);
+    ready(&mut spi);
+    assert_eq!(command(&mut spi, 24, 31 * 512).0, 0);
+    spi.exchange(0xfe);
+    send(&mut spi, &[0x11; 514]);
+    assert_eq!(spi.exchange(0xff) & 0x1f, 0b01101);
+    while spi.exchange(0xff) == 0 {}
+    assert_eq!(command(&mut spi, 13, 0).0, 0);
+    assert_eq!(bytes(&mut spi), [0b100], "an error");
+    assert_eq!(command(&mut spi, 17, 0).0, 0);
+    assert_eq!(token(&mut spi), Some(0xfe));
+}
+
+#[test]
 fn registers_and_blocks_come_with_token_and_checksum() {
     let mut spi = spi(64 * MIB, &[]);
     ready(&mut spi);

@@ -1,0 +1,154 @@
+//! Commands at the edges of what they are made for: broken off, refused, out of place.
+
+use super::*;
+use flashlab_sd::register::Extensions;
+use flashlab_sd::{State, Voltage};
+use flashlab_sim::Instant;
+
+/// A card of high capacity with bytes, brought up, on four lines.
+fn large() -> (Host, Bytes) {
+    let parameters = parameters(Overwrite::Convert);
+    let mut identity = high_capacity(&parameters);
+    identity.extensions = Extensions { power_off_notification: true, cache: true };
+    let bytes = Bytes::new(parameters.capacity);
+    let mut host = Host::new(Card::new(parameters, identity, Some(Box::new(bytes.clone())), 1));
+    host.bring_up();
+    host.widen(Mode::HighSpeed);
+    (host, bytes)
+}
+
+impl Host {
+    /// ACMD22.
+    fn well_written(&mut self) -> u32 {
+        self.application(22, 0);
+        let mut count = [0; 4];
+        self.native.read_block(&mut count, 4, LONG).expect("a count");
+        u32::from_be_bytes(count)
+    }
+
+    #[track_caller]
+    fn extension(&mut self, argument: u32) -> [u8; 512] {
+        self.r1(48, argument);
+        let mut page = [0; 512];
+        self.native.read_block(&mut page, 512, LONG).expect("a page");
+        page
+    }
+}
+
+#[test]
+fn a_single_block_that_cannot_be_kept_ends_its_write_and_does_not_count() {
+    let (mut host, bytes) = large();
+    host.card().quirks_mut().add(flashlab_sd::quirk::Quirk::ReadOnly);
+    // The last block of a page of the array, and one in its middle.
+    for block in [15, 3] {
+        host.r1(24, block);
+        assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::WriteError));
+        host.native.wait_ready(LONG).expect("nothing is programmed");
+        let status = host.r1(13, host.address);
+        assert_eq!((status.state(), status.has(Status::ERROR)), (Some(State::Transfer), true), "{block}");
+        assert_eq!(host.well_written(), 0);
+    }
+    assert_eq!(bytes.at(0..8 * KIB), vec![0; 8 * KIB as usize]);
+}
+
+#[test]
+fn a_block_that_cannot_be_kept_does_not_count_where_it_ends_a_page() {
+    let (mut host, bytes) = large();
+    host.write(0, &pattern(1, 32));
+    // The 64th block that is written is the last one that is.
+    host.card()
+        .quirks_mut()
+        .add("read-only@block31".parse::<flashlab_sd::quirk::Planned>().expect("a quirk"));
+    let new = pattern(2, 32);
+    host.r1(25, 0);
+    let kept = new.chunks(512).take_while(|part| host.native.write_block(part, 512, LONG).is_ok()).count();
+    assert_eq!(kept, 31);
+    host.send(12, 0, Expects::R1b).expect("a stop");
+    host.native.wait_ready(LONG).expect("it is done");
+    // What came with it into the buffer is as it was.
+    assert_eq!(host.well_written(), 16);
+    assert_eq!(host.read(0, 32), [&new[..16 * 512], &pattern(1, 32)[16 * 512..]].concat());
+    assert_eq!(bytes.at(0..32 * 512), host.read(0, 32));
+}
+
+#[test]
+fn of_a_write_that_was_refused_no_block_is_well_written() {
+    let (mut host, _) = large();
+    host.write(0, &pattern(1, 8));
+    assert_eq!(host.well_written(), 8);
+    assert!(host.r1(25, u32::MAX).has(Status::OUT_OF_RANGE));
+    assert_eq!(host.well_written(), 0);
+}
+
+#[test]
+fn a_switch_that_is_broken_off_does_not_happen_behind_other_data() {
+    let (mut host, _) = large();
+    assert_eq!(host.card().access_mode(), 1);
+    host.r1(6, 0x80ff_fff0);
+    host.r1(12, 0);
+    host.extension(0);
+    assert_eq!(host.card().access_mode(), 1, "its answer was never taken");
+}
+
+#[test]
+fn extension_registers_are_written_where_the_mask_says_so_and_not_those_of_io() {
+    const POWER_OFF: u32 = 1 << 27 | 2 << 9;
+    const STATUS: u32 = 1 << 27 | 1 << 9;
+    let (mut host, _) = large();
+    let write = |host: &mut Host, argument: u32, byte: u8| {
+        let mut page = [0; 512];
+        page[0] = byte;
+        host.r1(49, argument);
+        host.native.write_block(&page, 512, LONG).expect("a page");
+        host.native.wait_ready(LONG).expect("it is done");
+    };
+    write(&mut host, 1 << 31 | POWER_OFF, 1);
+    assert_eq!(host.extension(STATUS)[0], 0x10, "it is a memory function's");
+    write(&mut host, 1 << 26 | POWER_OFF | 0xfe, 0xff);
+    assert_eq!(host.extension(STATUS)[0], 0x10, "bit 0 is not in the mask");
+    write(&mut host, 1 << 26 | POWER_OFF | 0x01, 0xff);
+    assert_eq!(host.extension(STATUS)[0], 0x11);
+    write(&mut host, 1 << 26 | POWER_OFF | 0x02, 0x00);
+    assert_eq!(host.extension(STATUS)[0], 0x11);
+}
+
+#[test]
+fn the_upper_bits_of_addresses_come_between_the_commands_of_an_erase() {
+    let mut parameters = parameters(Overwrite::Convert);
+    parameters.capacity = 4 << 40;
+    parameters.nand.erase_block = 1 << 30;
+    (parameters.mapping.map_unit, parameters.mapping.superblock) = (1 << 30, 1 << 30);
+    let mut identity = Identity::new(&parameters);
+    identity.t_init = Duration::ZERO;
+    let mut card = Card::new(parameters, identity, None, 1);
+    card.power_on(Instant::ZERO, Voltage::V3_3);
+    let now = Instant::ZERO + Duration::from_secs(2);
+    for (index, argument) in [(8, 0x1aa), (55, 0), (41, 0x48ff_8000), (2, 0), (3, 0), (7, 1 << 16)] {
+        card.command(now, Command::new(index, argument)).expect("it is answered");
+    }
+    for (index, argument) in [(22, 1), (32, 8), (22, 1), (33, 15), (38, 0)] {
+        let Some(Response::R1(status)) = card.command(now, Command::new(index, argument)) else {
+            panic!("CMD{index} is known")
+        };
+        assert!(!status.has_any(Status::ERRORS), "CMD{index}: {status:?}");
+    }
+    assert_eq!(card.state(), State::Programming, "it erases");
+    let later = now + LONG;
+    for (index, argument) in [(23, 8), (22, 1), (25, 8)] {
+        card.command(later, Command::new(index, argument)).expect("it is known");
+    }
+    for _ in 0..8 {
+        card.receive_block(later, &[], true).expect("it is taken");
+    }
+    assert_ne!(card.state(), State::ReceiveData, "eight blocks were announced");
+}
+
+#[test]
+fn without_a_clock_nothing_happens() {
+    let (mut host, _) = large();
+    host.native.set_ios(&Ios { clock_hz: 0, ..IOS });
+    assert_eq!(host.native.read_block(&mut [0; 64], 64, LONG), Err(Fault::Timeout));
+    assert_eq!(host.native.read_blocks(&mut [], 64, 2, LONG), Err((0, Fault::Timeout)));
+    assert_eq!(host.native.write_block(&[0; 16], 16, LONG), Err(Fault::Timeout));
+    assert_eq!(host.send(13, host.address, Expects::R1), Err(Fault::Timeout));
+}

@@ -1,0 +1,206 @@
+//! What the host stack says of transfers that fail, against the bytes that the card has then: nothing that is not there may be
+//! said to be written, and nothing else may be read.
+
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::mmc::{Controller, Error, Event, Kernel, Mmc};
+use flashlab_sd::quirk::Planned;
+use flashlab_sd::{Card, CardParameters, Command, Expects, Identity, Mode, Native};
+use flashlab_sim::{Duration, Store, StoreError};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// What a page takes to be programmed.
+const FAST: Duration = Duration::from_us(300);
+
+/// Blocks of 512 bytes, of which one cannot be read.
+#[derive(Clone, Default)]
+struct Blocks {
+    held: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+    bad: Option<u64>,
+}
+
+impl Blocks {
+    fn at(&self, block: u64) -> Vec<u8> {
+        self.held.lock().unwrap().get(&block).cloned().unwrap_or_else(|| vec![0; 512])
+    }
+}
+
+impl Store for Blocks {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        for (block, part) in (offset / 512..).zip(buffer.chunks_mut(512)) {
+            if self.bad == Some(block) {
+                return Err(StoreError::Failed);
+            }
+            part.copy_from_slice(&self.at(block)[..part.len()]);
+        }
+        Ok(())
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        let blocks = (offset / 512..).zip(bytes.chunks(512).map(<[u8]>::to_vec));
+        self.held.lock().unwrap().extend(blocks);
+        Ok(())
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
+        self.held.lock().unwrap().retain(|block, _| !(offset..offset + length).contains(&(block * 512)));
+        Ok(())
+    }
+    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        Ok(self.held.lock().unwrap().range(range.start / 512..range.end.div_ceil(512)).next().map(|_| range))
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A host with a card of that capacity that was brought up, and the card's bytes.
+fn host(capacity: u64, t_prog: Duration, controller: Controller, blocks: Blocks) -> Mmc {
+    let parameters = CardParameters {
+        capacity,
+        modes: Mode::ALL.to_vec(),
+        nand: Nand {
+            page: 4 * KIB,
+            t_read: Duration::from_us(100),
+            read_rate: 20 * MIB,
+            t_prog,
+            t_prog_slc: None,
+            bits: None,
+            erase_block: 64 * KIB,
+            t_bers: Duration::from_ms(2),
+            spread_ppm: 20_000,
+        },
+        mapping: Mapping {
+            program_unit: 8 * KIB,
+            t_commit: Duration::from_us(500),
+            map_unit: 64 * KIB,
+            superblock: 64 * KIB,
+            overwrite: Overwrite::Log,
+            open_units: 2,
+            map_cache: None,
+            map_page: 4 * KIB,
+        },
+        wear: Wear::default(),
+    };
+    let identity = Identity::new(&parameters);
+    let card = Card::new(parameters, identity, Some(Box::new(blocks)), 1);
+    let mut mmc = Mmc::new(Native::new(Some(card)), controller, Kernel::V6_1);
+    mmc.start_host();
+    assert!(mmc.card().is_some(), "it is brought up");
+    mmc.keep_log();
+    mmc
+}
+
+fn high_capacity(controller: Controller) -> (Mmc, Blocks) {
+    let blocks = Blocks::default();
+    (host(4096 * MIB, FAST, controller, blocks.clone()), blocks)
+}
+
+fn fault(mmc: &mut Mmc, quirk: &str) {
+    let quirk: Planned = quirk.parse().expect("a quirk");
+    mmc.native_mut().card_mut().expect("it is in the slot").quirks_mut().add(quirk);
+}
+
+/// The indices of the commands that were sent since this was last asked.
+fn sent(mmc: &mut Mmc) -> Vec<u8> {
+    let index = |event: &Event| match event {
+        Event::Started(request) => Some(request.order.command.index),
+        _ => None,
+    };
+    mmc.take_log().iter().filter_map(|entry| index(&entry.event)).collect()
+}
+
+#[test]
+fn a_write_that_the_card_refuses_is_not_taken_for_the_one_before() {
+    for controller in [Controller::SDHCI, Controller::VUB300, Controller::PL181] {
+        let blocks = Blocks::default();
+        let mut mmc = host(64 * MIB, FAST, controller, blocks.clone());
+        mmc.write(0, 8, &[1; 4096]).expect("nothing is protected");
+        let group = mmc.native().card().unwrap().identity().csd.write_protect_group().expect("it has groups");
+        mmc.native_mut().command(Command::new(28, group as u32), Expects::R1b).expect("it is protected");
+        mmc.native_mut().wait_ready(Duration::from_secs(1)).expect("and that is noted");
+        let written = mmc.write(group / 512, 8, &[2; 4096]);
+        assert_eq!(blocks.at(group / 512), [0; 512]);
+        assert!(written.is_err(), "{}: none of it was written", controller.name);
+    }
+}
+
+#[test]
+fn a_write_whose_block_count_was_not_heard_is_not_taken_for_the_one_before() {
+    let (mut mmc, blocks) = high_capacity(Controller::SDHCI);
+    mmc.write(0, 8, &[1; 4096]).expect("all is well");
+    fault(&mut mmc, "response-crc=10");
+    for sector in 0..9 {
+        mmc.read(sector, 1, &mut []).expect("nine responses are right");
+    }
+    mmc.write(8, 8, &[2; 4096]).expect("it is tried again");
+    for sector in 8..16 {
+        assert_eq!(blocks.at(sector), [2; 512], "{sector}");
+    }
+}
+
+#[test]
+fn a_write_that_a_reset_has_torn_is_not_said_to_be_written() {
+    for controller in [Controller::SDHCI, Controller::VUB300, Controller::PL181] {
+        for seconds in 30..36 {
+            let t_prog = Duration::from_secs(seconds);
+            let mut mmc = host(4096 * MIB, t_prog, controller, Blocks::default());
+            let written = mmc.write(0, 8, &[1; 4096]);
+            assert!(sent(&mut mmc).contains(&0), "{}: the host loses its patience", controller.name);
+            let mut read = [0; 4096];
+            let is_there = mmc.read(0, 8, &mut read).is_ok() && read == [1; 4096];
+            assert!(written.is_err() || is_there, "{}: {written:?}", controller.name);
+        }
+    }
+}
+
+#[test]
+fn a_card_that_is_busy_for_longer_than_the_host_waits_for_is_asked_until_it_is_done() {
+    let (mut mmc, blocks) = high_capacity(Controller::SDHCI);
+    fault(&mut mmc, "busy=4s");
+    mmc.write(0, 8, &[1; 4096]).expect("it takes its time");
+    assert!(!sent(&mut mmc).contains(&0), "it need not be reset");
+    assert!((0..8).all(|sector| blocks.at(sector) == [1; 512]));
+}
+
+#[test]
+fn a_card_whose_answer_to_a_transfer_was_damaged_is_stopped_and_asked_again() {
+    for write in [false, true] {
+        for controller in [Controller::SDHCI, Controller::VUB300] {
+            let (mut mmc, _) = high_capacity(controller);
+            fault(&mut mmc, "response-crc=10");
+            // CMD23, where the controller has it, comes before the tenth.
+            for sector in 0..if controller.set_block_count { 8 } else { 9 } {
+                mmc.read(sector, 1, &mut []).expect("so many responses are right");
+            }
+            sent(&mut mmc);
+            let done = if write { mmc.write(0, 8, &[1; 4096]) } else { mmc.read(0, 8, &mut [0; 4096]) };
+            done.expect("the second time it is heard");
+            let sent = sent(&mut mmc);
+            let (index, name) = (if write { 25 } else { 18 }, controller.name);
+            assert_eq!(sent.iter().filter(|sent| **sent == index).count(), 2, "{name}: {sent:?}");
+            assert!(sent.contains(&12) && !sent.contains(&0), "{name}: {sent:?}");
+        }
+    }
+}
+
+#[test]
+fn a_block_that_the_card_cannot_read_is_an_error_and_no_zeroes() {
+    for (first, count) in [(100, 1), (100, 8), (93, 8), (97, 8)] {
+        for controller in [Controller::SDHCI, Controller::PL181] {
+            let blocks = Blocks { bad: Some(100), ..Blocks::default() };
+            let mut mmc = host(4096 * MIB, FAST, controller, blocks);
+            for sector in 90..110 {
+                mmc.write(sector, 1, &[sector as u8; 512]).expect("it can be written");
+            }
+            let mut read = vec![0xaa; 512 * count as usize];
+            let failed = mmc.read(first, count, &mut read).expect_err("block 100 cannot be read");
+            assert_eq!((failed.sector, failed.error), (100, Error::Timeout), "{first} {count}");
+            for (sector, part) in (first..100).zip(read.chunks(512)) {
+                assert_eq!(part, [sector as u8; 512], "what lies before it was read");
+            }
+        }
+    }
+}
