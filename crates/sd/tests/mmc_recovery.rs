@@ -128,6 +128,21 @@ fn a_write_that_the_card_refuses_is_not_taken_for_the_one_before() {
 }
 
 #[test]
+fn a_discard_that_protection_keeps_the_card_from_is_an_error_where_the_host_asks() {
+    for controller in [Controller::VUB300, Controller::PL181] {
+        let blocks = Blocks::default();
+        let mut mmc = host(64 * MIB, FAST, controller, blocks.clone());
+        mmc.write(0, 8, &[1; 4096]).expect("nothing is protected");
+        mmc.native_mut().command(Command::new(28, 0), Expects::R1b).expect("it is protected");
+        mmc.native_mut().wait_ready(Duration::from_secs(1)).expect("and that is noted");
+        let discarded = mmc.discard(0, 8);
+        assert_eq!(blocks.at(0), [1; 512]);
+        assert!(discarded.is_err(), "{}", controller.name);
+        mmc.discard(64 * KIB, 8).expect("that is not protected");
+    }
+}
+
+#[test]
 fn a_write_whose_block_count_was_not_heard_is_not_taken_for_the_one_before() {
     let (mut mmc, blocks) = high_capacity(Controller::SDHCI);
     mmc.write(0, 8, &[1; 4096]).expect("all is well");

@@ -87,6 +87,16 @@ fn an_empty_slot_that_does_not_tell_is_tried_at_four_clocks() {
 }
 
 #[test]
+fn a_card_that_is_never_ready_is_asked_whether_it_is_an_mmc() {
+    let mut identity = Identity::new(&parameters());
+    identity.t_init = Duration::from_secs(1_000);
+    let mut mmc = host(Some(Card::new(parameters(), identity, None, 1)), Controller::PL181);
+    let (commands, lines) = sent(&mut mmc);
+    assert!(has(&lines, "mmc0: error -110 whilst initialising SD card"), "{lines:#?}");
+    assert_eq!(commands.iter().filter(|index| **index == 1).count(), 4, "once at each clock");
+}
+
+#[test]
 fn a_slot_that_tells_is_left_alone_while_it_is_empty() {
     let mut mmc = host(None, Controller::SDHCI);
     assert_eq!(sent(&mut mmc).0, [0; 0]);

@@ -307,6 +307,52 @@ fn a_cut_in_the_middle_of_a_write_breaks_it_off_and_leaves_what_was_programmed()
     assert!(cut_short > 5 && done > 5, "{cut_short} {done}");
 }
 
+/// Which of the pages of a write are not as they were, when it has been cut so long behind its command.
+fn written_when(after: Duration, cut: fn(&mut Driver, Instant)) -> Vec<u32> {
+    let mut driver = Driver::new(&[]);
+    driver.bring_up();
+    driver.submit(2, Payload::Out(packet(25, 2, 0, true, 128 * KIB as u32)));
+    for part in [0x22; 128 * KIB as usize].chunks(4096) {
+        driver.submit(4, Payload::Out(part.to_vec()));
+    }
+    let at = driver.now + after;
+    cut(&mut driver, at);
+    driver.now = at + Duration::from_secs(1);
+    driver.adapter.attach(driver.now, true);
+    driver.bring_up();
+    let mut read = |page: &u32| driver.command(18, 2, page * 16384, None, 16 << 10).1;
+    (0..8).filter(|page| read(page).first() == Some(&0x22)).collect()
+}
+
+#[test]
+fn a_cable_that_is_pulled_in_the_middle_of_a_write_cuts_the_power_then() {
+    let mut in_part = 0;
+    for n in 0..16 {
+        let after = Duration::from_us(500) * n;
+        let by_cut = written_when(after, |driver, at| drop(driver.adapter.fail_power(at)));
+        let by_cable = written_when(after, |driver, at| driver.adapter.attach(at, false));
+        assert_eq!(by_cable, by_cut, "{after}");
+        in_part += u32::from((1..8).contains(&by_cut.len()));
+    }
+    assert!(in_part > 0, "some cuts come in the middle");
+}
+
+#[test]
+fn a_response_that_nobody_took_is_not_the_one_to_the_next_command() {
+    let mut driver = Driver::new(&[]);
+    let address = driver.bring_up();
+    let sent = driver.submit(2, Payload::Out(packet(13, 2, address, false, 0)));
+    driver.wait(sent);
+    // The driver has given that up, and writes.
+    let sent = driver.submit(2, Payload::Out(packet(24, 2, 0, true, 512)));
+    driver.wait(sent);
+    let response = driver.submit(1, Payload::In(64));
+    assert_eq!(driver.adapter.next_due(), None, "the data has not come yet");
+    driver.submit(4, Payload::Out(vec![1; 512]));
+    let Some(Outcome::In(answer)) = driver.wait(response) else { panic!("it is answered") };
+    assert_eq!(answer[4], 24);
+}
+
 #[test]
 fn a_card_that_is_busy_for_ever_is_answered_for_and_says_so() {
     let mut driver = Driver::new(&[Quirk::StuckBusy.into()]);

@@ -2,8 +2,11 @@
 
 use super::log::{Event, Phase};
 use super::order::{Answer, MmcRequest, Order, Reach, SpiAnswer};
-use super::send::Bytes;
+use super::send::{Bytes, RETRIES, is_ready};
 use super::{BlockError, Error, Mmc};
+
+/// What of a status is no state: that of a card which could not do what it was asked to.
+const ERRORS: u32 = 0xfff9_a000;
 
 impl Mmc {
     /// Discards `count` blocks of 512 bytes from `sector` on, in pieces of what the controller can wait for.
@@ -59,6 +62,15 @@ impl Mmc {
         if waits && self.controller.trusts_r1b {
             return Ok(());
         }
-        self.wait_while_busy(address, limit)
+        if self.controller.senses_busy {
+            return self.wait_while_busy(address, limit);
+        }
+        let mut errors = 0;
+        self.poll_while(limit, |mmc| {
+            let status = mmc.status(address, RETRIES)?;
+            errors |= status.0 & ERRORS;
+            Ok(!is_ready(status))
+        })?;
+        if errors == 0 { Ok(()) } else { Err(Error::Failed) }
     }
 }

@@ -86,12 +86,14 @@ impl Mmc {
         let _ = self.send_interface_condition(self.ocr);
         if self.probe_sdio() {
             self.note(|| Event::Warning("SDIO cards are not driven"));
-        } else if let Ok(ocr) = self.operating_condition(0) {
-            match self.attach_sd(ocr) {
-                Ok(()) => return true,
-                Err(error) => self.note(|| Event::Failure("error {} whilst initialising SD card", error)),
-            }
         } else {
+            if let Ok(ocr) = self.operating_condition(0) {
+                match self.attach_sd(ocr) {
+                    Ok(()) => return true,
+                    Err(error) => self.note(|| Event::Failure("error {} whilst initialising SD card", error)),
+                }
+                self.enter(Phase::Rescan);
+            }
             self.probe_mmc();
         }
         self.power_off();

@@ -139,13 +139,16 @@ impl Vub300 {
     }
     /// Pulls the card out, whatever it is doing.
     pub fn remove(&mut self, now: Instant) -> Option<Card> {
-        if let Some(card) = self.native.card_mut().filter(|card| card.is_powered()) {
-            // Before it is done, though it was told all of it.
-            card.power_off(now);
-        }
+        self.cut_power(now);
         let card = self.native.remove()?;
         self.break_off(now, ErrorCode::NoDevice);
         Some(card)
+    }
+    /// The card has no power from `now` on: before it is done, though it was told all of it.
+    fn cut_power(&mut self, now: Instant) {
+        if let Some(card) = self.native.card_mut().filter(|card| card.is_powered()) {
+            card.power_off(now);
+        }
     }
     /// The power of the card fails for an instant, whatever it is doing; returns what that left of a write. Nothing where there
     /// is no card.
@@ -220,6 +223,8 @@ impl Vub300 {
     fn command(&mut self, bytes: &[u8]) {
         self.writing = None;
         self.data.clear();
+        // A response to the command before that nobody took is not the one to this.
+        self.responses.clear();
         let packet = match Packet::parse(bytes) {
             Some(Packet::Command(packet)) => packet,
             Some(Packet::Poll) => return self.respond(packet::no_interrupt()),
@@ -357,6 +362,9 @@ impl Device for Vub300 {
     }
 
     fn attach(&mut self, now: Instant, attached: bool) {
+        if !attached {
+            self.cut_power(now);
+        }
         self.reset(now);
         // It asks for the card's power itself.
         if !attached {
