@@ -33,7 +33,7 @@ pub(crate) struct Slot {
     failed: bool,
     /// A newer copy has become durable before it.
     pub(crate) overtaken: bool,
-    /// Whether the trim that made it void made what is committed void, too.
+    /// Of the newest slot of a unit: what is committed is void by the first trim of a copy in the buffer.
     pub(crate) voided: bool,
     /// The number of the oldest write in it, and of the newest.
     pub(crate) accepted: u64,
@@ -189,6 +189,32 @@ impl WriteBuffer {
     pub(crate) fn supersede(&mut self, older: u32, newer: u32) {
         self.slots[older as usize].newer = newer;
         self.slots[newer as usize].older = older;
+        self.slots[newer as usize].voided = self.slots[older as usize].voided;
+    }
+
+    /// Of the copies of a unit that are newer than what is committed, of which `newest` is the newest: the number of the
+    /// first write, and of the first trim, or 0.
+    pub(crate) fn first_changes(&self, newest: u32) -> (u64, u64) {
+        let mut first = (self.slot(newest).accepted, 0);
+        let mut slot = newest;
+        while slot != NONE && !self.slot(slot).overtaken {
+            let Slot { older, accepted, trimmed, .. } = *self.slot(slot);
+            first = (accepted, if trimmed > 0 { trimmed } else { first.1 });
+            slot = older;
+        }
+        first
+    }
+
+    /// The number of the first trim of `slot` or of a newer copy of its unit, or 0.
+    pub(crate) fn first_trim(&self, mut slot: u32) -> u64 {
+        while slot != NONE {
+            let Slot { newer, trimmed, .. } = *self.slot(slot);
+            if trimmed > 0 {
+                return trimmed;
+            }
+            slot = newer;
+        }
+        0
     }
 
     /// Marks all copies older than `slot`: a newer one is durable.

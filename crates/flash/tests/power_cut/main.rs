@@ -3,7 +3,7 @@
 mod reference;
 mod world;
 
-use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
+use flashlab_flash::ftl::page_map::{Found, Outcome, PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::{LevellingPolicy, Slc, Victim};
 use flashlab_flash::nand::{Cell, Geometry};
 use proptest::prelude::*;
@@ -87,6 +87,34 @@ fn what_was_flushed_survives_ten_thousand_cuts() {
     println!("{cuts} cuts in {seed} worlds");
 }
 
+/// A trim that is on record, and another one, of a write since, that is not: that write was never in the array, so undoing its
+/// trim brings nothing back.
+#[test]
+fn a_trim_on_record_stays_when_a_later_one_is_undone() {
+    let mut map = PageMap::new(&PageMapParameters { write_buffer: 1 << 16, ..tiny(3) }, 1);
+    let poll = |map: &mut PageMap| map.poll().expect("something is to be programmed");
+    map.write(1);
+    map.flush();
+    map.settle();
+    map.write(0);
+    map.flush();
+    let data = poll(&mut map);
+    map.trim(0, 1);
+    let trimmed = map.flush();
+    let record = poll(&mut map);
+    map.write(0);
+    map.trim(0, 1);
+    map.write(0);
+    // In the same erase block.
+    map.trim(1, 1);
+    map.finished(&data, Outcome::Ok);
+    map.finished(&record, Outcome::Ok);
+    assert!(map.durable(trimmed));
+    map.power_cut(&[]);
+    map.recover();
+    assert_eq!(map.read(0), Found::Unmapped);
+}
+
 #[test]
 fn the_same_seed_replays_to_the_bit() {
     for seed in 0..60 {
@@ -124,5 +152,73 @@ proptest! {
         world.live(20);
         world.finish();
         world.read_everything();
+    }
+}
+
+/// A device at the edge of what [`PageMapParameters::check`] admits: no more spare than it must have. What is moved is kept apart
+/// from what the host writes.
+fn edge(seed: u64) -> PageMapParameters {
+    let mut rng = flashlab_sim::Rng::new(seed);
+    let mut below = |n: u64| rng.below(n) as u32;
+    let victims =
+        [Victim::Greedy, Victim::CostBenefit, Victim::Fifo, Victim::Random, Victim::DChoices { d: 2 }];
+    let unit = 4_096 << below(3);
+    let geometry = Geometry {
+        channels: 1 + below(3),
+        dies: 1 + below(3),
+        planes: 1 + below(3),
+        blocks: 64,
+        pages: 4 + below(7),
+        page: unit << below(2),
+    };
+    let slc = (below(3) == 0).then(|| Slc { blocks: 2 + below(2), fold_ppm: below(3) * 500_000 });
+    let mut parameters = PageMapParameters {
+        geometry,
+        cell: Cell::Tlc,
+        unit,
+        capacity: unit,
+        map_pages: 0,
+        victim: victims[below(5) as usize],
+        streams: [Streams::Two, Streams::HotCold][below(2) as usize],
+        reserve: 3,
+        idle_free: below(2) * 6,
+        write_buffer: (2 + u64::from(below(3))) * geometry.program_bytes(),
+        slc,
+        levelling: [
+            LevellingPolicy::None,
+            LevellingPolicy::Dynamic,
+            LevellingPolicy::Static { threshold: 1, relief: 1 },
+            LevellingPolicy::Static { threshold: 4, relief: 2 },
+        ][below(4) as usize],
+        endurance: None,
+    };
+    parameters.reserve += u32::from(parameters.streams == Streams::HotCold);
+    // As few blocks as there may be, or some more.
+    let more = below(6);
+    let fewest = (2..64).find(|blocks| {
+        let geometry = Geometry { blocks: *blocks, ..geometry };
+        PageMapParameters { geometry, ..parameters }.check().is_ok()
+    });
+    parameters.geometry.blocks = fewest.expect("there are enough") + more;
+    let most = parameters.room(parameters.geometry.block_count()) - 1;
+    parameters.map_pages = if below(2) == 0 { 0 } else { (most / 4).min(20) as u32 };
+    parameters.capacity = (most - u64::from(parameters.map_pages)) * unit;
+    parameters.check().expect("a possible device");
+    parameters
+}
+
+#[test]
+fn a_device_of_which_nothing_fails_takes_writes_for_ever() {
+    for seed in 0..500 {
+        let mut world = World::new(&edge(seed), Failures::NONE, seed);
+        for _ in 0..3 {
+            world.live(1_500);
+            world.check();
+            world.finish();
+            world.read_everything();
+            world.live(300);
+            assert!(!world.is_read_only(), "seed {seed}");
+            world.power_cut();
+        }
     }
 }

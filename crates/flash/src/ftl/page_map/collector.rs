@@ -246,6 +246,18 @@ impl PageMap {
         true
     }
 
+    /// Programs all that was read on a die and has a place, since nothing else can be done: what waits for its page to become
+    /// full, or behind what has no place, holds the blocks that it was read from.
+    pub(super) fn program_gathered(&mut self, die: u32) {
+        while self.pad(die) {}
+        for _ in 0..self.dies[die as usize].full.len() {
+            if let Some(first) = self.dies[die as usize].full.pop_front() {
+                self.dies[die as usize].full.push_back(first);
+            }
+            self.program_full(die);
+        }
+    }
+
     fn begin(&mut self, die: u32, block: u32, cause: Cause) {
         let state = self.states[block as usize];
         match state.phase {

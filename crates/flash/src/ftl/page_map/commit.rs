@@ -135,14 +135,14 @@ impl PageMap {
         let Mapped::Slot(newest) = self.l2p[unit as usize].decode() else {
             unreachable!("unit {unit} is in slot {slot}")
         };
-        let Slot { committed, trimmed: newest_trimmed, .. } = *buffer.slot(newest);
+        let Slot { committed, .. } = *buffer.slot(newest);
+        // A trim of a newer copy voids this one, too.
+        let trimmed = buffer.first_trim(slot);
         buffer.unlink(slot);
         buffer.vacate(slot);
         if let Some(old) = committed.place() {
             self.invalidate(old);
         }
-        // A trim of a newer copy voids this one, too.
-        let trimmed = if state.trimmed > 0 { state.trimmed } else { newest_trimmed };
         let entry = match trimmed {
             0 => Entry::at(place),
             number if self.is_pending(unit, number) => self.mark_trimmed(place, number),

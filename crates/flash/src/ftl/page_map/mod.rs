@@ -482,6 +482,9 @@ impl PageMap {
         self.stir_collectors();
         self.program_map();
         self.program_data();
+        if self.ready.is_empty() {
+            (0..self.layout.dies).for_each(|die| self.program_gathered(die));
+        }
         // Nothing can be collected, and there is no page for what was accepted.
         self.read_only |= self.ready.is_empty();
     }

@@ -121,8 +121,8 @@ impl PageMap {
     #[cold]
     fn program_map_page(&mut self) -> bool {
         let dies = self.layout.dies;
-        // The last block but one is kept for this.
-        let floor = self.parameters.floor() - 1;
+        // The last block but one is kept for this, and the last where blocks wait for a record before they are erased.
+        let floor = if self.records.holds_blocks() { 0 } else { self.parameters.floor() - 1 };
         let Some(die) = (0..dies)
             .map(|n| wrap(self.next_map_die + n, dies))
             .find(|die| self.takes(*die, Stream::Map, floor))

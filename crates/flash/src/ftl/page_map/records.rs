@@ -71,6 +71,10 @@ impl Records {
     pub(super) fn oldest(&self) -> Option<u64> {
         self.pending.front().map(|record| record.number)
     }
+    /// Whether blocks wait for records before they are erased.
+    pub(super) fn holds_blocks(&self) -> bool {
+        !self.waiting.is_empty()
+    }
     /// Whether the trim of `number` is durable.
     pub(super) fn is_durable(&self, number: u64) -> bool {
         self.oldest().is_none_or(|oldest| number < oldest)
@@ -261,10 +265,14 @@ impl PageMap {
         };
         let entry = slot.map_or(self.l2p[unit as usize], |slot| self.buffer(unit).slot(slot).committed);
         let Mapped::Trimmed(place) = entry.decode() else { return };
-        // Only trims that changed something are pending: the last one was before the slot's write, or voided that, too.
-        let by = match slot.map(|slot| self.buffer(unit).slot(slot)) {
-            Some(slot) if slot.voided => slot.accepted..u64::MAX,
-            Some(slot) => 0..slot.accepted,
+        // Only trims that changed something are pending: this one was before the first write to the buffer since, or is of
+        // what that wrote.
+        let by = match slot {
+            Some(slot) => {
+                let buffer = self.buffer(unit);
+                let (written, trimmed) = buffer.first_changes(slot);
+                if buffer.slot(slot).voided { trimmed..trimmed + 1 } else { 0..written }
+            }
             None => 0..u64::MAX,
         };
         let newest = self.histories[self.layout.block_of(place) as usize].trimmed;
