@@ -261,6 +261,15 @@ fn a_card_that_is_pulled_out_is_gone_and_another_can_come() {
     driver.bring_up();
 }
 
+#[test]
+fn a_card_that_is_pulled_out_while_nobody_asks_it_for_anything_is_seen_to_be_gone() {
+    let mut driver = Driver::new(&["remove@2s".parse().unwrap()]);
+    driver.bring_up();
+    assert!(driver.present());
+    driver.now = Instant::ZERO + Duration::from_secs(3);
+    assert!(!driver.present());
+}
+
 /// The adapter has all bytes long before the card has written them: a cut in between is one of the card's time.
 #[test]
 fn a_cut_in_the_middle_of_a_write_breaks_it_off_and_leaves_what_was_programmed() {

@@ -6,8 +6,9 @@ use crate::quirk::{Blow, Heard, Place};
 use flashlab_sim::{Instant, StoreError};
 
 impl Card {
-    /// What was to happen until `now` happens.
-    pub(super) fn suffer(&mut self, now: Instant) {
+    /// What was to happen to the card by itself until `now` happens. Commands and blocks see to that; it is for whoever looks
+    /// at a card that nobody asks for anything.
+    pub fn suffer(&mut self, now: Instant) {
         while let Some((at, blow)) = self.quirks.time(now) {
             self.strike(at, blow);
         }

@@ -378,6 +378,9 @@ impl Device for Vub300 {
         }
         let mut answer = match (setup.direction(), setup.request) {
             (Direction::In, request::GET_SYSTEM_PORT_STATUS) => {
+                if let Some(card) = self.native.card_mut() {
+                    card.suffer(now);
+                }
                 packet::port_status(self.is_occupied(), self.read_only, self.ios.clock_hz / 1000)
             }
             (Direction::In, request::GET_HC_INFO) => packet::controller_info(),
