@@ -87,3 +87,31 @@ fn extension_registers_are_read_where_the_card_has_them() {
         trace.linux.iter().any(|line| line.contains("<mmc0: starting CMD23 arg 00000008 flags 00000015>"))
     );
 }
+
+#[test]
+fn counts_and_stops_are_told_where_they_are_sent() {
+    for (controller, counts) in [(Controller::SDHCI, true), (Controller::VUB300, false)] {
+        let trace = trace("sd/kingston", controller, Kernel::V6_1);
+        let read = trace.steps.iter().find(|step| step.command().as_deref() == Some("CMD18")).unwrap();
+        let StepKind::Command { count, stop, .. } = &read.kind else { panic!("{read:#?}") };
+        assert_eq!((count.is_some(), stop.is_some()), (counts, !counts), "{}", controller.name);
+        assert_eq!(
+            (read.asked.contains("CMD23"), read.asked.contains("CMD12")),
+            (counts, !counts),
+            "{}",
+            read.asked
+        );
+        let printed = |words: &str| trace.linux.iter().filter(|line| line.contains(words)).count() as u64;
+        let stops = u64::from(!counts);
+        assert_eq!(trace.commands, printed("starting CMD") + printed("retrying...") + stops);
+    }
+}
+
+#[test]
+fn a_controller_is_not_asked_for_what_its_driver_does_not_let_through() {
+    let trace = trace("sd/kingston", Controller::VUB300, Kernel::V6_1);
+    let sent: Vec<String> = trace.steps.iter().filter_map(Step::command).collect();
+    for index in ["CMD11", "CMD19", "CMD20", "CMD23", "CMD48", "CMD49"] {
+        assert!(!sent.iter().any(|command| command == index), "{index}");
+    }
+}

@@ -8,7 +8,7 @@ mod words;
 
 use crate::device::Device;
 pub use flashlab_sd::mmc::{Controller, Kernel};
-use flashlab_sd::mmc::{Direction, Entry, Event, Mmc, MmcRequest, Outcome, Phase};
+use flashlab_sd::mmc::{Direction, Done, Entry, Event, Mmc, MmcRequest, Phase};
 use flashlab_sd::{Ios, Native, Power, Timing};
 use serde::Serialize;
 
@@ -100,7 +100,9 @@ pub enum StepKind {
         response: Option<String>,
         /// What went wrong, in words; `None`: nothing.
         error: Option<String>,
-        /// The stop command.
+        /// The count that was sent before it.
+        count: Option<&'static str>,
+        /// The stop command, where it was sent.
         stop: Option<&'static str>,
     },
     /// Set power, clock, voltage, width or timing.
@@ -186,7 +188,9 @@ fn mode(timing: Timing) -> &'static str {
 
 fn tries(step: &Step) -> u64 {
     match &step.kind {
-        StepKind::Command { tries, .. } => u64::from(*tries),
+        StepKind::Command { tries, count, stop, .. } => {
+            u64::from(*tries) * (1 + u64::from(count.is_some())) + u64::from(stop.is_some())
+        }
         StepKind::Wires | StepKind::Note => 0,
     }
 }
@@ -253,7 +257,7 @@ impl Reader<'_> {
                 }
                 Event::Done(request, done) => {
                     let end = entry.at.as_ns();
-                    let mut step = self.command(entry.phase, request, &done.order, begun.1);
+                    let mut step = self.command(entry.phase, request, done, begun.1);
                     if let (StepKind::Command { error, .. }, Some(failed)) = (&mut step.kind, done.error()) {
                         *error = Some(failed.to_string());
                     }
@@ -271,8 +275,10 @@ impl Reader<'_> {
         steps
     }
 
-    fn command(&mut self, phase: Phase, request: &MmcRequest, outcome: &Outcome, tries: u32) -> Step {
-        let command = request.order.command;
+    fn command(&mut self, phase: Phase, request: &MmcRequest, done: &Done, tries: u32) -> Step {
+        let (command, outcome) = (request.order.command, &done.order);
+        let moved = done.count.error.is_none() && outcome.error.is_none();
+        let stopped = moved && (request.count.is_none() || done.data_error.is_some());
         let application = self.application;
         self.application = command.index == 55 && outcome.error.is_none();
         let sent = words::Sent { phase, request, outcome, application, card: self.mmc.card() };
@@ -300,7 +306,8 @@ impl Reader<'_> {
                 }),
                 response,
                 error: None,
-                stop: request.stop.map(|_| "CMD12"),
+                count: request.count.map(|_| "CMD23"),
+                stop: request.stop.filter(|_| stopped).map(|_| "CMD12"),
             },
             times: 1,
             asked: sent.asked(),

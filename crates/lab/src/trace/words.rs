@@ -125,6 +125,10 @@ impl Sent<'_> {
             Some(false) => format!("{what} at block {}", argument / 512),
             _ => format!("{what} at block {argument}"),
         };
+        let until = match self.request.count {
+            Some(_) => "; CMD23 has said how many.",
+            None => "; CMD12 stops it.",
+        };
         match (self.application, self.request.order.command.index) {
             (true, 6) => "Use four data lines.".into(),
             (true, 13) => "Send your SD status: speed class, allocation unit, erase times.".into(),
@@ -162,9 +166,9 @@ impl Sent<'_> {
             (_, 12) => "Stop.".into(),
             (_, 13) => "How are you? Send your status.".into(),
             (_, 17) => at("Send one block,") + ".",
-            (_, 18) => at(&format!("Send {blocks} blocks,")) + "; CMD12 stops it.",
+            (_, 18) => at(&format!("Send {blocks} blocks,")) + until,
             (_, 24) => at("Take one block,") + ".",
-            (_, 25) => at(&format!("Take {blocks} blocks,")) + "; CMD12 stops it.",
+            (_, 25) => at(&format!("Take {blocks} blocks,")) + until,
             (_, 32) => at("An erasure begins") + ".",
             (_, 33) => at("It ends") + ".",
             (_, 38) => "Erase what was marked.".into(),

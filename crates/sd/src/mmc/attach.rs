@@ -15,6 +15,8 @@ use flashlab_sim::Duration;
 const HIGH_CAPACITY: u32 = 1 << 30;
 const MAX_POWER: u32 = 1 << 28;
 const LOW_VOLTAGE_SIGNALS: u32 = 1 << 24;
+/// CMD48, 49, 58 and 59 in byte 3 of the SCR.
+const SCR_EXTENSIONS: u8 = 0b1100;
 
 impl Mmc {
     /// A card that takes the voltages of `ocr` answered ACMD41.
@@ -163,6 +165,9 @@ impl Mmc {
         let limit = card.limit(false, self.ios.clock_hz);
         let order = Order::new(51, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
         card.scr_raw = self.read_application(card.address, order, limit)?;
+        if !self.controller.extension_registers {
+            card.scr_raw[3] &= !SCR_EXTENSIONS;
+        }
         card.scr = ScrFields::of(&card.scr_raw).ok_or(Error::Invalid)?;
         if !card.scr.widths_are_legal {
             self.note(|| Event::Warning("invalid bus width"));

@@ -35,6 +35,8 @@ pub struct Controller {
     pub bytes_max: u32,
     /// Whether it sends CMD23 before a transfer where the card knows it.
     pub set_block_count: bool,
+    /// Whether it lets CMD48 and CMD49 through; one that does not hides that the card knows them.
+    pub extension_registers: bool,
     /// The longest busy that it waits for by itself, in ms; 0: it does not say.
     pub busy_limit_ms: u32,
     /// Whether the core relies on that, and does not ask behind an R1b.
@@ -73,6 +75,7 @@ impl Controller {
         blocks_max: 31,
         bytes_max: 65_535,
         set_block_count: false,
+        extension_registers: true,
         busy_limit_ms: 0,
         trusts_r1b: false,
         hardware_waits: false,
@@ -98,6 +101,7 @@ impl Controller {
         blocks_max: 65_535,
         bytes_max: 512 << 10,
         set_block_count: true,
+        extension_registers: true,
         // 2^27 clocks of 52 MHz.
         busy_limit_ms: 2_581,
         trusts_r1b: false,
@@ -149,6 +153,7 @@ impl Controller {
         blocks_max: 511,
         bytes_max: 128 << 10,
         set_block_count: false,
+        extension_registers: false,
         busy_limit_ms: 0,
         trusts_r1b: false,
         hardware_waits: true,
@@ -174,6 +179,7 @@ impl Controller {
         blocks_max: 64,
         bytes_max: 64 * 512,
         set_block_count: false,
+        extension_registers: true,
         busy_limit_ms: 0,
         trusts_r1b: false,
         hardware_waits: true,
