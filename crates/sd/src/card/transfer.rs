@@ -33,7 +33,7 @@ impl Card {
             Lines::Register(_) => Some(now.max(self.volatile.busy)),
             Lines::Read(read) => {
                 let end = read.at + u64::from(read.block);
-                if end <= read.ready_to && self.unreadable.is_empty() {
+                if end <= read.ready_to && read.block == 512 && self.unreadable.is_empty() {
                     return Some(now.max(read.accepted + read.stream.ready));
                 }
                 self.stream(now, end)
@@ -60,7 +60,8 @@ impl Card {
             };
             let Lines::Read(read) = &mut self.volatile.lines else { break };
             let block = u64::from(read.block);
-            let brought = if self.unreadable.is_empty() { (read.ready_to - read.at) / block } else { 1 };
+            let alike = block == 512 && self.unreadable.is_empty();
+            let brought = if alike { (read.ready_to - read.at) / block } else { 1 };
             let blocks = brought.min(u64::from(count - sent));
             read.at += blocks * block;
             let done = read.end == Some(read.at);
@@ -79,6 +80,10 @@ impl Card {
         let Lines::Read(read) = &mut self.volatile.lines else { return None };
         if end > self.capacity {
             self.error(Status::OUT_OF_RANGE);
+            return None;
+        }
+        if read.at / 512 != (end - 1) / 512 && !self.csd.reads_misaligned() {
+            self.error(Status::ADDRESS_ERROR);
             return None;
         }
         let mut loading = Duration::ZERO;

@@ -144,6 +144,25 @@ fn the_upper_bits_of_addresses_come_between_the_commands_of_an_erase() {
 }
 
 #[test]
+fn parts_of_blocks_end_where_one_would_cross_a_block() {
+    let parameters = parameters(Overwrite::Convert);
+    let identity = Identity::new(&parameters);
+    let mut host = Host::new(Card::new(parameters, identity, None, 1));
+    host.bring_up();
+    host.r1(16, 200);
+    // One by one, and all that is there at once.
+    for count in [1, 3] {
+        assert!(!host.r1(18, 0).has_any(Status::ERRORS));
+        let mut read = 0;
+        while let Ok(()) = host.native.read_blocks(&mut [], 200, count, LONG) {
+            read += count;
+        }
+        assert!(read < 3, "the third lies from 400 to 600");
+        assert!(host.r1(12, 0).has(Status::ADDRESS_ERROR));
+    }
+}
+
+#[test]
 fn without_a_clock_nothing_happens() {
     let (mut host, _) = large();
     host.native.set_ios(&Ios { clock_hz: 0, ..IOS });
