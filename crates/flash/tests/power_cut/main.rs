@@ -155,8 +155,7 @@ proptest! {
     }
 }
 
-/// A device at the edge of what [`PageMapParameters::check`] admits: no more spare than it must have. What is moved is kept apart
-/// from what the host writes.
+/// A device at the edge of what [`PageMapParameters::check`] admits: no more spare than it must have.
 fn edge(seed: u64) -> PageMapParameters {
     let mut rng = flashlab_sim::Rng::new(seed);
     let mut below = |n: u64| rng.below(n) as u32;
@@ -179,7 +178,7 @@ fn edge(seed: u64) -> PageMapParameters {
         capacity: unit,
         map_pages: 0,
         victim: victims[below(5) as usize],
-        streams: [Streams::Two, Streams::HotCold][below(2) as usize],
+        streams: [Streams::One, Streams::Two, Streams::HotCold][below(3) as usize],
         reserve: 3,
         idle_free: below(2) * 6,
         write_buffer: (2 + u64::from(below(3))) * geometry.program_bytes(),
@@ -207,17 +206,20 @@ fn edge(seed: u64) -> PageMapParameters {
     parameters
 }
 
+/// Unless the host writes to the blocks that what is moved goes to: then there may be no room for that, if next to nothing is spare.
 #[test]
 fn a_device_of_which_nothing_fails_takes_writes_for_ever() {
-    for seed in 0..500 {
-        let mut world = World::new(&edge(seed), Failures::NONE, seed);
+    for seed in (0..500).chain([5_820]) {
+        let parameters = edge(seed);
+        let mut world = World::new(&parameters, Failures::NONE, seed);
         for _ in 0..3 {
             world.live(1_500);
             world.check();
             world.finish();
             world.read_everything();
             world.live(300);
-            assert!(!world.is_read_only(), "seed {seed}");
+            world.check();
+            assert!(!world.is_read_only() || parameters.streams == Streams::One, "seed {seed}");
             world.power_cut();
         }
     }

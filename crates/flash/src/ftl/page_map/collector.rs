@@ -256,6 +256,7 @@ impl PageMap {
             }
             self.program_full(die);
         }
+        self.reconsider(die);
     }
 
     fn begin(&mut self, die: u32, block: u32, cause: Cause) {
