@@ -1,10 +1,11 @@
 //! Arguments of byte-carrying devices: what is put together, and that no text is worse than an error.
 
 use flashlab_block::conformance::{ask, read};
-use flashlab_block::{Io, IoError};
+use flashlab_block::{BlockDevice, Context, Io, IoError};
 use flashlab_lab::library::Library;
 use flashlab_lab::served::{Served, ServedError};
-use flashlab_sim::Rng;
+use flashlab_sim::{Instant, Rng};
+use std::path::Path;
 
 fn open(argument: &str) -> Result<Served, ServedError> {
     Served::open(argument, 1, false, &Library::open::<&str>(&[]).expect("the built-in library is sound"))
@@ -163,4 +164,45 @@ fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
         std::fs::copy(path("between"), path("ordered")).expect("it is there");
         assert!(save(&open("ordered")) == saved, "{device}");
     }
+}
+
+#[test]
+fn a_device_without_power_when_its_server_ends_or_is_killed_is_kept_as_one_that_has_it_again() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unplugged-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("there is room");
+    for device in [
+        "sd/kingston:capacity=256MiB",
+        "nvme/p32a80:capacity=80MiB,channels=2,dies=2,planes=1,blocks=24,pages=96",
+    ] {
+        let kind = device.split('/').next().expect("it has a kind");
+        for (name, ended, kept) in
+            [("ended", true, false), ("killed", false, false), ("kept and killed", false, true)]
+        {
+            let path = folder.join(format!("{kind}-{name}"));
+            let open = || open(&format!("{device},state={}", path.display()));
+            let served = open().unwrap_or_else(|error| panic!("{error}"));
+            let (timed, keeper) =
+                (served.timed.clone().expect("it is"), served.keeper.clone().expect("it is"));
+            let started: Vec<_> = (0..64)
+                .map(|n| {
+                    let data = vec![7; 4096].into();
+                    let write = Io::Write { offset: n * 8192, data, durable: false };
+                    served.device.start(&Context::new(Instant::ZERO), write)
+                })
+                .collect();
+            timed.power_cut(timed.next_due().expect("it is busy")).expect("memory does not fail");
+            drop(started);
+            if kept {
+                keeper.keep().expect("there is room");
+                timed.power_up(Instant::from_ns(1_000_000_000));
+            }
+            if ended {
+                keeper.keep_at_the_end().expect("there is room");
+            }
+            drop((served, timed, keeper));
+            let again = open().unwrap_or_else(|error| panic!("{device}, {name}: {error}"));
+            use_up(&again, 1);
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("it is there");
 }

@@ -140,13 +140,16 @@ impl Timed {
         lock(&self.state).powered
     }
 
-    /// The model as it will be when all that is outstanding is done, and how long the device has been used by then. `then` is
-    /// called when that is settled, before the model is told anything more.
+    /// The model as it will be when all that is outstanding is done and, where it has none, power was given, and how long the
+    /// device has been used by then. `then` is called when that is settled, before the model is told anything more.
     pub fn settled<R>(&self, then: impl FnOnce() -> R) -> (Box<dyn Model>, Duration, R) {
         let state = lock(&self.state);
-        let (mut model, mut now) = (state.model.clone(), state.now);
+        let (mut model, mut now, powered) = (state.model.clone(), state.now, state.powered);
         let said = then();
         drop(state);
+        if !powered {
+            now = model.power_up(now);
+        }
         while let Some(completion) = model.complete(Instant::MAX) {
             now = completion.at;
         }
@@ -165,6 +168,9 @@ impl Timed {
 
     fn extents(&self, offset: u64, length: u64) -> Outcome {
         let state = lock(&self.state);
+        if !state.powered {
+            return Err(IoError::ShuttingDown);
+        }
         let (mut extents, mut at, end) = (Vec::new(), offset, offset + length);
         while at < end {
             let data = state.store.data_in(at..end)?.unwrap_or(end..end);

@@ -236,6 +236,8 @@ fn nothing_is_answered_without_power_and_a_second_cut_cuts_nothing() {
     assert!(device.power_cut(Instant::ZERO).expect("memory does not fail").undecided.is_empty());
     assert!(!device.is_powered());
     assert_eq!(ask(&device, write(0, 6, 1)).err(), Some(IoError::ShuttingDown));
+    let extents = Io::Extents { offset: 0, length: BLOCK };
+    assert_eq!(ask(&device, extents).err(), Some(IoError::ShuttingDown));
     let up = device.power_up(Instant::ZERO);
     assert_eq!(device.power_up(Instant::ZERO), up, "it has power already");
     assert_eq!(read(&device, 0, BLOCK as usize), [5; BLOCK as usize]);

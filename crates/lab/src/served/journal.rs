@@ -184,15 +184,23 @@ pub(super) fn catch_up(device: &Device, path: &Path) -> Result<bool, ServedError
     let text = String::from_utf8_lossy(&text);
     let Some(events) = events(&text, &id(&state)) else { return Ok(false) };
     let mut model = device.build_alone(0);
-    let (geometry, mut now, mut any) = (model.geometry(), Instant::ZERO, false);
+    let (geometry, mut now, mut any, mut powered) = (model.geometry(), Instant::ZERO, false, true);
     for (n, (at, event)) in events.enumerate() {
         now = now.max(Instant::ZERO + at);
         while let Some(completion) = model.complete(now) {
             now = now.max(completion.at);
         }
         match event {
-            Event::Cut => drop(model.power_cut(now)),
-            Event::Power => now = now.max(model.power_up(now)),
+            Event::Cut => {
+                powered = false;
+                model.power_cut(now);
+            }
+            // A state has power, although its device may have had none when it was written.
+            Event::Power if powered => {}
+            Event::Power => {
+                powered = true;
+                now = now.max(model.power_up(now));
+            }
             Event::Asked(op, offset, length) => {
                 let request = Request { id: RequestId(n as u64), op, file: FileId::DEVICE, offset, length };
                 if !admits(&geometry, &request) {
@@ -205,6 +213,9 @@ pub(super) fn catch_up(device: &Device, path: &Path) -> Result<bool, ServedError
     }
     if !any {
         return Ok(false);
+    }
+    if !powered {
+        now = now.max(model.power_up(now));
     }
     while let Some(completion) = model.complete(Instant::MAX) {
         now = now.max(completion.at);
