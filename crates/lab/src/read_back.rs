@@ -93,6 +93,7 @@ pub(crate) fn job(of: &Job, ran: Duration) -> Job {
         time_based: false,
         ramp_time: Duration::ZERO,
         start_delay: Duration::ZERO,
+        think_time: Duration::ZERO,
         fsync: 0,
         fdatasync: 0,
         fsync_on_close: false,

@@ -1,7 +1,7 @@
 //! fio's iologs: requests as they were made, versions 2 and 3, read and written.
 //!
-//! Version 3, which fio 3.33 writes, begins every line with microseconds; a replay keeps the differences (so fio was
-//! measured to do, though its manual does not name the unit). Version 2 has `wait` lines instead. The manual calls
+//! Version 3, which fio 3.33 writes, begins every line with microseconds; a replay keeps the differences, also where it is
+//! late (so fio was measured to do, though its manual does not name the unit). Version 2 has `wait` lines instead. The manual calls
 //! their number microseconds since the previous one; fio 3.33 was measured to wait until that many *milliseconds* have
 //! passed since the start, and so does a replay here.
 
@@ -71,7 +71,8 @@ impl Action {
 /// One request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Not before this time since the start of the replay.
+    /// When it was recorded, since the first line; in version 2 how long after the start of a replay it comes at the
+    /// earliest.
     pub at: Duration,
     /// What.
     pub action: Action,

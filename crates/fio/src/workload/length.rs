@@ -7,10 +7,10 @@ use flashlab_sim::Rng;
 #[derive(Clone, Debug)]
 pub(crate) enum Lengths {
     Fixed(u64),
-    /// Multiples of `min`, `steps` of them.
+    /// Multiples of `min`, and `max`.
     Range {
         min: u64,
-        steps: u64,
+        max: u64,
     },
     /// (bytes, share), the smallest first.
     Split(Vec<(u64, u64)>),
@@ -21,12 +21,14 @@ impl Lengths {
         match size {
             BlockSize::Fixed(bytes) => Lengths::Fixed(*bytes),
             BlockSize::Range { min, max } if min >= max => Lengths::Fixed(*min),
-            BlockSize::Range { min, max } => Lengths::Range { min: *min, steps: max / min },
+            BlockSize::Range { min, max } => Lengths::Range { min: *min, max: *max },
             BlockSize::Split(shares) => {
+                // fio rounds down to multiples of the least, whatever its share is.
+                let least = shares.iter().map(|share| share.bytes).min().unwrap_or(1).max(1);
                 let mut sizes: Vec<(u64, u64)> = shares
                     .iter()
                     .filter(|share| share.percent > 0 || shares.len() == 1)
-                    .map(|share| (share.bytes, u64::from(share.percent.max(1))))
+                    .map(|share| (share.bytes - share.bytes % least, u64::from(share.percent.max(1))))
                     .collect();
                 sizes.sort_unstable();
                 match sizes[..] {
@@ -50,9 +52,10 @@ impl Lengths {
     fn draw_one_of_several(&self, room: u64, rng: &mut Rng) -> Option<u64> {
         match self {
             Lengths::Fixed(bytes) => Some(*bytes),
-            Lengths::Range { min, steps } => {
-                let fitting = (room / min).min(*steps);
-                (fitting > 0).then(|| min * (1 + rng.below(fitting)))
+            Lengths::Range { min, max } => {
+                // fio draws from `min..min + max` and rounds down: what `max` is above a multiple is its share.
+                let fitting = if room >= *max { *max } else { room - room % min };
+                (fitting > 0).then(|| (min * (1 + rng.below(fitting) / min)).min(*max))
             }
             Lengths::Split(sizes) => {
                 let fitting = sizes.partition_point(|&(bytes, _)| bytes <= room);
@@ -77,6 +80,7 @@ impl Lengths {
 mod tests {
     use super::*;
     use crate::job::SizeShare;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_split_takes_its_shares_and_never_more_than_the_room() {
@@ -100,6 +104,18 @@ mod tests {
     }
 
     #[test]
+    fn sizes_of_a_split_are_rounded_down_to_multiples_of_the_least() {
+        // fio 3.33 with bssplit=3k/50:8k/50 sends 3072 and 6144, with 4k/0:6k/100 only 4096.
+        let share = |bytes, percent| SizeShare { bytes, percent };
+        let lengths = Lengths::of(&BlockSize::Split(vec![share(3072, 50), share(8192, 50)]));
+        let mut rng = Rng::new(4);
+        let drawn: BTreeSet<u64> = (0..100).filter_map(|_| lengths.draw(1 << 20, &mut rng)).collect();
+        assert_eq!(drawn, BTreeSet::from([3072, 6144]));
+        let lengths = Lengths::of(&BlockSize::Split(vec![share(4096, 0), share(6144, 100)]));
+        assert_eq!(lengths.draw(1 << 20, &mut rng), Some(4096));
+    }
+
+    #[test]
     fn a_range_gives_multiples_of_its_least() {
         let lengths = Lengths::of(&BlockSize::Range { min: 4096, max: 16384 });
         let mut rng = Rng::new(2);
@@ -112,5 +128,21 @@ mod tests {
         // Binomial: mean 10,000, deviation 87.
         assert!(counts.iter().all(|c| c.abs_diff(10_000) < 435), "{counts:?}");
         assert_eq!(lengths.draw(8000, &mut rng), Some(4096));
+    }
+
+    #[test]
+    fn a_range_that_ends_between_multiples_gives_its_end_its_share() {
+        // fio 3.33 with bsrange=3k-8k: 0.387, 0.363, 0.250 of 3,836 requests.
+        let lengths = Lengths::of(&BlockSize::Range { min: 3072, max: 8192 });
+        let mut rng = Rng::new(3);
+        let mut counts = [0u32; 3];
+        for _ in 0..80_000 {
+            let length = lengths.draw(u64::MAX, &mut rng).expect("there is room");
+            counts[[3072, 6144, 8192].iter().position(|l| *l == length).expect("one of them")] += 1;
+        }
+        // Five binomial deviations of 137, 137 and 122.
+        let expected = [30_000, 30_000, 20_000];
+        assert!(counts.iter().zip(expected).all(|(c, e)| c.abs_diff(e) < 700), "{counts:?}");
+        assert!((0..1_000).all(|_| lengths.draw(8191, &mut rng).is_some_and(|l| l <= 6144)));
     }
 }

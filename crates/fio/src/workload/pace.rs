@@ -1,8 +1,8 @@
 //! `rate=` and `rate_iops=`: when a job may ask again.
 //!
 //! fio's linear pacing: the next request of a direction may be made when the bytes asked for so far would have passed
-//! at the rate, counted from the job's start (or its ramp's end); a job that is behind makes up for it. `rate_iops`
-//! counts its requests as bytes of the smallest block size. Time spent in `thinktime` is not made up for.
+//! at the rate, counted from the job's start (or its ramp's end); a job that is behind makes up for it, also where it thought.
+//! `rate_iops` counts its requests as bytes of the smallest block size.
 
 use crate::job::{Direction, Job, Mix};
 use crate::workload::region::block_bounds;
@@ -28,7 +28,7 @@ impl Pace {
                 (None, None) => 0,
             }
         });
-        let mixed = job.pattern.mix == Mix::ReadWrite;
+        let mixed = job.pattern.mix == Mix::ReadWrite && (1..100).contains(&job.rw_mix_read);
         rate.iter().any(|&rate| rate > 0).then_some(Pace { rate, asked: [0; 3], since, mixed })
     }
 
@@ -62,13 +62,5 @@ impl Pace {
     pub(crate) fn asked(&mut self, direction: Direction, bytes: u64) {
         let asked = &mut self.asked[direction as usize];
         *asked = asked.saturating_add(bytes);
-    }
-
-    /// The job thought for `time`.
-    pub(crate) fn idle(&mut self, time: Duration) {
-        for (asked, rate) in self.asked.iter_mut().zip(self.rate) {
-            let missed = u128::from(rate) * u128::from(time.as_ns()) / 1_000_000_000;
-            *asked = asked.saturating_add(u64::try_from(missed).unwrap_or(u64::MAX));
-        }
     }
 }

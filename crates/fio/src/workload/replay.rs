@@ -1,11 +1,11 @@
 //! `read_iolog=`: a recorded iolog as the source of requests.
 
-use crate::iolog::{Action, Entry, Iolog};
+use crate::iolog::{Action, Entry, Iolog, Version};
 use crate::job::{Direction, Job};
 use crate::workload::WorkloadError;
 use crate::workload::region::File;
 use crate::workload::stream::{Ask, Flush};
-use flashlab_sim::{Duration, FileId};
+use flashlab_sim::{Duration, FileId, Instant};
 
 /// The rest of an iolog.
 #[derive(Clone, Debug)]
@@ -14,6 +14,9 @@ pub(crate) struct Replay {
     /// The job's file for each of the log's.
     files: Vec<FileId>,
     stall: bool,
+    version: Version,
+    /// The entry before.
+    last_at: Duration,
     last_offset: u64,
 }
 
@@ -36,13 +39,26 @@ impl Replay {
             several => return Err(WorkloadError::TooFewFiles { job: name(), named, files: several.len() }),
         };
         let stall = !job.replay_no_stall;
-        Ok(Replay { entries: iolog.entries.into_iter(), files, stall, last_offset: 0 })
+        Ok(Replay {
+            entries: iolog.entries.into_iter(),
+            files,
+            stall,
+            version: iolog.version,
+            last_at: Duration::ZERO,
+            last_offset: 0,
+        })
     }
 
-    /// The next request and how long after the start it comes at the earliest.
-    pub(crate) fn next(&mut self) -> Option<(Duration, Replayed)> {
+    /// The next request and when it comes at the earliest, in a replay since `start` of which the last request was handed
+    /// over at `last`. As in fio, the lines of version 3 keep their distance to the one before, however late that was.
+    pub(crate) fn next(&mut self, start: Instant, last: Instant) -> Option<(Instant, Replayed)> {
         let entry = self.entries.next()?;
-        let at = if self.stall { entry.at } else { Duration::ZERO };
+        let at = match self.version {
+            _ if !self.stall => start,
+            Version::Two => start.saturating_add(entry.at),
+            Version::Three => last.saturating_add(entry.at.saturating_sub(self.last_at)),
+        };
+        self.last_at = entry.at;
         let file = self.files[entry.file as usize];
         let direction = match entry.action {
             Action::Read => Direction::Read,

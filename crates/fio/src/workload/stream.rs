@@ -78,6 +78,7 @@ pub(crate) struct Stream {
     /// What there was of them at first, and when the loop began.
     bytes_max: u64,
     requests_left_before: u64,
+    requests_max: u64,
     /// Bytes after which no further loop begins.
     bytes_enough: u64,
     io_size_given: bool,
@@ -195,6 +196,7 @@ impl Stream {
             requests_left: requests_max,
             bytes_max,
             requests_left_before: requests_max,
+            requests_max,
             bytes_enough: enough,
             io_size_given: io_size.is_some(),
             block_max: block_max(job),
@@ -321,6 +323,8 @@ impl Stream {
             return false;
         }
         self.requests_left_before = self.requests_left;
+        // A flush that was due at the end of the loop before is due again, as in fio.
+        self.flushed_last = false;
         for place in &mut self.places {
             place.restart(self.repeat);
         }
@@ -348,8 +352,12 @@ impl Stream {
         self.io_size_given && left > 0 && left >= self.block_max
     }
 
-    /// The ramp is over: fio counts writes for `fsync` from here.
-    pub(crate) fn ramp_over(&mut self) {
+    /// The ramp is over: fio counts writes for `fsync` and requests for `number_ios` from here, those that are `out`
+    /// included.
+    pub(crate) fn ramp_over(&mut self, out: u64) {
         self.writes = 0;
+        self.requests_left = self.requests_max.saturating_sub(out);
+        // The loop that goes on has asked for something.
+        self.requests_left_before = 0;
     }
 }

@@ -80,6 +80,7 @@ pub(crate) struct Submitter {
     runtime: Option<Duration>,
 
     start: Instant,
+    last_submitted: Instant,
     started: bool,
     /// When the job ends; [`Instant::MAX`] in the ramp.
     deadline: Instant,
@@ -154,6 +155,7 @@ impl Submitter {
             think_time_blocks: job.think_time_blocks.max(1),
             runtime: job.runtime,
             start,
+            last_submitted: start,
             started: false,
             deadline,
             ramp_end: if has_ramp { start.saturating_add(job.ramp_time) } else { Instant::MAX },
@@ -237,10 +239,10 @@ impl Submitter {
         let Source::Replay(replay) = &mut self.source else {
             return;
         };
-        let Some((after, replayed)) = replay.next() else {
+        let Some((at, replayed)) = replay.next(self.start, self.last_submitted) else {
             return self.drain(now, record);
         };
-        let at = self.start.saturating_add(after).max(now);
+        let at = at.max(now);
         if at >= self.deadline {
             self.terminated = true;
             return self.hand_over(Goal::SleepUntil(self.deadline), now, record);
@@ -268,6 +270,7 @@ impl Submitter {
     #[inline]
     pub(crate) fn submitted(&mut self, at: Instant, record: &mut impl Record) -> Next {
         let (_, mut next) = self.next.take().expect("only what is next is submitted");
+        self.last_submitted = at;
         self.tell_start(record);
         match &mut next {
             Next::Io(io) => {
@@ -294,6 +297,9 @@ impl Submitter {
     pub(crate) fn go_on(&mut self, now: Instant, record: &mut impl Record) {
         match self.batch.pop_front() {
             Some(io) => self.next = Some((now, Next::Io(io))),
+            None if self.out < self.depth && self.goal == Goal::Ask && self.thinks_now() => {
+                self.think(now, record);
+            }
             None => self.turn_to_goal(now, record),
         }
     }
@@ -333,10 +339,6 @@ impl Submitter {
             }
             Goal::Think => {
                 if self.reap_all(now, record) {
-                    self.reaped_at_last_thought = self.reaped;
-                    if let Some(pace) = &mut self.pace {
-                        pace.idle(self.think_time);
-                    }
                     self.ask(now.saturating_add(self.think_time).min(self.deadline.max(now)), record);
                 }
             }
@@ -381,13 +383,22 @@ impl Submitter {
 
     #[inline]
     fn after_reaping(&mut self, now: Instant, record: &mut impl Record) {
-        if self.think_time > Duration::ZERO {
-            let since = self.reaped - self.reaped_at_last_thought;
-            if since > 0 && since.is_multiple_of(self.think_time_blocks) {
-                return self.hand_over(Goal::Think, now, record);
-            }
-        }
-        self.ask(now, record);
+        if self.thinks_now() { self.think(now, record) } else { self.ask(now, record) }
+    }
+
+    /// Whether enough was reaped since the last thought. fio looks whenever it has submitted something, and reaped if
+    /// the depth was used up.
+    #[inline]
+    fn thinks_now(&self) -> bool {
+        self.think_time > Duration::ZERO
+            && self.reaped >= self.reaped_at_last_thought.saturating_add(self.think_time_blocks)
+    }
+
+    /// What is still out counts for the next thought.
+    #[cold]
+    fn think(&mut self, now: Instant, record: &mut impl Record) {
+        self.reaped_at_last_thought = self.reaped;
+        self.hand_over(Goal::Think, now, record);
     }
 
     /// The first that has arrived is done.
@@ -419,7 +430,7 @@ impl Submitter {
             pace.restart(now);
         }
         if let Source::Stream(stream) = &mut self.source {
-            stream.ramp_over();
+            stream.ramp_over(self.out as u64);
         }
         record.ramp_over(self.index, now);
     }

@@ -2,6 +2,7 @@
 
 use crate::fake::{Event, FixedLatency, Kept, is_read, jobs, run_jobs, run_options};
 use flashlab_fio::job::{Engine, Job};
+use flashlab_fio::workload::Io;
 use flashlab_sim::{Duration, Instant};
 
 fn ms(at: Instant) -> f64 {
@@ -131,6 +132,17 @@ fn a_mixed_job_keeps_the_rate_of_each_direction() {
 }
 
 #[test]
+fn a_rate_turns_a_mix_of_one_direction_to_no_other() {
+    for (share, reads) in [(100, true), (0, false)] {
+        let options =
+            format!("--rw=rw --bs=4k --size=1m --rwmixread={share} --rate_iops=50 --time_based --runtime=1");
+        let kept = run_options(&options, 10);
+        assert_eq!(kept.asked(0).len(), 50, "rwmixread={share}");
+        assert!(kept.asked(0).iter().all(|io| is_read(io) == reads), "rwmixread={share}");
+    }
+}
+
+#[test]
 fn thinking_follows_every_so_many_blocks() {
     let kept = run_options("--rw=read --bs=4k --size=40k --thinktime=1000 --thinktime_blocks=4", 100);
     let issued: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
@@ -140,18 +152,43 @@ fn thinking_follows_every_so_many_blocks() {
     assert!((ms(whole.finished(0)) - 1.4).abs() < 1e-9);
 }
 
-#[test]
-fn a_thought_empties_the_queue_first_and_is_not_made_up_for_by_the_rate() {
-    let job = deep(4, "--thinktime=10000 --thinktime_blocks=8 --number_ios=64");
-    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
-    let gaps =
-        kept.asked(0).windows(2).filter(|w| w[1].issued.since(w[0].issued) >= Duration::from_ms(10)).count();
-    assert!((4..=8).contains(&gaps), "{gaps}");
+/// How many requests came between pauses of more than 9 ms.
+fn groups(kept: &Kept) -> Vec<usize> {
+    let asked = kept.asked(0);
+    let far = |a: &Io, b: &Io| b.issued.since(a.issued) > Duration::from_ms(9);
+    asked.chunk_by(|a, b| !far(a, b)).map(<[Io]>::len).collect()
+}
 
-    let job = deep(1, "--thinktime=500000 --thinktime_blocks=10 --rate_iops=100 --time_based --runtime=6");
+#[test]
+fn a_thought_empties_the_queue_first_and_what_it_waited_for_counts_for_the_next() {
+    // As fio 3.33 did with libaio, --size=400k and these options.
+    for (depth, blocks, expected) in [
+        (4, 8, &[11, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 1][..]),
+        (8, 3, &[10, 1, 9, 1, 9, 1, 9, 1, 9, 1, 9, 1, 9, 1, 9, 1, 9, 1, 9]),
+        (8, 20, &[27, 20, 20, 20, 13]),
+    ] {
+        let job = deep(depth, &format!("--thinktime=10000 --thinktime_blocks={blocks} --number_ios=100"));
+        let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+        assert_eq!(groups(&kept), expected, "depth {depth}, {blocks} blocks");
+    }
+}
+
+#[test]
+fn a_rate_makes_up_for_thoughts() {
+    // As fio 3.33 did: ten at the rate, then half a second and ten at once.
+    let job = deep(1, "--thinktime=500000 --thinktime_blocks=10 --rate_iops=100 --time_based --runtime=2");
     let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
-    // Ten blocks take 0.09 s, a thought 0.5 s, and the rate does not count it.
-    assert!(kept.asked(0).windows(2).all(|w| w[1].issued.since(w[0].issued) >= Duration::from_us(9_000)));
+    let at: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 1_000_000).collect();
+    assert_eq!(at[..12], [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 590, 590]);
+    assert_eq!((at[19], at[20]), (591, 1_091));
+}
+
+#[test]
+fn the_number_of_requests_counts_from_the_end_of_the_ramp() {
+    let job = deep(1, "--rate_iops=50 --ramp_time=1 --runtime=2 --number_ios=60");
+    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    // fio 3.33 reports 60; 51 were asked for in the ramp.
+    assert_eq!(kept.asked(0).len(), 51 + 60);
 }
 
 #[test]
