@@ -91,6 +91,11 @@ fn a_device_or_host_can_be_a_file() {
     let device = open(&format!("{folder}/test/one.toml:flash.t_prog=1ms,host={folder}/host/slow-board.toml"));
     assert_eq!(parts(&device).1.bus_clock_hz, Some(10_000_000));
     assert_eq!(parts(&device).0.nand.t_prog, Duration::from_ms(1));
+    for argument in ["test/one:host=", "test/one:flash.t_prog=1ms,host=", "FOLDER/test/one.toml:host="] {
+        let argument = argument.replace("FOLDER", folder);
+        let device = open(&format!("{argument}{folder}/host/slow-board.toml"));
+        assert_eq!(parts(&device).1.bus_clock_hz, Some(10_000_000), "{argument}");
+    }
     let say = wrong(&format!("{folder}/host/slow-board.toml"));
     assert!(say.contains("describes a host; expected a card"), "{say}");
     assert_snapshot!(wrong("no/such.toml"));

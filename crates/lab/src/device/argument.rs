@@ -160,7 +160,9 @@ impl Argument {
     pub(super) fn parse(text: &str) -> Result<Argument, ArgumentError> {
         let mut argument =
             Argument { text: SourceText::new("argument", text), name: 0..0, settings: Vec::new() };
-        let colon = match text.find(".toml") {
+        // Behind an equals sign it is the name of the host's file.
+        let name_end = text.find('=').unwrap_or(text.len());
+        let colon = match text[..name_end].find(".toml") {
             Some(at) if text[at + 5..].starts_with(':') => Some(at + 5),
             Some(at) if at + 5 == text.len() => None,
             _ => text.find(':'),

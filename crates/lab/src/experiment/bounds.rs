@@ -127,12 +127,11 @@ struct Worst {
 impl Worst {
     fn of(values: impl Iterator<Item = (String, f64, f64)>) -> Worst {
         let none = Worst { cell: "no cell".into(), value: f64::INFINITY, badness: f64::NEG_INFINITY };
-        values.fold(
-            none,
-            |worst, (cell, value, badness)| {
-                if worst.badness >= badness { worst } else { Worst { cell, value, badness } }
-            },
-        )
+        values.fold(none, |worst, (cell, value, badness)| {
+            // Of nothing over nothing nothing is known, so it is not within.
+            let badness = if badness.is_nan() { f64::INFINITY } else { badness };
+            if worst.badness >= badness { worst } else { Worst { cell, value, badness } }
+        })
     }
 }
 
@@ -309,5 +308,51 @@ fn published_mean(cell: &Cell) -> Option<f64> {
     match cell.published {
         Some(Published::Figure { mean, .. }) => Some(mean),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::pattern::CellPattern;
+    use crate::results::{Figure, Mechanisms, Role};
+
+    fn cell(row: &str, column: &str, mean: f64) -> Cell {
+        Cell {
+            table: "t".into(),
+            row: row.into(),
+            column: column.into(),
+            unit: "blocks".into(),
+            published: None,
+            simulated: Figure { mean, sd: 0.0 },
+            role: Role::Predicted,
+            error_percent: None,
+            requests: 0,
+            latency_ns_mean: 0.0,
+            mechanisms: Mechanisms(vec![]),
+            mechanism_ns_totals: Mechanisms(vec![]),
+            tail: None,
+        }
+    }
+
+    #[test]
+    fn a_ratio_of_nothing_to_nothing_does_not_hold_and_hides_no_other() {
+        let pattern: CellPattern = toml::Value::String("t *".into()).try_into().expect("a pattern");
+        let bound = BoundDefinition {
+            name: "grows".into(),
+            cells: vec![pattern],
+            ratio_to: Some("base".into()),
+            at_least: Some(2.0),
+            ..BoundDefinition::default()
+        };
+        let base = [cell("base", "a", 1.0), cell("base", "b", 0.0), cell("base", "c", 1.0)];
+        let with = |a, b, c| {
+            let rows = [cell("row", "a", a), cell("row", "b", b), cell("row", "c", c)];
+            judge(&bound, &[&base[..], &rows].concat())
+        };
+        assert!(with(3.0, 1.0, 3.0).held);
+        assert!(!with(3.0, 0.0, 3.0).held, "0 of 0");
+        let worst = with(1.0, 0.0, 3.0);
+        assert!(!worst.held, "{} is {}", worst.worst_cell, worst.worst);
     }
 }
