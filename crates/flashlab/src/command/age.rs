@@ -31,6 +31,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let to = destination(options.to.as_deref(), &mut words)?;
     let device = Device::open(&options.device, library)?;
     let invocation = jobs::read(&words)?;
+    jobs::no_fio_output("age", "what the device counted, and no fio output", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
@@ -49,7 +50,12 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     file::write(&to, &bytes)?;
     let mut found = statistics(&before, &bench.counters(), bench.wear().as_ref());
     device.argument.clone_into(&mut found.column);
-    file::print(&flashlab_report::of_device(&found))?;
+    let text = flashlab_report::of_device(&found);
+    match &invocation.output {
+        Some(path) => file::write(Path::new(path), text.as_bytes())?,
+        None => file::print(&text)?,
+    }
+    jobs::remarks("age", &invocation);
     say(format_args!(
         "the state of {} after {} is {} ({}); begin with it: {}state={}",
         device.argument,

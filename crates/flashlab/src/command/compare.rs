@@ -4,7 +4,7 @@ use super::jobs::{self, Setup};
 use crate::failure::{Failure, say};
 use crate::{Medium, file, progress};
 use clap::Args;
-use flashlab_fio::cmdline::{Invocation, OutputFormat};
+use flashlab_fio::cmdline::Invocation;
 use flashlab_lab::bench::Hint;
 use flashlab_lab::compare::{Compared, compare};
 use flashlab_lab::device::Device;
@@ -31,11 +31,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         devices.append(&mut timeless);
     }
     let invocation = jobs::read(&options.fio)?;
-    if invocation.output_formats != [OutputFormat::Normal] {
-        return Err(Failure::usage(
-            "compare prints one table, and no fio output for each device: leave --output-format out, or use `flashlab bench`",
-        ));
-    }
+    jobs::no_fio_output("compare", "one table, and no fio output for each device", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
@@ -78,16 +74,5 @@ fn remarks(compared: &[Compared], invocation: &Invocation) {
         }
     }
     hints.into_iter().for_each(say);
-    let without_effect = jobs::without_effect(invocation);
-    if !without_effect.is_empty() {
-        say(format_args!("without effect here: {}", without_effect.join(", ")));
-    }
-    let logs = |job: &flashlab_fio::job::Job| {
-        [&job.write_bw_log, &job.write_lat_log, &job.write_iops_log, &job.write_iolog]
-            .into_iter()
-            .any(Option::is_some)
-    };
-    if invocation.jobs.iter().any(logs) {
-        say("compare writes no logs; `flashlab bench` does");
-    }
+    jobs::remarks("compare", invocation);
 }

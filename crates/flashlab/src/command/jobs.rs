@@ -2,8 +2,9 @@
 
 use crate::failure::{Failure, say};
 use crate::{Medium, file};
-use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::iolog::Iolog;
+use flashlab_fio::job::Job;
 use flashlab_fio::loader::Loader;
 use flashlab_lab::bench::{Bench, BenchError};
 use flashlab_lab::device::{Device, Filesystem};
@@ -163,4 +164,30 @@ pub(crate) fn without_effect(invocation: &Invocation) -> Vec<String> {
         }
     }
     options
+}
+
+/// Refuses formats of fio's output for a command that prints none.
+pub(crate) fn no_fio_output(command: &str, prints: &str, invocation: &Invocation) -> Result<(), Failure> {
+    if invocation.output_formats == [OutputFormat::Normal] {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{command} prints {prints}: leave --output-format out, or use `flashlab bench`"
+    )))
+}
+
+/// Says what such a command does not show or write of what the jobs ask for.
+pub(crate) fn remarks(command: &str, invocation: &Invocation) {
+    let without_effect = without_effect(invocation);
+    if !without_effect.is_empty() {
+        say(format_args!("without effect here: {}", without_effect.join(", ")));
+    }
+    let logs = |job: &Job| {
+        [&job.write_bw_log, &job.write_lat_log, &job.write_iops_log, &job.write_iolog]
+            .into_iter()
+            .any(Option::is_some)
+    };
+    if invocation.jobs.iter().any(logs) {
+        say(format_args!("{command} writes no logs; `flashlab bench` does"));
+    }
 }

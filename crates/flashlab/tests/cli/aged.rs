@@ -39,6 +39,18 @@ fn a_used_card_goes_on_from_its_file() {
 }
 
 #[test]
+fn what_age_is_asked_for_it_does_or_says_that_it_does_not() {
+    let desk = Desk::new("age-output");
+    let aged = desk.line(&format!("age {CARD} {WRITE} --write_lat_log=x --output=out --to d.state"));
+    assert!(aged.err.contains("age writes no logs"), "{}", aged.err);
+    assert_eq!(aged.fine(), "");
+    assert!(desk.read("out").starts_with(CARD));
+    let err = desk.line(&format!("age {CARD} {WRITE} --output-format=json --to e.state")).refused();
+    assert!(err.contains("leave --output-format out"), "{err}");
+    assert_eq!(desk.names(), ["d.state", "out"]);
+}
+
+#[test]
 fn a_drive_is_aged_like_a_card() {
     let desk = Desk::new("aged-drive");
     let drive = "nvme/p32a80:capacity=256MiB,blocks=24,pages=96,hmb=8M";
