@@ -54,6 +54,29 @@ fn cell<'a>(results: &'a Results, table: &str, row: &str, column: &str) -> &'a C
     results.cells.iter().find(here).unwrap_or_else(|| panic!("no cell {table} {row}/{column}"))
 }
 
+#[test]
+fn waves_of_a_step_take_their_time_one_after_the_other() {
+    let experiment = r#"
+title = "Waves"
+kind = "matrix"
+source = "a test"
+columns = { card = "test/one" }
+[[step]]
+table = "one"
+unit = "MiB/s"
+job = "--name=a --rw=read --bs=128k --size=8m --direct=1"
+[[step]]
+table = "two"
+unit = "MiB/s"
+job = "--direct=1 --rw=read --bs=128k --size=8m --name=a --name=b --stonewall"
+"#;
+    let results = Folder::new("waves", experiment, "").run(1);
+    let (one, two) = (cell(&results, "one", "", "card"), cell(&results, "two", "", "card"));
+    assert_eq!(two.requests, 2 * one.requests);
+    let ratio = two.simulated.mean / one.simulated.mean;
+    assert!((0.98..1.02).contains(&ratio), "{ratio}");
+}
+
 const SWEEP: &str = r#"
 title = "Random reads over a range"
 kind = "sweep"

@@ -6,6 +6,7 @@ use crate::results::Figure;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::stats::{JobStats, Settings, Statistics};
 use flashlab_sim::{Histogram, Mechanism};
+use std::ops::Range;
 
 /// One run of one cell.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +55,7 @@ pub(super) fn measure(bench: &mut Bench, step: &Step, jobs: &[Job]) -> Result<Me
     };
     let commands_before = command_count(bench);
     let statistics = run_whole(bench, jobs, &Settings::default())?;
-    let mut measured = Measured::of(&statistics, jobs.len());
+    let mut measured = Measured::of(&statistics, jobs);
     let commands = command_count(bench) - commands_before;
     measured.counted = match step.metric {
         Metric::Throughput => 0,
@@ -65,10 +66,21 @@ pub(super) fn measure(bench: &mut Bench, step: &Step, jobs: &[Job]) -> Result<Me
 }
 
 impl Measured {
-    /// What `jobs` jobs did together.
-    pub(super) fn of(statistics: &Statistics, jobs: usize) -> Self {
+    /// What `jobs` did: those of a wave together, the waves one after the other.
+    pub(super) fn of(statistics: &Statistics, jobs: &[Job]) -> Self {
+        let mut measured = Measured::default();
+        let mut first = 0;
+        for wave in jobs.chunk_by(|a, b| a.wave == b.wave) {
+            let last = first + wave.len();
+            measured.add(&Measured::together(statistics, first..last));
+            first = last;
+        }
+        measured
+    }
+
+    fn together(statistics: &Statistics, jobs: Range<usize>) -> Self {
         let mut all = JobStats::default();
-        for job in 0..jobs {
+        for job in jobs {
             all.merge(statistics.job(job));
         }
         let mut measured =

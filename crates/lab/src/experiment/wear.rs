@@ -261,7 +261,7 @@ impl Place<'_> {
         }
         bench.pause(self.ready.pause);
         let statistics = run_whole(bench, &self.ready.jobs, &Settings::default())?;
-        Ok(Measured::of(&statistics, self.ready.jobs.len()))
+        Ok(Measured::of(&statistics, &self.ready.jobs))
     }
 }
 
