@@ -347,6 +347,16 @@ fn a_cable_that_is_pulled_in_the_middle_of_a_write_cuts_the_power_then() {
 }
 
 #[test]
+fn an_application_command_that_failed_does_not_make_one_of_the_next() {
+    let mut driver = Driver::new(&[]);
+    let address = driver.bring_up();
+    driver.plain(55, 2, address);
+    assert_eq!(driver.plain(60, 2, 0), [4, 2, 0, 1], "no card knows it");
+    let (_, functions) = driver.command(6, 2, 0x00ff_fff1, None, 64);
+    assert_eq!(functions.len(), 64, "it does not change the width of the bus");
+}
+
+#[test]
 fn a_response_that_nobody_took_is_not_the_one_to_the_next_command() {
     let mut driver = Driver::new(&[]);
     let address = driver.bring_up();

@@ -240,6 +240,7 @@ impl Vub300 {
             return self.fail(ErrorCode::CommandTimeout);
         }
         self.counted.commands += 1;
+        let application = core::mem::take(&mut self.application);
         let deselects = packet.command.index == 7 && packet.command.argument >> 16 == 0;
         let expects = if deselects { Expects::None } else { packet.expects };
         let response = match self.native.command(packet.command, expects) {
@@ -251,7 +252,7 @@ impl Vub300 {
             // The driver looks for six bytes.
             return self.respond(packet.answer(response));
         }
-        self.snoop(packet.command);
+        self.snoop(packet.command, application);
         match (packet.size, packet.write) {
             (0, _) => {
                 if expects == Expects::R1b {
@@ -265,8 +266,8 @@ impl Vub300 {
     }
 
     /// The width of the bus is in a command that passes.
-    fn snoop(&mut self, command: Command) {
-        if self.application && command.index == 6 {
+    fn snoop(&mut self, command: Command, application: bool) {
+        if application && command.index == 6 {
             self.ios.width = if command.argument & 3 == 2 { 4 } else { 1 };
             self.native.set_ios(&self.ios);
         }
