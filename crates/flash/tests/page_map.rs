@@ -1,7 +1,7 @@
 //! The page-mapped translation layer from outside.
 
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::{Ftl, LevellingPolicy, Victim};
+use flashlab_flash::ftl::{Ftl, LevellingPolicy, Slc, Victim};
 use flashlab_flash::nand::{Cell, Geometry};
 use flashlab_sim::Rng;
 
@@ -35,4 +35,20 @@ fn random_overwrites_go_on_for_ever() {
         }
     }
     println!("{:?} {}", map.written(), map.written().amplification());
+}
+
+/// What is left of the buffer's blocks does not fill a page, and nothing else can be folded: the page is programmed as it is.
+#[test]
+fn a_full_slc_buffer_is_folded_to_its_last_unit() {
+    let mut parameters = small();
+    parameters.geometry = Geometry { channels: 1, dies: 1, pages: 3, ..parameters.geometry };
+    parameters.capacity = 10 * 3 * 16_384;
+    parameters.slc = Some(Slc { blocks: 2, fold_ppm: 0 });
+    let mut map = PageMap::new(&parameters, 1);
+    for unit in 0..2 {
+        Ftl::write(&mut map, unit, 1).expect("it has room");
+        map.flush();
+        map.settle();
+    }
+    assert!(!map.slc_is_full());
 }

@@ -214,7 +214,11 @@ impl PageMap {
                 return true;
             }
         }
-        let padded = wanted.iter().flatten().next().is_some() && self.pad(die);
+        let state = &self.dies[die as usize];
+        let rests = (state.reads, state.programs, state.move_programs) == (0, 0, 0) && state.full.is_empty();
+        // What waits for its page to become full may be all that the buffer holds.
+        let pads = wanted.iter().flatten().next().is_some() || (rests && self.slc_waits(die));
+        let padded = pads && self.pad(die);
         let state = &mut self.dies[die as usize];
         state.debt = state.debt.min(0);
         state.fold_debt = state.fold_debt.min(0);
