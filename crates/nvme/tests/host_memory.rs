@@ -4,6 +4,7 @@ mod common;
 
 use common::{Driven, KIB, MIB, loading, small, us};
 use flashlab_flash::Impossible;
+use flashlab_flash::ftl::map::Policy;
 use flashlab_nvme::SsdParameters;
 use flashlab_nvme::hmb::{Descriptor, Effect, HmbError, Limits, SetFeatures};
 use flashlab_sim::{Duration, Mechanism, Op};
@@ -71,6 +72,13 @@ fn impossible_drives_are_refused_with_the_number_and_why() {
     let low = refused(|p| p.lend_max = 4 * KIB);
     assert_eq!(low.path, "nvme.hmb");
     assert!(low.why.contains("4096 B") && low.why.contains("8192 B"), "{low}");
+    let much = refused(|p| {
+        p.map.policy = Policy::WriteBuffer;
+        p.hmb = Limits { preferred: 1 << 24, ..Limits::default() };
+        p.lend_max = 64 << 30;
+    });
+    assert_eq!(much.path, "nvme.hmb");
+    assert!(much.why.contains("68719476736 B") && much.why.contains("ftl.write_buffer"), "{much}");
     let minimum = refused(|p| p.hmb = Limits { preferred: 10, minimum: 20, ..Limits::default() });
     assert_eq!(minimum.path, "hmb.minimum");
     assert!(minimum.why.contains("81920 B") && minimum.why.contains("40960 B"), "{minimum}");

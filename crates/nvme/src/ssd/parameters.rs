@@ -157,7 +157,10 @@ impl SsdParameters {
             );
             return Err(Impossible::new("nvme.hmb", why));
         }
-        Ok(())
+        // Where it is lent to the write buffer, that must not become too large.
+        self.layer_with(&self.lend())
+            .check()
+            .map_err(|with| Impossible::new("nvme.hmb", format!("is {} B; with it, {with}", self.lend_max)))
     }
 
     /// What the controller says of itself.

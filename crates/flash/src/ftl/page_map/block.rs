@@ -120,6 +120,8 @@ impl PageMap {
 
     fn is_bad(&mut self, block: u32) {
         self.leave(block, Phase::Bad);
+        // With one of its blocks of one bit a cell gone, a die may open another.
+        self.reconsider(self.layout.die_of(block));
         self.judge_spare();
     }
 
