@@ -111,7 +111,9 @@ impl Place {
     ) -> Option<(u64, u64)> {
         let skip = if pattern.random { 0 } else { pattern.sequence_skip };
         let offset = self.sequential_offset(direction, skip, wrapping)?;
-        let length = lengths.draw(self.end - offset, rng)?;
+        // As in fio, the last block of a region is sent whole where blocks are of one size and the file goes on.
+        let end = if matches!(lengths, Lengths::Fixed(_)) { self.region.file_size } else { self.end };
+        let length = lengths.draw(end - offset, rng)?;
         self.position[direction as usize] = offset + length;
         Some((offset, length))
     }

@@ -197,6 +197,14 @@ prop_compose! {
     }
 }
 
+fn is_of_one_size(size: &BlockSize) -> bool {
+    match size {
+        BlockSize::Fixed(_) => true,
+        BlockSize::Range { min, max } => min >= max,
+        BlockSize::Split(shares) => shares.iter().filter(|share| share.percent > 0).count() <= 1,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
@@ -215,10 +223,18 @@ proptest! {
             return Ok(());
         };
         let regions = flashlab_fio::workload::Regions::of(&job, &files).expect("the job ran");
+        let in_order =
+            !job.pattern.random || job.pattern.sequence > 1 || job.percentage_random.iter().any(|&percent| percent < 100);
         for io in kept.asked(0) {
             let region = regions.regions.iter().find(|region| region.file == io.file).expect("one of the files");
             prop_assert!(io.offset >= region.start, "{io:?} before {region:?}");
-            prop_assert!(io.offset + io.length <= region.start + region.length, "{io:?} beyond {region:?}");
+            prop_assert!(io.offset < region.start + region.length, "{io:?} behind {region:?}");
+            // The last of a sequence of blocks of one size is sent whole.
+            let trimmed = job.pattern.mix == Mix::TrimWrite;
+            let drawn_as = if trimmed { Direction::Trim } else { io.direction };
+            let is_fixed = is_of_one_size(&job.block_size[drawn_as as usize]);
+            let ends = io.offset + io.length <= region.start + region.length;
+            prop_assert!(ends || (in_order && is_fixed), "{io:?} beyond {region:?}");
             prop_assert!(io.offset + io.length <= region.file_size && io.length > 0);
         }
         if job.pattern.random && job.pattern.sequence == 1 && job.percentage_random[0] == 100 {
