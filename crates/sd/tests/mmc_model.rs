@@ -1,7 +1,8 @@
 //! The card by commands, behind the host stack, beside the card that is timed as a block device.
 
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
-use flashlab_flash::nand::Nand;
+mod common;
+
+use flashlab_flash::ftl::Overwrite;
 use flashlab_sd::mmc::MmcModel;
 use flashlab_sd::{Bus, Card, CardModel, CardParameters, Identity, Link, Mode};
 use flashlab_sim::{
@@ -12,32 +13,9 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 fn parameters(overwrite: Overwrite) -> CardParameters {
-    let parameters = CardParameters {
-        capacity: 8 * MIB,
-        modes: vec![Mode::DefaultSpeed, Mode::HighSpeed],
-        nand: Nand {
-            page: 4 * KIB,
-            t_read: Duration::from_us(100),
-            read_rate: 20 * MIB,
-            t_prog: Duration::from_us(300),
-            t_prog_slc: None,
-            bits: None,
-            erase_block: 64 * KIB,
-            t_bers: Duration::from_ms(2),
-            spread_ppm: 20_000,
-        },
-        mapping: Mapping {
-            program_unit: 8 * KIB,
-            t_commit: Duration::from_us(500),
-            map_unit: 64 * KIB,
-            superblock: 64 * KIB,
-            overwrite,
-            open_units: 2,
-            map_cache: Some(16 * KIB),
-            map_page: 4 * KIB,
-        },
-        wear: Wear::default(),
-    };
+    let mut parameters = common::parameters(8 * MIB);
+    parameters.modes = vec![Mode::DefaultSpeed, Mode::HighSpeed];
+    (parameters.mapping.overwrite, parameters.mapping.map_cache) = (overwrite, Some(16 * KIB));
     parameters.check().unwrap();
     parameters
 }

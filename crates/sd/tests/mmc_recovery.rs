@@ -1,11 +1,11 @@
 //! What the host stack says of transfers that fail, against the bytes that the card has then: nothing that is not there may be
 //! said to be written, and nothing else may be read.
 
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
-use flashlab_flash::nand::Nand;
+mod common;
+
 use flashlab_sd::mmc::{Controller, Error, Event, Kernel, Mmc};
 use flashlab_sd::quirk::Planned;
-use flashlab_sd::{Card, CardParameters, Command, Expects, Identity, Mode, Native};
+use flashlab_sd::{Card, Command, Expects, Identity, Native};
 use flashlab_sim::{Duration, Store, StoreError};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -56,34 +56,10 @@ impl Store for Blocks {
     }
 }
 
-/// A host with a card of that capacity that was brought up, and the card's bytes.
+/// A host with a card of that capacity and these bytes that was brought up.
 fn host(capacity: u64, t_prog: Duration, controller: Controller, blocks: Blocks) -> Mmc {
-    let parameters = CardParameters {
-        capacity,
-        modes: Mode::ALL.to_vec(),
-        nand: Nand {
-            page: 4 * KIB,
-            t_read: Duration::from_us(100),
-            read_rate: 20 * MIB,
-            t_prog,
-            t_prog_slc: None,
-            bits: None,
-            erase_block: 64 * KIB,
-            t_bers: Duration::from_ms(2),
-            spread_ppm: 20_000,
-        },
-        mapping: Mapping {
-            program_unit: 8 * KIB,
-            t_commit: Duration::from_us(500),
-            map_unit: 64 * KIB,
-            superblock: 64 * KIB,
-            overwrite: Overwrite::Log,
-            open_units: 2,
-            map_cache: None,
-            map_page: 4 * KIB,
-        },
-        wear: Wear::default(),
-    };
+    let mut parameters = common::parameters(capacity);
+    parameters.nand.t_prog = t_prog;
     let identity = Identity::new(&parameters);
     let card = Card::new(parameters, identity, Some(Box::new(blocks)), 1);
     let mut mmc = Mmc::new(Native::new(Some(card)), controller, Kernel::V6_1);

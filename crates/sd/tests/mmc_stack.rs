@@ -1,44 +1,16 @@
 //! The host stack where things do not go as in the recorded logs: empty slots, bad cards, cards that come and go, sleep.
 
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
-use flashlab_flash::nand::Nand;
+mod common;
+
 use flashlab_sd::mmc::{Controller, Error, Event, Kernel, Mmc, Phase};
 use flashlab_sd::quirk::Quirk;
-use flashlab_sd::{Card, CardParameters, Identity, Mode, Native};
+use flashlab_sd::{Card, CardParameters, Identity, Native};
 use flashlab_sim::Duration;
 
-const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 fn parameters() -> CardParameters {
-    let parameters = CardParameters {
-        capacity: 4096 * MIB,
-        modes: Mode::ALL.to_vec(),
-        nand: Nand {
-            page: 4 * KIB,
-            t_read: Duration::from_us(100),
-            read_rate: 20 * MIB,
-            t_prog: Duration::from_us(300),
-            t_prog_slc: None,
-            bits: None,
-            erase_block: 64 * KIB,
-            t_bers: Duration::from_ms(2),
-            spread_ppm: 20_000,
-        },
-        mapping: Mapping {
-            program_unit: 8 * KIB,
-            t_commit: Duration::from_us(500),
-            map_unit: 64 * KIB,
-            superblock: 64 * KIB,
-            overwrite: Overwrite::Log,
-            open_units: 2,
-            map_cache: None,
-            map_page: 4 * KIB,
-        },
-        wear: Wear::default(),
-    };
-    parameters.check().unwrap();
-    parameters
+    common::parameters(4096 * MIB)
 }
 
 /// A card whose CID has this serial number, with or without a cache.

@@ -22,7 +22,8 @@ fn small() -> (Host, Bytes) {
     with(parameters, identity)
 }
 
-fn with(parameters: CardParameters, identity: Identity) -> (Host, Bytes) {
+/// A card with bytes, brought up, on four lines.
+pub(crate) fn with(parameters: CardParameters, identity: Identity) -> (Host, Bytes) {
     let bytes = Bytes::new(parameters.capacity);
     let mut host = Host::new(Card::new(parameters, identity, Some(Box::new(bytes.clone())), 1));
     host.bring_up();

@@ -10,11 +10,7 @@ fn large() -> (Host, Bytes) {
     let parameters = parameters(Overwrite::Convert);
     let mut identity = high_capacity(&parameters);
     identity.extensions = Extensions { power_off_notification: true, cache: true };
-    let bytes = Bytes::new(parameters.capacity);
-    let mut host = Host::new(Card::new(parameters, identity, Some(Box::new(bytes.clone())), 1));
-    host.bring_up();
-    host.widen(Mode::HighSpeed);
-    (host, bytes)
+    commands::with(parameters, identity)
 }
 
 impl Host {

@@ -1,0 +1,41 @@
+//! The card that the tests of the host stack have.
+
+use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::nand::Nand;
+use flashlab_sd::{CardParameters, Mode};
+use flashlab_sim::Duration;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// A card of this capacity, in all modes.
+pub(crate) fn parameters(capacity: u64) -> CardParameters {
+    let parameters = CardParameters {
+        capacity,
+        modes: Mode::ALL.to_vec(),
+        nand: Nand {
+            page: 4 * KIB,
+            t_read: Duration::from_us(100),
+            read_rate: 20 * MIB,
+            t_prog: Duration::from_us(300),
+            t_prog_slc: None,
+            bits: None,
+            erase_block: 64 * KIB,
+            t_bers: Duration::from_ms(2),
+            spread_ppm: 20_000,
+        },
+        mapping: Mapping {
+            program_unit: 8 * KIB,
+            t_commit: Duration::from_us(500),
+            map_unit: 64 * KIB,
+            superblock: 64 * KIB,
+            overwrite: Overwrite::Log,
+            open_units: 2,
+            map_cache: None,
+            map_page: 4 * KIB,
+        },
+        wear: Wear::default(),
+    };
+    parameters.check().unwrap();
+    parameters
+}
