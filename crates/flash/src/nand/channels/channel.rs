@@ -3,12 +3,12 @@
 //! A program has its place on the wire, and hence its end, as soon as it asks: what asks later goes later. The reads that
 //! are ready by then have theirs too; of the others, the one that is ready first is next for as long as no program asks.
 
-use super::queue::{NONE, Pool, Queue};
+use super::queue::{Entry, NONE, Pool, Queue};
 use super::{NEVER, least};
-use crate::nand::{Finished, Kind, Scheduling, Suspend};
+use crate::nand::{Kind, Scheduling, Suspend};
 use alloc::vec;
 use alloc::vec::Vec;
-use flashlab_sim::{Duration, Instant};
+use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
 /// What a channel carries and what its dies do.
@@ -19,7 +19,9 @@ pub(super) struct Channel {
     /// When the last program asked for it, and its number.
     asked: u64,
     number: u64,
-    /// The die whose read is on the wire or goes next, if it asks.
+    /// Reads under way.
+    reads: u32,
+    /// The die whose read is on the wire or goes next, if there is one.
     next: u32,
     /// The first die whose program or erase ends first.
     works: u32,
@@ -107,6 +109,7 @@ impl Channel {
             free,
             asked: NEVER,
             number: 0,
+            reads: 0,
             next: 0,
             works: 0,
             work_end: NEVER,
@@ -135,28 +138,32 @@ impl Channel {
         start.saturating_add(next.transfer.as_ns()).min(self.work_end)
     }
 
-    /// Ends the operation that is due at `now`; of several, programs and erases first.
+    /// Ends the operation that is due at `now`, of several, programs and erases first; returns its entry.
     #[inline]
-    pub(super) fn end(&mut self, now: u64, scheduling: &Scheduling, pool: &mut Pool) -> Finished {
-        let die = if self.work_end == now { self.works } else { self.next } as usize;
-        if self.work_end == now {
+    pub(super) fn end(&mut self, now: u64, scheduling: &Scheduling, pool: &Pool) -> u32 {
+        let die = if self.work_end == now {
+            let die = self.works as usize;
             self.dies[die].end = NEVER;
             self.choose_work();
+            die
         } else {
+            let die = self.next as usize;
             self.free = self.free.max(now);
             let read = &mut self.dies[die];
             (read.ready, read.start) = (NEVER, NEVER);
-            self.choose_read(pool);
-        }
+            self.reads -= 1;
+            if self.reads > 0 {
+                self.choose_read(pool);
+            }
+            die
+        };
         let ended = &mut self.dies[die];
-        let entry = pool.remove(ended.active);
-        if !entry.operation.urgent() {
+        let entry = core::mem::replace(&mut ended.active, NONE);
+        if ended.overtaken > 0 && !pool.get(entry).operation.urgent() {
             ended.overtaken = 0;
         }
-        let finished = entry.finished(Instant::from_ns(now));
-        ended.active = NONE;
         self.turn(die, now, scheduling, pool);
-        finished
+        entry
     }
 
     /// A die with nothing under way turns to what it serves next.
@@ -164,25 +171,35 @@ impl Channel {
     fn turn(&mut self, die: usize, now: u64, scheduling: &Scheduling, pool: &Pool) {
         let turning = &mut self.dies[die];
         let others_wait = turning.suspended != NONE || !turning.others.is_empty();
-        if !turning.urgent.is_empty() && (!others_wait || turning.overtaken < scheduling.overtaken_max) {
-            turning.overtaken += u32::from(others_wait);
-            let entry = turning.urgent.pop(pool);
-            self.begin(die, entry, now, pool);
-        } else if turning.suspended != NONE {
-            let t_resume = scheduling.suspend.map_or(Duration::ZERO, |suspend| suspend.t_resume);
-            turning.active = turning.suspended;
-            turning.suspended = NONE;
-            turning.begun = now;
-            let end = after(after(now, t_resume), turning.remaining);
-            self.work_until(die, end);
-        } else if !turning.others.is_empty() {
-            let entry = turning.others.pop(pool);
+        let queue =
+            if !turning.urgent.is_empty() && (!others_wait || turning.overtaken < scheduling.overtaken_max) {
+                turning.overtaken += u32::from(others_wait);
+                &mut turning.urgent
+            } else if turning.suspended != NONE {
+                return self.resume(die, now, scheduling);
+            } else {
+                &mut turning.others
+            };
+        if !queue.is_empty() {
+            let entry = queue.pop(pool);
             self.begin(die, entry, now, pool);
         }
     }
 
+    /// The array of `die` goes on with what was suspended.
+    #[inline(never)]
+    fn resume(&mut self, die: usize, now: u64, scheduling: &Scheduling) {
+        let t_resume = scheduling.suspend.map_or(Duration::ZERO, |suspend| suspend.t_resume);
+        let resuming = &mut self.dies[die];
+        resuming.active = resuming.suspended;
+        resuming.suspended = NONE;
+        resuming.begun = now;
+        let end = after(after(now, t_resume), resuming.remaining);
+        self.work_until(die, end);
+    }
+
     /// `entry` is under way on `die` from `at`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(&mut self, die: usize, entry: u32, at: u64, pool: &Pool) {
         let beginning = &mut self.dies[die];
         beginning.active = entry;
@@ -195,8 +212,15 @@ impl Channel {
             }
             Kind::Program { .. } => {
                 beginning.asked = at;
-                let begun = after(self.carry(at, entry.number, entry.transfer, pool), entry.transfer);
-                self.work(die, begun, entry.array);
+                if self.asked == at && entry.number < self.number {
+                    return self.slip_in(die, at, entry, pool);
+                }
+                (self.asked, self.number) = (at, entry.number);
+                if self.dies[self.next as usize].ready <= at {
+                    self.free = settle_reads(&mut self.dies, self.free, (at, entry.number), pool);
+                }
+                self.free = after(self.free.max(at), entry.transfer);
+                self.work(die, self.free, entry.array);
             }
             Kind::Erase => self.work(die, at, entry.array),
         }
@@ -228,6 +252,7 @@ impl Channel {
     /// The read of `die` asks for the wire.
     #[inline]
     fn ask(&mut self, die: usize, number: u64, pool: &Pool) {
+        self.reads += 1;
         let (ready, first) = (self.dies[die].ready, &self.dies[self.next as usize]);
         if ready < first.ready || (ready == first.ready && number <= pool.get(first.active).number) {
             self.next = die as u32;
@@ -248,39 +273,13 @@ impl Channel {
         ready.min_by_key(|(_, die)| pool.get(die.active).number).expect("two of them are ready then").0
     }
 
-    /// The program with `number` asks for the wire at `now`: when it has it, for `transfer`.
-    #[inline]
-    fn carry(&mut self, now: u64, number: u64, transfer: Duration, pool: &Pool) -> u64 {
-        if self.asked == now && number < self.number {
-            return self.slip_in(now, number, transfer, pool);
-        }
-        (self.asked, self.number) = (now, number);
-        if self.dies[self.next as usize].ready <= now {
-            self.settle_reads(now, number, pool);
-        }
-        let start = self.free.max(now);
-        self.free = after(start, transfer);
-        start
-    }
-
-    /// The reads that have the wire before the program with `number`, which asks at `now`, are certain to have it.
-    #[inline(never)]
-    fn settle_reads(&mut self, now: u64, number: u64, pool: &Pool) {
-        let order = |die: &Die| (die.ready, pool.get(die.active).number);
-        let waits = |die: &&mut Die| die.ready <= now && die.start == NEVER && order(die) < (now, number);
-        while let Some(read) = self.dies.iter_mut().filter(waits).min_by_key(|die| order(die)) {
-            read.start = self.free.max(read.ready);
-            self.free = after(read.start, read.transfer);
-        }
-    }
-
-    /// As [`Channel::carry`], where programs that ask at the same instant have asked already, but were submitted later:
-    /// they, and the reads between them, have the wire so much later.
+    /// The program of `entry` asks for the wire at `now`, where programs that ask at the same instant have asked already,
+    /// but were submitted later: they, and the reads between them, have the wire so much later.
     #[cold]
-    fn slip_in(&mut self, now: u64, number: u64, transfer: Duration, pool: &Pool) -> u64 {
-        let (mut start, delay) = (self.free, transfer.as_ns());
+    fn slip_in(&mut self, die: usize, now: u64, entry: &Entry, pool: &Pool) {
+        let (mut start, delay) = (self.free, entry.transfer.as_ns());
         for die in &mut self.dies {
-            let later = |entry: u32| pool.get(entry).number > number;
+            let later = |other: u32| pool.get(other).number > entry.number;
             if die.asked == now && later(die.program()) {
                 start -= pool.get(die.program()).transfer.as_ns();
                 die.begun += delay;
@@ -292,10 +291,10 @@ impl Channel {
                 die.start += delay;
             }
         }
-        self.free += delay;
+        self.free = after(self.free, entry.transfer);
         self.choose_work();
         self.choose_read(pool);
-        start
+        self.work(die, after(start, entry.transfer), entry.array);
     }
 
     /// `entry` waits for its turn on `die`.
@@ -312,6 +311,7 @@ impl Channel {
 
     /// Suspends the array's work on `die` for the eldest urgent read that waits there, at `now` or, if it has not begun
     /// by then, when it begins, where that is a choice, allowed and worth it.
+    #[inline(never)]
     pub(super) fn try_suspend(
         &mut self,
         die: usize,
@@ -343,6 +343,19 @@ impl Channel {
         self.choose_work();
         self.begin(die, entry, after(at, suspend.t_suspend), pool);
     }
+}
+
+/// The reads that have the wire before the program that asks with `before`, an instant and a number, are certain to have
+/// it; returns until when it is taken.
+#[inline(never)]
+fn settle_reads(dies: &mut [Die], mut free: u64, before: (u64, u64), pool: &Pool) -> u64 {
+    let order = |die: &Die| (die.ready, pool.get(die.active).number);
+    let waits = |die: &&mut Die| die.ready <= before.0 && die.start == NEVER && order(die) < before;
+    while let Some(read) = dies.iter_mut().filter(waits).min_by_key(|die| order(die)) {
+        read.start = free.max(read.ready);
+        free = after(read.start, read.transfer);
+    }
+    free
 }
 
 #[inline]

@@ -17,15 +17,17 @@
 
 mod channel;
 mod queue;
+mod times;
 
-use super::{Block, Cut, Die, Finished, Geometry, Kind, Operation, Scheduling, Timing};
+use super::{Block, Cut, Die, Finished, Geometry, Operation, Scheduling, Timing};
 use alloc::vec;
 use alloc::vec::Vec;
 use channel::Channel;
 use core::hint::select_unpredictable;
-use flashlab_sim::{Duration, Instant, mix};
+use flashlab_sim::{Duration, Instant};
 use queue::{Entry, NONE, Pool};
 use serde::{Deserialize, Serialize};
+use times::Times;
 
 /// Never, as nanoseconds.
 const NEVER: u64 = u64::MAX;
@@ -33,11 +35,12 @@ const NEVER: u64 = u64::MAX;
 /// The array's dies and channels in simulated time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Channels {
-    timing: Timing,
+    times: Times,
     scheduling: Scheduling,
-    seed: u64,
-    die_count: u32,
+    /// By die.
     places: Vec<Place>,
+    /// What of a block's number is its die's, where there are a power of two; else all of it, and a division follows.
+    die_mask: u32,
     channels: Vec<Channel>,
     /// When an operation ends next, by channel. Some more fill up eight.
     due: Vec<u64>,
@@ -45,9 +48,6 @@ pub struct Channels {
     next_at: u64,
     next_channel: u32,
     pool: Pool,
-    /// How long the bytes of the last read, and of the last program, held the channel.
-    read_transfer: (u32, Duration),
-    program_transfer: (u32, Duration),
     /// The instant of the last end that was handled.
     handled: u64,
     /// Operations submitted so far.
@@ -72,18 +72,15 @@ impl Channels {
         assert!(die_count > 0, "an array has at least one die");
         let place = |die| Place { channel: geometry.channel_of(Die(die)), die: die / geometry.channels };
         Channels {
-            timing: *timing,
+            times: Times::new(timing, seed),
             scheduling: *scheduling,
-            seed: mix(seed),
-            die_count,
             places: (0..die_count).map(place).collect(),
+            die_mask: if die_count.is_power_of_two() { die_count - 1 } else { u32::MAX },
             channels: vec![Channel::new(geometry.dies, 0); geometry.channels as usize],
             due: vec![NEVER; geometry.channels.next_multiple_of(8) as usize],
             next_at: NEVER,
             next_channel: 0,
             pool: Pool::new(),
-            read_transfer: (0, timing.transfer(0)),
-            program_transfer: (0, timing.transfer(0)),
             handled: 0,
             number: 0,
             outstanding: 0,
@@ -114,43 +111,52 @@ impl Channels {
     /// # Panics
     /// Where something earlier than `now` has not been taken: the caller calls [`Channels::complete`] with `now` as limit
     /// first, until it returns `None` or something that ends at `now`.
-    #[inline]
+    #[inline(never)]
     pub fn submit(&mut self, now: Instant, operation: Operation) {
-        let array = match operation.kind {
-            Kind::Read { .. } => self.timing.read_at(operation.slc, mix(self.seed ^ self.number)),
-            Kind::Program { .. } => self.timing.program(operation.page, operation.slc),
-            Kind::Erase => self.timing.t_bers,
-        };
-        self.submit_lasting(now, operation, array);
+        let array = self.times.array(&operation, self.number);
+        self.take(now, operation, array);
     }
 
     /// As [`Channels::submit`], for an operation whose array time is known to the caller.
-    #[inline]
+    #[inline(never)]
     pub fn submit_lasting(&mut self, now: Instant, operation: Operation, array: Duration) {
+        self.take(now, operation, array);
+    }
+
+    #[inline(always)]
+    fn take(&mut self, now: Instant, operation: Operation, array: Duration) {
         let now_ns = now.as_ns();
         assert!(
             self.next_at >= now_ns,
             "submitted at {now:?}, but something was due before: ask `complete` first"
         );
         debug_assert!(self.handled <= now_ns, "submitted at {now:?}, earlier than what has been handled");
-        let transfer = self.transfer(operation.kind);
+        let transfer = self.times.transfer(operation.kind);
+        let Place { channel: place, die } = self.place_of(operation.block);
+        let urgent = operation.urgent();
         let entry = Entry { operation, submitted: now, array, transfer, number: self.number, next: NONE };
+        let entry = self.pool.insert(entry);
         self.number += 1;
         self.outstanding += 1;
-        let Place { channel: place, die } = self.place_of(operation.block);
         let (place, die) = (place as usize, die as usize);
-        let entry = self.pool.insert(entry);
         let (channel, pool) = (&mut self.channels[place], &mut self.pool);
         if channel.idle(die) {
             channel.begin(die, entry, now_ns, pool);
-        } else if self.scheduling.reads_first && operation.urgent() {
+        } else if urgent && self.scheduling.reads_first {
             channel.wait_urgently(die, entry, pool);
             let Some(suspend) = &self.scheduling.suspend else { return };
             channel.try_suspend(die, now_ns, suspend, self.scheduling.overtaken_max, pool);
         } else {
             return channel.wait(die, entry, pool);
         }
-        self.reckon(place);
+        let due = channel.due();
+        self.due[place] = due;
+        let was_first = place == self.next_channel as usize;
+        if (due, place) < (self.next_at, self.next_channel as usize) {
+            (self.next_at, self.next_channel) = (due, place as u32);
+        } else if was_first && due > self.next_at {
+            self.elect();
+        }
     }
 
     /// The next operation to end, if it ends not later than `limit`. The instants of ends never decrease; of those that
@@ -170,19 +176,16 @@ impl Channels {
             return None;
         }
         (self.handled, self.outstanding) = (now, self.outstanding - 1);
-        let finished = self.channels[place].end(now, &self.scheduling, &mut self.pool);
-        self.reckon(place);
-        Some(finished)
+        let channel = &mut self.channels[place];
+        let entry = channel.end(now, &self.scheduling, &self.pool);
+        self.due[place] = channel.due();
+        self.elect();
+        Some(self.pool.remove(entry).finished(Instant::from_ns(now)))
     }
 
-    /// Reckons when `channel`'s next operation ends, and which is the first of all.
+    /// Finds the channel on which an operation ends first.
     #[inline]
-    fn reckon(&mut self, channel: usize) {
-        let due = self.channels[channel].due();
-        if due == self.due[channel] {
-            return;
-        }
-        self.due[channel] = due;
+    fn elect(&mut self) {
         (self.next_at, self.next_channel, _) = least(self.due.as_chunks::<8>().0, |due| *due);
     }
 
@@ -210,28 +213,13 @@ impl Channels {
         cut.into_iter().map(|(_, operation, what)| (operation, what)).collect()
     }
 
-    /// How long an operation holds the channel. Most are of one size: the division is spared.
-    #[inline]
-    fn transfer(&mut self, kind: Kind) -> Duration {
-        let (known, bytes) = match kind {
-            Kind::Read { bytes } => (&mut self.read_transfer, bytes),
-            Kind::Program { bytes } => (&mut self.program_transfer, bytes),
-            Kind::Erase => return Duration::ZERO,
-        };
-        if known.0 != bytes {
-            *known = (bytes, self.timing.transfer(bytes));
-        }
-        known.1
-    }
-
     #[inline]
     fn place_of(&self, block: Block) -> Place {
-        let die = if self.die_count.is_power_of_two() {
-            block.0 & (self.die_count - 1)
-        } else {
-            block.0 % self.die_count
-        };
-        self.places[die as usize]
+        let die = (block.0 & self.die_mask) as usize;
+        match self.places.get(die) {
+            Some(place) => *place,
+            None => self.places[die % self.places.len()],
+        }
     }
 }
 

@@ -61,7 +61,7 @@ impl Pool {
         place
     }
 
-    /// Gives the place back; what it held may still be read until the next insertion.
+    /// Gives the place back, with what it held.
     #[inline]
     pub(super) fn remove(&mut self, place: u32) -> &Entry {
         let entry = &mut self.entries[place as usize];
@@ -91,14 +91,14 @@ impl Queue {
         self.head == NONE
     }
 
+    /// `place` holds an entry that is in no list: its `next` is [`NONE`].
     #[inline]
     pub(super) fn push(&mut self, pool: &mut Pool, place: u32) {
-        // No branch: whether something waits cannot be predicted. The first is linked to itself for a moment.
+        // No branch: whether something waits cannot be predicted. The first is linked to nothing, as it is already.
         let empty = self.head == NONE;
         self.head = select_unpredictable(empty, place, self.head);
         let before = select_unpredictable(empty, place, self.tail);
-        pool.entries[before as usize].next = place;
-        pool.entries[place as usize].next = NONE;
+        pool.entries[before as usize].next = select_unpredictable(empty, NONE, place);
         self.tail = place;
     }
 
