@@ -11,7 +11,7 @@ use crate::{Arrival, Instant, Model, Workload};
 /// # Panics
 /// If the workload waits for a completion while nothing is outstanding, or either side breaks its contract: these are
 /// mistakes in a model or a workload.
-pub fn run(model: &mut dyn Model, workload: &mut dyn Workload, start: Instant) -> Instant {
+pub fn run(model: &mut dyn Model, workload: &mut (impl Workload + ?Sized), start: Instant) -> Instant {
     let mut now = start;
     let mut outstanding: u64 = 0;
     loop {

@@ -30,6 +30,21 @@ impl Ahead {
         self.group[self.taken - 1]
     }
 
+    /// A whole group, where none was begun; `draw` fills one.
+    pub(crate) fn take_group(&mut self, draw: impl FnMut(&mut [u64; GROUP])) -> Option<&[u64; GROUP]> {
+        if self.taken != GROUP {
+            return None;
+        }
+        self.turn(draw);
+        self.taken = GROUP;
+        Some(&self.group)
+    }
+
+    /// The last `count` of a group are to be taken again.
+    pub(crate) fn put_back(&mut self, count: usize) {
+        self.taken -= count;
+    }
+
     /// Turns to the next group, and draws the one after it.
     #[inline(never)]
     fn turn(&mut self, mut draw: impl FnMut(&mut [u64; GROUP])) {

@@ -208,6 +208,23 @@ impl Place {
         Some((offset, lengths.draw(self.end - offset, sizes)?))
     }
 
+    /// As many random offsets as are drawn together, where none of them was taken and all are in this pass.
+    pub(crate) fn take_group(&mut self, direction: Direction, offsets: &mut Rng) -> Option<&[u64; GROUP]> {
+        if self.done || self.ahead_left < GROUP as u64 {
+            return None;
+        }
+        let (start, order) = (self.region.start, &mut self.order);
+        let group = self.ahead.take_group(|group| order.fill(group, start, direction, offsets))?;
+        self.ahead_left -= GROUP as u64;
+        Some(group)
+    }
+
+    /// The last `count` of a group are to be taken again.
+    pub(crate) fn put_back(&mut self, count: usize) {
+        self.ahead.put_back(count);
+        self.ahead_left += count as u64;
+    }
+
     fn draw_now(
         &mut self,
         direction: Direction,

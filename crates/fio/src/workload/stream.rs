@@ -10,6 +10,7 @@ use crate::workload::WorkloadError;
 use crate::workload::length::Lengths;
 use crate::workload::place::Place;
 use crate::workload::region::{File, Regions, block_max, directions};
+use crate::workload::series::Series;
 use flashlab_sim::{FileId, Rng};
 
 /// A request without its time.
@@ -57,6 +58,8 @@ pub(crate) struct Stream {
     /// Whose turn it is among several files.
     turn: usize,
     choice: Choice,
+    /// Where requests may come in series: the one that is being asked.
+    series: Option<Series>,
     rw_mix_read: u64,
     trim_write: bool,
     repeat: bool,
@@ -158,7 +161,13 @@ impl Choice {
 }
 
 impl Stream {
-    pub(crate) fn new(job: &Job, files: &[File], number: u32, entropy: u64) -> Result<Stream, WorkloadError> {
+    /// The job looks at nothing between two requests if it is `unhindered`.
+    pub(crate) fn new(
+        job: &Job,
+        files: &[File],
+        (number, entropy): (u32, u64),
+        unhindered: bool,
+    ) -> Result<Stream, WorkloadError> {
         let Regions { regions, size, io_size } = Regions::of(job, files)?;
         let seed = Seed::of(job, number, entropy);
         let alone = regions.len() == 1;
@@ -173,6 +182,14 @@ impl Stream {
         let number = job.number_ios.filter(|&n| n > 0 && !job.time_based);
         let requests_max = number.map_or(u64::MAX, |n| n.saturating_mul(loops));
         let used = directions(job.pattern.mix);
+        let flushes = job.fsync > 0 || job.fdatasync > 0 || job.fsync_on_close || job.end_fsync;
+        let choice = Choice::new(job, seed);
+        let series = match (used, &regions[..]) {
+            (&[only], [region]) if unhindered && !flushes && choice.all_random == Some(true) => {
+                Series::of(only, region.file, &job.block_size[only as usize])
+            }
+            _ => None,
+        };
         Ok(Stream {
             only: match used {
                 [only] => Some(*only),
@@ -180,13 +197,14 @@ impl Stream {
             },
             places,
             turn: 0,
-            choice: Choice::new(job, seed),
+            choice,
+            series,
             rw_mix_read: u64::from(job.rw_mix_read),
             trim_write: job.pattern.mix == Mix::TrimWrite,
             repeat: job.rand_repeat,
             seed,
             directions: seed.rng(Purpose::Direction, 0),
-            flushes: job.fsync > 0 || job.fdatasync > 0 || job.fsync_on_close || job.end_fsync,
+            flushes,
             fsync: u64::from(job.fsync),
             fdatasync: u64::from(job.fdatasync),
             flushed_last: false,
@@ -263,10 +281,34 @@ impl Stream {
         if reads { Direction::Read } else { Direction::Write }
     }
 
+    /// The next request of a series; `None` where all has to be looked at again.
+    #[inline]
+    pub(crate) fn next_of_series(&mut self) -> Option<Ask> {
+        self.series.as_mut()?.next()
+    }
+
+    /// Begins a series, where the limits leave room for all of it, and gives its first request.
+    fn begin_series(&mut self) -> Option<Ask> {
+        let series = self.series.as_mut()?;
+        let bytes = series.bytes();
+        let is_allowed =
+            self.requests_left >= Series::REQUESTS && (self.bytes_left >= bytes || self.choice.time_based);
+        if !is_allowed {
+            return None;
+        }
+        series.begin(self.places[0].take_group(self.only?, &mut self.choice.offsets)?);
+        self.requests_left -= Series::REQUESTS;
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        series.next()
+    }
+
     /// The next request in `direction`; `None` at the end of a loop. Files take turns, those that are done are passed
     /// over.
     #[inline]
     pub(crate) fn ask(&mut self, direction: Direction) -> Option<Ask> {
+        if let Some(ask) = self.begin_series() {
+            return Some(ask);
+        }
         let files = self.places.len();
         for _ in 0..files {
             let place = &mut self.places[self.turn];
@@ -356,6 +398,11 @@ impl Stream {
     /// included.
     pub(crate) fn ramp_over(&mut self, out: u64) {
         self.writes = 0;
+        if let Some(series) = &mut self.series {
+            let (left, bytes) = series.end();
+            self.places[0].put_back(left);
+            self.bytes_left = self.bytes_left.saturating_add(bytes);
+        }
         self.requests_left = self.requests_max.saturating_sub(out);
         // The loop that goes on has asked for something.
         self.requests_left_before = 0;

@@ -99,7 +99,8 @@ pub(crate) struct Submitter {
     arrived: VecDeque<Arrived>,
     end_flushes: Vec<Flush>,
     reaped: u64,
-    reaped_at_last_thought: u64,
+    /// How many are to be reaped before the job thinks.
+    thinks_at: u64,
     /// By time or by failure.
     terminated: bool,
     failed: bool,
@@ -111,15 +112,10 @@ impl Submitter {
         index: usize,
         job: &Job,
         files: &[File],
-        (number, entropy): (u32, u64),
+        seed: (u32, u64),
         iolog: Option<Iolog>,
         start: Instant,
     ) -> Result<Submitter, WorkloadError> {
-        let source = match (&job.read_iolog, iolog) {
-            (_, Some(iolog)) => Source::Replay(Box::new(Replay::new(job, iolog, files)?)),
-            (Some(_), None) => return Err(WorkloadError::NoIolog { job: job.name.clone() }),
-            (None, None) => Source::Stream(Box::new(Stream::new(job, files, number, entropy)?)),
-        };
         let start = start.saturating_add(job.start_delay);
         let synchronous = job.engine == Engine::Synchronous;
         let option = |value: u32| value as usize;
@@ -131,28 +127,37 @@ impl Submitter {
             0 => usize::MAX,
             _ => option(job.batch_complete_max).max(reap_min),
         };
+        let batch_submit = if synchronous { 1 } else { option(job.batch_submit).clamp(1, depth) };
+        let pace = Pace::new(job, start);
+        let unhindered = pace.is_none() && batch_submit == 1;
+        let source = match (&job.read_iolog, iolog) {
+            (_, Some(iolog)) => Source::Replay(Box::new(Replay::new(job, iolog, files)?)),
+            (Some(_), None) => return Err(WorkloadError::NoIolog { job: job.name.clone() }),
+            (None, None) => Source::Stream(Box::new(Stream::new(job, files, seed, unhindered)?)),
+        };
         let has_ramp = job.ramp_time > Duration::ZERO;
         let deadline = match job.runtime {
             Some(runtime) if !has_ramp => start.saturating_add(runtime),
             _ => Instant::MAX,
         };
+        let think_time_blocks = job.think_time_blocks.max(1);
         Ok(Submitter {
             index,
             source,
-            pace: Pace::new(job, start),
+            pace,
             depth,
             refill_at: if synchronous || job.depth_low == 0 {
                 depth - 1
             } else {
                 option(job.depth_low).min(depth - 1)
             },
-            batch_submit: if synchronous { 1 } else { option(job.batch_submit).clamp(1, depth) },
+            batch_submit,
             reap_min,
             reap_max,
             sync_writes: job.sync,
             flush_at_end: job.fsync_on_close || job.end_fsync,
             think_time: job.think_time,
-            think_time_blocks: job.think_time_blocks.max(1),
+            think_time_blocks,
             runtime: job.runtime,
             start,
             last_submitted: start,
@@ -167,7 +172,7 @@ impl Submitter {
             arrived: VecDeque::new(),
             end_flushes: Vec::new(),
             reaped: 0,
-            reaped_at_last_thought: 0,
+            thinks_at: if job.think_time > Duration::ZERO { think_time_blocks } else { u64::MAX },
             terminated: false,
             failed: false,
             end: None,
@@ -180,8 +185,21 @@ impl Submitter {
     }
 
     /// The top of the loop: what comes next, seen at `now`.
+    #[inline]
+    fn ask(&mut self, now: Instant, record: &mut impl Record) {
+        if !self.failed
+            && now < self.deadline
+            && let Source::Stream(stream) = &mut self.source
+            && let Some(ask) = stream.next_of_series()
+        {
+            return self.make(ask, now);
+        }
+        self.look(now, record);
+    }
+
+    /// As [`Submitter::ask`], where more than the next request of a series may come.
     #[inline(never)]
-    fn ask(&mut self, mut now: Instant, record: &mut impl Record) {
+    fn look(&mut self, mut now: Instant, record: &mut impl Record) {
         loop {
             if self.failed || now >= self.deadline {
                 self.terminated = true;
@@ -220,18 +238,23 @@ impl Submitter {
             if let Some(pace) = &mut self.pace {
                 pace.asked(direction, ask.length);
             }
-            let io = made(ask, now);
-            self.out += 1;
             if self.batch_submit == 1 {
-                self.goal = Goal::Ask;
-                self.next = Some((now, Next::Io(io)));
-                return;
+                return self.make(ask, now);
             }
-            self.batch.push_back(io);
+            self.out += 1;
+            self.batch.push_back(made(ask, now));
             if self.batch.len() >= self.batch_submit || self.out >= self.depth {
                 return self.hand_over(Goal::Ask, now, record);
             }
         }
+    }
+
+    /// A request is to be handed over alone.
+    #[inline]
+    fn make(&mut self, ask: Ask, at: Instant) {
+        self.out += 1;
+        self.goal = Goal::Ask;
+        self.next = Some((at, Next::Io(made(ask, at))));
     }
 
     #[cold]
@@ -248,11 +271,7 @@ impl Submitter {
             return self.hand_over(Goal::SleepUntil(self.deadline), now, record);
         }
         match replayed {
-            Replayed::Ask(ask) => {
-                self.goal = Goal::Ask;
-                self.out += 1;
-                self.next = Some((at, Next::Io(made(ask, at))));
-            }
+            Replayed::Ask(ask) => self.make(ask, at),
             Replayed::Flush(flush) => {
                 self.goal = Goal::AwaitFlush;
                 self.next = Some((at, Next::Flush(flush)));
@@ -297,9 +316,7 @@ impl Submitter {
     pub(crate) fn go_on(&mut self, now: Instant, record: &mut impl Record) {
         match self.batch.pop_front() {
             Some(io) => self.next = Some((now, Next::Io(io))),
-            None if self.out < self.depth && self.goal == Goal::Ask && self.thinks_now() => {
-                self.think(now, record);
-            }
+            None if self.may_ask() && self.thinks_now() => self.think(now, record),
             None => self.turn_to_goal(now, record),
         }
     }
@@ -316,9 +333,9 @@ impl Submitter {
     /// Everything is handed over, or something arrived: does what the goal allows.
     #[inline]
     fn turn_to_goal(&mut self, now: Instant, record: &mut impl Record) {
-        if self.goal == Goal::Ask && self.out < self.depth {
+        if self.may_ask() {
             self.ask(now, record);
-        } else if self.goal == Goal::Ask || self.goal == Goal::Reap {
+        } else if matches!(self.goal, Goal::Ask | Goal::Reap) {
             self.goal = Goal::Reap;
             if self.may_reap() {
                 self.reap(now, record);
@@ -355,6 +372,12 @@ impl Submitter {
         }
     }
 
+    /// Whether the job makes another request before it reaps.
+    #[inline]
+    fn may_ask(&self) -> bool {
+        matches!(self.goal, Goal::Ask) && self.out < self.depth
+    }
+
     /// Whether as many have arrived as the job waits for.
     #[inline]
     fn may_reap(&self) -> bool {
@@ -363,12 +386,15 @@ impl Submitter {
 
     #[inline(never)]
     fn reap(&mut self, now: Instant, record: &mut impl Record) {
-        while self.may_reap() {
+        loop {
             for _ in 0..self.arrived.len().min(self.reap_max) {
                 self.count_arrived(now, record);
             }
             if self.failed || self.out <= self.refill_at {
                 return self.after_reaping(now, record);
+            }
+            if !self.may_reap() {
+                return;
             }
         }
     }
@@ -390,14 +416,13 @@ impl Submitter {
     /// the depth was used up.
     #[inline]
     fn thinks_now(&self) -> bool {
-        self.think_time > Duration::ZERO
-            && self.reaped >= self.reaped_at_last_thought.saturating_add(self.think_time_blocks)
+        self.reaped >= self.thinks_at
     }
 
     /// What is still out counts for the next thought.
     #[cold]
     fn think(&mut self, now: Instant, record: &mut impl Record) {
-        self.reaped_at_last_thought = self.reaped;
+        self.thinks_at = self.reaped.saturating_add(self.think_time_blocks);
         self.hand_over(Goal::Think, now, record);
     }
 
@@ -445,7 +470,7 @@ impl Submitter {
     #[inline]
     pub(crate) fn completed(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
         // The common case: the job waits for this one alone.
-        if self.goal == Goal::Reap && self.reap_min == 1 {
+        if matches!(self.goal, Goal::Reap) && self.reap_min == 1 {
             record.completed(self.index, io, at, spent);
             self.counted(at, record);
             if self.out <= self.refill_at {
@@ -457,7 +482,7 @@ impl Submitter {
     }
 
     /// A request of this job is done, and the job looks at it when its goal lets it.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn arrive(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
         self.arrived.push_back(Arrived { io: *io, at, spent: *spent });
         self.something_arrived(at, record);

@@ -1,0 +1,114 @@
+//! Requests of which only the offset differs.
+//!
+//! What most jobs ask at random: one size, one direction, one file, and nothing between two requests (no rate, no flush,
+//! no batch). Their offsets are drawn by groups, and so limits and kinds are looked at once a group.
+
+use crate::job::{BlockSize, Direction};
+use crate::workload::ahead::GROUP;
+use crate::workload::stream::Ask;
+use flashlab_sim::FileId;
+
+/// A group of requests that is being asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    direction: Direction,
+    file: FileId,
+    length: u64,
+    offsets: [u64; GROUP],
+    taken: usize,
+}
+
+impl Series {
+    /// Requests of a series.
+    pub(crate) const REQUESTS: u64 = GROUP as u64;
+
+    /// One that is over; `None` where sizes differ.
+    pub(crate) fn of(direction: Direction, file: FileId, size: &BlockSize) -> Option<Series> {
+        match *size {
+            BlockSize::Fixed(length) => {
+                Some(Series { direction, file, length, offsets: [0; GROUP], taken: GROUP })
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes of a series.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.length.saturating_mul(Self::REQUESTS)
+    }
+
+    /// Begins another.
+    pub(crate) fn begin(&mut self, offsets: &[u64; GROUP]) {
+        self.offsets = *offsets;
+        self.taken = 0;
+    }
+
+    /// The next request; `None` where the series is over.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Ask> {
+        let offset = *self.offsets.get(self.taken)?;
+        self.taken += 1;
+        Some(Ask { direction: self.direction, file: self.file, offset, length: self.length })
+    }
+
+    /// Ends it; returns how many requests were left, and their bytes.
+    pub(crate) fn end(&mut self) -> (usize, u64) {
+        let left = GROUP - std::mem::replace(&mut self.taken, GROUP);
+        (left, self.length * left as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Extent, Job, Mix, Pattern};
+    use crate::workload::region::File;
+    use crate::workload::stream::Stream;
+    use proptest::prelude::*;
+
+    /// What a stream asks, up to `count` requests; its ramp is over after some of them.
+    fn asked(mut stream: Stream, count: usize, (ramp, out): (usize, u64)) -> Vec<Ask> {
+        let mut asked = Vec::new();
+        while asked.len() < count {
+            if asked.len() == ramp {
+                stream.ramp_over(out);
+            }
+            let next = match stream.next_of_series() {
+                Some(ask) => Some(ask),
+                None if stream.is_satisfied() => None,
+                None => stream.ask(Direction::Write),
+            };
+            match next {
+                Some(ask) => asked.push(ask),
+                None if stream.begin_another_loop() => {}
+                None => break,
+            }
+        }
+        asked
+    }
+
+    proptest! {
+        #[test]
+        fn requests_in_series_are_those_that_are_asked_one_by_one(
+            (blocks, number_ios, loops) in (1u64..100, 0u64..100, 1u64..4),
+            (no_random_map, time_based, rand_repeat) in any::<(bool, bool, bool)>(),
+            io_size in prop::option::of(1u64..1_000_000),
+            ramp in (0usize..150, 0u64..50),
+        ) {
+            let pattern = Pattern { random: true, mix: Mix::Write, sequence: 1, sequence_skip: 0 };
+            let job = Job {
+                pattern,
+                number_ios: Some(number_ios),
+                loops,
+                no_random_map,
+                time_based,
+                rand_repeat,
+                io_size: io_size.map(Extent::Bytes),
+                ..Job::default()
+            };
+            let files = [File { id: FileId::DEVICE, size: blocks * 4096 + 1024 }];
+            let stream = |unhindered| Stream::new(&job, &files, (0, 7), unhindered).expect("it fits the file");
+            prop_assert_eq!(asked(stream(true), 400, ramp), asked(stream(false), 400, ramp));
+        }
+    }
+}
