@@ -6,8 +6,8 @@
 use super::queue::{Entry, NONE, Pool, Queue};
 use super::{NEVER, least};
 use crate::nand::{Kind, Scheduling, Suspend};
+use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub(super) struct Channel {
     /// When that is.
     work_end: u64,
     /// Idle ones fill up four.
-    dies: Vec<Die>,
+    dies: Box<[Die]>,
 }
 
 /// What a die does and what waits for it. Aligned, it is found without a multiplication.
@@ -113,7 +113,7 @@ impl Channel {
             next: 0,
             works: 0,
             work_end: NEVER,
-            dies: vec![Die::IDLE; dies.next_multiple_of(4) as usize],
+            dies: vec![Die::IDLE; dies.next_multiple_of(4) as usize].into_boxed_slice(),
         }
     }
 

@@ -42,8 +42,8 @@ pub struct Channels {
     /// What of a block's number is its die's, where there are a power of two; else all of it, and a division follows.
     die_mask: u32,
     channels: Vec<Channel>,
-    /// When an operation ends next, by channel. Some more fill up eight.
-    due: Vec<u64>,
+    /// When an operation ends next, by channel. Some more fill up the last eight.
+    due: Vec<[u64; 8]>,
     /// The earliest of `due`, and the first channel that has it.
     next_at: u64,
     next_channel: u32,
@@ -77,7 +77,7 @@ impl Channels {
             places: (0..die_count).map(place).collect(),
             die_mask: if die_count.is_power_of_two() { die_count - 1 } else { u32::MAX },
             channels: vec![Channel::new(geometry.dies, 0); geometry.channels as usize],
-            due: vec![NEVER; geometry.channels.next_multiple_of(8) as usize],
+            due: vec![[NEVER; 8]; geometry.channels.div_ceil(8) as usize],
             next_at: NEVER,
             next_channel: 0,
             pool: Pool::new(),
@@ -133,7 +133,6 @@ impl Channels {
         debug_assert!(self.handled <= now_ns, "submitted at {now:?}, earlier than what has been handled");
         let transfer = self.times.transfer(operation.kind);
         let Place { channel: place, die } = self.place_of(operation.block);
-        let urgent = operation.urgent();
         let entry = Entry { operation, submitted: now, array, transfer, number: self.number, next: NONE };
         let entry = self.pool.insert(entry);
         self.number += 1;
@@ -141,20 +140,33 @@ impl Channels {
         let (place, die) = (place as usize, die as usize);
         let (channel, pool) = (&mut self.channels[place], &mut self.pool);
         if channel.idle(die) {
-            channel.begin(die, entry, now_ns, pool);
-        } else if urgent && self.scheduling.reads_first {
+            self.begin(place, die, entry, now_ns);
+        } else if self.scheduling.reads_first && operation.urgent() {
             channel.wait_urgently(die, entry, pool);
-            let Some(suspend) = &self.scheduling.suspend else { return };
-            channel.try_suspend(die, now_ns, suspend, self.scheduling.overtaken_max, pool);
+            if let Some(suspend) = self.scheduling.suspend {
+                channel.try_suspend(die, now_ns, &suspend, self.scheduling.overtaken_max, pool);
+                self.reckon(place);
+            }
         } else {
-            return channel.wait(die, entry, pool);
+            channel.wait(die, entry, pool);
         }
-        let due = channel.due();
-        self.due[place] = due;
-        let was_first = place == self.next_channel as usize;
+    }
+
+    /// An operation begins as soon as it is submitted.
+    #[inline(never)]
+    fn begin(&mut self, place: usize, die: usize, entry: u32, now: u64) {
+        self.channels[place].begin(die, entry, now, &self.pool);
+        self.reckon(place);
+    }
+
+    /// Reckons when an operation ends next on the channel at `place`, to which one was submitted.
+    #[inline]
+    fn reckon(&mut self, place: usize) {
+        let due = self.channels[place].due();
+        self.due.as_flattened_mut()[place] = due;
         if (due, place) < (self.next_at, self.next_channel as usize) {
             (self.next_at, self.next_channel) = (due, place as u32);
-        } else if was_first && due > self.next_at {
+        } else if place == self.next_channel as usize && due > self.next_at {
             self.elect();
         }
     }
@@ -178,7 +190,7 @@ impl Channels {
         (self.handled, self.outstanding) = (now, self.outstanding - 1);
         let channel = &mut self.channels[place];
         let entry = channel.end(now, &self.scheduling, &self.pool);
-        self.due[place] = channel.due();
+        self.due.as_flattened_mut()[place] = channel.due();
         self.elect();
         Some(self.pool.remove(entry).finished(Instant::from_ns(now)))
     }
@@ -186,7 +198,7 @@ impl Channels {
     /// Finds the channel on which an operation ends first.
     #[inline]
     fn elect(&mut self) {
-        (self.next_at, self.next_channel, _) = least(self.due.as_chunks::<8>().0, |due| *due);
+        (self.next_at, self.next_channel, _) = least(&self.due, |due| *due);
     }
 
     /// Cuts the power at `now`: everything outstanding, in the order of submission, with what became of it. Afterwards
@@ -207,7 +219,7 @@ impl Channels {
         assert_eq!(cut.len(), self.outstanding(), "every operation lies on one die");
         cut.sort_unstable_by_key(|&(number, ..)| number);
         self.pool = Pool::new();
-        self.due.fill(NEVER);
+        self.due.fill([NEVER; 8]);
         self.next_at = NEVER;
         self.outstanding = 0;
         cut.into_iter().map(|(_, operation, what)| (operation, what)).collect()
@@ -223,19 +235,32 @@ impl Channels {
     }
 }
 
-/// The least of some instants, and the first and the last place that has it. No branches: which it is cannot be
-/// predicted. `N` at a time, for the loop's sake.
+/// The least of some instants, and the first and the last place that has it.
 #[inline(always)]
 fn least<T, const N: usize>(all: &[[T; N]], instant: impl Fn(&T) -> u64) -> (u64, u32, u32) {
-    let (mut least, mut first, mut last) = (NEVER, 0, 0);
-    for (start, some) in (0..).step_by(N).zip(all) {
-        for (place, each) in (start..).zip(some) {
-            let instant = instant(each);
-            let (less, as_little) = (instant < least, instant <= least);
-            least = select_unpredictable(less, instant, least);
-            first = select_unpredictable(less, place, first);
-            last = select_unpredictable(as_little, place, last);
+    let Some((some, more)) = all.split_first() else { return (NEVER, 0, 0) };
+    let mut found = least_of(some, 0, &instant);
+    for (start, some) in (N as u32..).step_by(N).zip(more) {
+        let (least, first, last) = least_of(some, start, &instant);
+        if least < found.0 {
+            found = (least, first, last);
+        } else if least == found.0 {
+            found.2 = last;
         }
+    }
+    found
+}
+
+/// As [`least`], of a few whose places begin with `start`. No branches: which it is cannot be predicted.
+#[inline(always)]
+fn least_of<T, const N: usize>(some: &[T; N], start: u32, instant: impl Fn(&T) -> u64) -> (u64, u32, u32) {
+    let (mut least, mut first, mut last) = (NEVER, start, start);
+    for (place, each) in (start..).zip(some) {
+        let instant = instant(each);
+        let (less, as_little) = (instant < least, instant <= least);
+        least = select_unpredictable(less, instant, least);
+        first = select_unpredictable(less, place, first);
+        last = select_unpredictable(as_little, place, last);
     }
     (least, first, last)
 }
