@@ -52,12 +52,12 @@ struct Count(Vec<(u64, u64, Instant)>);
 
 impl Record for Count {
     fn started(&mut self, _: usize, _: Instant) {}
-    fn submitted(&mut self, _: usize, _: &Io) {}
+    fn submitted(&mut self, _: usize, _: &Io, _: u32) {}
     fn completed(&mut self, job: usize, io: &Io, _: Instant, _: &Spent) {
         self.0[job].0 += 1;
         self.0[job].1 += io.length;
     }
-    fn synced(&mut self, _: usize, _: Instant, _: Instant) {}
+    fn synced(&mut self, _: usize, _: Instant, _: Instant, _: u32) {}
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.0[job] = (0, 0, at);
     }

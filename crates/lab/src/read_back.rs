@@ -123,11 +123,11 @@ impl<R: Record> Record for Noting<R> {
     fn started(&mut self, job: usize, at: Instant) {
         self.inner.started(job, at);
     }
-    fn submitted(&mut self, job: usize, io: &Io) {
+    fn submitted(&mut self, job: usize, io: &Io, depth: u32) {
         if io.direction != Direction::Read {
             self.jobs[job].note(io);
         }
-        self.inner.submitted(job, io);
+        self.inner.submitted(job, io, depth);
     }
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
         self.inner.completed(job, io, done, spent);
@@ -135,8 +135,8 @@ impl<R: Record> Record for Noting<R> {
     fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
         self.inner.flushing(job, file, offset, data_only, at);
     }
-    fn synced(&mut self, job: usize, issued: Instant, done: Instant) {
-        self.inner.synced(job, issued, done);
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32) {
+        self.inner.synced(job, issued, done, depth);
     }
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.inner.ramp_over(job, at);

@@ -113,7 +113,7 @@ impl<R: Record> Record for Recording<R> {
         }
         self.inner.started(job, at);
     }
-    fn submitted(&mut self, job: usize, io: &Io) {
+    fn submitted(&mut self, job: usize, io: &Io, depth: u32) {
         if let Some(taken) = self.jobs.get_mut(job) {
             let action = match io.direction {
                 Direction::Read => Action::Read,
@@ -122,7 +122,7 @@ impl<R: Record> Record for Recording<R> {
             };
             taken.ask(io.issued, io.file, action, io.offset, io.length);
         }
-        self.inner.submitted(job, io);
+        self.inner.submitted(job, io, depth);
     }
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
         self.inner.completed(job, io, done, spent);
@@ -134,8 +134,8 @@ impl<R: Record> Record for Recording<R> {
         }
         self.inner.flushing(job, file, offset, data_only, at);
     }
-    fn synced(&mut self, job: usize, issued: Instant, done: Instant) {
-        self.inner.synced(job, issued, done);
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32) {
+        self.inner.synced(job, issued, done, depth);
     }
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.inner.ramp_over(job, at);

@@ -96,15 +96,15 @@ impl Record for WaveRecorder<'_> {
         self.0[job].started(at);
     }
     #[inline]
-    fn submitted(&mut self, job: usize, io: &Io) {
-        self.0[job].submitted(io);
+    fn submitted(&mut self, job: usize, io: &Io, depth: u32) {
+        self.0[job].submitted(io, depth);
     }
     #[inline]
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
         self.0[job].completed(io, done, spent);
     }
-    fn synced(&mut self, job: usize, issued: Instant, done: Instant) {
-        self.0[job].synced(issued, done);
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32) {
+        self.0[job].synced(issued, done, depth);
     }
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.0[job].ramp_over(at);

@@ -79,7 +79,6 @@ impl Batch {
 pub(super) struct Recorder {
     stats: JobStats,
     began: Instant,
-    outstanding: u32,
     /// The end of the earliest sampling window.
     next_sample: Instant,
     bandwidth: Option<Sampler>,
@@ -118,7 +117,6 @@ impl Recorder {
             iops: sampler(job.write_iops_log.is_some()),
             stats,
             began: Instant::ZERO,
-            outstanding: 0,
             next_sample: Instant::MAX,
             submits: Batch::new(submits),
             completes: Batch::new(completes),
@@ -161,18 +159,17 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn submitted(&mut self, io: &Io) {
-        self.outstanding += 1;
+    pub(super) fn submitted(&mut self, io: &Io, depth: u32) {
         if self.submits.limit > 1 {
-            self.submitted_in_batch(io);
+            self.submitted_in_batch(io, depth);
         } else {
-            self.stats.depths.record(self.outstanding, 1);
+            self.stats.depths.record(depth, 1);
         }
     }
 
     #[cold]
-    fn submitted_in_batch(&mut self, io: &Io) {
-        let closed = self.submits.push(io.issued, self.outstanding);
+    fn submitted_in_batch(&mut self, io: &Io, depth: u32) {
+        let closed = self.submits.push(io.issued, depth);
         self.count_submits(closed);
     }
 
@@ -206,7 +203,6 @@ impl Recorder {
 
     #[inline]
     fn count(&mut self, io: &Io, done: Instant, spent: &Spent) {
-        self.outstanding = self.outstanding.saturating_sub(1);
         self.stats.latency.record(done.saturating_since(io.issued));
         self.stats.directions[io.direction as usize].record(io, done, spent);
         if self.watched {
@@ -277,13 +273,12 @@ impl Recorder {
         }
     }
 
-    pub(super) fn synced(&mut self, issued: Instant, done: Instant) {
+    pub(super) fn synced(&mut self, issued: Instant, done: Instant, depth: u32) {
         self.stats.sync.record(done.saturating_since(issued));
-        self.stats.depths.record(self.outstanding + 1, 1);
+        self.stats.depths.record(depth, 1);
     }
 
     pub(super) fn failed(&mut self, io: &Io, at: Instant, status: Status) {
-        self.outstanding = self.outstanding.saturating_sub(1);
         self.stats.failure.get_or_insert(Failure { io: *io, at, status });
     }
 

@@ -143,12 +143,12 @@ impl<R: Record> Jobs<R> {
         job
     }
 
-    /// The job that has something to hand over first, and when.
+    /// When a job has something to hand over.
     #[inline]
-    fn earliest(&self) -> Option<(Instant, u32)> {
+    fn earliest(&self) -> Option<Instant> {
         match &self.jobs[..] {
-            [alone] => alone.next.as_ref().map(|(at, _)| (*at, 0)),
-            _ => self.agenda.peek().map(|Reverse(first)| *first),
+            [alone] => alone.next.as_ref().map(|(at, _)| *at),
+            _ => self.agenda.peek().map(|Reverse((at, _))| *at),
         }
     }
 
@@ -230,7 +230,7 @@ impl<R: Record> Workload for Jobs<R> {
             return Arrival::At(now);
         }
         match self.earliest() {
-            Some((at, _)) => Arrival::At(at.max(now)),
+            Some(at) => Arrival::At(at.max(now)),
             None if self.jobs.iter().all(|job| job.end.is_some()) => Arrival::Done,
             None => Arrival::Waiting,
         }

@@ -281,6 +281,11 @@ impl Stream {
         if reads { Direction::Read } else { Direction::Write }
     }
 
+    /// Whether requests come in series.
+    pub(crate) fn has_series(&self) -> bool {
+        self.series.is_some()
+    }
+
     /// The next request of a series; `None` where all has to be looked at again.
     #[inline]
     pub(crate) fn next_of_series(&mut self) -> Option<Ask> {

@@ -73,6 +73,9 @@ pub(crate) struct Submitter {
     batch_submit: usize,
     reap_min: usize,
     reap_max: usize,
+    /// Whether the job looks at whatever arrives before time goes on, so that it is recorded as it arrives: it waits for
+    /// one request at a time, and nothing comes between two (nor a thought, a flush or the end of a ramp).
+    looks_at_once: bool,
     pub(crate) sync_writes: Option<SyncWrites>,
     flush_at_end: bool,
     think_time: Duration,
@@ -97,6 +100,8 @@ pub(crate) struct Submitter {
     /// Made, and not yet looked at when done: the requests that count as depth.
     out: usize,
     arrived: VecDeque<Arrived>,
+    /// How many have arrived and are recorded, and not looked at.
+    recorded: usize,
     end_flushes: Vec<Flush>,
     reaped: u64,
     /// How many are to be reaped before the job thinks.
@@ -135,6 +140,12 @@ impl Submitter {
             (Some(_), None) => return Err(WorkloadError::NoIolog { job: job.name.clone() }),
             (None, None) => Source::Stream(Box::new(Stream::new(job, files, seed, unhindered)?)),
         };
+        let in_series = matches!(&source, Source::Stream(stream) if stream.has_series());
+        let looks_at_once = in_series
+            && reap_min == 1
+            && job.sync.is_none()
+            && job.think_time == Duration::ZERO
+            && job.ramp_time == Duration::ZERO;
         let has_ramp = job.ramp_time > Duration::ZERO;
         let deadline = match job.runtime {
             Some(runtime) if !has_ramp => start.saturating_add(runtime),
@@ -154,6 +165,7 @@ impl Submitter {
             batch_submit,
             reap_min,
             reap_max,
+            looks_at_once,
             sync_writes: job.sync,
             flush_at_end: job.fsync_on_close || job.end_fsync,
             think_time: job.think_time,
@@ -170,6 +182,7 @@ impl Submitter {
             batch: VecDeque::new(),
             out: 0,
             arrived: VecDeque::new(),
+            recorded: 0,
             end_flushes: Vec::new(),
             reaped: 0,
             thinks_at: if job.think_time > Duration::ZERO { think_time_blocks } else { u64::MAX },
@@ -282,25 +295,32 @@ impl Submitter {
     /// Hands the batch over, then turns to `goal`.
     fn hand_over(&mut self, goal: Goal, now: Instant, record: &mut impl Record) {
         self.goal = goal;
-        self.go_on(now, record);
+        self.go_on_by_goal(now, record);
     }
 
     /// What is next is handed over at `at`: returns it as it is now. [`Submitter::go_on`] follows.
     #[inline]
     pub(crate) fn submitted(&mut self, at: Instant, record: &mut impl Record) -> Next {
+        let depth = self.depth_now();
         let (_, mut next) = self.next.take().expect("only what is next is submitted");
         self.last_submitted = at;
         self.tell_start(record);
         match &mut next {
             Next::Io(io) => {
                 io.issued = at;
-                record.submitted(self.index, io);
+                record.submitted(self.index, io, depth);
             }
             Next::Flush(flush) => {
                 record.flushing(self.index, flush.file, flush.offset, flush.data_only, at);
             }
         }
         next
+    }
+
+    /// How many are handed over, and not looked at.
+    #[inline]
+    fn depth_now(&self) -> u32 {
+        (self.out - self.batch.len()) as u32
     }
 
     #[inline]
@@ -314,6 +334,30 @@ impl Submitter {
     /// After something was handed over: the rest of its batch comes next, or what the goal asks for.
     #[inline]
     pub(crate) fn go_on(&mut self, now: Instant, record: &mut impl Record) {
+        if self.looks_at_once {
+            self.go_on_in_series(now, record);
+        } else {
+            self.go_on_by_goal(now, record);
+        }
+    }
+
+    /// As [`Submitter::go_on`], where what has arrived is recorded: if the depth is used up, the job looks at it.
+    #[inline]
+    fn go_on_in_series(&mut self, now: Instant, record: &mut impl Record) {
+        if self.out >= self.depth {
+            while self.out > self.refill_at {
+                if self.recorded == 0 {
+                    self.goal = Goal::Reap;
+                    return;
+                }
+                self.look_at_recorded(self.reap_max);
+            }
+        }
+        self.ask(now, record);
+    }
+
+    #[inline(never)]
+    fn go_on_by_goal(&mut self, now: Instant, record: &mut impl Record) {
         match self.batch.pop_front() {
             Some(io) => self.next = Some((now, Next::Io(io))),
             None if self.may_ask() && self.thinks_now() => self.think(now, record),
@@ -399,8 +443,17 @@ impl Submitter {
         }
     }
 
+    /// Looks at up to `count` that are recorded.
+    #[inline]
+    fn look_at_recorded(&mut self, count: usize) {
+        let count = self.recorded.min(count);
+        self.recorded -= count;
+        self.out -= count;
+    }
+
     /// Reaps what has arrived; true when nothing is out.
     fn reap_all(&mut self, now: Instant, record: &mut impl Record) -> bool {
+        self.look_at_recorded(self.recorded);
         while !self.arrived.is_empty() {
             self.count_arrived(now, record);
         }
@@ -469,20 +522,23 @@ impl Submitter {
     /// A request of this job is done.
     #[inline]
     pub(crate) fn completed(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
-        // The common case: the job waits for this one alone.
-        if matches!(self.goal, Goal::Reap) && self.reap_min == 1 {
+        let waits_for_one = matches!(self.goal, Goal::Reap) && self.reap_min == 1;
+        if waits_for_one {
             record.completed(self.index, io, at, spent);
             self.counted(at, record);
             if self.out <= self.refill_at {
                 self.after_reaping(at, record);
             }
-            return;
+        } else if self.looks_at_once && self.next.is_some() {
+            record.completed(self.index, io, at, spent);
+            self.recorded += 1;
+        } else {
+            self.arrive(io, at, spent, record);
         }
-        self.arrive(io, at, spent, record);
     }
 
     /// A request of this job is done, and the job looks at it when its goal lets it.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn arrive(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
         self.arrived.push_back(Arrived { io: *io, at, spent: *spent });
         self.something_arrived(at, record);
@@ -504,13 +560,14 @@ impl Submitter {
     pub(crate) fn refused(&mut self, io: &Io, at: Instant, status: Status, record: &mut impl Record) {
         self.out -= 1;
         self.failed = true;
+        self.looks_at_once = false;
         record.failed(self.index, io, at, status);
         self.something_arrived(at, record);
     }
 
     /// A flush of this job is done.
     pub(crate) fn flushed(&mut self, issued: Instant, at: Instant, record: &mut impl Record) {
-        record.synced(self.index, issued, at);
+        record.synced(self.index, issued, at, self.depth_now() + 1);
         match self.goal {
             Goal::EndFlush => self.next_end_flush(at, record),
             _ => {

@@ -50,7 +50,7 @@ pub(crate) fn one(
     length: u64,
 ) {
     let io = io(direction, issued, length);
-    to.submitted(job, &io);
+    to.submitted(job, &io, 1);
     let mechanism = if direction == Direction::Read { Mechanism::Read } else { Mechanism::Program };
     to.completed(job, &io, done, &spent(mechanism, &io, done));
 }

@@ -99,14 +99,14 @@ pub(crate) fn replay(name: &str) -> (Vec<Job>, Vec<Report>) {
                 ready: Instant::from_ns(done.as_ns() - lat[1]),
                 issued: Instant::from_ns(done.as_ns() - clat),
             };
-            to.submitted(0, &io);
+            to.submitted(0, &io, 1);
             to.completed(0, &io, done, &fake::spent(Mechanism::Read, &io, done));
         }
         let bins = real["sync"]["lat_ns"]["bins"].as_object();
         for (ns, count) in bins.into_iter().flatten() {
             let latency = Duration::from_ns(ns.parse().expect("nanoseconds"));
             for _ in 0..count.as_u64().expect("a count") {
-                to.synced(0, began, began + latency);
+                to.synced(0, began, began + latency, 1);
             }
         }
         to.finished(0, began + Duration::from_ms(runtime));

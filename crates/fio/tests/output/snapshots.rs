@@ -39,11 +39,11 @@ fn known() -> (Vec<Job>, Vec<Report>) {
                 spent[Mechanism::Program] = Duration::from_us(225);
                 spent[Mechanism::Merge] = Duration::from_ms(if count % 64 == 0 { 20 } else { 0 });
                 let io = io(Direction::Write, now, 4_096);
-                to.submitted(job, &io);
+                to.submitted(job, &io, 1);
                 now += spent.total();
                 to.completed(job, &io, now, &spent);
                 if count % 10 == 0 {
-                    to.synced(job, now, now + Duration::from_us(800));
+                    to.synced(job, now, now + Duration::from_us(800), 1);
                     now += Duration::from_us(800);
                 }
             }
@@ -56,7 +56,7 @@ fn known() -> (Vec<Job>, Vec<Report>) {
         to.finished(2, ms(3_020));
         to.started(3, ms(1_020));
         let beyond = io(Direction::Write, us(1_020_000), 512);
-        to.submitted(3, &beyond);
+        to.submitted(3, &beyond, 1);
         to.failed(3, &beyond, us(1_020_000), Status::OutOfRange);
         to.finished(3, us(1_020_000));
     });

@@ -62,7 +62,7 @@ fn what_completes_in_the_ramp_is_forgotten_and_what_spans_it_counts() {
         to.started(0, ms(0));
         one(to, 0, Direction::Read, ms(0), ms(400), 4_096);
         let spanning = io(Direction::Read, ms(400), 4_096);
-        to.submitted(0, &spanning);
+        to.submitted(0, &spanning, 1);
         to.ramp_over(0, ms(1_000));
         to.completed(0, &spanning, ms(1_010), &spent(Mechanism::Read, &spanning, ms(1_010)));
         one(to, 0, Direction::Read, ms(1_010), ms(1_020), 4_096);
@@ -87,7 +87,7 @@ fn lat_is_slat_and_clat_and_slat_is_nothing_for_synchronous_engines() {
             one(to, 0, Direction::Read, us(0), us(100), 4_096);
             let mut late = io(Direction::Read, us(110), 4_096);
             late.ready = us(100);
-            to.submitted(0, &late);
+            to.submitted(0, &late, 1);
             to.completed(0, &late, us(200), &spent(Mechanism::Read, &late, us(200)));
             one(to, 0, Direction::Read, us(200), us(300), 4_096);
             to.finished(0, us(300));
@@ -114,7 +114,7 @@ fn depths_and_batches_are_those_of_submission() {
     let reports = fake::run(&[job], |to| {
         to.started(0, ms(0));
         let first: Vec<_> = (0..8).map(|_| io(Direction::Read, us(0), 4_096)).collect();
-        first.iter().for_each(|io| to.submitted(0, io));
+        first.iter().zip(1..).for_each(|(io, depth)| to.submitted(0, io, depth));
         first.iter().for_each(|io| to.completed(0, io, us(50), &spent(Mechanism::Read, io, us(50))));
         one(to, 0, Direction::Read, us(50), us(90), 4_096);
         to.finished(0, us(90));
@@ -178,7 +178,7 @@ fn a_refused_request_is_the_errno_that_linux_gives() {
         let reports = fake::run(&[writer()], |to| {
             to.started(0, ms(0));
             let refused = io(direction, us(10), 4_096);
-            to.submitted(0, &refused);
+            to.submitted(0, &refused, 1);
             to.failed(0, &refused, us(10), Status::OutOfRange);
             to.finished(0, us(10));
         });
@@ -220,7 +220,7 @@ proptest! {
                 io.ready = now;
                 let mut spent = Spent::default();
                 Mechanism::ALL.into_iter().zip(parts).for_each(|(m, &ns)| spent[m] = Duration::from_ns(ns));
-                to.submitted(0, &io);
+                to.submitted(0, &io, 1);
                 let done = io.issued + spent.total();
                 to.completed(0, &io, done, &spent);
                 clats += u128::from(spent.total().as_ns());

@@ -125,7 +125,7 @@ impl Record for Kept {
     fn started(&mut self, job: usize, at: Instant) {
         self.0.push((job, Event::Started(at)));
     }
-    fn submitted(&mut self, job: usize, io: &Io) {
+    fn submitted(&mut self, job: usize, io: &Io, _: u32) {
         self.0.push((job, Event::Asked(*io)));
     }
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
@@ -135,7 +135,7 @@ impl Record for Kept {
     fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
         self.0.push((job, Event::Flushing { file, offset, data_only, at }));
     }
-    fn synced(&mut self, job: usize, issued: Instant, done: Instant) {
+    fn synced(&mut self, job: usize, issued: Instant, done: Instant, _: u32) {
         self.0.push((job, Event::Synced(issued, done)));
     }
     fn ramp_over(&mut self, job: usize, at: Instant) {

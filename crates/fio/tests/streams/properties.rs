@@ -4,6 +4,7 @@ use crate::fake::{FixedLatency, is_read, jobs, offsets, run_jobs, run_options};
 use flashlab_fio::job::{
     BlockSize, Direction, Distribution, Engine, Extent, Job, Mix, Pattern, SizeShare, SyncWrites,
 };
+use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Task};
 use flashlab_sim::{Duration, FileId, Instant, run};
 use proptest::prelude::*;
@@ -202,6 +203,52 @@ fn is_of_one_size(size: &BlockSize) -> bool {
         BlockSize::Fixed(_) => true,
         BlockSize::Range { min, max } => min >= max,
         BlockSize::Split(shares) => shares.iter().filter(|share| share.percent > 0).count() <= 1,
+    }
+}
+
+proptest! {
+    /// A rate that never holds a job up takes it out of the ways that jobs without one go; nothing else tells them apart.
+    #[test]
+    fn a_job_under_no_rate_does_what_it_does_under_a_rate_that_is_never_reached(
+        (depth, depth_low) in (1u32..12, 0u32..12),
+        (batch_complete_min, batch_complete_max) in (0u32..4, 1u32..4),
+        number_ios in prop::option::of(1u64..200),
+        (runtime, ramp, think) in (1u64..2_000, prop::option::of(0u64..300), prop::option::of(0u64..40)),
+        (is_synced, no_random_map, randrepeat) in any::<(bool, bool, bool)>(),
+        (latency, refuse_from) in (1u64..100, prop::option::of(0u64..200)),
+    ) {
+        let us = |us: Option<u64>| Duration::from_us(us.unwrap_or(0));
+        let unlimited = Job {
+            pattern: Pattern { random: true, mix: Mix::Write, sequence: 1, sequence_skip: 0 },
+            engine: Engine::Asynchronous,
+            depth,
+            depth_low,
+            batch_complete_min,
+            batch_complete_max,
+            number_ios,
+            runtime: Some(Duration::from_us(runtime)),
+            ramp_time: us(ramp),
+            think_time: us(think),
+            sync: is_synced.then_some(SyncWrites::All),
+            no_random_map,
+            rand_repeat: randrepeat,
+            write_lat_log: Some("log".to_owned()),
+            ..Job::default()
+        };
+        let limited = Job { rate: [Some(1 << 60); 3], ..unlimited.clone() };
+        let go = |job: &Job| {
+            let mut model = FixedLatency::new(Duration::from_us(latency));
+            model.refuse_from = refuse_from.unwrap_or(u64::MAX);
+            let jobs = [job.clone()];
+            let kept = run_jobs(&jobs, Some(100 * 4096), &mut model.clone());
+            let mut statistics = Statistics::new(&jobs, &Settings::default());
+            let file = File { id: FileId::DEVICE, size: 100 * 4096 };
+            let task = Task { job, files: vec![file], number: 0, entropy: 0, iolog: None };
+            let mut wave = Jobs::new(Instant::ZERO, vec![task], statistics.wave(0..1)).expect("it runs");
+            run(&mut model, &mut wave, Instant::ZERO);
+            (kept.asked(0), kept.done(0), kept.finished(0), format!("{:?}", statistics.job(0)))
+        };
+        prop_assert_eq!(go(&unlimited), go(&limited));
     }
 }
 
