@@ -7,6 +7,8 @@
 //! Before it sleeps (`rate`, `thinktime`) a job waits for all that it has out, as fio does. So only a replay sleeps with
 //! requests out, and whatever a job does while it sleeps can be worked out at once.
 
+mod reap;
+
 use crate::iolog::Iolog;
 use crate::job::{Direction, Engine, Job, SyncWrites};
 use crate::workload::pace::Pace;
@@ -14,7 +16,8 @@ use crate::workload::region::File;
 use crate::workload::replay::{Replay, Replayed};
 use crate::workload::stream::{Ask, Flush, Stream};
 use crate::workload::{Io, Record, WorkloadError};
-use flashlab_sim::{Duration, FileId, Instant, Mechanism, Spent, Status};
+use flashlab_sim::{Duration, FileId, Instant};
+use reap::Arrived;
 use std::collections::VecDeque;
 
 /// What waits for being handed over.
@@ -53,14 +56,6 @@ enum Source {
     Replay(Box<Replay>),
 }
 
-/// A completed request that the job has not looked at.
-#[derive(Clone, Debug)]
-struct Arrived {
-    io: Io,
-    at: Instant,
-    spent: Spent,
-}
-
 /// A job that runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Submitter {
@@ -93,6 +88,8 @@ pub(crate) struct Submitter {
     goal: Goal,
     /// What is to be handed over next, and when.
     pub(crate) next: Option<(Instant, Next)>,
+    /// Whether offsets may have been drawn of which the device was not told.
+    has_upcoming: bool,
     /// A direction that was drawn, but had to wait for the rate.
     drawn: Option<Direction>,
     /// Made, not handed over.
@@ -178,6 +175,7 @@ impl Submitter {
             ramp_end: if has_ramp { start.saturating_add(job.ramp_time) } else { Instant::MAX },
             goal: Goal::Ask,
             next: None,
+            has_upcoming: false,
             drawn: None,
             batch: VecDeque::new(),
             out: 0,
@@ -213,6 +211,7 @@ impl Submitter {
     /// As [`Submitter::ask`], where more than the next request of a series may come.
     #[inline(never)]
     fn look(&mut self, mut now: Instant, record: &mut impl Record) {
+        self.has_upcoming = true;
         loop {
             if self.failed || now >= self.deadline {
                 self.terminated = true;
@@ -369,8 +368,11 @@ impl Submitter {
     #[inline]
     pub(crate) fn upcoming(&mut self) -> (FileId, &[u64]) {
         match &mut self.source {
-            Source::Stream(stream) => stream.upcoming(),
-            Source::Replay(_) => (FileId::DEVICE, &[]),
+            Source::Stream(stream) if self.has_upcoming => {
+                self.has_upcoming = false;
+                stream.upcoming()
+            }
+            _ => (FileId::DEVICE, &[]),
         }
     }
 
@@ -422,49 +424,6 @@ impl Submitter {
         matches!(self.goal, Goal::Ask) && self.out < self.depth
     }
 
-    /// Whether as many have arrived as the job waits for.
-    #[inline]
-    fn may_reap(&self) -> bool {
-        self.arrived.len() >= self.reap_min.min(self.out) || self.failed
-    }
-
-    #[inline(never)]
-    fn reap(&mut self, now: Instant, record: &mut impl Record) {
-        loop {
-            for _ in 0..self.arrived.len().min(self.reap_max) {
-                self.count_arrived(now, record);
-            }
-            if self.failed || self.out <= self.refill_at {
-                return self.after_reaping(now, record);
-            }
-            if !self.may_reap() {
-                return;
-            }
-        }
-    }
-
-    /// Looks at up to `count` that are recorded.
-    #[inline]
-    fn look_at_recorded(&mut self, count: usize) {
-        let count = self.recorded.min(count);
-        self.recorded -= count;
-        self.out -= count;
-    }
-
-    /// Reaps what has arrived; true when nothing is out.
-    fn reap_all(&mut self, now: Instant, record: &mut impl Record) -> bool {
-        self.look_at_recorded(self.recorded);
-        while !self.arrived.is_empty() {
-            self.count_arrived(now, record);
-        }
-        self.out == 0
-    }
-
-    #[inline]
-    fn after_reaping(&mut self, now: Instant, record: &mut impl Record) {
-        if self.thinks_now() { self.think(now, record) } else { self.ask(now, record) }
-    }
-
     /// Whether enough was reaped since the last thought. fio looks whenever it has submitted something, and reaped if
     /// the depth was used up.
     #[inline]
@@ -477,139 +436,6 @@ impl Submitter {
     fn think(&mut self, now: Instant, record: &mut impl Record) {
         self.thinks_at = self.reaped.saturating_add(self.think_time_blocks);
         self.hand_over(Goal::Think, now, record);
-    }
-
-    /// The first that has arrived is done.
-    fn count_arrived(&mut self, now: Instant, record: &mut impl Record) {
-        if let Some(Arrived { io, at, spent }) = self.arrived.front_mut() {
-            // It lay there until the job looked.
-            spent[Mechanism::Queue] += now.since(*at);
-            record.completed(self.index, io, now, spent);
-        }
-        self.arrived.pop_front();
-        self.counted(now, record);
-    }
-
-    #[inline]
-    fn counted(&mut self, now: Instant, record: &mut impl Record) {
-        self.out -= 1;
-        self.reaped += 1;
-        if now >= self.ramp_end {
-            self.ramp_over(now, record);
-        }
-    }
-
-    /// As in fio, the first completion after the ramp ends it, and is not counted.
-    #[cold]
-    fn ramp_over(&mut self, now: Instant, record: &mut impl Record) {
-        self.ramp_end = Instant::MAX;
-        self.deadline = self.runtime.map_or(Instant::MAX, |runtime| now.saturating_add(runtime));
-        if let Some(pace) = &mut self.pace {
-            pace.restart(now);
-        }
-        if let Source::Stream(stream) = &mut self.source {
-            stream.ramp_over(self.out as u64);
-        }
-        record.ramp_over(self.index, now);
-    }
-
-    /// Whether each request like this is followed by a flush.
-    #[inline]
-    pub(crate) fn flushes(&self, io: &Io) -> bool {
-        self.sync_writes.is_some() && io.direction == Direction::Write
-    }
-
-    /// A request of this job is done.
-    #[inline]
-    pub(crate) fn completed(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
-        let waits_for_one = matches!(self.goal, Goal::Reap) && self.reap_min == 1;
-        if waits_for_one {
-            record.completed(self.index, io, at, spent);
-            self.counted(at, record);
-            if self.out <= self.refill_at {
-                self.after_reaping(at, record);
-            }
-        } else if self.looks_at_once && self.next.is_some() {
-            record.completed(self.index, io, at, spent);
-            self.recorded += 1;
-        } else {
-            self.arrive(io, at, spent, record);
-        }
-    }
-
-    /// A request of this job is done, and the job looks at it when its goal lets it.
-    #[inline(never)]
-    pub(crate) fn arrive(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
-        self.arrived.push_back(Arrived { io: *io, at, spent: *spent });
-        self.something_arrived(at, record);
-    }
-
-    #[inline]
-    fn something_arrived(&mut self, at: Instant, record: &mut impl Record) {
-        match self.next {
-            // A replay that sleeps looks at what arrives.
-            Some((next_at, _)) if next_at > at => {
-                self.reap_all(at, record);
-            }
-            Some(_) => {}
-            None => self.turn_to_goal(at, record),
-        }
-    }
-
-    /// The device refused a request of this job.
-    pub(crate) fn refused(&mut self, io: &Io, at: Instant, status: Status, record: &mut impl Record) {
-        self.out -= 1;
-        self.failed = true;
-        self.looks_at_once = false;
-        record.failed(self.index, io, at, status);
-        self.something_arrived(at, record);
-    }
-
-    /// A flush of this job is done.
-    pub(crate) fn flushed(&mut self, issued: Instant, at: Instant, record: &mut impl Record) {
-        record.synced(self.index, issued, at, self.depth_now() + 1);
-        match self.goal {
-            Goal::EndFlush => self.next_end_flush(at, record),
-            _ => {
-                self.goal = Goal::Ask;
-                self.turn_to_goal(at, record);
-            }
-        }
-    }
-
-    fn drain(&mut self, now: Instant, record: &mut impl Record) {
-        self.hand_over(Goal::Drain, now, record);
-    }
-
-    fn end_of_loop(&mut self, now: Instant, record: &mut impl Record) {
-        self.goal = Goal::EndFlush;
-        if self.flush_at_end
-            && !self.failed
-            && let Source::Stream(stream) = &mut self.source
-        {
-            self.end_flushes = stream.flushes_at_end();
-            self.end_flushes.reverse();
-        }
-        self.next_end_flush(now, record);
-    }
-
-    fn next_end_flush(&mut self, now: Instant, record: &mut impl Record) {
-        if let Some(flush) = self.end_flushes.pop() {
-            self.next = Some((now, Next::Flush(flush)));
-            return;
-        }
-        let again = !self.terminated
-            && match &mut self.source {
-                Source::Stream(stream) => stream.begin_another_loop(),
-                Source::Replay(_) => false,
-            };
-        if again {
-            return self.ask(now, record);
-        }
-        self.goal = Goal::Finished;
-        self.end = Some(now);
-        self.tell_start(record);
-        record.finished(self.index, now);
     }
 }
 
