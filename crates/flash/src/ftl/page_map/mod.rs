@@ -455,20 +455,25 @@ impl PageMap {
     /// What the array has to do next; `None`: nothing can be issued until something finishes or is asked for.
     #[inline]
     pub fn poll(&mut self) -> Option<Operation> {
-        if self.ready.is_empty() {
-            if !self.stirred {
-                return None;
+        if self.ready.is_empty() && self.stirred {
+            self.stirred = false;
+            if self.may_program() {
+                self.stir();
             }
-            self.stir();
         }
         let operation = self.ready.pop_front()?;
         self.outstanding += 1;
         Some(operation)
     }
 
+    /// Whether there may be a program to form, or everything stands still.
+    #[inline]
+    fn may_program(&self) -> bool {
+        !self.takers.is_empty() || self.map.waiting() > 0 || self.outstanding == 0
+    }
+
     /// Forms the programs that can be formed.
     fn stir(&mut self) {
-        self.stirred = false;
         self.program_map();
         self.program_data();
         if self.ready.is_empty() && self.outstanding == 0 && self.waits() {

@@ -303,6 +303,10 @@ impl DieSet {
     pub(super) fn contains(&self, die: u32) -> bool {
         self.words[(die / 64) as usize] >> (die % 64) & 1 == 1
     }
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
     /// The first member from `die` on, and round.
     #[inline]
     pub(super) fn next(&self, die: u32) -> Option<u32> {
