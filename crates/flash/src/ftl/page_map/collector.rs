@@ -17,22 +17,14 @@ const READS_AHEAD: u32 = 2;
 
 impl PageMap {
     /// Does what there is to do on a die: programs what was gathered, reads more.
-    #[inline]
+    #[inline(never)]
     pub(super) fn collect(&mut self, die: u32) {
         let state = &self.dies[die as usize];
         if !state.full.is_empty() && state.move_programs < AHEAD {
             self.program_full(die);
         }
-        if self.dies[die as usize].reads < READS_AHEAD {
-            self.read_ahead(die);
-        }
+        while self.dies[die as usize].reads < READS_AHEAD && self.read_next(die) {}
         self.reconsider(die);
-    }
-
-    /// Reads pages of victims while they should be read.
-    #[inline(never)]
-    fn read_ahead(&mut self, die: u32) {
-        while self.read_next(die) && self.dies[die as usize].reads < READS_AHEAD {}
     }
 
     pub(super) fn stir_collectors(&mut self) {
@@ -78,6 +70,7 @@ impl PageMap {
     }
 
     /// Whether a page of the die's victim should be read now.
+    #[inline(never)]
     fn is_wanted(&self, die: u32) -> bool {
         let state = &self.dies[die as usize];
         let must = |block: u32| {
@@ -184,6 +177,7 @@ impl PageMap {
     }
 
     /// Chooses the die's next victim; whether something was done.
+    #[inline(never)]
     fn choose(&mut self, die: u32) -> bool {
         if let Some(block) = self.dies[die as usize].failing.pop_front() {
             self.begin(die, block, Cause::Collection);

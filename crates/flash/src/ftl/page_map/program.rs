@@ -232,7 +232,7 @@ impl PageMap {
     }
 
     /// Issues a program of the next page of `block`, which is open on the die `on`.
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, id: u32, on: u32, block: u32, cause: Cause) {
         let state = &mut self.states[block as usize];
         let (page, slc) = (state.next_page, state.slc);
