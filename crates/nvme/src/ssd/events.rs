@@ -107,6 +107,12 @@ impl Events {
         self.due[Stage::Firmware as usize] < Instant::MAX
     }
 
+    /// Whether no command is on its way to the firmware, or there.
+    #[inline]
+    pub(super) fn none_comes(&self) -> bool {
+        self.due[Stage::Fetched as usize] == Instant::MAX && !self.firmware_works()
+    }
+
     /// When the next one is, of the array's too; nothing happens before.
     #[inline]
     pub(super) fn next_due(&self, array: &Channels) -> Option<Instant> {

@@ -49,6 +49,7 @@ impl Ssd {
         self.map_pages.clear();
         self.stalled.clear();
         self.refused = false;
+        self.partly = 0;
         self.flushes.clear();
         self.forced.clear();
         self.link.reset();

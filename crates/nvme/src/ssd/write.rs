@@ -94,13 +94,12 @@ impl Ssd {
     /// A write leaves the firmware: what it overwrites in part is read first.
     #[inline]
     pub(super) fn write(&mut self, now: Instant, slot: u32) {
-        let (shift, within) = (self.unit_shift, self.unit() - 1);
+        let request = self.slots.get(slot).request;
+        let first = self.unit_of(request.offset);
         let state = self.slots.get_mut(slot);
-        let Request { offset, length, .. } = state.request;
-        state.next_unit = (offset >> shift) as u32;
-        state.durable_to = state.next_unit;
-        if (offset | length) & within == 0 {
-            return self.receive(now, slot, length);
+        (state.next_unit, state.durable_to) = (first, first);
+        if self.is_of_whole_units(&request) {
+            return self.receive(now, slot, request.length);
         }
         self.write_partly(now, slot);
     }
@@ -125,12 +124,14 @@ impl Ssd {
             }
         }
         if self.slots.get(slot).pending == 0 {
-            self.receive(now, slot, request.length);
+            return self.receive(now, slot, request.length);
         }
+        self.partly += 1;
     }
 
     /// What a write keeps of the units that it overwrites in part has left the array, or cannot be read.
     pub(super) fn old_parts_read(&mut self, now: Instant, slot: u32) {
+        self.partly -= 1;
         let Slot { request, status, .. } = *self.slots.get(slot);
         if status == Status::Ok { self.receive(now, slot, request.length) } else { self.post(now, slot) }
     }
