@@ -30,9 +30,8 @@ impl Ssd {
                 _ => Outcome::Ok,
             },
             Kind::Program { .. } => {
-                let since_new = self.since_new(at);
-                if let Some(programmed) = self.programmed.get_mut(block.0 as usize) {
-                    *programmed = since_new;
+                if !self.programmed.is_empty() {
+                    self.programmed[block.0 as usize] = self.since_new(at);
                 }
                 let blocks = self.layer.blocks();
                 let failed = blocks.endurance().is_some_and(|endurance| {

@@ -110,6 +110,11 @@ impl Ssd {
     /// What the decoder makes of a page of `block` that is read now.
     #[inline]
     pub(super) fn decode(&mut self, block: Block, now: Instant) -> Option<ReadOutcome> {
+        if self.decoder.is_none() { None } else { self.decode_aged(block, now) }
+    }
+
+    #[inline(never)]
+    fn decode_aged(&mut self, block: Block, now: Instant) -> Option<ReadOutcome> {
         let decoder = self.decoder.as_ref()?;
         let cycles = self.layer.blocks().erase_count(block);
         let age = self.since_new(now).saturating_sub(self.programmed[block.0 as usize]);

@@ -31,29 +31,41 @@ impl PageMap {
     pub(super) fn program_ended(&mut self, block: u32, failed: bool) {
         let state = &mut self.states[block as usize];
         state.programs -= 1;
-        if failed && !state.failing {
-            state.failing = true;
-            state.phase = Phase::Failing;
-            let die = self.layout.die_of(block);
-            for open in &mut self.dies[die as usize].open {
-                if *open == block {
-                    *open = NONE;
-                }
-            }
+        if failed {
+            self.fail(block);
         }
         self.settle_block(block);
+    }
+
+    /// A program in `block` failed: nothing more is programmed there.
+    #[cold]
+    fn fail(&mut self, block: u32) {
+        let state = &mut self.states[block as usize];
+        if state.failing {
+            return;
+        }
+        state.failing = true;
+        state.phase = Phase::Failing;
+        let die = self.layout.die_of(block);
+        for open in &mut self.dies[die as usize].open {
+            if *open == block {
+                *open = NONE;
+            }
+        }
     }
 
     /// Closes a block that is full, or moves its data if it failed, once no program in it is under way.
     #[inline]
     pub(super) fn settle_block(&mut self, block: u32) {
-        let state = &mut self.states[block as usize];
+        let state = &self.states[block as usize];
         if state.programs > 0 {
             return;
         }
-        let die = self.layout.die_of(block);
         match state.phase {
-            Phase::Failing => self.dies[die as usize].failing.push_back(block),
+            Phase::Failing => {
+                let die = self.layout.die_of(block);
+                self.dies[die as usize].failing.push_back(block);
+            }
             Phase::Open if state.next_page == self.layout.pages_of(state.slc) => {
                 self.histories[block as usize].closed_at = self.accepted;
                 self.close(block);
@@ -63,6 +75,7 @@ impl PageMap {
     }
 
     /// `block` becomes a candidate, for collection or for folding.
+    #[inline(never)]
     pub(super) fn close(&mut self, block: u32) {
         let die = self.layout.die_of(block);
         let state = &mut self.states[block as usize];
