@@ -237,9 +237,8 @@ impl Ssd {
     #[inline]
     pub(super) fn drain(&mut self, now: Instant) {
         loop {
-            while let Some(operation) = self.layer.poll() {
-                self.array.submit(now, operation);
-            }
+            let Ssd { layer, array, .. } = self;
+            layer.issue(|operation| array.submit(now, *operation));
             let mut went_on = false;
             while let Some(page) = self.map_pages.front() {
                 match self.layer.write_map_page(page.0) {

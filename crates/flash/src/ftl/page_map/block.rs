@@ -93,7 +93,7 @@ impl PageMap {
         let slc = self.states[block as usize].slc;
         let cause = self.states[block as usize].cause;
         let kind = Kind::Erase;
-        self.ready.push_back(Operation { kind, block: Block(block), page: 0, slc, cause, tag: NONE });
+        self.ready.push(Operation { kind, block: Block(block), page: 0, slc, cause, tag: NONE });
     }
 
     /// The erase of `block` has ended.

@@ -126,7 +126,7 @@ impl PageMap {
             state.idle = false;
             self.prefetch_victim(die, block, read + 1, written);
             let kind = Kind::Read { bytes };
-            self.ready.push_back(Operation { kind, block: Block(block), page: read, slc, cause, tag: die });
+            self.ready.push(Operation { kind, block: Block(block), page: read, slc, cause, tag: die });
             return true;
         }
         if state.reads > 0 {

@@ -50,7 +50,6 @@ use super::collection::Candidates;
 use super::slc::Slc;
 use super::write_buffer::WriteBuffer;
 use crate::nand::{Block, Operation};
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use counters::Counters;
@@ -58,7 +57,7 @@ use flashlab_sim::prefetch;
 use place::{Layout, Mapped, NONE};
 use records::Records;
 use serde::{Deserialize, Serialize};
-use state::{BlockHistory, BlockState, DieSet, DieState, Phase, Programs, Source, Validity};
+use state::{BlockHistory, BlockState, DieSet, DieState, Phase, Programs, Ready, Source, Validity};
 
 /// A page-mapped translation layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -81,7 +80,7 @@ pub struct PageMap {
     programs: Programs,
     records: Records,
     /// Operations that can be issued now.
-    ready: VecDeque<Operation>,
+    ready: Ready,
     /// Operations issued and not finished.
     outstanding: u32,
     /// Something changed that may let pages be programmed.
@@ -190,7 +189,7 @@ impl PageMap {
             map: WriteBuffer::new(layout.map_slots()),
             programs: Programs::new(layout.units_per_page),
             records: Records::new(parameters.unit),
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             outstanding: 0,
             stirred: false,
             takers: DieSet::new(layout.dies),
@@ -455,15 +454,34 @@ impl PageMap {
     /// What the array has to do next; `None`: nothing can be issued until something finishes or is asked for.
     #[inline]
     pub fn poll(&mut self) -> Option<Operation> {
+        self.form();
+        let operation = self.ready.pop()?;
+        self.outstanding += 1;
+        Some(operation)
+    }
+
+    /// As [`PageMap::poll`] until there is none: hands all to the array, in order.
+    #[inline]
+    pub fn issue(&mut self, mut array: impl FnMut(&Operation)) {
+        self.form();
+        while !self.ready.is_empty() {
+            let operations = self.ready.operations();
+            self.outstanding += operations.len() as u32;
+            operations.iter().for_each(&mut array);
+            self.ready.clear();
+            self.form();
+        }
+    }
+
+    /// Forms programs if nothing is ready and something has changed.
+    #[inline(always)]
+    fn form(&mut self) {
         if self.ready.is_empty() && self.stirred {
             self.stirred = false;
             if self.may_program() {
                 self.stir();
             }
         }
-        let operation = self.ready.pop_front()?;
-        self.outstanding += 1;
-        Some(operation)
     }
 
     /// Whether there may be a program to form, or everything stands still.

@@ -179,7 +179,7 @@ impl PageMap {
         self.prefetch_commit(id, source);
         self.dies[die as usize].programs += 1;
         let cause = if source == Source::Data { Cause::Host } else { Cause::Map };
-        self.issue(id, die, block, cause);
+        self.place_program(id, die, block, cause);
     }
 
     /// Programs the pages of moved units of a die that are full, as far as they can be.
@@ -199,7 +199,7 @@ impl PageMap {
             if cause == Cause::Fold && self.in_foreground(die) {
                 self.dies[die as usize].debt += i64::from(self.layout.units_per_page);
             }
-            self.issue(id, on, block, cause);
+            self.place_program(id, on, block, cause);
             if on != die {
                 self.reconsider(on);
             }
@@ -231,9 +231,9 @@ impl PageMap {
         Some((other, self.open_block(other, stream, floor)?))
     }
 
-    /// Issues a program of the next page of `block`, which is open on the die `on`.
+    /// A program gets the next page of `block`, which is open on the die `on`, and is ready to be issued.
     #[inline(always)]
-    fn issue(&mut self, id: u32, on: u32, block: u32, cause: Cause) {
+    fn place_program(&mut self, id: u32, on: u32, block: u32, cause: Cause) {
         let state = &mut self.states[block as usize];
         let (page, slc) = (state.next_page, state.slc);
         state.next_page += 1;
@@ -257,7 +257,7 @@ impl PageMap {
         }
         // A page is transferred as a whole, padding too.
         let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };
-        self.ready.push_back(Operation { kind, block: Block(block), page, slc, cause, tag: id });
+        self.ready.push(Operation { kind, block: Block(block), page, slc, cause, tag: id });
     }
 
     /// What a program that is under way writes as unit `index` of its page.

@@ -1,7 +1,7 @@
 //! What the layer knows of each erase block, each die and each program under way.
 
 use super::place::NONE;
-use crate::nand::Cause;
+use crate::nand::{Cause, Operation};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -277,6 +277,46 @@ impl Programs {
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         *self = Programs::new(self.per_page as u32);
+    }
+}
+
+/// Operations that can be issued, in order.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Ready {
+    operations: Vec<Operation>,
+    /// The first that has not been issued.
+    #[serde(skip)]
+    next: usize,
+}
+
+impl Ready {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+    #[inline]
+    pub(super) fn operations(&self) -> &[Operation] {
+        &self.operations[self.next..]
+    }
+    #[inline]
+    pub(super) fn push(&mut self, operation: Operation) {
+        self.operations.push(operation);
+    }
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Operation> {
+        let operation = *self.operations.get(self.next)?;
+        self.next += 1;
+        if self.next == self.operations.len() {
+            self.clear();
+        } else if self.next == 1 << 10 {
+            self.operations.drain(..self.next);
+            self.next = 0;
+        }
+        Some(operation)
+    }
+    pub(super) fn clear(&mut self) {
+        self.operations.clear();
+        self.next = 0;
     }
 }
 
