@@ -204,7 +204,10 @@ impl Ssd {
     /// The firmware takes commands up while it has none.
     #[inline]
     fn run_firmware(&mut self, now: Instant) {
-        while !self.commands.is_empty() && !self.events.firmware_works() && self.map_pages.len() < MAP_QUEUE_MAX {
+        while !self.commands.is_empty()
+            && !self.events.firmware_works()
+            && self.map_pages.len() < MAP_QUEUE_MAX
+        {
             let Some(slot) = self.commands.pop_front() else { return };
             self.serve(now, slot);
         }
