@@ -100,8 +100,7 @@ impl Submitter {
     /// A request of this job is done.
     #[inline]
     pub(crate) fn completed(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
-        let waits_for_one = matches!(self.goal, Goal::Reap) && self.reap_min == 1;
-        if waits_for_one {
+        if matches!(self.goal, Goal::Reap) && self.reap_min == 1 {
             record.completed(self.index, io, at, spent);
             self.counted(at, record);
             if self.out <= self.refill_at {
@@ -134,7 +133,7 @@ impl Submitter {
         }
     }
 
-    /// The device refused a request of this job.
+    /// The device refused a request of this job, which drains; so it looks at what is recorded, too.
     pub(crate) fn refused(&mut self, io: &Io, at: Instant, status: Status, record: &mut impl Record) {
         self.out -= 1;
         self.failed = true;
