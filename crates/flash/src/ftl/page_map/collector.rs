@@ -23,7 +23,7 @@ impl PageMap {
         if !state.full.is_empty() && state.move_programs < AHEAD {
             self.program_full(die);
         }
-        while self.dies[die as usize].reads < READS_AHEAD && self.read_next(die) {}
+        while self.read_next(die) {}
         self.reconsider(die);
     }
 
@@ -90,49 +90,62 @@ impl PageMap {
     /// Reads the next page that has valid units, if one should be read; whether something was done.
     #[inline]
     fn read_next(&mut self, die: u32) -> bool {
-        let per_page = self.layout.units_per_page;
         let state = &self.dies[die as usize];
-        if state.debt <= 0 && !self.is_wanted(die) {
+        if state.reads >= READS_AHEAD || (state.debt <= 0 && !self.is_wanted(die)) {
             return false;
         }
         if state.victim == NONE {
             return self.choose(die);
         }
-        let block = state.victim;
         if state.full.len() >= READS_AHEAD as usize {
             return false;
         }
+        self.read_victim(die)
+    }
+
+    /// Reads the next page of a die's victim that has valid units; whether something was done.
+    #[inline]
+    fn read_victim(&mut self, die: u32) -> bool {
+        let per_page = self.layout.units_per_page;
+        let state = &mut self.dies[die as usize];
+        let block = state.victim;
         let BlockState { next_page: written, slc, cause, .. } = self.states[block as usize];
-        let mut page = state.victim_page;
-        let mut paid = 0;
-        let mut bytes = 0;
-        while page < written && bytes == 0 {
-            let valid = self.validity.mask(self.layout.place(block, page), per_page).count_ones();
-            paid += i64::from(per_page - valid);
-            bytes = valid * self.parameters.unit as u32;
+        let before = state.victim_page;
+        let mut page = before;
+        let mut valid = 0;
+        while page < written && valid == 0 {
+            valid = self.validity.mask(self.layout.place(block, page), per_page).count_ones();
             page += 1;
         }
-        let read = page - 1;
-        let pages = i64::from(page - state.victim_page);
-        let state = &mut self.dies[die as usize];
         state.victim_page = page;
+        let read = page - 1;
+        let units = i64::from((page - before) * per_page);
         if slc {
-            state.fold_debt -= pages * i64::from(per_page) * 1_000_000;
+            state.fold_debt -= units * 1_000_000;
         } else {
-            state.debt -= paid;
+            state.debt -= units - i64::from(valid);
         }
-        if bytes > 0 {
-            state.reads += 1;
-            state.idle = false;
-            self.prefetch_victim(die, block, read + 1, written);
-            let kind = Kind::Read { bytes };
-            self.ready.push(Operation { kind, block: Block(block), page: read, slc, cause, tag: die });
-            return true;
+        if valid == 0 {
+            return self.end_victim(die);
         }
+        state.reads += 1;
+        state.idle = false;
+        if page >= state.victim_loaded && page < written {
+            self.prefetch_victim(die, block, page);
+        }
+        let kind = Kind::Read { bytes: valid * self.parameters.unit as u32 };
+        self.ready.push(Operation { kind, block: Block(block), page: read, slc, cause, tag: die });
+        true
+    }
+
+    /// Nothing valid is left to be read of a die's victim; whether that is known only now.
+    #[cold]
+    fn end_victim(&mut self, die: u32) -> bool {
+        let state = &mut self.dies[die as usize];
         if state.reads > 0 {
             return false;
         }
-        state.victim = NONE;
+        let block = core::mem::replace(&mut state.victim, NONE);
         self.states[block as usize].phase = Phase::Drained;
         if self.states[block as usize].moving == 0 {
             self.emptied(block);
@@ -143,17 +156,12 @@ impl PageMap {
     /// Loads the map's lines for the valid units of a page of a die's victim, and of the pages about it: what is loaded
     /// together is loaded at the same time.
     #[inline]
-    fn prefetch_victim(&mut self, die: u32, block: u32, page: u32, written: u32) {
-        let per_page = self.layout.units_per_page;
+    fn prefetch_victim(&mut self, die: u32, block: u32, page: u32) {
         let pages = self.layout.pages_per_line;
-        let state = &mut self.dies[die as usize];
-        if page < state.victim_loaded || page >= written {
-            return;
-        }
         let first = page & !(pages - 1);
-        state.victim_loaded = first + pages;
+        self.dies[die as usize].victim_loaded = first + pages;
         let base = self.layout.place(block, first);
-        let units = pages * per_page;
+        let units = pages * self.layout.units_per_page;
         prefetch(&self.p2l, (base + units) as usize);
         let mut mask = self.validity.mask(base, units);
         while mask != 0 {
