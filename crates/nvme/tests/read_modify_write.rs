@@ -6,7 +6,7 @@ use common::{Driven, KIB, MIB, small, unreliable_cells};
 use flashlab_flash::ftl::page_map::Found;
 use flashlab_flash::nand::{Endurance, Reliability};
 use flashlab_nvme::SsdParameters;
-use flashlab_sim::{Duration, Mechanism, Op, Status};
+use flashlab_sim::{Duration, Mechanism, Model, Op, Status};
 
 const UNIT: u64 = 4 * KIB;
 
@@ -70,6 +70,28 @@ fn a_part_of_what_cannot_be_read_is_not_written() {
         Status::Ok,
         "nor does what was never written"
     );
+}
+
+/// Both commands take the same time until they ask for the link, the part only after its read.
+#[test]
+fn the_link_takes_data_in_the_order_in_which_it_is_asked_for() {
+    let mut parameters = small();
+    parameters.controller.t_command_write = Duration::ZERO;
+    let alone = with_a_unit(parameters.clone()).one(Op::Write, 512, 512);
+    let array = parameters.timing.t_read + parameters.timing.transfer(4_096);
+    assert_eq!(alone.spent[Mechanism::ReadModifyWrite], array);
+    let ns = Duration::from_ns;
+    for (behind, is_first) in [(array - ns(1), false), (array + ns(1), true), (array + ns(400), true)] {
+        let mut drive = with_a_unit(parameters.clone());
+        let began = drive.now;
+        drive.submit(Op::Write, 512, 512);
+        drive.pause(behind);
+        assert_eq!(drive.ssd.complete(drive.now), None, "the read has not ended");
+        drive.submit(Op::Write, 8 * MIB, 128 * KIB);
+        let part = drive.complete();
+        let as_alone = part.at.since(began) == alone.spent.total();
+        assert_eq!(as_alone, is_first, "{behind} behind: {part:?}");
+    }
 }
 
 /// A unit that collection lost stays unreadable until all of it is written, or it is trimmed.
