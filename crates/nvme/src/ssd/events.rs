@@ -3,8 +3,8 @@
 //!
 //! Fetches take one and the same time, each direction of the link and the firmware serve in order of arrival, and events
 //! are handled in order of time, so that every queue stays sorted; what is served ahead of time has nobody before it. Only
-//! loads of map pages end out of order. The array
-//! keeps its own events; of those of one instant, its are first, and then those of the stages in their order.
+//! loads of map pages end out of order. The array keeps its own events; of those of one instant, its are first, and then
+//! those of the stages in their order.
 
 use super::Ssd;
 use alloc::collections::VecDeque;

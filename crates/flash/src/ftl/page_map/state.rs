@@ -280,6 +280,9 @@ impl Programs {
     }
 }
 
+/// Operations that were issued one by one, after which their room is given back.
+const DONE_MAX: usize = 1 << 10;
+
 /// Operations that can be issued, in order.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Ready {
@@ -308,7 +311,7 @@ impl Ready {
         self.next += 1;
         if self.next == self.operations.len() {
             self.clear();
-        } else if self.next == 1 << 10 {
+        } else if self.next == DONE_MAX {
             self.operations.drain(..self.next);
             self.next = 0;
         }
