@@ -155,7 +155,7 @@ fn writes(library: &Library) {
         // The map when a unit is accepted, programmed and moved, and the bit that says whether its old copy is valid.
         let look_ups = 2.0 + exact.amplification.unwrap_or_default();
         println!(
-            "  of {:.0} ns a write, {:.0} ns are {look_ups:.1} look-ups in large tables, of {look_up:.1} ns each on this machine",
+            "  {:.0} ns a write; its {look_ups:.1} look-ups in large tables take {:.0} ns on this machine where sixteen wait together",
             1e9 * exact.seconds / exact.requests as f64,
             look_ups * look_up,
         );
