@@ -81,8 +81,8 @@ pub struct Ssd {
     stalled: VecDeque<u32>,
     /// The first of them was refused.
     refused: bool,
-    /// Writes that read what they overwrite in part.
-    partly: u32,
+    /// Writes that read what they overwrite in part, and will ask for the link then.
+    partial_writes: u32,
     /// In order of their tickets.
     flushes: VecDeque<(Ticket, u32)>,
     /// Writes with FUA that are accepted, with their last units' tickets.
@@ -139,7 +139,7 @@ impl Ssd {
             map_pages: VecDeque::new(),
             stalled: VecDeque::new(),
             refused: false,
-            partly: 0,
+            partial_writes: 0,
             flushes: VecDeque::new(),
             forced: Vec::new(),
             idle_since: Instant::ZERO,
@@ -204,11 +204,10 @@ impl Ssd {
     /// The firmware takes commands up while it has none.
     #[inline]
     fn run_firmware(&mut self, now: Instant) {
-        while !self.commands.is_empty()
-            && !self.events.firmware_works()
+        while !self.events.firmware_works()
             && self.map_pages.len() < MAP_QUEUE_MAX
+            && let Some(slot) = self.commands.pop_front()
         {
-            let Some(slot) = self.commands.pop_front() else { return };
             self.serve(now, slot);
         }
     }
@@ -322,7 +321,7 @@ impl Ssd {
         state.bus = fetch;
         let request = state.request;
         self.in_drive += 1;
-        if self.is_settled(&request) {
+        if self.is_foreseeable(&request) {
             return self.serve(now + fetch, slot);
         }
         self.events.push(Stage::Fetched, now + fetch, slot);
@@ -331,14 +330,14 @@ impl Ssd {
     /// Whether all is known of a request's way until its data are in the drive: it writes whole units, without looking up
     /// the map, and is behind nobody who will ask for the firmware or for the link.
     #[inline]
-    fn is_settled(&self, request: &Request) -> bool {
+    fn is_foreseeable(&self, request: &Request) -> bool {
         request.op.is_write()
             && self.is_of_whole_units(request)
             && self.admits(request)
             && self.map.is_whole()
             && self.map_pages.is_empty()
             && self.events.none_comes()
-            && self.partly == 0
+            && self.partial_writes == 0
     }
 
     /// Whether a request covers no unit in part.

@@ -49,7 +49,7 @@ impl Ssd {
         self.map_pages.clear();
         self.stalled.clear();
         self.refused = false;
-        self.partly = 0;
+        self.partial_writes = 0;
         self.flushes.clear();
         self.forced.clear();
         self.link.reset();

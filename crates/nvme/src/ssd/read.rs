@@ -110,9 +110,11 @@ impl Ssd {
     /// What the decoder makes of a page of `block` that is read now.
     #[inline]
     pub(super) fn decode(&mut self, block: Block, now: Instant) -> Option<ReadOutcome> {
-        if self.decoder.is_none() { None } else { self.decode_aged(block, now) }
+        self.decoder.as_ref()?;
+        self.decode_aged(block, now)
     }
 
+    /// As [`Ssd::decode`], where pages have errors by wear and age.
     #[inline(never)]
     fn decode_aged(&mut self, block: Block, now: Instant) -> Option<ReadOutcome> {
         let decoder = self.decoder.as_ref()?;

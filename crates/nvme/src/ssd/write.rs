@@ -126,12 +126,12 @@ impl Ssd {
         if self.slots.get(slot).pending == 0 {
             return self.receive(now, slot, request.length);
         }
-        self.partly += 1;
+        self.partial_writes += 1;
     }
 
     /// What a write keeps of the units that it overwrites in part has left the array, or cannot be read.
     pub(super) fn old_parts_read(&mut self, now: Instant, slot: u32) {
-        self.partly -= 1;
+        self.partial_writes -= 1;
         let Slot { request, status, .. } = *self.slots.get(slot);
         if status == Status::Ok { self.receive(now, slot, request.length) } else { self.post(now, slot) }
     }

@@ -283,7 +283,8 @@ impl Programs {
 /// Operations that were issued one by one, after which their room is given back.
 const DONE_MAX: usize = 1 << 10;
 
-/// Operations that can be issued, in order.
+/// Operations that can be issued, in order. Mostly all are issued together, so they need no ring, whose ends would be
+/// reckoned at each.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Ready {
     operations: Vec<Operation>,
