@@ -206,10 +206,10 @@ fn edge(seed: u64) -> PageMapParameters {
     parameters
 }
 
-/// Unless the host writes to the blocks that what is moved goes to: then there may be no room for that, if next to nothing is spare.
+/// Two of the seeds are of devices that once did not.
 #[test]
 fn a_device_of_which_nothing_fails_takes_writes_for_ever() {
-    for seed in (0..500).chain([5_820]) {
+    for seed in (0..500).chain([1_886, 5_820]) {
         let parameters = edge(seed);
         let mut world = World::new(&parameters, Failures::NONE, seed);
         for _ in 0..3 {
@@ -219,7 +219,7 @@ fn a_device_of_which_nothing_fails_takes_writes_for_ever() {
             world.read_everything();
             world.live(300);
             world.check();
-            assert!(!world.is_read_only() || parameters.streams == Streams::One, "seed {seed}");
+            assert!(!world.is_read_only(), "seed {seed}");
             world.power_cut();
         }
     }

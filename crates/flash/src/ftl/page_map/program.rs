@@ -1,6 +1,7 @@
 //! Open blocks, and the pages that are programmed into them.
 
 use super::PageMap;
+use super::Streams;
 use super::place::{LINE, NONE};
 use super::state::{Part, Phase, Program, Source, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
@@ -143,9 +144,16 @@ impl PageMap {
         let state = &self.dies[die as usize];
         let slack = i64::from(self.layout.units_per_page);
         let owes = stream == Stream::Host && (state.debt > slack || state.fold_debt > slack * 1_000_000);
-        state.programs < AHEAD
-            && !owes
-            && (state.open[stream as usize] != NONE || self.may_open(die, stream, floor))
+        let is_open = state.open[stream as usize] != NONE && !self.is_kept_for_moved(die, stream, floor);
+        state.programs < AHEAD && !owes && (is_open || self.may_open(die, stream, floor))
+    }
+
+    /// Whether the rest of the open block is needed for what is moved, which goes there too where there is one stream for all:
+    /// else the host takes the room that was counted for a victim, and no block becomes free again.
+    #[inline]
+    fn is_kept_for_moved(&self, die: u32, stream: Stream, floor: u32) -> bool {
+        let is_shared = stream == Stream::Host && self.parameters.streams == Streams::One;
+        is_shared && self.parameters.slc.is_none() && self.dies[die as usize].free < floor
     }
 
     /// A page of accepted units takes space that collection, or folding, has to give back.
