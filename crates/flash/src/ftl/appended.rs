@@ -57,8 +57,10 @@ pub(super) struct Appended {
     places: Vec<Option<Box<[u32]>>>,
     /// The granule that was written to each slot of a block that is not free.
     contents: Vec<Box<[u32]>>,
-    /// How many granules live in each block; those that are full are candidates.
-    live: Candidates,
+    /// How many granules live in each block.
+    live: Vec<u32>,
+    /// Those that are full.
+    candidates: Candidates,
     /// Blocks that are full.
     closed: Vec<bool>,
     /// What is left of the block that is collected while the card is idle.
@@ -85,7 +87,8 @@ impl Appended {
             slot_bits: slots.next_power_of_two().trailing_zeros(),
             places: vec![None; (capacity.div_ceil(granule) as usize).div_ceil(CHUNK)],
             contents: vec![Box::default(); blocks],
-            live: Candidates::new(Victim::Greedy, 1, blocks as u32, slots, 0),
+            live: vec![0; blocks],
+            candidates: Candidates::new(Victim::Greedy, 1, blocks as u32, slots, 0),
             closed: vec![false; blocks],
             idle_victim: NONE,
             idle_left: Vec::new(),
@@ -237,7 +240,7 @@ impl Appended {
             let most = of_page * self.pages_in(gap - read - t_prog, read, medium) as usize;
             let victim = self.idle_victim;
             granules.clear();
-            if self.idle_left.len() == self.live.valid(victim) as usize {
+            if self.idle_left.len() == self.live[victim as usize] as usize {
                 let kept = self.idle_left.len().saturating_sub(most);
                 granules.extend(self.idle_left.drain(kept..).rev());
             }
@@ -307,8 +310,8 @@ impl Appended {
 
     /// The closed block with the least live data, if no more than `most` granules live in it.
     fn victim(&mut self, most: u32) -> Option<Block> {
-        let least = self.live.choose(0, 0)?;
-        (self.live.valid(least) <= most).then_some(Block(least))
+        let least = self.candidates.choose(0, 0)?;
+        (self.live[least as usize] <= most).then_some(Block(least))
     }
 
     /// The live granules of a block.
@@ -391,7 +394,7 @@ impl Appended {
                 number += 1;
             }
         }
-        self.live.add(filling.block.0, granules.len() as u32);
+        self.live[filling.block.0 as usize] += granules.len() as u32;
         self.dead(from.0, granules.len() as u32, medium);
         let pages = (granules.len() as u64 * self.granule).div_ceil(self.page);
         medium.program(filling, pages).time()
@@ -451,7 +454,7 @@ impl Appended {
     #[inline]
     fn put_all(&mut self, block: Block, slot: u32, granules: Range<u64>, medium: &mut Medium) {
         let count = (granules.end - granules.start) as u32;
-        self.live.add(block.0, count);
+        self.live[block.0 as usize] += count;
         let contents = &mut self.contents[block.0 as usize][slot as usize..(slot + count) as usize];
         for (content, granule) in contents.iter_mut().zip(granules.start as u32..) {
             *content = granule;
@@ -486,13 +489,14 @@ impl Appended {
         if block == NONE >> self.slot_bits || count == 0 {
             return;
         }
+        let live = &mut self.live[block as usize];
+        *live -= count;
         if !self.closed[block as usize] {
-            return self.live.subtract(block, count);
+            return;
         }
-        self.live.remove(0, block);
-        self.live.subtract(block, count);
-        if self.live.valid(block) > 0 {
-            self.live.insert(0, block, 0);
+        self.candidates.remove(0, block);
+        if *live > 0 {
+            self.candidates.insert(0, block, *live, 0);
         } else {
             self.closed[block as usize] = false;
             self.free(Block(block), medium);
@@ -501,11 +505,12 @@ impl Appended {
 
     /// A block is full.
     fn close(&mut self, block: Block, medium: &mut Medium) {
-        if self.live.valid(block.0) == 0 {
+        let live = self.live[block.0 as usize];
+        if live == 0 {
             return self.free(block, medium);
         }
         self.closed[block.0 as usize] = true;
-        self.live.insert(0, block.0, 0);
+        self.candidates.insert(0, block.0, live, 0);
     }
 
     fn free(&mut self, block: Block, medium: &mut Medium) {

@@ -22,7 +22,8 @@ impl Appended {
         medium: &Medium,
     ) -> Result<(), Inconsistent> {
         let shape = |a: &Appended| (a.granule, a.page, a.slots, a.slot_bits, a.data_blocks);
-        let lengths = |a: &Appended| [a.places.len(), a.contents.len(), a.closed.len(), a.moved.len()];
+        let lengths =
+            |a: &Appended| [a.places.len(), a.contents.len(), a.live.len(), a.closed.len(), a.moved.len()];
         ensure!(shape(self) == shape(like), "the places are of other parameters");
         ensure!(lengths(self) == lengths(like), "places or blocks are missing");
         self.validate_places(mapped, medium)?;
@@ -61,8 +62,9 @@ impl Appended {
                 live[block as usize] += 1;
             }
         }
-        let said = |block: u32| (live[block as usize], self.closed[block as usize]);
-        self.live.validate(Victim::Greedy, (1, blocks, self.slots), 0, &said)
+        ensure!(live == self.live, "the counts of what lives in blocks are not those of the places");
+        let said = |block: u32| self.closed[block as usize].then(|| live[block as usize]);
+        self.candidates.validate(Victim::Greedy, (1, blocks, self.slots), 0, &said)
     }
 
     /// A used block is being filled, or full and closed.
@@ -88,7 +90,7 @@ impl Appended {
                 "block {block} is used {used}, closed {closed}, filled {fillings}"
             );
             ensure!(
-                closed == 0 || self.live.valid(block) > 0,
+                closed == 0 || self.live[block as usize] > 0,
                 "block {block} is closed, and nothing lives in it"
             );
         }
@@ -118,7 +120,7 @@ impl Appended {
         }
         let left = self.idle_left.len();
         ensure!(
-            lives == self.live.valid(victim),
+            lives == self.live[victim as usize],
             "{left} granules of block {victim} are left, of which {lives} live"
         );
         Ok(())

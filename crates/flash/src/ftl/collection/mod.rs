@@ -131,7 +131,7 @@ impl Policies {
     }
 }
 
-/// The valid units of all blocks, and the closed ones under the policy of the parameters.
+/// The closed blocks with their valid units, under the policy of the parameters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Candidates {
     tally: Tally,
@@ -145,33 +145,9 @@ impl Candidates {
         let policies = Policies::new(victim, &tally, seed);
         Candidates { tally, policies }
     }
-    /// Forgets the candidates, but not the valid units.
-    pub(crate) fn restart(&mut self, victim: Victim, seed: u64) {
-        self.tally.restart();
-        self.policies = Policies::new(victim, &self.tally, seed);
-    }
-    /// Valid units of a block.
-    #[inline]
-    pub(crate) fn valid(&self, block: u32) -> u32 {
-        self.tally.valid(block)
-    }
-    /// Valid units of all blocks.
-    pub(crate) fn valid_total(&self) -> u64 {
-        (0..self.tally.block_count()).map(|block| u64::from(self.valid(block))).sum()
-    }
     /// Invalid units in the candidates of `pool`.
     pub(crate) fn dead(&self, pool: u32) -> u64 {
         self.tally.dead(pool)
-    }
-    /// So many more units of `block`, which is no candidate, are valid.
-    #[inline]
-    pub(crate) fn add(&mut self, block: u32, units: u32) {
-        self.tally.add(block, units);
-    }
-    /// So many fewer.
-    #[inline]
-    pub(crate) fn subtract(&mut self, block: u32, units: u32) {
-        self.tally.subtract(block, units);
     }
     /// A unit of `block`, whether that is a candidate or not, became invalid.
     #[inline]
@@ -182,9 +158,9 @@ impl Candidates {
             greedy.fell(place, rank);
         }
     }
-    /// `block` of `pool` is closed, when `now` units have been written.
-    pub(crate) fn insert(&mut self, pool: u32, block: u32, now: u64) {
-        self.tally.insert(block);
+    /// `block` of `pool` is closed, with so many `valid` units, when `now` units have been written.
+    pub(crate) fn insert(&mut self, pool: u32, block: u32, valid: u32, now: u64) {
+        self.tally.insert(block, valid);
         self.policies.policy_mut().insert(&self.tally, pool, block, now);
     }
     /// `block` of `pool` is no candidate any more.
@@ -202,13 +178,13 @@ impl Candidates {
         flashlab_sim::prefetch(self.tally.words(), self.tally.place_of(block));
     }
     /// Walks the candidates of `blocks` blocks of at most `units` units in `pools`, when `now` units had been written, and
-    /// compares with what the caller says of each block: its valid units, and whether it is closed.
+    /// compares with what the caller says of each block: its valid units if it is closed.
     pub(crate) fn validate(
         &self,
         victim: Victim,
         (pools, blocks, units): (u32, u32, u32),
         now: u64,
-        said: &dyn Fn(u32) -> (u32, bool),
+        said: &dyn Fn(u32) -> Option<u32>,
     ) -> Result<(), Inconsistent> {
         ensure!(
             self.tally.is_sound(pools, blocks, units),
@@ -219,10 +195,10 @@ impl Candidates {
             "the lists of candidates do not hold together"
         );
         for block in 0..blocks {
-            let found = (self.valid(block), self.tally.is_candidate(block));
+            let found = self.tally.is_candidate(block).then(|| self.tally.valid(block));
             ensure!(
                 found == said(block),
-                "valid units of block {block}, and whether it is closed: {found:?}, not {:?}",
+                "valid units of block {block}, if it is closed: {found:?}, not {:?}",
                 said(block)
             );
         }
@@ -280,25 +256,23 @@ mod tests {
                 match (rng.below(3), position) {
                     (0, None) => {
                         let valid = rng.below(u64::from(UNITS) + 1) as u32;
-                        policy.add(block, valid);
-                        policy.insert(block % 2, block, now);
+                        policy.insert(block % 2, block, valid, now);
                         reference.closed.push((block, valid, now));
                     }
                     (1, Some(at)) => {
                         policy.remove(block % 2, block);
-                        policy.subtract(block, reference.closed[at].1);
                         reference.closed.remove(at);
                     }
                     (2, Some(at)) if reference.closed[at].1 > 0 => {
                         reference.closed[at].1 -= 1;
                         policy.invalidate(block);
                     }
+                    // Of a block that is no candidate nobody keeps count.
+                    (2, None) => policy.invalidate(block),
                     _ => {}
                 }
-                let said = |block| match reference.closed.iter().find(|(b, ..)| *b == block) {
-                    Some((_, valid, _)) => (*valid, true),
-                    None => (0, false),
-                };
+                let said =
+                    |block| reference.closed.iter().find(|(b, ..)| *b == block).map(|(_, valid, _)| *valid);
                 policy.validate(victim, (2, BLOCKS, UNITS), now, &said).expect("it holds together");
                 let pool = rng.below(2) as u32;
                 let any = reference.closed.iter().any(|(b, ..)| b % 2 == pool);

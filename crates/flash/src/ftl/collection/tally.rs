@@ -1,9 +1,10 @@
-//! How many units of each block are valid, and which blocks are candidates for collection: one word a block.
+//! Which blocks are candidates for collection, and how many units of each are valid: one word a block.
 //!
 //! A unit that becomes invalid touches this word and no other line of memory here. The word of a candidate is its rank:
 //! its valid units, and below them how few changes there have been since its own. So ranks differ, the least is that of
 //! the block with the fewest valid units (of several the one that changed last), and a rank only falls as long as the
-//! block is a candidate.
+//! block is a candidate. Nobody asks for the valid units of other blocks: they are counted when a block becomes a
+//! candidate, and not at each program.
 
 use crate::ftl::divisor::Divisor;
 use alloc::vec;
@@ -19,7 +20,7 @@ const CHANGE_BITS: u32 = 39;
 const CHANGES: u64 = (1 << CHANGE_BITS) - 1;
 /// A valid unit.
 const UNIT: u64 = 1 << CHANGE_BITS;
-/// Words from here on are of blocks that are no candidates; no rank is as great.
+/// The word of a block that is no candidate; every rank is less.
 pub(super) const OTHER: u64 = 1 << 63;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -87,13 +88,13 @@ impl Tally {
         self.units
     }
 
-    /// Valid units of a block.
+    /// Valid units of a candidate.
     #[inline]
     pub(super) fn valid(&self, block: u32) -> u32 {
-        ((self.words[self.place_of(block)] & !OTHER) >> CHANGE_BITS) as u32
+        (self.words[self.place_of(block)] >> CHANGE_BITS) as u32
     }
     pub(super) fn is_candidate(&self, block: u32) -> bool {
-        self.words[self.place_of(block)] < OTHER
+        self.words[self.place_of(block)] != OTHER
     }
     /// Whether these are the candidates, each once.
     pub(super) fn are_candidates(&self, blocks: impl Iterator<Item = u32>) -> bool {
@@ -103,58 +104,40 @@ impl Tally {
             is_one && !core::mem::replace(&mut seen[self.place_of(block)], true)
         };
         let mut blocks = blocks;
-        blocks.by_ref().all(once) && seen.iter().zip(&self.words).all(|(seen, word)| *seen == (*word < OTHER))
+        blocks.by_ref().all(once)
+            && seen.iter().zip(&self.words).all(|(seen, word)| *seen == (*word != OTHER))
     }
     /// Invalid units in the candidates of a pool.
     pub(super) fn dead(&self, pool: u32) -> u64 {
         self.dead[pool as usize]
     }
 
-    /// So many more units of a block, which is no candidate, are valid.
-    #[inline]
-    pub(super) fn add(&mut self, block: u32, units: u32) {
-        let place = self.place_of(block);
-        self.words[place] += u64::from(units) * UNIT;
-    }
-    /// So many fewer.
-    #[inline]
-    pub(super) fn subtract(&mut self, block: u32, units: u32) {
-        let place = self.place_of(block);
-        self.words[place] -= u64::from(units) * UNIT;
-    }
     /// A unit of a block became invalid; the place and the rank of a candidate.
     #[inline]
     pub(super) fn invalidate(&mut self, block: u32) -> Option<(usize, u64)> {
         let (place, pool) = self.place(block);
         let word = &mut self.words[place];
-        *word -= UNIT;
-        if *word >= OTHER {
+        if *word == OTHER {
             return None;
         }
         self.changes += 1;
-        *word = latest(*word, self.changes);
+        *word = latest(*word - UNIT, self.changes);
         self.dead[pool] += 1;
         Some((place, *word))
     }
 
-    /// A block becomes a candidate.
-    pub(super) fn insert(&mut self, block: u32) {
+    /// A block becomes a candidate, of which so many units are valid.
+    pub(super) fn insert(&mut self, block: u32, valid: u32) {
         let (place, pool) = self.place(block);
         self.changes += 1;
-        self.words[place] = latest(self.words[place] & !OTHER, self.changes);
-        self.dead[pool] += u64::from(self.units - self.valid(block));
+        self.words[place] = latest(u64::from(valid) * UNIT, self.changes);
+        self.dead[pool] += u64::from(self.units - valid);
     }
     /// A block is no candidate any more.
     pub(super) fn remove(&mut self, block: u32) {
         let (place, pool) = self.place(block);
         self.dead[pool] -= u64::from(self.units - self.valid(block));
-        self.words[place] = OTHER | self.words[place] & !CHANGES;
-    }
-    /// No block is a candidate any more, and none ever was.
-    pub(super) fn restart(&mut self) {
-        self.words.iter_mut().for_each(|word| *word = OTHER | *word & !CHANGES);
-        self.dead.fill(0);
-        self.changes = 0;
+        self.words[place] = OTHER;
     }
 
     /// Whether it is of so many blocks of so many units in so many pools, and all words are possible.
@@ -167,21 +150,15 @@ impl Tally {
         }
         let mut dead = vec![0; pools as usize];
         for (place, word) in self.words.iter().enumerate() {
-            let block = self.block_at(place);
-            if block >= blocks {
-                if *word != OTHER {
-                    return false;
-                }
+            if *word == OTHER {
                 continue;
             }
-            let (valid, low) = (self.valid(block), word & CHANGES);
-            let possible = if self.is_candidate(block) { CHANGES - low <= self.changes } else { low == 0 };
-            if valid > units || !possible {
+            let valid = word >> CHANGE_BITS;
+            let possible = self.block_at(place) < blocks && CHANGES - (word & CHANGES) <= self.changes;
+            if valid > units.into() || !possible {
                 return false;
             }
-            if self.is_candidate(block) {
-                dead[place / self.stride] += u64::from(units - valid);
-            }
+            dead[place / self.stride] += u64::from(units) - valid;
         }
         dead == self.dead
     }

@@ -7,14 +7,17 @@ use crate::ftl::Erased;
 use crate::nand::{Block, Kind, Operation};
 
 impl PageMap {
-    /// The copies at places from `place` in `block` are the committed ones of their units, for each of the `units` bits of
-    /// `mask`.
+    /// The copies at places from `place` on are the committed ones of their units, for each of the `units` bits of `mask`.
     #[inline]
-    pub(super) fn validate(&mut self, block: u32, place: u32, mask: u64, units: u32) {
+    pub(super) fn validate(&mut self, place: u32, mask: u64, units: u32) {
         debug_assert_eq!(mask.count_ones(), units);
         self.validity.set_mask(place, mask);
-        self.candidates.add(block, units);
         self.valid += u64::from(units);
+    }
+
+    /// Valid units of a block.
+    pub(super) fn valid_in(&self, block: u32) -> u32 {
+        self.validity.count(self.layout.place(block, 0), self.layout.units_per_block)
     }
 
     /// The copy at `place` is no longer the committed one.
@@ -83,8 +86,8 @@ impl PageMap {
         if state.slc {
             self.dies[die as usize].slc_closed.push_back(block);
         } else {
-            let closed_at = self.histories[block as usize].closed_at;
-            self.candidates.insert(die, block, closed_at);
+            let (valid, closed_at) = (self.valid_in(block), self.histories[block as usize].closed_at);
+            self.candidates.insert(die, block, valid, closed_at);
         }
     }
 

@@ -107,14 +107,12 @@ impl PageMap {
         Ok(())
     }
 
-    /// The valid units of each block are counted, and those that are closed are candidates.
+    /// The blocks that are closed are candidates, with their valid units.
     fn check_candidates(&self) -> Result<(), Inconsistent> {
         let shape = (self.layout.dies, self.layout.blocks, self.layout.units_per_block);
         self.candidates.validate(self.parameters.victim, shape, self.accepted, &|block| {
             let state = &self.states[block as usize];
-            let places = self.layout.place(block, 0)..self.layout.place(block + 1, 0);
-            let valid = places.filter(|place| self.validity.get(*place)).count() as u32;
-            (valid, state.phase == Phase::Closed && !state.slc)
+            (state.phase == Phase::Closed && !state.slc).then(|| self.valid_in(block))
         })
     }
 
@@ -221,7 +219,7 @@ impl PageMap {
             }
         }
         ensure!(mapped == self.valid, "mapped units and valid ones: {mapped} and {}", self.valid);
-        let valid = self.candidates.valid_total();
+        let valid = u64::from(self.validity.count(0, self.layout.places()));
         ensure!(valid == self.valid, "valid units of all blocks: {valid} and {}", self.valid);
         Ok(())
     }
@@ -230,7 +228,7 @@ impl PageMap {
         for (block, state) in (0..).zip(&self.states) {
             let base = self.layout.place(block, 0);
             let written = state.next_page * self.layout.units_per_page;
-            let valid = self.candidates.valid(block);
+            let valid = self.valid_in(block);
             let beyond = (written..self.layout.units_per_block).any(|unit| self.validity.get(base + unit));
             ensure!(!beyond, "block {block} has valid units that were never programmed");
             let (used, bad) = (self.blocks.is_used(Block(block)), self.blocks.is_bad(Block(block)));

@@ -239,7 +239,7 @@ impl PageMap {
         let pages = open + state.free.saturating_sub(kept) * self.layout.pages;
         let waiting = state.full.iter().chain(state.gathering.iter().filter(|id| **id != NONE));
         let waiting: u32 = waiting.map(|id| self.programs.get(*id).count).sum();
-        let units = u64::from(waiting) + u64::from(self.candidates.valid(block));
+        let units = u64::from(waiting) + u64::from(self.valid_in(block));
         u64::from(pages) * u64::from(self.layout.units_per_page) >= units
     }
 
@@ -355,7 +355,7 @@ impl PageMap {
 
     /// Nothing in `block` is valid, and nothing read from it is on its way.
     fn emptied(&mut self, block: u32) {
-        assert_eq!(self.candidates.valid(block), 0, "block {block} was drained");
+        assert_eq!(self.valid_in(block), 0, "block {block} was drained");
         self.give_up(block);
     }
 }

@@ -83,7 +83,7 @@ impl PageMap {
                 units += 1;
             }
         }
-        self.validate(program.block, program.place, valid, units);
+        self.validate(program.place, valid, units);
     }
 
     /// Loads what changes when the program ends: the map, and what is known of the copies that become void, lie all over.
@@ -149,7 +149,7 @@ impl PageMap {
             _ => Entry::NOWHERE,
         };
         if entry.place().is_some() {
-            self.validate(self.layout.block_of(place), place, 1, 1);
+            self.validate(place, 1, 1);
         }
         if newest == slot {
             self.l2p[unit as usize] = entry;
@@ -166,14 +166,13 @@ impl PageMap {
     /// Moved units are committed where their originals are still the committed copies.
     #[inline]
     fn commit_moved(&mut self, id: u32, program: &Program) {
-        let (mut valid, mut units) = (0u64, 0);
+        let mut valid = 0u64;
         let parts = &self.programs.parts(id)[..program.count as usize];
         for (n, part) in (0..).zip(parts) {
             if !self.validity.take(part.from) {
                 continue;
             }
             valid |= 1 << n;
-            units += 1;
             let entry = Entry::at(program.place + n);
             let mapped = &mut self.l2p[part.unit as usize];
             if mapped.place().is_some() {
@@ -184,28 +183,26 @@ impl PageMap {
             }
         }
         self.validity.set_mask(program.place, valid);
-        self.candidates.add(program.block, units);
         let block = self.layout.block_of(parts[0].from);
         if block == self.layout.block_of(parts[parts.len() - 1].from) {
-            self.leave_block(block, program.count, units);
+            self.leave_block(block, program.count);
         } else {
-            self.leave_blocks(id, program.count, valid);
+            self.leave_blocks(id, program.count);
         }
     }
 
-    /// Units that were read in several blocks are programmed elsewhere; a bit of `valid` for each that was still valid.
+    /// Units that were read in several blocks are programmed elsewhere.
     #[cold]
-    fn leave_blocks(&mut self, id: u32, units: u32, valid: u64) {
+    fn leave_blocks(&mut self, id: u32, units: u32) {
         for n in 0..units {
             let from = self.programs.part(id, n).from;
-            self.leave_block(self.layout.block_of(from), 1, (valid >> n & 1) as u32);
+            self.leave_block(self.layout.block_of(from), 1);
         }
     }
 
-    /// Units that were read in `block` are programmed elsewhere, `valid` of which were still valid there.
+    /// Units that were read in `block` are programmed elsewhere.
     #[inline(always)]
-    fn leave_block(&mut self, block: u32, units: u32, valid: u32) {
-        self.candidates.subtract(block, valid);
+    fn leave_block(&mut self, block: u32, units: u32) {
         let moved = match self.states[block as usize].cause {
             Cause::Levelling => &mut self.counters.levelling,
             Cause::Fold => &mut self.counters.fold,

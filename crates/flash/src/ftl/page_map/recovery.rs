@@ -16,6 +16,7 @@
 use super::PageMap;
 use super::place::{Entry, Mapped, NONE};
 use super::state::{BlockState, DieState, Phase};
+use crate::ftl::collection::Candidates;
 use crate::ftl::write_buffer::Slot;
 use crate::nand::{Block, Cut, Kind, Operation};
 use alloc::vec::Vec;
@@ -92,7 +93,6 @@ impl PageMap {
                 if let Mapped::Trimmed(place) = self.l2p[unit as usize].decode() {
                     self.l2p[unit as usize] = Entry::at(place);
                     self.validity.set(place);
-                    self.candidates.add(self.layout.block_of(place), 1);
                     self.valid += 1;
                     lost.push(unit);
                 }
@@ -105,7 +105,13 @@ impl PageMap {
     pub fn recover(&mut self) -> Recovery {
         self.recoveries += 1;
         let seed = self.seed ^ mix(self.recoveries);
-        self.candidates.restart(self.parameters.victim, seed);
+        self.candidates = Candidates::new(
+            self.parameters.victim,
+            self.layout.dies,
+            self.layout.blocks,
+            self.layout.units_per_block,
+            seed,
+        );
         for (index, die) in (0..).zip(&mut self.dies) {
             *die = DieState::new(self.blocks.free_count(index));
         }
@@ -125,7 +131,7 @@ impl PageMap {
     /// Puts a block back where it belongs; returns how many of its pages were read.
     fn recover_block(&mut self, block: u32) -> u64 {
         let BlockState { phase, next_page, slc, stream, failing, .. } = self.states[block as usize];
-        let valid = self.candidates.valid(block);
+        let valid = self.valid_in(block);
         let die = self.layout.die_of(block) as usize;
         let state = &mut self.states[block as usize];
         state.programs = 0;

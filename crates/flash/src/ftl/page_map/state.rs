@@ -417,6 +417,13 @@ impl Validity {
         }
         bits & (u64::MAX >> (64 - count))
     }
+    /// How many of `count` places from `first` are set.
+    pub(super) fn count(&self, first: u32, count: u32) -> u32 {
+        let (whole, rest) = (count / 64, count % 64);
+        let masks = (0..whole).map(|n| self.mask(first + 64 * n, 64));
+        let rest = if rest == 0 { 0 } else { self.mask(first + 64 * whole, rest) };
+        masks.chain([rest]).map(u64::count_ones).sum()
+    }
     /// Whether it has a bit for so many places.
     pub(super) fn holds(&self, places: u32) -> bool {
         self.words.len() == (places as usize).div_ceil(64) + 1
@@ -454,6 +461,8 @@ mod tests {
                 let within = (first..first + count).contains(&place);
                 prop_assert_eq!(other.get(place), within && bits[place as usize]);
             }
+            prop_assert_eq!(validity.count(first, 300 - first), bits[first as usize..].iter().filter(|bit| **bit).count() as u32);
+            prop_assert_eq!(validity.count(0, 256), bits[..256].iter().filter(|bit| **bit).count() as u32);
             prop_assert_eq!(validity.take(first), bits[first as usize]);
             prop_assert!(!validity.get(first));
         }
