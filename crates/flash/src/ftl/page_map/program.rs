@@ -1,7 +1,6 @@
 //! Open blocks, and the pages that are programmed into them.
 
-use super::PageMap;
-use super::Streams;
+use super::{PageMap, Streams};
 use super::place::{LINE, NONE};
 use super::state::{Part, Phase, Program, Source, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
