@@ -41,7 +41,12 @@ const PAGE: u64 = 16 << 10;
 
 fn main() {
     let library = Library::built_in().expect("the repository's own library");
-    println!("{}, {} threads", processor(), std::thread::available_parallelism().map_or(1, usize::from));
+    println!(
+        "{}, {} threads; a multiplication and an addition that wait for each other take {:.2} ns (1.33 at 3 GHz)",
+        processor(),
+        std::thread::available_parallelism().map_or(1, usize::from),
+        step_ns(),
+    );
     println!(
         "yardstick: MQSim, one core: 0.046 to 0.053 M random reads, 0.088 to 0.104 M steady random writes a CPU second\n"
     );
@@ -349,6 +354,16 @@ fn fio_null() -> Option<f64> {
     let percent = job.get("usr_cpu")?.as_f64()? + job.get("sys_cpu")?.as_f64()?;
     let seconds = job.get("job_runtime")?.as_f64()? / 1e3 * percent / 100.0;
     Some(job.get("read")?.get("total_ios")?.as_f64()? / seconds)
+}
+
+/// Nanoseconds of a multiplication and an addition, four cycles of most processors: what a core that is shared gives.
+fn step_ns() -> f64 {
+    const STEPS: u64 = 100_000_000;
+    let start = ProcessTime::now();
+    let last = (0..STEPS).fold(1u64, |x, _| x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    let seconds = start.elapsed().as_secs_f64();
+    assert!(std::hint::black_box(last) > 0);
+    seconds * 1e9 / STEPS as f64
 }
 
 fn processor() -> String {
