@@ -59,7 +59,7 @@ pub(super) struct Appended {
     contents: Vec<Box<[u32]>>,
     /// How many granules live in each block.
     live: Vec<u32>,
-    /// Those that are full.
+    /// The blocks that are full, by how many live in them.
     candidates: Candidates,
     /// Blocks that are full.
     closed: Vec<bool>,

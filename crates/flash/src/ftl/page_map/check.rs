@@ -229,8 +229,8 @@ impl PageMap {
             let base = self.layout.place(block, 0);
             let written = state.next_page * self.layout.units_per_page;
             let valid = self.valid_in(block);
-            let beyond = (written..self.layout.units_per_block).any(|unit| self.validity.get(base + unit));
-            ensure!(!beyond, "block {block} has valid units that were never programmed");
+            let beyond = self.validity.count(base + written, self.layout.units_per_block - written);
+            ensure!(beyond == 0, "block {block} has valid units that were never programmed");
             let (used, bad) = (self.blocks.is_used(Block(block)), self.blocks.is_bad(Block(block)));
             let right = match state.phase {
                 Phase::Free | Phase::Bad => {

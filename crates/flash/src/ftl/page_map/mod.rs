@@ -148,6 +148,11 @@ pub enum Outcome {
     Uncorrectable,
 }
 
+/// The candidates of a layer of which no block is closed.
+fn no_candidates(parameters: &PageMapParameters, layout: &Layout, seed: u64) -> Candidates {
+    Candidates::new(parameters.victim, layout.dies, layout.blocks, layout.units_per_block, seed)
+}
+
 impl PageMap {
     /// An empty device.
     ///
@@ -177,13 +182,7 @@ impl PageMap {
             validity: Validity::new(layout.places()),
             states: (0..layout.blocks).map(state).collect(),
             histories: vec![BlockHistory::default(); layout.blocks as usize],
-            candidates: Candidates::new(
-                parameters.victim,
-                layout.dies,
-                layout.blocks,
-                layout.units_per_block,
-                seed,
-            ),
+            candidates: no_candidates(parameters, &layout, seed),
             dies: (0..layout.dies).map(|die| DieState::new(blocks.free_count(die))).collect(),
             data: WriteBuffer::new(parameters.data_slots()),
             map: WriteBuffer::new(layout.map_slots()),

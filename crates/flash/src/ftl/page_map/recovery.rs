@@ -13,10 +13,9 @@
 //! there. A copy that was moved has the version of its original. So what [`PageMap::power_cut`] leaves is what such a
 //! scan finds, without the scan: the committed map, and each trim that is not on record undone.
 
-use super::PageMap;
 use super::place::{Entry, Mapped, NONE};
 use super::state::{BlockState, DieState, Phase};
-use crate::ftl::collection::Candidates;
+use super::{PageMap, no_candidates};
 use crate::ftl::write_buffer::Slot;
 use crate::nand::{Block, Cut, Kind, Operation};
 use alloc::vec::Vec;
@@ -105,13 +104,7 @@ impl PageMap {
     pub fn recover(&mut self) -> Recovery {
         self.recoveries += 1;
         let seed = self.seed ^ mix(self.recoveries);
-        self.candidates = Candidates::new(
-            self.parameters.victim,
-            self.layout.dies,
-            self.layout.blocks,
-            self.layout.units_per_block,
-            seed,
-        );
+        self.candidates = no_candidates(&self.parameters, &self.layout, seed);
         for (index, die) in (0..).zip(&mut self.dies) {
             *die = DieState::new(self.blocks.free_count(index));
         }
