@@ -33,8 +33,20 @@ unsafe impl GlobalAlloc for HugePages {
         advise(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above.
-        advise(unsafe { System.realloc(at, layout, size) }, size)
+        if size < LARGE || size <= layout.size() {
+            // SAFETY: as above.
+            return unsafe { System.realloc(at, layout, size) };
+        }
+        // The system would move the small pages that are there, and they would stay small.
+        // SAFETY: the caller promises a layout of that size; what is copied lies in both, and the old one is not used again.
+        unsafe {
+            let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !moved.is_null() {
+                at.copy_to_nonoverlapping(moved, layout.size());
+                self.dealloc(at, layout);
+            }
+            moved
+        }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         // SAFETY: as above.
