@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 8 | `flashlab` |
-//! | 4 | the version of this form, little endian; now 4 |
+//! | 4 | the version of this form, little endian |
 //! | 4 | bytes of the header, little endian |
 //! | ... | the header, in postcard: [`Header`] |
 //! | ... | what [`Model::save`] gave, as one LZ4 frame |
@@ -26,7 +26,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"flashlab";
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const PREFIX: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM: usize = 32;
 /// A header holds some hundred short texts.

@@ -58,7 +58,7 @@ impl PageMap {
     }
 
     /// Closes a block that is full, or moves its data if it failed, once no program in it is under way.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle_block(&mut self, block: u32) {
         let state = &self.states[block as usize];
         if state.programs > 0 {

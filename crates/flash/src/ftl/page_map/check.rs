@@ -87,11 +87,13 @@ impl PageMap {
         for (index, die) in (0..).zip(&self.dies) {
             let mine = |block: &u32| *block < blocks && self.layout.die_of(*block) == index;
             let single = die.open.iter().chain([&die.victim, &die.levelled]);
-            let programs = die.gathering.iter().filter(|id| **id != NONE).chain(&die.full);
+            let gathering = die.gathering.iter().copied().filter(|id| *id != NONE);
+            let mut programs = gathering.chain(self.programs.row(&die.full));
             ensure!(
                 single.filter(|block| **block != NONE).all(mine)
                     && die.failing.iter().chain(&die.slc_closed).all(mine)
-                    && programs.clone().all(|id| self.programs.is_live(*id)),
+                    && self.programs.is_row(&die.full)
+                    && programs.all(|id| self.programs.is_live(id)),
                 "die {index} has blocks or programs that it cannot have"
             );
             ensure!(
@@ -324,15 +326,15 @@ impl PageMap {
         let mut gathered = vec![false; self.programs.len()];
         for (index, die) in (0..).zip(&self.dies) {
             let gathering = die.gathering.iter().enumerate().filter(|(_, id)| **id != NONE);
-            for (stream, id) in
-                gathering.map(|(stream, id)| (Some(stream), *id)).chain(die.full.iter().map(|id| (None, *id)))
-            {
+            let gathering = gathering.map(|(stream, id)| (Some(stream), *id));
+            for (stream, id) in gathering.chain(self.programs.row(&die.full).map(|id| (None, id))) {
                 let program = self.programs.get(id);
                 let Source::Moved(to) = program.source else {
                     return Err(Inconsistent { what: alloc::format!("program {id} is no move, and waits") });
                 };
                 let right = program.die == index
                     && !program.is_issued
+                    && program.count > 0
                     && stream.is_none_or(|stream| {
                         stream == to as usize && program.count < self.layout.units_per_page
                     });

@@ -7,8 +7,7 @@
 use super::PageMap;
 use super::Streams;
 use super::place::NONE;
-use super::program::AHEAD;
-use super::state::{BlockState, Part, Phase, Source, Stream};
+use super::state::{BlockState, Phase, Source, Stream, ones};
 use crate::nand::{Block, Cause, Kind, Operation};
 use flashlab_sim::prefetch;
 
@@ -19,10 +18,7 @@ impl PageMap {
     /// Does what there is to do on a die: programs what was gathered, reads more.
     #[inline(never)]
     pub(super) fn collect(&mut self, die: u32) {
-        let state = &self.dies[die as usize];
-        if !state.full.is_empty() && state.move_programs < AHEAD {
-            self.program_full(die);
-        }
+        self.program_full(die);
         while self.read_next(die) {}
         self.reconsider(die);
     }
@@ -59,17 +55,19 @@ impl PageMap {
         self.candidates.dead(die) >= u64::from(self.layout.units_per_block)
     }
 
+    #[inline(always)]
     fn slc_waits(&self, die: u32) -> bool {
         let state = &self.dies[die as usize];
         let full = |slc: crate::ftl::slc::Slc| state.slc >= slc.blocks;
         state.open[Stream::Host as usize] == NONE && self.parameters.slc.is_some_and(full)
     }
 
+    #[inline(always)]
     fn is_urgent(&self, die: u32) -> bool {
         self.main_free(die) <= self.parameters.floor()
     }
 
-    /// Whether a page of the die's victim should be read now.
+    /// Whether a page of the die's victim should be read now, though the die owes nothing.
     #[inline(never)]
     fn is_wanted(&self, die: u32) -> bool {
         let state = &self.dies[die as usize];
@@ -77,8 +75,7 @@ impl PageMap {
             let victim = &self.states[block as usize];
             victim.failing || victim.cause == Cause::Levelling
         };
-        state.debt > 0
-            || state.fold_debt > 0
+        state.fold_debt > 0
             || state.idle
             || !state.failing.is_empty()
             || state.levelled != NONE
@@ -97,7 +94,7 @@ impl PageMap {
         if state.victim == NONE {
             return self.choose(die);
         }
-        if state.full.len() >= READS_AHEAD as usize {
+        if state.full.len() >= READS_AHEAD {
             return false;
         }
         self.read_victim(die)
@@ -112,11 +109,12 @@ impl PageMap {
         let BlockState { next_page: written, slc, cause, .. } = self.states[block as usize];
         let before = state.victim_page;
         let mut page = before;
-        let mut valid = 0;
-        while page < written && valid == 0 {
-            valid = self.validity.mask(self.layout.place(block, page), per_page).count_ones();
+        let mut mask = 0;
+        while page < written && mask == 0 {
+            mask = self.validity.mask(self.layout.place(block, page), per_page);
             page += 1;
         }
+        let valid = ones(mask);
         state.victim_page = page;
         let read = page - 1;
         let units = i64::from((page - before) * per_page);
@@ -237,8 +235,9 @@ impl PageMap {
             open => self.layout.pages - self.states[open as usize].next_page,
         };
         let pages = open + state.free.saturating_sub(kept) * self.layout.pages;
-        let waiting = state.full.iter().chain(state.gathering.iter().filter(|id| **id != NONE));
-        let waiting: u32 = waiting.map(|id| self.programs.get(*id).count).sum();
+        let gathering = state.gathering.iter().copied().filter(|id| *id != NONE);
+        let waiting = self.programs.row(&state.full).chain(gathering);
+        let waiting: u32 = waiting.map(|id| self.programs.get(id).count).sum();
         let units = u64::from(waiting) + u64::from(self.valid_in(block));
         u64::from(pages) * u64::from(self.layout.units_per_page) >= units
     }
@@ -247,7 +246,7 @@ impl PageMap {
     fn pad(&mut self, die: u32) -> bool {
         let state = &mut self.dies[die as usize];
         let Some(gathering) = state.gathering.iter_mut().find(|id| **id != NONE) else { return false };
-        state.full.push_back(core::mem::replace(gathering, NONE));
+        self.programs.push_back(&mut state.full, core::mem::replace(gathering, NONE));
         self.program_full(die);
         true
     }
@@ -257,8 +256,10 @@ impl PageMap {
     pub(super) fn program_gathered(&mut self, die: u32) {
         while self.pad(die) {}
         for _ in 0..self.dies[die as usize].full.len() {
-            if let Some(first) = self.dies[die as usize].full.pop_front() {
-                self.dies[die as usize].full.push_back(first);
+            let full = &mut self.dies[die as usize].full;
+            if let Some(first) = full.front() {
+                self.programs.pop_front(full);
+                self.programs.push_back(full, first);
             }
             self.program_full(die);
         }
@@ -313,34 +314,25 @@ impl PageMap {
 
     /// The units at places from `base` on, for each bit of `mask`, wait for a page to be full.
     #[inline]
-    fn gather(&mut self, die: u32, block: u32, base: u32, mut mask: u64) {
+    fn gather(&mut self, die: u32, block: u32, base: u32, mask: u64) {
+        if mask == 0 {
+            return;
+        }
         let per_page = self.layout.units_per_page;
-        let mut moving = 0;
         let state = &mut self.dies[die as usize];
         let units = &self.p2l[base as usize..(base + per_page) as usize];
-        while mask != 0 {
-            let mut id = state.gathering[state.to as usize];
-            if id == NONE {
-                id = self.programs.begin(die, Source::Moved(state.to));
-            }
-            let mut count = self.programs.get(id).count;
-            let parts = self.programs.parts_mut(id);
-            let before = count;
-            while mask != 0 && count < per_page {
-                let n = mask.trailing_zeros();
-                parts[count as usize] = Part { from: base + n, unit: units[n as usize] };
-                count += 1;
-                mask &= mask - 1;
-            }
-            moving += count - before;
-            self.programs.get_mut(id).count = count;
-            let is_full = count == per_page;
-            state.gathering[state.to as usize] = if is_full { NONE } else { id };
-            if is_full {
-                state.full.push_back(id);
-            }
+        let gathering = &mut state.gathering[state.to as usize];
+        if *gathering == NONE {
+            *gathering = self.programs.begin(die, Source::Moved(state.to));
         }
-        self.states[block as usize].moving += moving;
+        let id = *gathering;
+        let before = self.programs.get(id).count;
+        let count = self.programs.append(id, base, units, mask);
+        self.states[block as usize].moving += count - before;
+        if count >= per_page {
+            *gathering = self.programs.split(id).unwrap_or(NONE);
+            self.programs.push_back(&mut state.full, id);
+        }
     }
 
     /// Units that were read from `block` are on their way no more.

@@ -45,9 +45,8 @@ impl PageMap {
         }
         self.program_ended(program.block, failed);
         self.collect(program.die);
-        let die = self.layout.die_of(program.block);
-        if die != program.die {
-            self.collect(die);
+        if program.is_elsewhere {
+            self.collect(self.layout.die_of(program.block));
         }
     }
 
@@ -58,8 +57,9 @@ impl PageMap {
             Source::Data => &mut self.data,
             Source::Map => &mut self.map,
             Source::Moved(_) => {
-                self.programs.get_mut(id).is_issued = false;
-                self.dies[program.die as usize].full.push_front(id);
+                let again = self.programs.get_mut(id);
+                (again.is_issued, again.is_elsewhere) = (false, false);
+                self.programs.push_front(&mut self.dies[program.die as usize].full, id);
                 return;
             }
         };

@@ -105,7 +105,7 @@ impl PageMap {
     }
 
     /// Follows a change of a die: whether it takes a page of the host's data now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reconsider(&mut self, die: u32) {
         let takes = self.takes(die, Stream::Host, self.parameters.floor());
         self.takers.set(die, takes);
@@ -190,16 +190,16 @@ impl PageMap {
     }
 
     /// Programs the pages of moved units of a die that are full, as far as they can be.
-    #[inline]
+    #[inline(always)]
     pub(super) fn program_full(&mut self, die: u32) {
         while self.dies[die as usize].move_programs < AHEAD
-            && let Some(&id) = self.dies[die as usize].full.front()
+            && let Some(id) = self.dies[die as usize].full.front()
         {
             let &Program { source, .. } = self.programs.get(id);
             let Source::Moved(stream) = source else { unreachable!("moved units are gathered") };
             let Some((on, block)) = self.block_for_moved(die, stream) else { return };
             let state = &mut self.dies[die as usize];
-            state.full.pop_front();
+            self.programs.pop_front(&mut state.full);
             state.move_programs += 1;
             let first = self.programs.parts(id)[0].from;
             let cause = self.states[self.layout.block_of(first) as usize].cause;
@@ -208,6 +208,7 @@ impl PageMap {
             }
             self.place_program(id, on, block, cause);
             if on != die {
+                self.programs.get_mut(id).is_elsewhere = true;
                 self.reconsider(on);
             }
         }
@@ -251,7 +252,7 @@ impl PageMap {
         let per_page = self.layout.units_per_page;
         let place = self.layout.place(block, page);
         let program = self.programs.get_mut(id);
-        (program.place, program.block, program.page, program.is_issued) = (place, block, page, true);
+        (program.place, program.block, program.is_issued) = (place, block, true);
         let count = program.count as usize;
         // What the block's next pages write to.
         prefetch(&self.p2l, (place + LINE) as usize);
@@ -274,7 +275,7 @@ impl PageMap {
     pub fn content(&self, operation: &Operation, index: u32) -> Content {
         let program = self.programs.get(operation.tag);
         assert!(
-            program.is_issued && (Block(program.block), program.page) == (operation.block, operation.page),
+            program.is_issued && program.place == self.layout.place(operation.block.0, operation.page),
             "{operation:?} is not under way"
         );
         if index >= program.count {

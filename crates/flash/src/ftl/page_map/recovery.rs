@@ -62,7 +62,8 @@ impl PageMap {
                 self.counters.pages += 1;
                 self.counters.torn_units += u64::from(self.layout.units_per_page);
             } else {
-                state.next_page = state.next_page.min(program.page);
+                let (_, page, _) = self.layout.parts(program.place);
+                state.next_page = state.next_page.min(page);
             }
         }
         self.programs.clear();

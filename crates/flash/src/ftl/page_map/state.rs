@@ -118,7 +118,7 @@ pub(super) struct DieState {
     /// For each stream the program that gathers what was read, or [`NONE`].
     pub(super) gathering: [u32; STREAMS],
     /// Programs that are full and wait for a page.
-    pub(super) full: VecDeque<u32>,
+    pub(super) full: Row,
 }
 
 impl DieState {
@@ -141,7 +141,7 @@ impl DieState {
             slc: 0,
             slc_closed: VecDeque::new(),
             gathering: [NONE; STREAMS],
-            full: VecDeque::new(),
+            full: Row::EMPTY,
         }
     }
 }
@@ -169,32 +169,62 @@ pub(super) struct Program {
     /// The first place that it writes, and the block; no place as long as it gathers.
     pub(super) place: u32,
     pub(super) block: u32,
-    pub(super) page: u32,
     /// Units in it.
     pub(super) count: u32,
     /// The die whose valid units it moves, or that the page is on.
     pub(super) die: u32,
+    /// The next in its row.
+    next: u32,
     pub(super) source: Source,
     /// It ends when it is reported finished.
     pub(super) is_issued: bool,
+    /// Its page is on another die than `die`.
+    pub(super) is_elsewhere: bool,
 }
 
 impl Program {
     const NEW: Program = Program {
         place: NONE,
         block: NONE,
-        page: 0,
         count: 0,
         die: 0,
+        next: NONE,
         source: Source::Data,
         is_issued: false,
+        is_elsewhere: false,
     };
+}
+
+/// Programs in a row, each in no other.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Row {
+    first: u32,
+    last: u32,
+    count: u32,
+}
+
+impl Row {
+    pub(super) const EMPTY: Row = Row { first: NONE, last: NONE, count: 0 };
+
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        self.count
+    }
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+    #[inline]
+    pub(super) fn front(&self) -> Option<u32> {
+        (self.count > 0).then_some(self.first)
+    }
 }
 
 /// Programs that gather units or are under way; the tag of an operation is its number here.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Programs {
     programs: Vec<Program>,
+    /// Those of each program, and behind them room for as many: what is gathered beyond a page.
     parts: Vec<Part>,
     per_page: usize,
     vacant: Vec<u32>,
@@ -214,13 +244,13 @@ impl Programs {
     #[cold]
     fn grow(&mut self) -> u32 {
         self.programs.push(Program::NEW);
-        self.parts.resize(self.programs.len() * self.per_page, Part { from: NONE, unit: NONE });
+        self.parts.resize(self.programs.len() * 2 * self.per_page, Part { from: NONE, unit: NONE });
         self.programs.len() as u32 - 1
     }
     /// A unit of a program.
     #[inline]
     pub(super) fn part(&self, id: u32, n: u32) -> Part {
-        self.parts[id as usize * self.per_page + n as usize]
+        self.parts[id as usize * 2 * self.per_page + n as usize]
     }
     #[inline]
     pub(super) fn get(&self, id: u32) -> &Program {
@@ -233,13 +263,82 @@ impl Programs {
     /// The units of a page, of which the first `count` are in the program.
     #[inline]
     pub(super) fn parts(&self, id: u32) -> &[Part] {
-        let first = id as usize * self.per_page;
+        let first = id as usize * 2 * self.per_page;
         &self.parts[first..first + self.per_page]
     }
     #[inline]
     pub(super) fn parts_mut(&mut self, id: u32) -> &mut [Part] {
-        let first = id as usize * self.per_page;
+        let first = id as usize * 2 * self.per_page;
         &mut self.parts[first..first + self.per_page]
+    }
+    /// Appends to a program that gathers, which is not full, the units at places from `base` on that `mask` has a bit for;
+    /// how many it has then. Those beyond a page wait for [`Programs::split`].
+    #[inline]
+    pub(super) fn append(&mut self, id: u32, base: u32, units: &[u32], mask: u64) -> u32 {
+        let first = id as usize * 2 * self.per_page;
+        let parts = &mut self.parts[first..first + 2 * self.per_page];
+        let program = &mut self.programs[id as usize];
+        let mut count = program.count;
+        // No branches: which of them are valid cannot be predicted.
+        for (n, unit) in (0..).zip(units) {
+            parts[count as usize] = Part { from: base + n, unit: *unit };
+            count += (mask >> n & 1) as u32;
+        }
+        program.count = count;
+        count
+    }
+    /// Leaves a page in a program that gathered that or more; the rest is in another one, if there is a rest.
+    #[inline]
+    pub(super) fn split(&mut self, id: u32) -> Option<u32> {
+        let program = &mut self.programs[id as usize];
+        let rest = program.count as usize - self.per_page;
+        program.count = self.per_page as u32;
+        if rest == 0 {
+            return None;
+        }
+        let Program { die, source, .. } = *program;
+        let next = self.begin(die, source);
+        self.programs[next as usize].count = rest as u32;
+        let beyond = (id as usize * 2 + 1) * self.per_page;
+        self.parts.copy_within(beyond..beyond + rest, next as usize * 2 * self.per_page);
+        Some(next)
+    }
+    /// Appends a program to a row.
+    #[inline]
+    pub(super) fn push_back(&mut self, row: &mut Row, id: u32) {
+        if row.is_empty() {
+            row.first = id;
+        } else {
+            self.programs[row.last as usize].next = id;
+        }
+        row.last = id;
+        row.count += 1;
+    }
+    /// Puts a program before all of a row.
+    pub(super) fn push_front(&mut self, row: &mut Row, id: u32) {
+        if row.is_empty() {
+            row.last = id;
+        }
+        self.programs[id as usize].next = row.first;
+        row.first = id;
+        row.count += 1;
+    }
+    /// Takes the first out of a row that is not empty.
+    #[inline]
+    pub(super) fn pop_front(&self, row: &mut Row) {
+        row.first = self.programs[row.first as usize].next;
+        row.count -= 1;
+    }
+    /// Whether a row ends where it says.
+    pub(super) fn is_row(&self, row: &Row) -> bool {
+        row.count as usize <= self.programs.len()
+            && self.row(row).count() == row.count as usize
+            && self.row(row).last().is_none_or(|last| last == row.last)
+    }
+    /// The programs of a row, in order.
+    pub(super) fn row(&self, row: &Row) -> impl Iterator<Item = u32> + Clone + '_ {
+        let next = |id: &u32| self.programs.get(*id as usize).map(|program| program.next);
+        core::iter::successors(row.front(), next).take(row.count as usize)
     }
     #[inline]
     pub(super) fn end(&mut self, id: u32) {
@@ -265,7 +364,7 @@ impl Programs {
         let mut seen = alloc::vec![false; self.programs.len()];
         let once = |id: &u32| seen.get_mut(*id as usize).is_some_and(|seen| !core::mem::replace(seen, true));
         self.per_page == units_per_page as usize
-            && self.parts.len() == self.programs.len() * self.per_page
+            && self.parts.len() == self.programs.len() * 2 * self.per_page
             && self.programs.iter().all(|program| program.count <= units_per_page)
             && self.vacant.iter().all(once)
             && self.vacant.iter().all(|id| !self.programs[*id as usize].is_issued)
@@ -367,6 +466,14 @@ impl DieSet {
     }
 }
 
+/// The bits of a mask that are set. Mostly it is that of a page of at most four units, which needs no instruction that only
+/// newer processors have.
+#[inline]
+pub(super) fn ones(mask: u64) -> u32 {
+    const OF_FOUR: u64 = 0x4332_3221_3221_2110;
+    if mask < 16 { (OF_FOUR >> (4 * mask)) as u32 & 7 } else { mask.count_ones() }
+}
+
 /// One bit a place: whether it holds the committed copy of a unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Validity {
@@ -447,6 +554,65 @@ mod tests {
             let from = from.index(members.len()) as u32;
             let expected = (0..dies).map(|n| (from + n) % dies).find(|die| members[*die as usize]);
             prop_assert_eq!(set.next(from), expected);
+        }
+
+        #[test]
+        fn what_is_gathered_becomes_full_pages_in_order(per_page in 1u32..=8, masks in prop::collection::vec(any::<u64>(), 1..50)) {
+            let mut programs = Programs::new(per_page);
+            let (mut gathering, mut full) = (NONE, Row::EMPTY);
+            let mut expected = Vec::new();
+            for (base, mask) in (0..).step_by(per_page as usize).zip(masks) {
+                let units: Vec<u32> = (0..per_page).map(|n| 1_000 + base + n).collect();
+                expected.extend((0..per_page).filter(|n| mask >> n & 1 == 1).map(|n| base + n));
+                if gathering == NONE {
+                    gathering = programs.begin(3, Source::Moved(Stream::Cold));
+                }
+                if programs.append(gathering, base, &units, mask) >= per_page {
+                    programs.push_back(&mut full, gathering);
+                    gathering = programs.split(gathering).unwrap_or(NONE);
+                }
+            }
+            prop_assert!(programs.is_row(&full));
+            let pages: Vec<u32> = programs.row(&full).collect();
+            prop_assert_eq!(pages.len(), full.len() as usize);
+            prop_assert!(pages.iter().all(|id| programs.get(*id).count == per_page && programs.get(*id).die == 3));
+            let rest = (gathering != NONE).then_some(gathering);
+            let parts = pages.into_iter().chain(rest);
+            let parts = parts.flat_map(|id| programs.parts(id)[..programs.get(id).count as usize].to_vec());
+            prop_assert!(parts.map(|part| (part.from, part.unit)).eq(expected.iter().map(|from| (*from, 1_000 + from))));
+        }
+
+        #[test]
+        fn a_row_is_a_queue(steps in prop::collection::vec(0u8..4, 0..60)) {
+            let mut programs = Programs::new(1);
+            let (mut row, mut list) = (Row::EMPTY, VecDeque::new());
+            for step in steps {
+                match step {
+                    0 if list.is_empty() => {}
+                    0 => {
+                        programs.pop_front(&mut row);
+                        list.pop_front();
+                    }
+                    _ if list.len() == 9 => {}
+                    1 => {
+                        let id = programs.begin(0, Source::Data);
+                        programs.push_front(&mut row, id);
+                        list.push_front(id);
+                    }
+                    _ => {
+                        let id = programs.begin(0, Source::Data);
+                        programs.push_back(&mut row, id);
+                        list.push_back(id);
+                    }
+                }
+                prop_assert!(programs.is_row(&row) && programs.row(&row).eq(list.iter().copied()));
+                prop_assert_eq!((row.front(), row.len()), (list.front().copied(), list.len() as u32));
+            }
+        }
+
+        #[test]
+        fn ones_are_counted(mask in prop_oneof![0u64..16, any::<u64>()]) {
+            prop_assert_eq!(ones(mask), mask.count_ones());
         }
 
         #[test]
