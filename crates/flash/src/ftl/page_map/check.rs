@@ -1,7 +1,8 @@
 //! A walk through the whole structure, for one that was made here and one that was read back.
 
 use super::place::{Entry, Layout, Mapped, NONE};
-use super::state::{Phase, STREAMS, Source, Stream};
+use super::programs::Source;
+use super::state::{Phase, STREAMS, Stream};
 use super::{PageMap, PageMapParameters};
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;

@@ -6,8 +6,10 @@
 
 use super::PageMap;
 use super::Streams;
+use super::bits::ones;
 use super::place::NONE;
-use super::state::{BlockState, Phase, Source, Stream, ones};
+use super::programs::Source;
+use super::state::{BlockState, Phase, Stream};
 use crate::nand::{Block, Cause, Kind, Operation};
 use flashlab_sim::prefetch;
 

@@ -1,7 +1,7 @@
 //! What changes when an operation has finished: only now is a unit's new copy the committed one.
 
 use super::place::{Entry, Mapped};
-use super::state::{Part, Program, Source};
+use super::programs::{Part, Program, Source};
 use super::{Outcome, PageMap};
 use crate::ftl::write_buffer::Slot;
 use crate::nand::{Cause, Kind, Operation};

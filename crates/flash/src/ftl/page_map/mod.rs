@@ -27,6 +27,7 @@
 //! Data bytes; the loading of map pages (they are written and collected here, see [`PageMap::write_map_page`], but when
 //! and why they are read or written is the map cache's business); pages that a torn program damages besides its own.
 
+mod bits;
 mod block;
 mod check;
 mod collector;
@@ -35,6 +36,7 @@ mod counters;
 mod parameters;
 mod place;
 mod program;
+mod programs;
 mod records;
 mod recovery;
 mod state;
@@ -52,12 +54,14 @@ use super::write_buffer::WriteBuffer;
 use crate::nand::{Block, Operation};
 use alloc::vec;
 use alloc::vec::Vec;
+use bits::{DieSet, Validity};
 use counters::Counters;
 use flashlab_sim::prefetch;
 use place::{Layout, Mapped, NONE};
+use programs::{Programs, Source};
 use records::Records;
 use serde::{Deserialize, Serialize};
-use state::{BlockHistory, BlockState, DieSet, DieState, Phase, Programs, Ready, Source, Validity};
+use state::{BlockHistory, BlockState, DieState, Phase, Ready};
 
 /// A page-mapped translation layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 //! Open blocks, and the pages that are programmed into them.
 
 use super::place::{LINE, NONE};
-use super::state::{Part, Phase, Program, Source, Stream};
+use super::programs::{Part, Program, Source};
+use super::state::{Phase, Stream};
 use super::{PageMap, Streams};
 use crate::nand::{Block, Cause, Kind, Operation};
 use flashlab_sim::prefetch;

@@ -1,0 +1,162 @@
+//! Sets of dies and of places: one bit each.
+
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// One bit a die.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DieSet {
+    words: Vec<u64>,
+}
+
+impl DieSet {
+    pub(super) fn new(dies: u32) -> Self {
+        DieSet { words: alloc::vec![0; dies.div_ceil(64) as usize] }
+    }
+    #[inline]
+    pub(super) fn set(&mut self, die: u32, member: bool) {
+        let word = &mut self.words[(die / 64) as usize];
+        *word = *word & !(1 << (die % 64)) | u64::from(member) << (die % 64);
+    }
+    /// Whether it is a set of so many dies.
+    pub(super) fn holds(&self, dies: u32) -> bool {
+        let DieSet { words } = DieSet::new(dies);
+        self.words.len() == words.len() && (dies..words.len() as u32 * 64).all(|die| !self.contains(die))
+    }
+    pub(super) fn contains(&self, die: u32) -> bool {
+        self.words[(die / 64) as usize] >> (die % 64) & 1 == 1
+    }
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+    /// The first member from `die` on, and round.
+    #[inline]
+    pub(super) fn next(&self, die: u32) -> Option<u32> {
+        let mut word = (die / 64) as usize;
+        let mut members = self.words[word] & u64::MAX << (die % 64);
+        for _ in 0..self.words.len() {
+            if members != 0 {
+                break;
+            }
+            word = if word + 1 == self.words.len() { 0 } else { word + 1 };
+            members = self.words[word];
+        }
+        (members != 0).then(|| word as u32 * 64 + members.trailing_zeros())
+    }
+}
+
+/// The bits of a mask that are set. Mostly it is that of a page of at most four units, which needs no instruction that only
+/// newer processors have.
+#[inline]
+pub(super) fn ones(mask: u64) -> u32 {
+    const OF_FOUR: u64 = 0x4332_3221_3221_2110;
+    if mask < 16 { (OF_FOUR >> (4 * mask)) as u32 & 7 } else { mask.count_ones() }
+}
+
+/// One bit a place: whether it holds the committed copy of a unit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Validity {
+    words: Vec<u64>,
+}
+
+impl Validity {
+    pub(super) fn new(places: u32) -> Self {
+        Validity { words: alloc::vec![0; (places as usize).div_ceil(64) + 1] }
+    }
+    #[inline]
+    pub(super) fn get(&self, place: u32) -> bool {
+        self.words[(place / 64) as usize] >> (place % 64) & 1 == 1
+    }
+    #[inline]
+    pub(super) fn set(&mut self, place: u32) {
+        self.words[(place / 64) as usize] |= 1 << (place % 64);
+    }
+    #[inline]
+    pub(super) fn clear(&mut self, place: u32) {
+        self.words[(place / 64) as usize] &= !(1 << (place % 64));
+    }
+    /// Clears a bit; whether it was set.
+    #[inline]
+    pub(super) fn take(&mut self, place: u32) -> bool {
+        let (word, bit) = (&mut self.words[(place / 64) as usize], 1 << (place % 64));
+        let was = *word & bit != 0;
+        *word &= !bit;
+        was
+    }
+    /// Sets the bits of `mask`, whose lowest is that of `first`.
+    #[inline]
+    pub(super) fn set_mask(&mut self, first: u32, mask: u64) {
+        let (word, shift) = ((first / 64) as usize, first % 64);
+        self.words[word] |= mask << shift;
+        let beyond = mask >> 1 >> (63 - shift);
+        if beyond != 0 {
+            self.words[word + 1] |= beyond;
+        }
+    }
+    /// The bits of `count` places from `first`, at most 64.
+    #[inline]
+    pub(super) fn mask(&self, first: u32, count: u32) -> u64 {
+        let (word, shift) = ((first / 64) as usize, first % 64);
+        let mut bits = self.words[word] >> shift;
+        if shift + count > 64 {
+            bits |= self.words[word + 1] << (64 - shift);
+        }
+        bits & (u64::MAX >> (64 - count))
+    }
+    /// How many of `count` places from `first` are set.
+    pub(super) fn count(&self, first: u32, count: u32) -> u32 {
+        let (whole, rest) = (count / 64, count % 64);
+        let masks = (0..whole).map(|n| self.mask(first + 64 * n, 64));
+        let rest = if rest == 0 { 0 } else { self.mask(first + 64 * whole, rest) };
+        masks.chain([rest]).map(u64::count_ones).sum()
+    }
+    /// Whether it has a bit for so many places.
+    pub(super) fn holds(&self, places: u32) -> bool {
+        self.words.len() == (places as usize).div_ceil(64) + 1
+    }
+    pub(super) fn prefetch(&self, place: u32) {
+        flashlab_sim::prefetch(&self.words, (place / 64) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_next_of_a_set_is_the_first_from_there_and_round(members in prop::collection::vec(any::<bool>(), 1..200), from: prop::sample::Index) {
+            let dies = members.len() as u32;
+            let mut set = DieSet::new(dies);
+            (0..).zip(&members).for_each(|(die, member)| set.set(die, *member));
+            let from = from.index(members.len()) as u32;
+            let expected = (0..dies).map(|n| (from + n) % dies).find(|die| members[*die as usize]);
+            prop_assert_eq!(set.next(from), expected);
+        }
+
+        #[test]
+        fn ones_are_counted(mask in prop_oneof![0u64..16, any::<u64>()]) {
+            prop_assert_eq!(ones(mask), mask.count_ones());
+        }
+
+        #[test]
+        fn a_mask_of_places_is_what_was_set(bits in prop::collection::vec(any::<bool>(), 300), first in 0u32..230, count in 1u32..=64) {
+            let mut validity = Validity::new(300);
+            (0..).zip(&bits).filter(|(_, bit)| **bit).for_each(|(place, _)| validity.set(place));
+            let expected = (0..count).filter(|n| bits[(first + n) as usize]).fold(0, |mask, n| mask | 1u64 << n);
+            prop_assert_eq!(validity.mask(first, count), expected);
+            let mut other = Validity::new(300);
+            other.set_mask(first, expected);
+            for place in 0..300 {
+                let within = (first..first + count).contains(&place);
+                prop_assert_eq!(other.get(place), within && bits[place as usize]);
+            }
+            prop_assert_eq!(validity.count(first, 300 - first), bits[first as usize..].iter().filter(|bit| **bit).count() as u32);
+            prop_assert_eq!(validity.count(0, 256), bits[..256].iter().filter(|bit| **bit).count() as u32);
+            prop_assert_eq!(validity.take(first), bits[first as usize]);
+            prop_assert!(!validity.get(first));
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Programs that gather units, wait for a page or are under way.
+
+use super::place::NONE;
+use super::state::Stream;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// Where a program's units come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Source {
+    Data,
+    Map,
+    Moved(Stream),
+}
+
+/// A unit of a program.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Part {
+    /// Its slot in the write buffer, or the place that it is moved from.
+    pub(super) from: u32,
+    /// Its logical number.
+    pub(super) unit: u32,
+}
+
+/// A program that gathers units, or that is under way.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Program {
+    /// The first place that it writes, and the block; no place as long as it gathers.
+    pub(super) place: u32,
+    pub(super) block: u32,
+    /// Units in it.
+    pub(super) count: u32,
+    /// The die whose valid units it moves, or that the page is on.
+    pub(super) die: u32,
+    /// The next in its row.
+    next: u32,
+    pub(super) source: Source,
+    /// It ends when it is reported finished.
+    pub(super) is_issued: bool,
+    /// Its page is on another die than `die`.
+    pub(super) is_elsewhere: bool,
+}
+
+impl Program {
+    const NEW: Program = Program {
+        place: NONE,
+        block: NONE,
+        count: 0,
+        die: 0,
+        next: NONE,
+        source: Source::Data,
+        is_issued: false,
+        is_elsewhere: false,
+    };
+}
+
+/// Programs in a row, each in no other.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Row {
+    first: u32,
+    last: u32,
+    count: u32,
+}
+
+impl Row {
+    pub(super) const EMPTY: Row = Row { first: NONE, last: NONE, count: 0 };
+
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        self.count
+    }
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+    #[inline]
+    pub(super) fn front(&self) -> Option<u32> {
+        (self.count > 0).then_some(self.first)
+    }
+}
+
+/// Programs that gather units or are under way; the tag of an operation is its number here.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Programs {
+    programs: Vec<Program>,
+    /// Those of each program, and behind them room for as many: what is gathered beyond a page.
+    parts: Vec<Part>,
+    per_page: usize,
+    vacant: Vec<u32>,
+}
+
+impl Programs {
+    pub(super) fn new(units_per_page: u32) -> Self {
+        Programs { per_page: units_per_page as usize, ..Programs::default() }
+    }
+    /// A program without units and place.
+    #[inline]
+    pub(super) fn begin(&mut self, die: u32, source: Source) -> u32 {
+        let id = self.vacant.pop().unwrap_or_else(|| self.grow());
+        self.programs[id as usize] = Program { die, source, ..Program::NEW };
+        id
+    }
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        self.programs.push(Program::NEW);
+        self.parts.resize(self.programs.len() * 2 * self.per_page, Part { from: NONE, unit: NONE });
+        self.programs.len() as u32 - 1
+    }
+    /// A unit of a program.
+    #[inline]
+    pub(super) fn part(&self, id: u32, n: u32) -> Part {
+        self.parts[id as usize * 2 * self.per_page + n as usize]
+    }
+    #[inline]
+    pub(super) fn get(&self, id: u32) -> &Program {
+        &self.programs[id as usize]
+    }
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: u32) -> &mut Program {
+        &mut self.programs[id as usize]
+    }
+    /// The units of a page, of which the first `count` are in the program.
+    #[inline]
+    pub(super) fn parts(&self, id: u32) -> &[Part] {
+        let first = id as usize * 2 * self.per_page;
+        &self.parts[first..first + self.per_page]
+    }
+    #[inline]
+    pub(super) fn parts_mut(&mut self, id: u32) -> &mut [Part] {
+        let first = id as usize * 2 * self.per_page;
+        &mut self.parts[first..first + self.per_page]
+    }
+    /// Appends to a program that gathers, which is not full, the units at places from `base` on that `mask` has a bit for;
+    /// how many it has then. Those beyond a page wait for [`Programs::split`].
+    #[inline]
+    pub(super) fn append(&mut self, id: u32, base: u32, units: &[u32], mask: u64) -> u32 {
+        let first = id as usize * 2 * self.per_page;
+        let parts = &mut self.parts[first..first + 2 * self.per_page];
+        let program = &mut self.programs[id as usize];
+        let mut count = program.count;
+        // No branches: which of them are valid cannot be predicted.
+        for (n, unit) in (0..).zip(units) {
+            parts[count as usize] = Part { from: base + n, unit: *unit };
+            count += (mask >> n & 1) as u32;
+        }
+        program.count = count;
+        count
+    }
+    /// Leaves a page in a program that gathered that or more; the rest is in another one, if there is a rest.
+    #[inline]
+    pub(super) fn split(&mut self, id: u32) -> Option<u32> {
+        let program = &mut self.programs[id as usize];
+        let rest = program.count as usize - self.per_page;
+        program.count = self.per_page as u32;
+        if rest == 0 {
+            return None;
+        }
+        let Program { die, source, .. } = *program;
+        let next = self.begin(die, source);
+        self.programs[next as usize].count = rest as u32;
+        let beyond = (id as usize * 2 + 1) * self.per_page;
+        self.parts.copy_within(beyond..beyond + rest, next as usize * 2 * self.per_page);
+        Some(next)
+    }
+    /// Appends a program to a row.
+    #[inline]
+    pub(super) fn push_back(&mut self, row: &mut Row, id: u32) {
+        if row.is_empty() {
+            row.first = id;
+        } else {
+            self.programs[row.last as usize].next = id;
+        }
+        row.last = id;
+        row.count += 1;
+    }
+    /// Puts a program before all of a row.
+    pub(super) fn push_front(&mut self, row: &mut Row, id: u32) {
+        if row.is_empty() {
+            row.last = id;
+        }
+        self.programs[id as usize].next = row.first;
+        row.first = id;
+        row.count += 1;
+    }
+    /// Takes the first out of a row that is not empty.
+    #[inline]
+    pub(super) fn pop_front(&self, row: &mut Row) {
+        row.first = self.programs[row.first as usize].next;
+        row.count -= 1;
+    }
+    /// Whether a row ends where it says.
+    pub(super) fn is_row(&self, row: &Row) -> bool {
+        row.count as usize <= self.programs.len()
+            && self.row(row).count() == row.count as usize
+            && self.row(row).last().is_none_or(|last| last == row.last)
+    }
+    /// The programs of a row, in order.
+    pub(super) fn row(&self, row: &Row) -> impl Iterator<Item = u32> + Clone + '_ {
+        let next = |id: &u32| self.programs.get(*id as usize).map(|program| program.next);
+        core::iter::successors(row.front(), next).take(row.count as usize)
+    }
+    #[inline]
+    pub(super) fn end(&mut self, id: u32) {
+        self.programs[id as usize].is_issued = false;
+        self.vacant.push(id);
+    }
+    /// How many there were at a time.
+    pub(super) fn len(&self) -> usize {
+        self.programs.len()
+    }
+    /// Whether a program gathers units or is under way.
+    pub(super) fn is_live(&self, id: u32) -> bool {
+        (id as usize) < self.programs.len() && !self.vacant.contains(&id)
+    }
+    /// Those that gather units or are under way.
+    pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut live = alloc::vec![true; self.programs.len()];
+        self.vacant.iter().for_each(|id| live[*id as usize] = false);
+        (0..).zip(live).filter(|(_, live)| *live).map(|(id, _)| id)
+    }
+    /// Whether all is there for programs of so many units, and what is vacant is so once and not under way.
+    pub(super) fn are_sound(&self, units_per_page: u32) -> bool {
+        let mut seen = alloc::vec![false; self.programs.len()];
+        let once = |id: &u32| seen.get_mut(*id as usize).is_some_and(|seen| !core::mem::replace(seen, true));
+        self.per_page == units_per_page as usize
+            && self.parts.len() == self.programs.len() * 2 * self.per_page
+            && self.programs.iter().all(|program| program.count <= units_per_page)
+            && self.vacant.iter().all(once)
+            && self.vacant.iter().all(|id| !self.programs[*id as usize].is_issued)
+    }
+    /// Those under way.
+    pub(super) fn issued(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.programs).filter(|(_, program)| program.is_issued).map(|(id, _)| id)
+    }
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        *self = Programs::new(self.per_page as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_gathered_becomes_full_pages_in_order(per_page in 1u32..=8, masks in prop::collection::vec(any::<u64>(), 1..50)) {
+            let mut programs = Programs::new(per_page);
+            let (mut gathering, mut full) = (NONE, Row::EMPTY);
+            let mut expected = Vec::new();
+            for (base, mask) in (0..).step_by(per_page as usize).zip(masks) {
+                let units: Vec<u32> = (0..per_page).map(|n| 1_000 + base + n).collect();
+                expected.extend((0..per_page).filter(|n| mask >> n & 1 == 1).map(|n| base + n));
+                if gathering == NONE {
+                    gathering = programs.begin(3, Source::Moved(Stream::Cold));
+                }
+                if programs.append(gathering, base, &units, mask) >= per_page {
+                    programs.push_back(&mut full, gathering);
+                    gathering = programs.split(gathering).unwrap_or(NONE);
+                }
+            }
+            prop_assert!(programs.is_row(&full));
+            let pages: Vec<u32> = programs.row(&full).collect();
+            prop_assert_eq!(pages.len(), full.len() as usize);
+            prop_assert!(pages.iter().all(|id| programs.get(*id).count == per_page && programs.get(*id).die == 3));
+            let rest = (gathering != NONE).then_some(gathering);
+            let parts = pages.into_iter().chain(rest);
+            let parts = parts.flat_map(|id| programs.parts(id)[..programs.get(id).count as usize].to_vec());
+            prop_assert!(parts.map(|part| (part.from, part.unit)).eq(expected.iter().map(|from| (*from, 1_000 + from))));
+        }
+
+        #[test]
+        fn a_row_is_a_queue(steps in prop::collection::vec(0u8..4, 0..60)) {
+            let mut programs = Programs::new(1);
+            let (mut row, mut list) = (Row::EMPTY, VecDeque::new());
+            for step in steps {
+                match step {
+                    0 if list.is_empty() => {}
+                    0 => {
+                        programs.pop_front(&mut row);
+                        list.pop_front();
+                    }
+                    _ if list.len() == 9 => {}
+                    1 => {
+                        let id = programs.begin(0, Source::Data);
+                        programs.push_front(&mut row, id);
+                        list.push_front(id);
+                    }
+                    _ => {
+                        let id = programs.begin(0, Source::Data);
+                        programs.push_back(&mut row, id);
+                        list.push_back(id);
+                    }
+                }
+                prop_assert!(programs.is_row(&row) && programs.row(&row).eq(list.iter().copied()));
+                prop_assert_eq!((row.front(), row.len()), (list.front().copied(), list.len() as u32));
+            }
+        }
+    }
+}
