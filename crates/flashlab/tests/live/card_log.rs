@@ -53,17 +53,37 @@ fn linux_says_of_our_card_what_it_said_of_the_recorded_one() {
     if !here(&["mkfs.vfat"]) {
         return;
     }
+    // What is written back goes in one command or in two, as the guest's scheduler interrupts that or not: on a busy machine
+    // it is tried again.
+    for attempts_left in (0..3).rev() {
+        let Some(said) = repeat() else { return };
+        let Some(differs) = difference(&said) else { return };
+        let is_of_length = differs.lines().all(|line| {
+            [": starting CMD24 ", ": starting CMD25 ", ":     blksz "].iter().any(|part| line.contains(part))
+        });
+        assert!(is_of_length && attempts_left > 0, "{differs}\n{said}");
+        eprintln!("once more: {differs}");
+    }
+}
+
+/// What Linux says in a guest that repeats the steps; `None`: it cannot be run here.
+fn repeat() -> Option<String> {
     let folder = Folder::new("guest-log");
     let made =
         Command::new("sh").args(["-c", FORMAT]).current_dir(&folder).output().expect("there is a shell");
     assert!(made.status.success(), "{made:?}");
     let serve = ["sd/vlab-sdhc:state=card"];
-    let Some(said) = guest_in(&folder, &USBREDIR, REPEAT, &serve, &[]) else { return };
+    let said = guest_in(&folder, &USBREDIR, REPEAT, &serve, &[])?;
     assert!(!said.contains("GUEST complained"), "{said}");
+    Some(said)
+}
+
+/// The first line in which what was `said` is not what was recorded.
+fn difference(said: &str) -> Option<String> {
     let mut recorded = lines(RECORDED);
     let end = recorded.iter().position(|(_, text)| text.starts_with("mmc0: starting CMD7 arg 00000000"));
     recorded.truncate(end.expect("the recording has a shutdown") + 1);
-    let mut ours = lines(&said);
+    let mut ours = lines(said);
     let begun = ours.iter().position(|(_, text)| text.starts_with("mmc0: clock"));
     ours.drain(..begun.expect("the card was found"));
     // The recording's first line marks that the modules are loaded.
@@ -75,14 +95,13 @@ fn linux_says_of_our_card_what_it_said_of_the_recorded_one() {
     let told = ours.iter_mut().find(|(_, text)| text == "mmc0: req done (CMD55): 0 00400120");
     told.expect("it knows no CMD5").1 = "mmc0: req done (CMD55): 0 00000120".to_owned();
     assert!(recorded.len() > 250, "{} lines are compared", recorded.len());
-    for n in 0..recorded.len().max(ours.len()) {
-        let (theirs, own) = (recorded.get(n), ours.get(n));
-        let show = |line: Option<&(usize, String)>| {
-            line.map_or("nothing".to_owned(), |(number, text)| format!("line {number}: {text}"))
-        };
-        let same = theirs.map(|(_, text)| text) == own.map(|(_, text)| text);
-        assert!(same, "the recording has {}\nours has {}\n{said}", show(theirs), show(own));
-    }
+    let show = |line: Option<&(usize, String)>| {
+        line.map_or("nothing".to_owned(), |(number, text)| format!("line {number}: {text}"))
+    };
+    let pairs = (0..recorded.len().max(ours.len())).map(|n| (recorded.get(n), ours.get(n)));
+    let mut other = pairs.filter(|(theirs, own)| theirs.map(|(_, text)| text) != own.map(|(_, text)| text));
+    let (theirs, own) = other.next()?;
+    Some(format!("the recording has {}\nours has {}", show(theirs), show(own)))
 }
 
 /// What is compared of a kernel's log, with the numbers of the lines.
