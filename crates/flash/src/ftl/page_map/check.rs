@@ -93,7 +93,7 @@ impl PageMap {
             ensure!(
                 single.filter(|block| **block != NONE).all(mine)
                     && die.failing.iter().chain(&die.slc_closed).all(mine)
-                    && self.programs.is_row(&die.full)
+                    && self.programs.row_is_sound(&die.full)
                     && programs.all(|id| self.programs.is_live(id)),
                 "die {index} has blocks or programs that it cannot have"
             );

@@ -45,8 +45,9 @@ impl PageMap {
         }
         self.program_ended(program.block, failed);
         self.collect(program.die);
-        if program.is_elsewhere {
-            self.collect(self.layout.die_of(program.block));
+        let die = self.layout.die_of(program.block);
+        if die != program.die {
+            self.collect(die);
         }
     }
 
@@ -57,8 +58,7 @@ impl PageMap {
             Source::Data => &mut self.data,
             Source::Map => &mut self.map,
             Source::Moved(_) => {
-                let again = self.programs.get_mut(id);
-                (again.is_issued, again.is_elsewhere) = (false, false);
+                self.programs.get_mut(id).is_issued = false;
                 self.programs.push_front(&mut self.dies[program.die as usize].full, id);
                 return;
             }

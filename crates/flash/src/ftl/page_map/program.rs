@@ -209,7 +209,6 @@ impl PageMap {
             }
             self.place_program(id, on, block, cause);
             if on != die {
-                self.programs.get_mut(id).is_elsewhere = true;
                 self.reconsider(on);
             }
         }

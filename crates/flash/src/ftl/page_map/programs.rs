@@ -37,8 +37,6 @@ pub(super) struct Program {
     pub(super) source: Source,
     /// It ends when it is reported finished.
     pub(super) is_issued: bool,
-    /// Its page is on another die than `die`.
-    pub(super) is_elsewhere: bool,
 }
 
 impl Program {
@@ -50,7 +48,6 @@ impl Program {
         next: NONE,
         source: Source::Data,
         is_issued: false,
-        is_elsewhere: false,
     };
 }
 
@@ -106,10 +103,15 @@ impl Programs {
         self.parts.resize(self.programs.len() * 2 * self.per_page, Part { from: NONE, unit: NONE });
         self.programs.len() as u32 - 1
     }
+    /// Where the units of a program begin.
+    #[inline]
+    fn first_part(&self, id: u32) -> usize {
+        id as usize * 2 * self.per_page
+    }
     /// A unit of a program.
     #[inline]
     pub(super) fn part(&self, id: u32, n: u32) -> Part {
-        self.parts[id as usize * 2 * self.per_page + n as usize]
+        self.parts[self.first_part(id) + n as usize]
     }
     #[inline]
     pub(super) fn get(&self, id: u32) -> &Program {
@@ -122,19 +124,19 @@ impl Programs {
     /// The units of a page, of which the first `count` are in the program.
     #[inline]
     pub(super) fn parts(&self, id: u32) -> &[Part] {
-        let first = id as usize * 2 * self.per_page;
+        let first = self.first_part(id);
         &self.parts[first..first + self.per_page]
     }
     #[inline]
     pub(super) fn parts_mut(&mut self, id: u32) -> &mut [Part] {
-        let first = id as usize * 2 * self.per_page;
+        let first = self.first_part(id);
         &mut self.parts[first..first + self.per_page]
     }
     /// Appends to a program that gathers, which is not full, the units at places from `base` on that `mask` has a bit for;
     /// how many it has then. Those beyond a page wait for [`Programs::split`].
     #[inline]
     pub(super) fn append(&mut self, id: u32, base: u32, units: &[u32], mask: u64) -> u32 {
-        let first = id as usize * 2 * self.per_page;
+        let first = self.first_part(id);
         let parts = &mut self.parts[first..first + 2 * self.per_page];
         let program = &mut self.programs[id as usize];
         let mut count = program.count;
@@ -158,8 +160,8 @@ impl Programs {
         let Program { die, source, .. } = *program;
         let next = self.begin(die, source);
         self.programs[next as usize].count = rest as u32;
-        let beyond = (id as usize * 2 + 1) * self.per_page;
-        self.parts.copy_within(beyond..beyond + rest, next as usize * 2 * self.per_page);
+        let (beyond, to) = (self.first_part(id) + self.per_page, self.first_part(next));
+        self.parts.copy_within(beyond..beyond + rest, to);
         Some(next)
     }
     /// Appends a program to a row.
@@ -189,13 +191,13 @@ impl Programs {
         row.count -= 1;
     }
     /// Whether a row ends where it says.
-    pub(super) fn is_row(&self, row: &Row) -> bool {
+    pub(super) fn row_is_sound(&self, row: &Row) -> bool {
         row.count as usize <= self.programs.len()
             && self.row(row).count() == row.count as usize
             && self.row(row).last().is_none_or(|last| last == row.last)
     }
     /// The programs of a row, in order.
-    pub(super) fn row(&self, row: &Row) -> impl Iterator<Item = u32> + Clone + '_ {
+    pub(super) fn row(&self, row: &Row) -> impl Iterator<Item = u32> + '_ {
         let next = |id: &u32| self.programs.get(*id as usize).map(|program| program.next);
         core::iter::successors(row.front(), next).take(row.count as usize)
     }
@@ -261,7 +263,7 @@ mod tests {
                     gathering = programs.split(gathering).unwrap_or(NONE);
                 }
             }
-            prop_assert!(programs.is_row(&full));
+            prop_assert!(programs.row_is_sound(&full));
             let pages: Vec<u32> = programs.row(&full).collect();
             prop_assert_eq!(pages.len(), full.len() as usize);
             prop_assert!(pages.iter().all(|id| programs.get(*id).count == per_page && programs.get(*id).die == 3));
@@ -294,7 +296,7 @@ mod tests {
                         list.push_back(id);
                     }
                 }
-                prop_assert!(programs.is_row(&row) && programs.row(&row).eq(list.iter().copied()));
+                prop_assert!(programs.row_is_sound(&row) && programs.row(&row).eq(list.iter().copied()));
                 prop_assert_eq!((row.front(), row.len()), (list.front().copied(), list.len() as u32));
             }
         }
