@@ -199,7 +199,7 @@ impl Bench {
     /// The device, below the filesystem.
     pub fn device(&self) -> &dyn Model {
         match &self.stack {
-            Stack::Device(device) => device,
+            Stack::Device(device) => &**device,
             Stack::Vfat(vfat) => vfat.device(),
         }
     }
@@ -251,7 +251,7 @@ impl Bench {
 
     fn model(&mut self) -> &mut dyn Model {
         match &mut self.stack {
-            Stack::Device(device) => device,
+            Stack::Device(device) => &mut **device,
             Stack::Vfat(vfat) => &mut **vfat,
         }
     }

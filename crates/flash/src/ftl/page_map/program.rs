@@ -143,9 +143,11 @@ impl PageMap {
     pub(super) fn takes(&self, die: u32, stream: Stream, floor: u32) -> bool {
         let state = &self.dies[die as usize];
         let slack = i64::from(self.layout.units_per_page);
-        let owes = stream == Stream::Host && (state.debt > slack || state.fold_debt > slack * 1_000_000);
+        if stream == Stream::Host && (state.debt > slack || state.fold_debt > slack * 1_000_000) {
+            return false;
+        }
         let is_open = state.open[stream as usize] != NONE && !self.is_kept_for_moved(die, stream, floor);
-        state.programs < AHEAD && !owes && (is_open || self.may_open(die, stream, floor))
+        state.programs < AHEAD && (is_open || self.may_open(die, stream, floor))
     }
 
     /// Whether the rest of the open block is needed for what is moved, which goes there too where there is one stream for all:
