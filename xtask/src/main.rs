@@ -14,7 +14,7 @@ cargo xtask <task>
   docs          rustdoc with warnings as errors
   test          all tests
   golden-check  every experiment in a release build gives its golden table, and keeps its bounds
-  determinism   every experiment in a release and in a debug build, the short ones twice: one digest
+  determinism   every experiment in a debug build, the short ones in a release build once more: the golden digest
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain
   golden        writes the golden tables of the experiments and the README's picture anew
 ";
@@ -81,7 +81,9 @@ fn test() -> Outcome {
 }
 
 fn golden_check() -> Outcome {
-    cargo(&["test", "--release", "--locked", "--package", "flashlab-lab", "--test", "golden"])
+    // With the features that the program has, which is not built anew then.
+    let packages = ["--package", "flashlab-lab", "--package", "flashlab"];
+    cargo(&[&["test", "--release", "--locked"][..], &packages, &["--test", "golden"]].concat())
 }
 
 fn golden() -> Outcome {
