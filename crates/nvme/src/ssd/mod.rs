@@ -236,33 +236,33 @@ impl Ssd {
     /// What the firmware does with a command: all changes to the map happen here. Returns how long it takes.
     #[inline]
     fn take_up(&mut self, now: Instant, slot: u32) -> Duration {
-        let request = self.slots.get(slot).request;
-        let times = self.parameters.controller;
-        let whole = self.map.is_whole();
-        let (firmware, map) = if !self.admits(&request) {
-            self.slots.get_mut(slot).status = Status::OutOfRange;
-            (times.t_command, Duration::ZERO)
-        } else {
-            match request.op {
-                Op::Read => {
-                    let map = if whole { Duration::ZERO } else { self.look_up(now, slot, &request) };
-                    (self.command_time(&request), map)
-                }
-                Op::Write | Op::WriteFua => {
-                    let map = if whole { Duration::ZERO } else { self.change_map(now, slot, &request) };
-                    (times.t_command_write, map)
-                }
-                Op::Trim => {
-                    let map = if whole { Duration::ZERO } else { self.change_map(now, slot, &request) };
-                    (times.t_command, map)
-                }
-                Op::Flush | Op::FlushData => (times.t_command, Duration::ZERO),
-            }
+        let times = &self.parameters.controller;
+        let request = &self.slots.get(slot).request;
+        let is_admitted = self.admits(request);
+        let firmware = match request.op {
+            Op::Read if is_admitted => self.command_time(request),
+            Op::Write | Op::WriteFua if is_admitted => times.t_command_write,
+            _ => times.t_command,
         };
-        let slot = self.slots.get_mut(slot);
-        slot.firmware = firmware;
-        slot.map = map;
-        firmware + map
+        self.slots.get_mut(slot).firmware = firmware;
+        if is_admitted && self.map.is_whole() { firmware } else { firmware + self.use_map(now, slot) }
+    }
+
+    /// What the firmware does with the map for a command, or refuses the command; returns how long that takes.
+    #[inline(never)]
+    fn use_map(&mut self, now: Instant, slot: u32) -> Duration {
+        let request = self.slots.get(slot).request;
+        if !self.admits(&request) {
+            self.slots.get_mut(slot).status = Status::OutOfRange;
+            return Duration::ZERO;
+        }
+        let map = match request.op {
+            Op::Read => self.look_up(now, slot, &request),
+            Op::Write | Op::WriteFua | Op::Trim => self.change_map(now, slot, &request),
+            Op::Flush | Op::FlushData => Duration::ZERO,
+        };
+        self.slots.get_mut(slot).map = map;
+        map
     }
 
     /// The firmware is done with a command: it goes on, or waits for its map pages.

@@ -1,6 +1,7 @@
 //! Reads: the look-up in the map, the pages of the array, and their way to the host.
 
 use super::{Ssd, Stage};
+use core::ops::Range;
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::map::Found as Held;
 use flashlab_flash::ftl::page_map::Found;
@@ -58,14 +59,26 @@ impl Ssd {
     }
 
     /// Asks the array for what is mapped; what is not goes to the host at once.
-    #[inline(never)]
+    #[inline]
     pub(super) fn read(&mut self, now: Instant, slot: u32) {
         let Request { offset, length, .. } = self.slots.get(slot).request;
         self.counts.host_read_bytes += length;
+        let unit = self.unit_of(offset);
+        if unit == self.unit_of(offset + length - 1)
+            && let Found::At { block, page, slc, .. } = self.layer.read(unit)
+        {
+            return self.ask_array(now, slot, &Piece { block, page, slc, bytes: length });
+        }
+        self.read_pieces(now, slot, offset..offset + length);
+    }
+
+    /// As [`Ssd::read`], of bytes that may lie in several pages, or in none.
+    #[inline(never)]
+    fn read_pieces(&mut self, now: Instant, slot: u32, bytes: Range<u64>) {
         let mut piece = Piece { block: Block(0), page: 0, slc: false, bytes: 0 };
         // Bytes that need no array.
         let mut at_hand = 0;
-        let (mut at, to) = (offset, offset + length);
+        let Range { start: mut at, end: to } = bytes;
         while at < to {
             let unit = self.unit_of(at);
             let end = ((u64::from(unit) + 1) << self.unit_shift).min(to);
