@@ -1,14 +1,18 @@
 //! How fast the machines are by themselves: batches of 32 requests of 4 KiB through a server's session, and their
 //! answers through a client's, beside one copy of the bytes of such a batch.
+//!
+//! `cargo bench -p flashlab-nbd --bench session`. Nothing here is a test: it prints.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flashlab_nbd::client::{self, Client, Request, Wish};
 use flashlab_nbd::server::{Command, Event, Export, Policy, Session};
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const BATCH: u64 = 32;
 const BLOCK: u64 = 4096;
+const BATCHES: u32 = 2_000;
+const REPEATS: usize = 7;
 
 /// Both sides after the handshake.
 fn opened(wish: Wish) -> (Session, Client) {
@@ -63,14 +67,12 @@ fn serve(session: &mut Session, bytes: &[u8], heads: &mut Vec<u8>, payloads: boo
     }
 }
 
-fn sessions(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("batch of 32 x 4 KiB");
-    group.throughput(Throughput::Elements(BATCH));
+fn main() {
     let from = vec![1u8; (BATCH * BLOCK) as usize];
     let mut to = from.clone();
-    group.bench_function("one copy of its bytes", |bencher| {
-        bencher.iter(|| black_box(&mut to).copy_from_slice(black_box(&from)));
-    });
+    let copy = best(|| timed(|| black_box(&mut to).copy_from_slice(black_box(&from))));
+    println!("a batch of {BATCH} x 4 KiB: one copy of its bytes takes {:.0} ns\n", copy.as_nanos());
+    println!("{:24} {:>20} {:>20}", "a batch of", "server, ns (copies)", "client, ns (copies)");
     let structured = Wish { extended: false, ..Wish::export("") };
     for (style, wish) in
         [("simple", Wish::export("").simple()), ("structured", structured), ("extended", Wish::export(""))]
@@ -78,46 +80,50 @@ fn sessions(criterion: &mut Criterion) {
         for write in [false, true] {
             let (mut server, mut client) = opened(wish.clone());
             let bytes = requests(&mut client, write);
-            let what = if write { "writes" } else { "reads" };
             let mut heads = Vec::with_capacity(1 << 16);
-            group.bench_function(format!("server, {style} {what}"), |bencher| {
-                bencher.iter(|| {
-                    heads.clear();
-                    serve(&mut server, black_box(&bytes), &mut heads, false);
-                });
+            let served = best(|| {
+                heads.clear();
+                timed(|| serve(&mut server, black_box(&bytes), &mut heads, false))
             });
             let mut answers = Vec::with_capacity(1 << 20);
-            group.bench_function(format!("client, {style} {what}"), |bencher| {
-                bencher.iter_custom(|rounds| {
-                    // Requests and answers anew each time, but for the copies not counted.
-                    let mut took = std::time::Duration::ZERO;
-                    for _ in 0..rounds {
-                        let (mut server, mut client) = opened(wish.clone());
-                        let bytes = requests(&mut client, write);
-                        answers.clear();
-                        serve(&mut server, &bytes, &mut answers, true);
-                        took += parse(&mut client, &answers);
-                    }
-                    took
-                });
+            let parsed = best(|| {
+                // Requests and answers anew each time, not counted.
+                let (mut server, mut client) = opened(wish.clone());
+                let bytes = requests(&mut client, write);
+                answers.clear();
+                serve(&mut server, &bytes, &mut answers, true);
+                timed(|| parse(&mut client, &answers))
             });
+            let what = format!("{style} {}", if write { "writes" } else { "reads" });
+            let [served, parsed] = [served, parsed].map(|time| {
+                let copies = time.as_nanos() as f64 / copy.as_nanos() as f64;
+                format!("{} ({copies:.2})", time.as_nanos())
+            });
+            println!("{what:24} {served:>20} {parsed:>20}");
         }
     }
 }
 
-/// How long a client takes for these answers.
+/// What a batch takes: the mean of many, the best of several times, since the machine may be shared.
+fn best(mut batch: impl FnMut() -> Duration) -> Duration {
+    let mean = |_| (0..BATCHES).map(|_| batch()).sum::<Duration>() / BATCHES;
+    (0..REPEATS).map(mean).min().unwrap_or_default()
+}
+
 #[allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
-fn parse(client: &mut Client, answers: &[u8]) -> std::time::Duration {
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// A client takes these answers in.
+fn parse(client: &mut Client, answers: &[u8]) {
     let (mut at, mut done) = (0, 0);
     let mut nothing = Vec::new();
-    let start = std::time::Instant::now();
     while done < BATCH {
         let received = client.receive(black_box(&answers[at..]), &mut nothing);
         at += received.consumed;
         done += u64::from(matches!(received.event, client::Event::Done { .. }));
     }
-    start.elapsed()
 }
-
-criterion_group!(benches, sessions);
-criterion_main!(benches);
