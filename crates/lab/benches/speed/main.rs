@@ -11,7 +11,10 @@
 //!
 //! The yardstick is MQSim on one core with the same shape of device: 46 to 53 thousand 4 KiB random reads and 88 to 104
 //! thousand steady random writes per CPU second. Each row names workload, device and number of requests, so that it can be
-//! run beside ours. Figures of one machine are worth nothing on another; nothing here is a test: it prints.
+//! run beside ours; with `MQSIM=PROGRAM` its random reads are, in the same run. Figures of one machine are worth nothing on
+//! another; nothing here is a test: it prints.
+
+mod mqsim;
 
 use cpu_time::ProcessTime;
 use flashlab_fio::cmdline::Invocation;
@@ -106,10 +109,15 @@ struct Row {
 }
 
 impl Row {
+    /// Requests a CPU second.
+    fn rate(&self) -> f64 {
+        self.requests as f64 / self.seconds
+    }
+
     fn print(&self) {
         let rate = |n: u64| n as f64 / self.seconds / MILLION;
         println!(
-            "{:44} {:38} {:>10} {:>7.2} {:>9.2} {:>12.2} {:>6}",
+            "{:44} {:38} {:>10} {:>7.2} {:>9.3} {:>12.3} {:>6}",
             self.workload,
             self.device,
             self.requests,
@@ -130,7 +138,30 @@ fn reads(library: &Library) {
         let job = format!(
             "--name=r --filename=x --rw=randread --bs=4k --ioengine=libaio --direct=1 --iodepth={depth} --number_ios=8000000"
         );
-        measure(&mut bench, format!("4 KiB random reads, depth {depth}"), device, &job).print();
+        let ours = measure(&mut bench, format!("4 KiB random reads, depth {depth}"), device, &job);
+        ours.print();
+        let Some(program) = std::env::var_os("MQSIM") else { continue };
+        for (whole_map, device) in
+            [(true, "8 x 4 dies, its map in memory"), (false, "8 x 4 dies, 2 MiB of its map")]
+        {
+            match mqsim::random_reads(program.as_ref(), whole_map, depth) {
+                Ok((requests, seconds)) => {
+                    let workload = "the same reads by MQSim".to_owned();
+                    let device = device.to_owned();
+                    let theirs = Row {
+                        workload,
+                        device,
+                        requests,
+                        seconds,
+                        operations: requests,
+                        amplification: None,
+                    };
+                    theirs.print();
+                    println!("  ratio {:.0}", ours.rate() / theirs.rate());
+                }
+                Err(why) => println!("  MQSim: {why}"),
+            }
+        }
     }
 }
 
