@@ -14,7 +14,7 @@ cargo xtask <task>
   docs          rustdoc with warnings as errors
   test          all tests
   golden-check  every experiment in a release build gives its golden table, and keeps its bounds
-  determinism   every experiment in a debug build, the short ones in a release build once more: the golden digest
+  determinism   every experiment in a debug build gives the golden digest, and another seed another one
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain
   golden        writes the golden tables of the experiments and the README's picture anew
 ";
