@@ -1,8 +1,8 @@
 //! The peer of SSDs: MQSim, where `MQSIM` names its program (it is built from github.com/CMU-SAFARI/MQSim, MIT).
 //!
 //! It reads on the same shape of array at the same times, with the whole map in memory, as ours has it, or with 2 MiB of it,
-//! as it comes; the yardstick was the latter. Writes are not compared: in this shape it ends with an error of its own as
-//! soon as it collects (commit 7ec40e3).
+//! as it comes, which takes it about as long as the yardstick says. Writes are not compared: in this shape it ends with an
+//! error of its own as soon as it collects (commit 7ec40e3).
 
 use std::fs;
 use std::path::Path;
@@ -27,9 +27,10 @@ fn run(program: &Path, here: &Path, device: &str, workload: &str) -> Result<(u64
     for (file, text) in [("device.xml", device), ("reads.xml", workload)] {
         fs::write(here.join(file), text).map_err(|why| failed(file, why))?;
     }
+    let program = fs::canonicalize(program).map_err(|why| failed(&program.display().to_string(), why))?;
     let before = children_ticks();
     // It waits for a key at its end.
-    let output = Command::new(program)
+    let output = Command::new(&program)
         .args(["-i", "device.xml", "-w", "reads.xml"])
         .current_dir(here)
         .stdin(Stdio::null())
