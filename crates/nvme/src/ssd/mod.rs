@@ -244,18 +244,19 @@ impl Ssd {
             Op::Write | Op::WriteFua if is_admitted => times.t_command_write,
             _ => times.t_command,
         };
-        self.slots.get_mut(slot).firmware = firmware;
-        if is_admitted && self.map.is_whole() { firmware } else { firmware + self.use_map(now, slot) }
+        let state = self.slots.get_mut(slot);
+        state.firmware = firmware;
+        if !is_admitted {
+            state.status = Status::OutOfRange;
+            return firmware;
+        }
+        if self.map.is_whole() { firmware } else { firmware + self.use_map(now, slot) }
     }
 
-    /// What the firmware does with the map for a command, or refuses the command; returns how long that takes.
+    /// What the firmware does with a map that is not whole, for a command; returns how long that takes.
     #[inline(never)]
     fn use_map(&mut self, now: Instant, slot: u32) -> Duration {
         let request = self.slots.get(slot).request;
-        if !self.admits(&request) {
-            self.slots.get_mut(slot).status = Status::OutOfRange;
-            return Duration::ZERO;
-        }
         let map = match request.op {
             Op::Read => self.look_up(now, slot, &request),
             Op::Write | Op::WriteFua | Op::Trim => self.change_map(now, slot, &request),
