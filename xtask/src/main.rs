@@ -81,9 +81,7 @@ fn test() -> Outcome {
 }
 
 fn golden_check() -> Outcome {
-    // With the features that the program has, which is not built anew then.
-    let packages = ["--package", "flashlab-lab", "--package", "flashlab"];
-    cargo(&[&["test", "--release", "--locked"][..], &packages, &["--test", "golden"]].concat())
+    cargo(&["test", "--release", "--locked", "--package", "flashlab-lab", "--test", "golden"])
 }
 
 fn golden() -> Outcome {
