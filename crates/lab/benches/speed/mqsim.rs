@@ -28,7 +28,7 @@ fn run(program: &Path, here: &Path, device: &str, workload: &str) -> Result<(u64
         fs::write(here.join(file), text).map_err(|why| failed(file, why))?;
     }
     let program = fs::canonicalize(program).map_err(|why| failed(&program.display().to_string(), why))?;
-    let before = children_ticks();
+    let before = children_ticks()?;
     // It waits for a key at its end.
     let output = Command::new(&program)
         .args(["-i", "device.xml", "-w", "reads.xml"])
@@ -36,7 +36,7 @@ fn run(program: &Path, here: &Path, device: &str, workload: &str) -> Result<(u64
         .stdin(Stdio::null())
         .output()
         .map_err(|why| failed(&program.display().to_string(), why))?;
-    let seconds = (children_ticks() - before) / TICKS;
+    let seconds = (children_ticks()? - before) / TICKS;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !said.contains(&format!("total requests serviced:{READS}")) {
         return Err(format!("it has not served {READS} requests: {}\n{said}", output.status));
@@ -45,11 +45,13 @@ fn run(program: &Path, here: &Path, device: &str, workload: &str) -> Result<(u64
 }
 
 /// CPU time of the children that have ended.
-fn children_ticks() -> f64 {
-    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+fn children_ticks() -> Result<f64, String> {
+    const FILE: &str = "/proc/self/stat";
+    let text = fs::read_to_string(FILE).map_err(|why| format!("{FILE}: {why}"))?;
     // Behind the name, which may hold anything, cutime and cstime are the 14th and the 15th field.
-    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-    fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum()
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(13).take(2);
+    let ticks = fields.map(|field| field.parse::<f64>()).sum::<Result<f64, _>>();
+    ticks.map_err(|why| format!("{FILE}: {why}"))
 }
 
 /// The array of `nvme/reference`, with as many blocks as 256 GiB and some spare need; what is not said is MQSim's own.
