@@ -89,7 +89,8 @@ pub(super) const RATE: &[Entry] = &[
         &[],
         "0",
         Kind::Time { unit: TimeUnit::Microseconds, set: |s, time| s.job.think_time = time },
-        "The job pauses for this time after thinktime_blocks requests.",
+        "The job pauses for this time after thinktime_blocks requests, but not beyond runtime: as in newer versions of fio; 3.33 \
+         sleeps it out.",
     ),
     irrelevant("thinktime_spin", "whether a pause is spent busy or asleep costs the device nothing"),
     modelled(

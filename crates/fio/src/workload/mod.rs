@@ -9,6 +9,7 @@ mod ahead;
 mod error;
 mod jobs;
 mod length;
+mod mixture;
 mod pace;
 mod place;
 mod record;

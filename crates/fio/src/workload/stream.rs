@@ -8,6 +8,7 @@ use crate::job::{Direction, Job, Mix, Pattern};
 use crate::random::{Purpose, Seed};
 use crate::workload::WorkloadError;
 use crate::workload::length::Lengths;
+use crate::workload::mixture::Mixture;
 use crate::workload::place::Place;
 use crate::workload::region::{File, Regions, block_max, directions};
 use crate::workload::series::Series;
@@ -54,17 +55,17 @@ struct Choice {
 pub(crate) struct Stream {
     /// The direction of all requests, where there is one.
     only: Option<Direction>,
+    /// Where reads and writes are mixed.
+    mixture: Option<Mixture>,
+    trim_write: bool,
     places: Vec<Place>,
     /// Whose turn it is among several files.
     turn: usize,
     choice: Choice,
     /// Where requests may come in series: the one that is being asked.
     series: Option<Series>,
-    rw_mix_read: u64,
-    trim_write: bool,
     repeat: bool,
     seed: Seed,
-    directions: Rng,
 
     /// Whether the job flushes at all, so that what it did last matters.
     flushes: bool,
@@ -195,15 +196,14 @@ impl Stream {
                 [only] => Some(*only),
                 _ => None,
             },
+            mixture: (job.pattern.mix == Mix::ReadWrite).then(|| Mixture::new(job.rw_mix_read, seed)),
+            trim_write: job.pattern.mix == Mix::TrimWrite,
             places,
             turn: 0,
             choice,
             series,
-            rw_mix_read: u64::from(job.rw_mix_read),
-            trim_write: job.pattern.mix == Mix::TrimWrite,
             repeat: job.rand_repeat,
             seed,
-            directions: seed.rng(Purpose::Direction, 0),
             flushes,
             fsync: u64::from(job.fsync),
             fdatasync: u64::from(job.fdatasync),
@@ -271,14 +271,13 @@ impl Stream {
     }
 
     fn mixed_direction(&mut self) -> Direction {
-        if self.trim_write {
-            let (passed, turn) = self.places.split_at(self.turn);
-            let next = turn.iter().chain(passed).find(|place| !place.done);
-            let is_trimmed = next.is_some_and(|place| place.trimmed.is_some());
-            return if is_trimmed { Direction::Write } else { Direction::Trim };
+        if let Some(mixture) = &mut self.mixture {
+            return mixture.next();
         }
-        let reads = self.directions.below(100) < self.rw_mix_read;
-        if reads { Direction::Read } else { Direction::Write }
+        let (passed, turn) = self.places.split_at(self.turn);
+        let next = turn.iter().chain(passed).find(|place| !place.done);
+        let is_trimmed = next.is_some_and(|place| place.trimmed.is_some());
+        if is_trimmed { Direction::Write } else { Direction::Trim }
     }
 
     /// Whether requests come in series.
@@ -343,6 +342,9 @@ impl Stream {
     #[inline]
     fn count(&mut self, ask: &Ask) {
         self.requests_left -= 1;
+        if let Some(mixture) = &mut self.mixture {
+            mixture.asked(ask.direction);
+        }
         if self.trim_write && ask.direction == Direction::Trim {
             self.trimmed = self.trimmed.saturating_add(ask.length);
         } else {
@@ -376,9 +378,12 @@ impl Stream {
             place.restart(self.repeat);
         }
         self.turn = 0;
-        if self.repeat {
-            self.directions = self.seed.rng(Purpose::Direction, 0);
-            self.choice.repeat(self.seed);
+        let seed = self.repeat.then_some(self.seed);
+        if let Some(mixture) = &mut self.mixture {
+            mixture.begin_another_loop(seed);
+        }
+        if let Some(seed) = seed {
+            self.choice.repeat(seed);
         }
         true
     }
@@ -403,6 +408,9 @@ impl Stream {
     /// included.
     pub(crate) fn ramp_over(&mut self, out: u64) {
         self.writes = 0;
+        if let Some(mixture) = &mut self.mixture {
+            mixture.ramp_over();
+        }
         if let Some(series) = &mut self.series {
             let (left, bytes) = series.end();
             self.places[0].put_back(left);

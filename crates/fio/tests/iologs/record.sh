@@ -36,3 +36,19 @@ count normal-40 1000 normal:40
 count zoned 1000 zoned:60/10:30/20:10/70
 count zoned-abs 1000 zoned_abs:60/400k:30/800k:10/2800k
 count random 1000 random
+turns() { # name, options
+    # shellcheck disable=SC2086
+    fio --name=j --ioengine=null --bs=4k --write_iolog=log $2 >/dev/null
+    { echo "$2"
+      awk 'BEGIN { turn = "read" }
+          $3 == "read" || $3 == "write" {
+              if ($3 != turn) { printf "%d%s", length_, ++n % 20 ? " " : "\n"; turn = $3; length_ = 0 }
+              length_++
+          }
+          END { print length_ }' log
+    } >"$here/$1.turns"
+    rm log
+}
+turns mixed-97 "--rw=randrw --rwmixread=97 --size=20m --randseed=5"
+turns mixed-4 "--rw=randrw --rwmixread=4 --size=8m --randseed=11"
+turns mixed-97-loops "--rw=randrw --rwmixread=97 --size=8m --loops=3 --randrepeat=0 --randseed=5"

@@ -2,6 +2,7 @@
 
 mod distributions;
 mod fake;
+mod mixture;
 mod properties;
 mod recorded;
 mod replay;

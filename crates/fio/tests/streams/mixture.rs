@@ -1,0 +1,55 @@
+//! Mixes of reads and writes: what fio 3.33 recorded (iologs/README.md) and ours keep the same rule.
+
+use crate::fake::{is_read, jobs, run_options};
+use std::path::Path;
+
+/// Options of a recorded mix, and for each request whether it reads.
+fn recorded(name: &str) -> (String, Vec<bool>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/iologs").join(format!("{name}.turns"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (options, turns) = text.split_once('\n').expect("options, then turns");
+    let turns = turns.split_whitespace().map(|turn| turn.parse::<usize>().expect("a number of requests"));
+    let reads = [true, false].into_iter().cycle().zip(turns).flat_map(|(reads, turn)| vec![reads; turn]);
+    (options.to_owned(), reads.collect())
+}
+
+/// How many requests went on in their direction because it lagged: it had fewer requests than its share of those that the
+/// other had when it was turned to. Loops begin with a draw.
+fn without_draw(what: &str, reads: &[bool], percent: usize, loop_requests: usize) -> usize {
+    let mut asked = [0, 0];
+    let (mut turn, mut until, mut found) = (true, 0, 0);
+    for (number, &is_read) in reads.iter().enumerate() {
+        if number % loop_requests == 0 {
+            until = 0;
+        }
+        if asked[usize::from(turn)] < until {
+            assert_eq!(is_read, turn, "{what}: request {number}, after {asked:?} writes and reads");
+            found += 1;
+        }
+        if is_read != turn {
+            until = asked[usize::from(turn)] * if is_read { percent } else { 100 - percent } / 100;
+            turn = is_read;
+        }
+        asked[usize::from(is_read)] += 1;
+    }
+    found
+}
+
+#[test]
+fn a_direction_that_lags_goes_on_as_in_fio() {
+    for name in ["mixed-97", "mixed-4", "mixed-97-loops"] {
+        let (options, theirs) = recorded(name);
+        let job = &jobs(&format!("{options} --bs=4k"))[0];
+        let (percent, requests) = (job.rw_mix_read as usize, theirs.len() / job.loops as usize);
+        assert!(without_draw("fio", &theirs, percent, requests) > 10, "{name}");
+        let found: usize = (1..=20)
+            .map(|seed| {
+                let options = format!("{options} --bs=4k --randseed={seed}");
+                let ours: Vec<bool> = run_options(&options, 1).asked(0).iter().map(is_read).collect();
+                assert_eq!(ours.len(), theirs.len(), "{options}");
+                without_draw(&options, &ours, percent, requests)
+            })
+            .sum();
+        assert!(found > 20, "{options}: {found} requests of 20 seeds");
+    }
+}
