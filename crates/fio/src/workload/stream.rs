@@ -50,14 +50,19 @@ struct Choice {
     sequence: Rng,
 }
 
+/// Which direction comes next.
+#[derive(Clone, Debug)]
+enum Turns {
+    Only(Direction),
+    Mixed(Mixture),
+    /// Each range is trimmed, and then written.
+    TrimWrite,
+}
+
 /// The requests of one job.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
-    /// The direction of all requests, where there is one.
-    only: Option<Direction>,
-    /// Where reads and writes are mixed.
-    mixture: Option<Mixture>,
-    trim_write: bool,
+    turns: Turns,
     places: Vec<Place>,
     /// Whose turn it is among several files.
     turn: usize,
@@ -192,12 +197,13 @@ impl Stream {
             _ => None,
         };
         Ok(Stream {
-            only: match used {
-                [only] => Some(*only),
-                _ => None,
+            turns: match job.pattern.mix {
+                Mix::Read => Turns::Only(Direction::Read),
+                Mix::Write => Turns::Only(Direction::Write),
+                Mix::Trim => Turns::Only(Direction::Trim),
+                Mix::ReadWrite => Turns::Mixed(Mixture::new(job.rw_mix_read, seed)),
+                Mix::TrimWrite => Turns::TrimWrite,
             },
-            mixture: (job.pattern.mix == Mix::ReadWrite).then(|| Mixture::new(job.rw_mix_read, seed)),
-            trim_write: job.pattern.mix == Mix::TrimWrite,
             places,
             turn: 0,
             choice,
@@ -236,7 +242,7 @@ impl Stream {
     }
 
     fn flush_after_writes(&mut self) -> Option<Flush> {
-        if self.flushed_last || self.writes == 0 || self.trim_write {
+        if self.flushed_last || self.writes == 0 || self.trims_first() {
             return None;
         }
         let due = |every: u64| every > 0 && self.writes.is_multiple_of(every);
@@ -264,20 +270,25 @@ impl Stream {
     /// The direction of the next request.
     #[inline]
     pub(crate) fn direction(&mut self) -> Direction {
-        match self.only {
-            Some(direction) => direction,
-            None => self.mixed_direction(),
+        match &mut self.turns {
+            Turns::Only(direction) => *direction,
+            Turns::Mixed(mixture) => mixture.next(),
+            Turns::TrimWrite => self.trim_or_write(),
         }
     }
 
-    fn mixed_direction(&mut self) -> Direction {
-        if let Some(mixture) = &mut self.mixture {
-            return mixture.next();
-        }
+    /// A write where the range whose turn it is was trimmed.
+    fn trim_or_write(&self) -> Direction {
         let (passed, turn) = self.places.split_at(self.turn);
         let next = turn.iter().chain(passed).find(|place| !place.done);
         let is_trimmed = next.is_some_and(|place| place.trimmed.is_some());
         if is_trimmed { Direction::Write } else { Direction::Trim }
+    }
+
+    /// Whether writes follow the trims of their ranges.
+    #[inline]
+    fn trims_first(&self) -> bool {
+        matches!(self.turns, Turns::TrimWrite)
     }
 
     /// Whether requests come in series.
@@ -300,7 +311,8 @@ impl Stream {
         if !is_allowed {
             return None;
         }
-        series.begin(self.places[0].take_group(self.only?, &mut self.choice.offsets)?);
+        let Turns::Only(direction) = self.turns else { return None };
+        series.begin(self.places[0].take_group(direction, &mut self.choice.offsets)?);
         self.requests_left -= Series::REQUESTS;
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
         series.next()
@@ -314,6 +326,7 @@ impl Stream {
             return Some(ask);
         }
         let files = self.places.len();
+        let trims_first = self.trims_first();
         for _ in 0..files {
             let place = &mut self.places[self.turn];
             self.turn += 1;
@@ -323,7 +336,7 @@ impl Stream {
             if place.done {
                 continue;
             }
-            let found = if self.trim_write {
+            let found = if trims_first {
                 self.choice.trim_or_write(place, direction)
             } else {
                 self.choice.next(place, direction)
@@ -342,10 +355,10 @@ impl Stream {
     #[inline]
     fn count(&mut self, ask: &Ask) {
         self.requests_left -= 1;
-        if let Some(mixture) = &mut self.mixture {
+        if let Turns::Mixed(mixture) = &mut self.turns {
             mixture.asked(ask.direction);
         }
-        if self.trim_write && ask.direction == Direction::Trim {
+        if self.trims_first() && ask.direction == Direction::Trim {
             self.trimmed = self.trimmed.saturating_add(ask.length);
         } else {
             self.bytes_left = self.bytes_left.saturating_sub(ask.length);
@@ -379,7 +392,7 @@ impl Stream {
         }
         self.turn = 0;
         let seed = self.repeat.then_some(self.seed);
-        if let Some(mixture) = &mut self.mixture {
+        if let Turns::Mixed(mixture) = &mut self.turns {
             mixture.begin_another_loop(seed);
         }
         if let Some(seed) = seed {
@@ -408,7 +421,7 @@ impl Stream {
     /// included.
     pub(crate) fn ramp_over(&mut self, out: u64) {
         self.writes = 0;
-        if let Some(mixture) = &mut self.mixture {
+        if let Turns::Mixed(mixture) = &mut self.turns {
             mixture.ramp_over();
         }
         if let Some(series) = &mut self.series {
