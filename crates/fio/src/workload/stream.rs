@@ -273,12 +273,12 @@ impl Stream {
         match &mut self.turns {
             Turns::Only(direction) => *direction,
             Turns::Mixed(mixture) => mixture.next(),
-            Turns::TrimWrite => self.trim_or_write(),
+            Turns::TrimWrite => self.direction_of_range(),
         }
     }
 
-    /// A write where the range whose turn it is was trimmed.
-    fn trim_or_write(&self) -> Direction {
+    /// A write where the range whose turn it is was trimmed, else its trim.
+    fn direction_of_range(&self) -> Direction {
         let (passed, turn) = self.places.split_at(self.turn);
         let next = turn.iter().chain(passed).find(|place| !place.done);
         let is_trimmed = next.is_some_and(|place| place.trimmed.is_some());

@@ -42,10 +42,10 @@ turns() { # name, options
     { echo "$2"
       awk 'BEGIN { turn = "read" }
           $3 == "read" || $3 == "write" {
-              if ($3 != turn) { printf "%d%s", length_, ++n % 20 ? " " : "\n"; turn = $3; length_ = 0 }
-              length_++
+              if ($3 != turn) { printf "%d%s", run, ++n % 20 ? " " : "\n"; turn = $3; run = 0 }
+              run++
           }
-          END { print length_ }' log
+          END { print run }' log
     } >"$here/$1.turns"
     rm log
 }

@@ -5,15 +5,11 @@
 //! not help a wrong distribution: `a_slightly_different_exponent_is_told_apart` shows it.
 
 use crate::fake::{jobs, offsets};
+use crate::recorded::numbers;
 use flashlab_fio::job::Distribution;
-use std::path::Path;
 
 fn recorded(name: &str) -> (String, Vec<u64>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/iologs").join(format!("{name}.counts"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let (options, counts) = text.split_once('\n').expect("options, then counts");
-    let counts = counts.split_whitespace().map(|count| count.parse().expect("a count")).collect();
-    (options.to_string(), counts)
+    numbers(&format!("{name}.counts"))
 }
 
 fn drawn(options: &str, blocks: usize) -> Vec<u64> {

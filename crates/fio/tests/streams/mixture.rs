@@ -1,16 +1,13 @@
 //! Mixes of reads and writes: what fio 3.33 recorded (iologs/README.md) and ours keep the same rule.
 
 use crate::fake::{is_read, jobs, run_options};
-use std::path::Path;
+use crate::recorded::numbers;
 
 /// Options of a recorded mix, and for each request whether it reads.
 fn recorded(name: &str) -> (String, Vec<bool>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/iologs").join(format!("{name}.turns"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let (options, turns) = text.split_once('\n').expect("options, then turns");
-    let turns = turns.split_whitespace().map(|turn| turn.parse::<usize>().expect("a number of requests"));
-    let reads = [true, false].into_iter().cycle().zip(turns).flat_map(|(reads, turn)| vec![reads; turn]);
-    (options.to_owned(), reads.collect())
+    let (options, turns) = numbers(&format!("{name}.turns"));
+    let reads = [true, false].into_iter().cycle().zip(turns);
+    (options, reads.flat_map(|(reads, turn)| vec![reads; turn as usize]).collect())
 }
 
 /// How many requests went on in their direction because it lagged: it had fewer requests than its share of those that the

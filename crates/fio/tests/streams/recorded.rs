@@ -21,9 +21,22 @@ fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-fn log(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/iologs").join(format!("{name}.log"));
+/// A file of iologs/.
+fn text(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/iologs").join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn log(name: &str) -> String {
+    text(&format!("{name}.log"))
+}
+
+/// The options in the first line of a file, and the numbers that follow.
+pub(crate) fn numbers(file: &str) -> (String, Vec<u64>) {
+    let text = text(file);
+    let (options, numbers) = text.split_once('\n').expect("options, then numbers");
+    let numbers = numbers.split_whitespace().map(|number| number.parse().expect("a number")).collect();
+    (options.to_owned(), numbers)
 }
 
 /// (action, file, offset, length), the file as a number.
