@@ -445,3 +445,42 @@ fn the_limits_asked_for_change_nothing() {
         assert_eq!(run(false), run(true), "seed {seed}");
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn reads_that_are_told_ahead_end_as_if_they_were_told_when_they_come(
+        (channels, dies) in (1u32..4, 1u32..4),
+        scheduling in scheduling(),
+        lead in 0u64..30,
+        reads in proptest::collection::vec((0u64..8, 0u32..24), 1..80),
+        cut in 0u64..400,
+    ) {
+        let timing = Timing { t_read_spread_ppm: 400_000, t_read: Duration::from_ns(9), ..BRIEF };
+        let (geometry, cut) = (small(channels, dies), at(cut));
+        // What ends up to the cut, and what becomes of the rest that has come by then.
+        let run = |lead: u64| {
+            let mut channels = Channels::new(&geometry, &timing, &scheduling, 1);
+            let (mut comes, mut ends) = (0, Vec::new());
+            for (tag, (gap, block)) in (0..).zip(&reads) {
+                comes += gap;
+                let told = at(comes.saturating_sub(lead)).min(cut);
+                ends.extend(std::iter::from_fn(|| channels.complete(told)));
+                match lead {
+                    0 if at(comes) > cut => break,
+                    0 => channels.submit(at(comes), read(*block, tag)),
+                    _ => channels.submit_ahead(at(comes), read(*block, tag)),
+                }
+            }
+            ends.extend(std::iter::from_fn(|| channels.complete(cut)));
+            (ends, channels.power_cut(cut))
+        };
+        let (ends, cut_off) = run(0);
+        let (ends_ahead, cut_off_ahead) = run(lead);
+        prop_assert_eq!(ends_ahead, ends);
+        let (come, to_come) = cut_off_ahead.split_at(cut_off.len());
+        prop_assert_eq!(come, cut_off);
+        prop_assert!(to_come.iter().all(|(_, cut)| *cut == Cut::Void), "{:?}", to_come);
+    }
+}

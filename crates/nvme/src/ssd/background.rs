@@ -2,17 +2,14 @@
 
 use super::{Duration, Ssd};
 use flashlab_flash::ftl::page_map::Outcome;
-use flashlab_flash::nand::{Cause, Finished, Kind, Operation};
+use flashlab_flash::nand::{Finished, Kind, Operation};
 use flashlab_sim::Instant;
 
 impl Ssd {
-    /// An operation of the array is done.
+    /// An operation of the translation layer is done.
     #[inline]
-    pub(super) fn array_finished(&mut self, finished: &Finished) {
+    pub(super) fn layer_finished(&mut self, finished: &Finished) {
         let Finished { operation, at, .. } = finished;
-        if operation.cause == Cause::Host && matches!(operation.kind, Kind::Read { .. }) {
-            return self.read_finished(finished);
-        }
         let outcome = self.outcome(operation, *at);
         self.layer.finished(operation, outcome);
         self.drain(*at);
@@ -60,7 +57,7 @@ impl Ssd {
     /// The array works until `limit`.
     pub(super) fn run_array(&mut self, limit: Instant) {
         while let Some(finished) = self.array.complete(limit) {
-            self.array_finished(&finished);
+            self.layer_finished(&finished);
         }
     }
 
@@ -75,7 +72,7 @@ impl Ssd {
                 Some(due) if due <= limit => {
                     if let Some(finished) = self.array.complete(due) {
                         at = finished.at;
-                        self.array_finished(&finished);
+                        self.layer_finished(&finished);
                     }
                 }
                 _ => return,

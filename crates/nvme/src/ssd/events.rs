@@ -9,7 +9,7 @@
 use super::Ssd;
 use alloc::collections::VecDeque;
 use core::hint::select_unpredictable;
-use flashlab_flash::nand::Channels;
+use flashlab_flash::nand::{Cause, Channels, Kind, Operation};
 use flashlab_sim::{Agenda, Completion, Instant};
 
 /// The stages of a request, but for the array.
@@ -114,6 +114,12 @@ impl Events {
         self.due[Stage::Fetched as usize] == Instant::MAX && !self.firmware_works()
     }
 
+    /// Whether the data of a write is on the way to the drive.
+    #[inline]
+    pub(super) fn data_comes(&self) -> bool {
+        self.due[Stage::Received as usize] < Instant::MAX
+    }
+
     /// When the next one is, of the array's too; nothing happens before.
     #[inline]
     pub(super) fn next_due(&self, array: &Channels) -> Option<Instant> {
@@ -133,15 +139,30 @@ impl Events {
     }
 }
 
+/// Whether an operation reads what the host asked for, or what it overwrites in part; all others are the translation
+/// layer's.
+#[inline]
+fn is_host_read(operation: &Operation) -> bool {
+    operation.cause == Cause::Host && matches!(operation.kind, Kind::Read { .. })
+}
+
 impl Ssd {
     /// Handles what is due up to `limit`, until a request is done.
     #[inline]
     pub(super) fn advance(&mut self, limit: Instant) -> Option<Completion> {
-        loop {
+        let (at, slot) = loop {
             let first = self.events.first.0;
             // The array goes on by itself until something else is first.
             if let Some(finished) = self.array.complete(first.min(limit)) {
-                self.array_finished(&finished);
+                if !is_host_read(&finished.operation) {
+                    self.layer_finished(&finished);
+                } else if let Some(sent) = self.read_finished(&finished) {
+                    let slot = finished.operation.tag;
+                    if sent <= limit && self.events.next_due(&self.array).is_none_or(|due| sent < due) {
+                        break (sent, slot);
+                    }
+                    self.events.push(Stage::Sent, sent, slot);
+                }
                 continue;
             }
             if first > limit || first == Instant::MAX {
@@ -149,7 +170,7 @@ impl Ssd {
             }
             let (at, slot, stage) = self.events.pop();
             match stage {
-                Stage::Sent | Stage::Posted => return Some(self.finish(at, slot)),
+                Stage::Sent | Stage::Posted => break (at, slot),
                 Stage::Fetched => self.fetched(at, slot),
                 Stage::Firmware => {
                     self.leave_firmware(at, slot);
@@ -158,6 +179,7 @@ impl Ssd {
                 Stage::Loads => self.go_on(at, slot),
                 Stage::Received => self.received(at, slot),
             }
-        }
+        };
+        Some(self.finish(at, slot))
     }
 }

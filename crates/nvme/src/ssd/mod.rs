@@ -302,7 +302,7 @@ impl Ssd {
     }
 
     /// A completion is in the host's memory.
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self, at: Instant, slot: u32) -> Completion {
         let done = self.slots.finish(slot, at);
         self.in_drive -= 1;
@@ -322,23 +322,30 @@ impl Ssd {
         state.bus = fetch;
         let request = state.request;
         self.in_drive += 1;
-        if self.is_foreseeable(&request) {
-            return self.serve(now + fetch, slot);
+        let arrives = now + fetch;
+        let is_served = self.is_first(&request)
+            && match request.op {
+                Op::Read => self.read_ahead(arrives, slot, &request),
+                Op::Write | Op::WriteFua if self.is_of_whole_units(&request) => {
+                    self.serve(arrives, slot);
+                    true
+                }
+                _ => false,
+            };
+        if !is_served {
+            self.events.push(Stage::Fetched, arrives, slot);
         }
-        self.events.push(Stage::Fetched, now + fetch, slot);
     }
 
-    /// Whether all is known of a request's way until its data are in the drive: it writes whole units, without looking up
-    /// the map, and is behind nobody who will ask for the firmware or for the link.
+    /// Whether a request is behind nobody who will ask for the firmware or for the link to the drive, and asks for nothing
+    /// of the map that has to be loaded.
     #[inline]
-    fn is_foreseeable(&self, request: &Request) -> bool {
-        request.op.is_write()
-            && self.is_of_whole_units(request)
-            && self.admits(request)
+    fn is_first(&self, request: &Request) -> bool {
+        self.events.none_comes()
             && self.map.is_whole()
             && self.map_pages.is_empty()
-            && self.events.none_comes()
             && self.partial_writes == 0
+            && self.admits(request)
     }
 
     /// Whether a request covers no unit in part.

@@ -89,7 +89,7 @@ impl Ssd {
         self.drain(rest);
         while let Some(finished) = self.array.complete(Instant::MAX) {
             rest = rest.max(finished.at);
-            self.array_finished(&finished);
+            self.layer_finished(&finished);
         }
         self.age = self.since_new(rest);
         self.start_clocks();

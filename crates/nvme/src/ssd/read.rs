@@ -16,6 +16,16 @@ pub(super) struct Piece {
     pub(super) bytes: u64,
 }
 
+impl Piece {
+    /// Its read for the request in a slot.
+    #[inline]
+    fn read_for(&self, slot: u32) -> Operation {
+        let Piece { block, page, slc, bytes } = *self;
+        let kind = Kind::Read { bytes: bytes as u32 };
+        Operation { kind, block, page, slc, cause: Cause::Host, tag: slot }
+    }
+}
+
 impl Ssd {
     /// The firmware's time for a read.
     #[inline]
@@ -61,15 +71,43 @@ impl Ssd {
     /// Asks the array for what is mapped; what is not goes to the host at once.
     #[inline]
     pub(super) fn read(&mut self, now: Instant, slot: u32) {
-        let Request { offset, length, .. } = self.slots.get(slot).request;
-        self.counts.host_read_bytes += length;
-        let unit = self.unit_of(offset);
-        if unit == self.unit_of(offset + length - 1)
-            && let Found::At { block, page, slc, .. } = self.layer.read(unit)
-        {
-            return self.ask_array(now, slot, &Piece { block, page, slc, bytes: length });
+        let request = self.slots.get(slot).request;
+        self.counts.host_read_bytes += request.length;
+        match self.only_piece(&request) {
+            Some(piece) => self.ask_array(now, slot, &piece),
+            None => self.read_pieces(now, slot, request.offset..request.end()),
         }
-        self.read_pieces(now, slot, offset..offset + length);
+    }
+
+    /// The piece of a read within one unit, if that is in the array.
+    #[inline(always)]
+    fn only_piece(&self, request: &Request) -> Option<Piece> {
+        let unit = self.unit_of(request.offset);
+        if unit != self.unit_of(request.end() - 1) {
+            return None;
+        }
+        match self.layer.read(unit) {
+            Found::At { block, page, slc, .. } => Some(Piece { block, page, slc, bytes: request.length }),
+            _ => None,
+        }
+    }
+
+    /// Asks the array for the only piece of a read that arrives at `at`, if nothing can change where it lies until then:
+    /// nothing is written, moved or erased, and the firmware takes no time. Whether it did.
+    #[inline]
+    pub(super) fn read_ahead(&mut self, at: Instant, slot: u32, request: &Request) -> bool {
+        let times = &self.parameters.controller;
+        let takes_time = times.t_command.max(times.t_command_unmapped) > Duration::ZERO;
+        // A write that waits for the write buffer waits for programs that are under way.
+        let may_change = self.events.data_comes() || self.layer.outstanding() > 0;
+        if takes_time || may_change || self.decoder.is_some() {
+            return false;
+        }
+        let Some(piece) = self.only_piece(request) else { return false };
+        self.counts.host_read_bytes += request.length;
+        self.slots.get_mut(slot).pending = 1;
+        self.array.submit_ahead(at, piece.read_for(slot));
+        true
     }
 
     /// As [`Ssd::read`], of bytes that may lie in several pages, or in none.
@@ -102,8 +140,10 @@ impl Ssd {
         if piece.bytes > 0 {
             self.ask_array(now, slot, &piece);
         }
-        if at_hand > 0 {
-            self.send(now, slot, at_hand);
+        if at_hand > 0
+            && let Some(sent) = self.send(now, slot, at_hand)
+        {
+            self.events.push(Stage::Sent, sent, slot);
         }
     }
 
@@ -111,10 +151,8 @@ impl Ssd {
     #[inline]
     pub(super) fn ask_array(&mut self, now: Instant, slot: u32, piece: &Piece) {
         self.slots.get_mut(slot).pending += 1;
-        let Piece { block, page, slc, bytes } = *piece;
-        let kind = Kind::Read { bytes: bytes as u32 };
-        let operation = Operation { kind, block, page, slc, cause: Cause::Host, tag: slot };
-        match self.decode(block, now) {
+        let operation = piece.read_for(slot);
+        match self.decode(piece.block, now) {
             Some(read) if read.retries > 0 || read.uncorrectable => self.read_again(now, operation, read),
             _ => self.array.submit(now, operation),
         }
@@ -150,22 +188,23 @@ impl Ssd {
         self.array.submit_lasting(now, operation, timing.read(operation.slc) + again);
     }
 
-    /// A piece goes to the host; with the last one, the completion.
-    #[inline]
-    fn send(&mut self, now: Instant, slot: u32, bytes: u64) {
+    /// A piece goes to the host; with the last one, the completion: when that is there.
+    #[inline(always)]
+    fn send(&mut self, now: Instant, slot: u32, bytes: u64) -> Option<Instant> {
         let occupy = self.link.occupy(bytes);
         let end = self.link.send(now, occupy);
         let post = self.link.post();
-        let slot_state = self.slots.get_mut(slot);
-        if slot_state.pending == 0 {
-            slot_state.bus += occupy + post;
-            self.events.push(Stage::Sent, end + post, slot);
+        let state = self.slots.get_mut(slot);
+        if state.pending > 0 {
+            return None;
         }
+        state.bus += occupy + post;
+        Some(end + post)
     }
 
-    /// A read of the host's data has left the array.
+    /// A read of the host's data has left the array; when its request is done, if that is known.
     #[inline]
-    pub(super) fn read_finished(&mut self, finished: &Finished) {
+    pub(super) fn read_finished(&mut self, finished: &Finished) -> Option<Instant> {
         let Finished { operation, at, array, transfer, .. } = *finished;
         let slot = operation.tag;
         let state = self.slots.get_mut(slot);
@@ -175,12 +214,12 @@ impl Ssd {
                 state.read_modify_write = array + transfer;
                 self.old_parts_read(at, slot);
             }
-            return;
+            return None;
         }
         if state.pending == 0 {
             state.read = array + transfer;
         }
         let Kind::Read { bytes } = operation.kind else { unreachable!("only reads are the host's") };
-        self.send(at, slot, bytes.into());
+        self.send(at, slot, bytes.into())
     }
 }

@@ -266,7 +266,7 @@ impl PageMap {
     ///
     /// # Panics
     /// Where the unit is not within the capacity.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, unit: u32) -> Found {
         assert!(unit < self.layout.units, "unit {unit} of {}", self.layout.units);
         self.found(unit)
@@ -278,7 +278,7 @@ impl PageMap {
         self.found(self.layout.units + page)
     }
 
-    #[inline]
+    #[inline(always)]
     fn found(&self, unit: u32) -> Found {
         match self.l2p[unit as usize].decode() {
             Mapped::At(place) => {

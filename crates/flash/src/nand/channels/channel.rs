@@ -182,7 +182,9 @@ impl Channel {
             };
         if !queue.is_empty() {
             let entry = queue.pop(pool);
-            self.begin(die, entry, now, pool);
+            // One that was told ahead of time may not have come yet.
+            let begins = now.max(pool.get(entry).submitted.as_ns());
+            self.begin(die, entry, begins, pool);
         }
     }
 

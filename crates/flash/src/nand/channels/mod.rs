@@ -19,7 +19,7 @@ mod channel;
 mod queue;
 mod times;
 
-use super::{Block, Cut, Die, Finished, Geometry, Operation, Scheduling, Timing};
+use super::{Block, Cut, Die, Finished, Geometry, Kind, Operation, Scheduling, Timing};
 use alloc::vec;
 use alloc::vec::Vec;
 use channel::Channel;
@@ -114,22 +114,36 @@ impl Channels {
     #[inline(never)]
     pub fn submit(&mut self, now: Instant, operation: Operation) {
         let array = self.times.array(&operation, self.number);
-        self.take(now, operation, array);
+        self.take_now(now, operation, array);
     }
 
     /// As [`Channels::submit`], for an operation whose array time is known to the caller.
     #[inline(never)]
     pub fn submit_lasting(&mut self, now: Instant, operation: Operation, array: Duration) {
+        self.take_now(now, operation, array);
+    }
+
+    /// As [`Channels::submit`], of an urgent read that comes at `at`, told ahead of time: what is due before need not have
+    /// been taken. Nothing is submitted later that comes earlier, and its die has nothing to do but urgent reads.
+    #[inline(never)]
+    pub fn submit_ahead(&mut self, at: Instant, operation: Operation) {
+        debug_assert!(matches!(operation.kind, Kind::Read { .. }) && operation.urgent());
+        let array = self.times.array(&operation, self.number);
+        self.take(at, operation, array);
+    }
+
+    #[inline(always)]
+    fn take_now(&mut self, now: Instant, operation: Operation, array: Duration) {
+        assert!(
+            self.next_at >= now.as_ns(),
+            "submitted at {now:?}, but something was due before: ask `complete` first"
+        );
         self.take(now, operation, array);
     }
 
     #[inline(always)]
     fn take(&mut self, now: Instant, operation: Operation, array: Duration) {
         let now_ns = now.as_ns();
-        assert!(
-            self.next_at >= now_ns,
-            "submitted at {now:?}, but something was due before: ask `complete` first"
-        );
         debug_assert!(self.handled <= now_ns, "submitted at {now:?}, earlier than what has been handled");
         let transfer = self.times.transfer(operation.kind);
         let Place { channel: place, die } = self.place_of(operation.block);

@@ -1,0 +1,80 @@
+//! What is served ahead of time ends as if it were served when it comes.
+
+mod common;
+
+use common::{Driven, KIB, MIB, small, unreliable_cells, us};
+use flashlab_flash::nand::{Scheduling, Suspend};
+use flashlab_nvme::SsdParameters;
+use flashlab_sim::{Completion, Duration, Instant, Model, Op, Rng};
+use proptest::prelude::*;
+
+const UNIT: u64 = 4 * KIB;
+
+/// A drive that is far away and whose firmware takes no time, with reads before programs or not. Of one that decodes what it
+/// reads nothing is known ahead of time; here it finds no error.
+fn drive(scheduling: Scheduling, decodes: bool) -> SsdParameters {
+    let mut parameters = small();
+    let times = &mut parameters.controller;
+    (times.t_command, times.t_command_write, times.t_command_unmapped) =
+        (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    times.depth = 24;
+    parameters.wires.t_way = us(100);
+    parameters.scheduling = scheduling;
+    parameters.timing.t_read_spread_ppm = 250_000;
+    parameters.reliability = decodes.then(|| unreliable_cells(0.0));
+    parameters
+}
+
+fn scheduling() -> impl Strategy<Value = Scheduling> {
+    let suspend = Suspend { t_suspend: us(20), t_resume: us(20), programs: true, erases: true };
+    let reads_first = Scheduling { reads_first: true, overtaken_max: 4, suspend: None };
+    prop_oneof![
+        Just(Scheduling::FIRST_COME),
+        Just(reads_first),
+        Just(Scheduling { suspend: Some(suspend), ..reads_first }),
+    ]
+}
+
+/// Requests one after the other: the gap before it in nanoseconds, what, and where, in blocks of 512 bytes.
+type Requests = Vec<(u64, Op, u64, u64)>;
+
+fn requests() -> impl Strategy<Value = Requests> {
+    let changes = [Op::Write, Op::Write, Op::Write, Op::WriteFua, Op::Trim, Op::Flush];
+    // Mostly reads, of which mostly one unit, so that there are times in which nothing changes; and few places.
+    let read = prop_oneof![9 => Just((Op::Read, 8)), 1 => (Just(Op::Read), 1u64..64)];
+    let change = (proptest::sample::select(changes.to_vec()), prop_oneof![Just(8u64), 1u64..300]);
+    let what = prop_oneof![12 => read, 1 => change];
+    let place = prop_oneof![3 => (0u64..100).prop_map(|unit| unit * 8), 1 => 0u64..90_000];
+    let gap = prop_oneof![5 => 0u64..2_000, 3 => 0u64..100_000, 1 => 0u64..8_000_000];
+    let request = (gap, what, place).prop_map(|(gap, (op, blocks), place)| (gap, op, place, blocks));
+    proptest::collection::vec(request, 1..300)
+}
+
+/// What each request took, and how much of the array was used.
+fn run(parameters: SsdParameters, requests: &Requests) -> (Vec<Completion>, [u64; 2]) {
+    let mut drive = Driven::new(parameters);
+    // The end stays unmapped, and collection has something to do.
+    drive.fill(44 * MIB);
+    let mut rng = Rng::new(1);
+    (0..2_500).for_each(|_| _ = drive.one(Op::Write, rng.below(44 * MIB / UNIT) * UNIT, UNIT));
+    let mut done = Vec::new();
+    for (gap, op, place, blocks) in requests {
+        let next = drive.now + Duration::from_ns(*gap);
+        done.extend(std::iter::from_fn(|| drive.ssd.complete(next)));
+        drive.now = next;
+        let length = if op.is_flush() { 0 } else { blocks * 512 };
+        drive.submit(*op, place * 512, length);
+    }
+    done.extend(std::iter::from_fn(|| drive.ssd.complete(Instant::MAX)));
+    let used = ["host_read_bytes", "programmed_bytes"].map(|name| drive.counter(name));
+    (done, used)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn reads_end_as_if_nothing_were_known_ahead(scheduling in scheduling(), requests in requests()) {
+        prop_assert_eq!(run(drive(scheduling, false), &requests), run(drive(scheduling, true), &requests));
+    }
+}
