@@ -113,14 +113,16 @@ impl Channels {
     /// first, until it returns `None` or something that ends at `now`.
     #[inline(never)]
     pub fn submit(&mut self, now: Instant, operation: Operation) {
+        self.check_in_time(now);
         let array = self.times.array(&operation, self.number);
-        self.take_now(now, operation, array);
+        self.take(now, operation, array);
     }
 
     /// As [`Channels::submit`], for an operation whose array time is known to the caller.
     #[inline(never)]
     pub fn submit_lasting(&mut self, now: Instant, operation: Operation, array: Duration) {
-        self.take_now(now, operation, array);
+        self.check_in_time(now);
+        self.take(now, operation, array);
     }
 
     /// As [`Channels::submit`], of an urgent read that comes at `at`, told ahead of time: what is due before need not have
@@ -133,12 +135,11 @@ impl Channels {
     }
 
     #[inline(always)]
-    fn take_now(&mut self, now: Instant, operation: Operation, array: Duration) {
+    fn check_in_time(&self, now: Instant) {
         assert!(
             self.next_at >= now.as_ns(),
             "submitted at {now:?}, but something was due before: ask `complete` first"
         );
-        self.take(now, operation, array);
     }
 
     #[inline(always)]
