@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Driven, KIB, MIB, small, unreliable_cells, us};
-use flashlab_flash::nand::{Scheduling, Suspend};
+use common::{Driven, KIB, MIB, suspending, unreliable_cells, us, without_firmware};
+use flashlab_flash::nand::Scheduling;
 use flashlab_nvme::SsdParameters;
 use flashlab_sim::{Completion, Duration, Instant, Model, Op, Rng};
 use proptest::prelude::*;
@@ -13,11 +13,8 @@ const UNIT: u64 = 4 * KIB;
 /// A drive that is far away and whose firmware takes no time, with reads before programs or not. Of one that decodes what it
 /// reads nothing is known ahead of time; here it finds no error.
 fn drive(scheduling: Scheduling, decodes: bool) -> SsdParameters {
-    let mut parameters = small();
-    let times = &mut parameters.controller;
-    (times.t_command, times.t_command_write, times.t_command_unmapped) =
-        (Duration::ZERO, Duration::ZERO, Duration::ZERO);
-    times.depth = 24;
+    let mut parameters = without_firmware();
+    parameters.controller.depth = 24;
     parameters.wires.t_way = us(100);
     parameters.scheduling = scheduling;
     parameters.timing.t_read_spread_ppm = 250_000;
@@ -26,13 +23,8 @@ fn drive(scheduling: Scheduling, decodes: bool) -> SsdParameters {
 }
 
 fn scheduling() -> impl Strategy<Value = Scheduling> {
-    let suspend = Suspend { t_suspend: us(20), t_resume: us(20), programs: true, erases: true };
-    let reads_first = Scheduling { reads_first: true, overtaken_max: 4, suspend: None };
-    prop_oneof![
-        Just(Scheduling::FIRST_COME),
-        Just(reads_first),
-        Just(Scheduling { suspend: Some(suspend), ..reads_first }),
-    ]
+    let reads_first = Scheduling { suspend: None, ..suspending() };
+    prop_oneof![Just(Scheduling::FIRST_COME), Just(reads_first), Just(suspending())]
 }
 
 /// Requests one after the other: the gap before it in nanoseconds, what, and where, in blocks of 512 bytes.

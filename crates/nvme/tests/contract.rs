@@ -2,9 +2,8 @@
 
 mod common;
 
-use common::{KIB, MIB, loading, small, us};
+use common::{KIB, MIB, loading, small, without_firmware};
 use flashlab_flash::ftl::map::Policy;
-use flashlab_flash::nand::{Scheduling, Suspend};
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sim::{Duration, conformance};
 
@@ -13,20 +12,13 @@ fn kinds() -> Vec<(&'static str, SsdParameters)> {
     overlapping.map.blocking = false;
     overlapping.map.loaders = 3;
     let mut suspending = small();
-    suspending.scheduling = Scheduling {
-        reads_first: true,
-        overtaken_max: 16,
-        suspend: Some(Suspend { t_suspend: us(20), t_resume: us(20), programs: true, erases: true }),
-    };
+    suspending.scheduling = common::suspending();
     suspending.timing.t_read_spread_ppm = 250_000;
     let mut direct = loading(8 * KIB, MIB);
     direct.map.policy = Policy::DirectTable;
     let mut buffering = loading(8 * KIB, MIB);
     buffering.map.policy = Policy::WriteBuffer;
-    let mut instant = small();
-    instant.controller.t_command = Duration::ZERO;
-    instant.controller.t_command_write = Duration::ZERO;
-    instant.controller.t_command_unmapped = Duration::ZERO;
+    let mut instant = without_firmware();
     instant.wires.t_way = Duration::ZERO;
     instant.controller.depth = 3;
     vec![

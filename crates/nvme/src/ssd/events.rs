@@ -158,7 +158,7 @@ impl Ssd {
                     self.layer_finished(&finished);
                 } else if let Some(sent) = self.read_finished(&finished) {
                     let slot = finished.operation.tag;
-                    if sent <= limit && self.events.next_due(&self.array).is_none_or(|due| sent < due) {
+                    if sent <= limit && !self.events.is_due(&self.array, sent) {
                         break (sent, slot);
                     }
                     self.events.push(Stage::Sent, sent, slot);

@@ -323,7 +323,7 @@ impl Ssd {
         let request = state.request;
         self.in_drive += 1;
         let arrives = now + fetch;
-        let is_served = self.is_first(&request)
+        let is_served = self.is_unhindered(&request)
             && match request.op {
                 Op::Read => self.read_ahead(arrives, slot, &request),
                 Op::Write | Op::WriteFua if self.is_of_whole_units(&request) => {
@@ -340,7 +340,7 @@ impl Ssd {
     /// Whether a request is behind nobody who will ask for the firmware or for the link to the drive, and asks for nothing
     /// of the map that has to be loaded.
     #[inline]
-    fn is_first(&self, request: &Request) -> bool {
+    fn is_unhindered(&self, request: &Request) -> bool {
         self.events.none_comes()
             && self.map.is_whole()
             && self.map_pages.is_empty()

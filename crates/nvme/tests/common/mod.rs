@@ -5,7 +5,7 @@ use flashlab_flash::ftl::LevellingPolicy;
 use flashlab_flash::ftl::collection::Victim;
 use flashlab_flash::ftl::map::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
-use flashlab_flash::nand::{Cell, Geometry, Reliability, Scheduling, Timing};
+use flashlab_flash::nand::{Cell, Geometry, Reliability, Scheduling, Suspend, Timing};
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
 use flashlab_sim::{Completion, Duration, FileId, Instant, Model, Observer, Op, Request, RequestId, Rng};
@@ -94,7 +94,23 @@ pub(crate) fn small() -> SsdParameters {
     }
 }
 
-/// The same with a map that is loaded on demand: 48 map pages of 256 entries... of which a few fit, and host memory for
+/// The small drive with firmware that takes no time.
+pub(crate) fn without_firmware() -> SsdParameters {
+    let mut parameters = small();
+    let times = &mut parameters.controller;
+    times.t_command = Duration::ZERO;
+    times.t_command_write = Duration::ZERO;
+    times.t_command_unmapped = Duration::ZERO;
+    parameters
+}
+
+/// Reads before programs and erases, which are suspended for them.
+pub(crate) fn suspending() -> Scheduling {
+    let suspend = Suspend { t_suspend: us(20), t_resume: us(20), programs: true, erases: true };
+    Scheduling { reads_first: true, overtaken_max: 16, suspend: Some(suspend) }
+}
+
+/// The small drive with a map that is loaded on demand: 48 map pages of 256 entries... of which a few fit, and host memory for
 /// `lend` bytes.
 pub(crate) fn loading(sram: u64, lend: u64) -> SsdParameters {
     let mut parameters = small();
