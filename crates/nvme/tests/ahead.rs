@@ -5,7 +5,7 @@ mod common;
 use common::{Driven, KIB, MIB, suspending, unreliable_cells, us, without_firmware};
 use flashlab_flash::nand::Scheduling;
 use flashlab_nvme::SsdParameters;
-use flashlab_sim::{Completion, Duration, Instant, Model, Op, Rng};
+use flashlab_sim::{Completion, Duration, Instant, Model, Op, Rng, Status};
 use proptest::prelude::*;
 
 const UNIT: u64 = 4 * KIB;
@@ -60,6 +60,16 @@ fn run(parameters: SsdParameters, requests: &Requests) -> (Vec<Completion>, [u64
     done.extend(std::iter::from_fn(|| drive.ssd.complete(Instant::MAX)));
     let used = ["host_read_bytes", "programmed_bytes"].map(|name| drive.counter(name));
     (done, used)
+}
+
+#[test]
+fn what_is_decoded_may_fail_at_rest_too() {
+    let mut parameters = drive(Scheduling::FIRST_COME, true);
+    parameters.reliability = Some(unreliable_cells(0.4));
+    let mut drive = Driven::new(parameters);
+    drive.one(Op::Write, 0, UNIT);
+    drive.one(Op::Flush, 0, 0);
+    assert_eq!(drive.one(Op::Read, 0, UNIT).status, Status::Unreadable);
 }
 
 proptest! {

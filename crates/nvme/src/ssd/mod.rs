@@ -341,11 +341,7 @@ impl Ssd {
     /// of the map that has to be loaded.
     #[inline]
     fn is_unhindered(&self, request: &Request) -> bool {
-        self.events.none_comes()
-            && self.map.is_whole()
-            && self.map_pages.is_empty()
-            && self.partial_writes == 0
-            && self.admits(request)
+        self.events.none_comes() && self.map.is_whole() && self.partial_writes == 0 && self.admits(request)
     }
 
     /// Whether a request covers no unit in part.
