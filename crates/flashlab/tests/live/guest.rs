@@ -189,7 +189,8 @@ pub(crate) fn kernel() -> Option<(PathBuf, PathBuf)> {
     kernel_in("guest", "nbd.ko")
 }
 
-/// A kernel with `module` in a folder of `target`, or the system's, and the folder of its modules.
+/// A kernel with `module` in a folder of `target`, unpacked if it lies there so, or the system's, and the folder of its
+/// modules.
 pub(crate) fn kernel_in(folder: &str, module: &str) -> Option<(PathBuf, PathBuf)> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(folder);
     [unpacked.as_path(), Path::new("/")].into_iter().find_map(|root| {
@@ -197,7 +198,10 @@ pub(crate) fn kernel_in(folder: &str, module: &str) -> Option<(PathBuf, PathBuf)
         let names = boot.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
         let version = names.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned())).max()?;
         let modules = root.join("lib/modules").join(&version);
-        has(&modules, module).then(|| (root.join("boot").join(format!("vmlinuz-{version}")), modules))
+        let [image, packed] =
+            ["vmlinux", "vmlinuz"].map(|name| root.join("boot").join(format!("{name}-{version}")));
+        let image = if image.exists() { image } else { packed };
+        has(&modules, module).then_some((image, modules))
     })
 }
 
