@@ -11,8 +11,8 @@
 //!
 //! The yardstick is MQSim on one core with the same shape of device: 46 to 53 thousand 4 KiB random reads and 88 to 104
 //! thousand steady random writes per CPU second. Each row names workload, device and number of requests, so that it can be
-//! run beside ours; with `MQSIM=PROGRAM` its random reads are, in the same run. Figures of one machine are worth nothing on
-//! another; nothing here is a test: it prints.
+//! run beside ours; with `MQSIM=PROGRAM` it is, in the same run. Figures of one machine are worth nothing on another;
+//! nothing here is a test: it prints.
 
 mod mqsim;
 
@@ -28,6 +28,7 @@ use flashlab_lab::experiment::Experiment;
 use flashlab_lab::library::Library;
 use flashlab_lab::statistics::Counters;
 use flashlab_sim::Rng;
+use std::path::Path;
 use std::process::Command;
 
 /// As the program has it.
@@ -140,29 +141,32 @@ fn reads(library: &Library) {
         );
         let ours = measure(&mut bench, format!("4 KiB random reads, depth {depth}"), device, &job);
         ours.print();
-        let Some(program) = std::env::var_os("MQSIM") else { continue };
         for (whole_map, device) in
             [(true, "8 x 4 dies, its map in memory"), (false, "8 x 4 dies, 2 MiB of its map")]
         {
-            match mqsim::random_reads(program.as_ref(), whole_map, depth) {
-                Ok((requests, seconds)) => {
-                    let workload = "the same reads by MQSim".to_owned();
-                    let device = device.to_owned();
-                    let theirs = Row {
-                        workload,
-                        device,
-                        requests,
-                        seconds,
-                        operations: requests,
-                        amplification: None,
-                    };
-                    theirs.print();
-                    println!("  ratio {:.0}", ours.rate() / theirs.rate());
-                }
-                Err(why) => println!("  MQSim: {why}"),
-            }
+            beside_mqsim(&ours, "reads", device, |program| mqsim::random_reads(program, whole_map, depth));
         }
     }
+}
+
+/// What MQSim does of the same, where `MQSIM` names its program.
+fn beside_mqsim(ours: &Row, what: &str, device: &str, run: impl Fn(&Path) -> Result<mqsim::Done, String>) {
+    let Some(program) = std::env::var_os("MQSIM") else { return };
+    let done = match run(program.as_ref()) {
+        Ok(done) => done,
+        Err(why) => return println!("  MQSim: {why}"),
+    };
+    let mqsim::Done { requests, seconds, operations, programs } = done;
+    let theirs = Row {
+        workload: format!("the same {what} by MQSim"),
+        device: device.to_owned(),
+        requests,
+        seconds,
+        operations,
+        amplification: (programs > 0).then(|| (programs * PAGE) as f64 / (requests * 4096) as f64),
+    };
+    theirs.print();
+    println!("  ratio {:.0}", ours.rate() / theirs.rate());
 }
 
 const FILL: &str = "--name=fill --filename=x --rw=write --bs=1m --ioengine=libaio --direct=1 --iodepth=4";
@@ -187,6 +191,9 @@ fn writes(library: &Library) {
         let workload = format!("steady 4 KiB random writes, {spare} % spare, depth 128");
         let exact = measure(&mut bench, workload, &device, &random(4_000_000));
         exact.print();
+        beside_mqsim(&exact, "writes", "8 x 4 dies, 17 GiB, a page for each", |program| {
+            mqsim::random_writes(program, spare, 128)
+        });
         let effective = bench.counters().get("effective_spare_ppm") as f64 / 1e4;
         drop(bench);
         count_only(&opened, spare, &device).print();

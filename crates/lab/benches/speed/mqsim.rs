@@ -1,47 +1,120 @@
 //! The peer of SSDs: MQSim, where `MQSIM` names its program (it is built from github.com/CMU-SAFARI/MQSim, MIT).
 //!
-//! It reads on the same shape of array at the same times, with the whole map in memory, as ours has it, or with 2 MiB of it,
-//! as it comes, which takes it about as long as the yardstick says. Writes are not compared: in this shape it ends with an
-//! error of its own as soon as it collects (commit 7ec40e3).
+//! It works on the same shape of array at the same times. It reads with the whole map in memory, as ours has it, or with
+//! 2 MiB of it, as it comes, which takes it about as long as the yardstick says. Its map has an entry a page and no write
+//! buffer packs pages: a write of 4 KiB programs 16 KiB, and reads them first if they are mapped. It writes on a smaller
+//! drive, of 17 GiB of pages, with the same spare, greedily collected, and is judged between two numbers of writes after
+//! which collection is under way. About the second of them, or later, it stops by itself, with all requests
+//! outstanding (commit 7ec40e3); what it has serviced by then is what it is judged by.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const READS: u64 = 300_000;
+/// Writes between which it is judged, and how many there have to be.
+const WRITES: [u64; 2] = [1_500_000, 2_250_000];
+const WRITES_LEAST: u64 = 250_000;
 /// Clock ticks a second of what /proc tells of children: of Linux on every architecture that has MQSim.
 const TICKS: f64 = 100.0;
 
-/// 4 KiB random reads: how many, and the CPU seconds that they took.
-pub(super) fn random_reads(program: &Path, whole_map: bool, depth: u32) -> Result<(u64, f64), String> {
-    let here = std::env::temp_dir().join(format!("flashlab-mqsim-{}", std::process::id()));
-    let outcome = run(program, &here, &device(whole_map), &workload(depth));
-    // Temporary: whether it stays matters to nobody.
-    let _ = fs::remove_dir_all(&here);
-    outcome
+/// What it has done, and the CPU seconds that it took.
+pub(super) struct Done {
+    pub(super) requests: u64,
+    pub(super) seconds: f64,
+    /// Operations of the array, and those of them that are programs.
+    pub(super) operations: u64,
+    pub(super) programs: u64,
 }
 
-fn run(program: &Path, here: &Path, device: &str, workload: &str) -> Result<(u64, f64), String> {
+/// A drive and what is asked of it.
+struct Scenario {
+    whole_map: bool,
+    /// Blocks a die.
+    blocks: u32,
+    /// Of all pages, those that are not mapped when all is written.
+    spare: f64,
+    read_percent: u32,
+    depth: u32,
+    requests: u64,
+}
+
+/// 4 KiB random reads on a drive of 256 GiB.
+pub(super) fn random_reads(program: &Path, whole_map: bool, depth: u32) -> Result<Done, String> {
+    // As many blocks as 256 GiB and some spare need; the spare is its own.
+    let scenario =
+        Scenario { whole_map, blocks: 2200, spare: 0.07, read_percent: 100, depth, requests: READS };
+    let done = run(program, &scenario)?;
+    if done.requests == READS {
+        Ok(done)
+    } else {
+        Err(format!("it serviced {} of {READS} reads", done.requests))
+    }
+}
+
+/// 4 KiB random writes where collection is under way, on a drive with so many percent more pages than are mapped.
+pub(super) fn random_writes(program: &Path, spare_percent: u32, depth: u32) -> Result<Done, String> {
+    let spare = f64::from(spare_percent) / f64::from(100 + spare_percent);
+    let scenario =
+        |requests| Scenario { whole_map: true, blocks: 138, spare, read_percent: 0, depth, requests };
+    let [before, after] = WRITES.map(|requests| run(program, &scenario(requests)));
+    let (before, after) = (before?, after?);
+    if after.requests < before.requests + WRITES_LEAST {
+        return Err(format!("it stopped after {} writes", after.requests));
+    }
+    Ok(Done {
+        requests: after.requests - before.requests,
+        seconds: after.seconds - before.seconds,
+        operations: after.operations - before.operations,
+        programs: after.programs - before.programs,
+    })
+}
+
+/// A folder for what is temporary.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Whether it stays matters to nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(program: &Path, scenario: &Scenario) -> Result<Done, String> {
     let failed = |what: &str, why: std::io::Error| format!("{what}: {why}");
+    let Folder(here) = &Folder(std::env::temp_dir().join(format!("flashlab-mqsim-{}", std::process::id())));
     fs::create_dir_all(here).map_err(|why| failed("a folder for what is temporary", why))?;
-    for (file, text) in [("device.xml", device), ("reads.xml", workload)] {
+    for (file, text) in [("device.xml", scenario.device()), ("jobs.xml", scenario.jobs())] {
         fs::write(here.join(file), text).map_err(|why| failed(file, why))?;
     }
     let program = fs::canonicalize(program).map_err(|why| failed(&program.display().to_string(), why))?;
     let before = children_ticks()?;
     // It waits for a key at its end.
     let output = Command::new(&program)
-        .args(["-i", "device.xml", "-w", "reads.xml"])
+        .args(["-i", "device.xml", "-w", "jobs.xml"])
         .current_dir(here)
         .stdin(Stdio::null())
         .output()
         .map_err(|why| failed(&program.display().to_string(), why))?;
     let seconds = (children_ticks()? - before) / TICKS;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !said.contains(&format!("total requests serviced:{READS}")) {
-        return Err(format!("it has not served {READS} requests: {}\n{said}", output.status));
-    }
-    Ok((READS, seconds))
+    let results = fs::read_to_string(here.join("jobs_scenario_1.xml"))
+        .map_err(|why| format!("no results, {}: {why}\n{said}", output.status))?;
+    let count = |operation: &str| number(&results, &format!(" Issued_Flash_{operation}_CMD=\""));
+    let programs = count("Program")?;
+    Ok(Done {
+        requests: number(&said, "total requests serviced:")?,
+        seconds,
+        operations: count("Read")? + programs + count("Erase")?,
+        programs,
+    })
+}
+
+/// The number that stands behind a label.
+fn number(text: &str, label: &str) -> Result<u64, String> {
+    let (_, rest) = text.split_once(label).ok_or_else(|| format!("it does not say `{label}`:\n{text}"))?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    digits.parse().map_err(|why| format!("`{label}{digits}`: {why}"))
 }
 
 /// CPU time of the children that have ended.
@@ -54,38 +127,50 @@ fn children_ticks() -> Result<f64, String> {
     ticks.map_err(|why| format!("{FILE}: {why}"))
 }
 
-/// The array of `nvme/reference`, with as many blocks as 256 GiB and some spare need; what is not said is MQSim's own.
-fn device(whole_map: bool) -> String {
-    format!(
-        r#"<?xml version="1.0" encoding="us-ascii"?>
+impl Scenario {
+    /// The array of `nvme/reference`; what is not said is MQSim's own.
+    fn device(&self) -> String {
+        let Scenario { whole_map, blocks, spare, .. } = self;
+        format!(
+            r#"<?xml version="1.0" encoding="us-ascii"?>
 <Execution_Parameter_Set>
 	<Host_Parameter_Set></Host_Parameter_Set>
 	<Device_Parameter_Set>
 		<Enabled_Preconditioning>false</Enabled_Preconditioning>
 		<Ideal_Mapping_Table>{whole_map}</Ideal_Mapping_Table>
+		<Overprovisioning_Ratio>{spare}</Overprovisioning_Ratio>
+		<GC_Block_Selection_Policy>GREEDY</GC_Block_Selection_Policy>
+		<Dynamic_Wearleveling_Enabled>false</Dynamic_Wearleveling_Enabled>
+		<Static_Wearleveling_Enabled>false</Static_Wearleveling_Enabled>
 		<Flash_Channel_Count>8</Flash_Channel_Count>
 		<Flash_Channel_Width>1</Flash_Channel_Width>
 		<Channel_Transfer_Rate>1200</Channel_Transfer_Rate>
 		<Chip_No_Per_Channel>4</Chip_No_Per_Channel>
 		<Flash_Parameter_Set>
+			<Flash_Technology>TLC</Flash_Technology>
 			<Page_Read_Latency_LSB>50000</Page_Read_Latency_LSB>
 			<Page_Read_Latency_CSB>50000</Page_Read_Latency_CSB>
 			<Page_Read_Latency_MSB>50000</Page_Read_Latency_MSB>
+			<Page_Program_Latency_LSB>300000</Page_Program_Latency_LSB>
+			<Page_Program_Latency_CSB>600000</Page_Program_Latency_CSB>
+			<Page_Program_Latency_MSB>900000</Page_Program_Latency_MSB>
+			<Block_Erase_Latency>5000000</Block_Erase_Latency>
 			<Die_No_Per_Chip>1</Die_No_Per_Chip>
 			<Plane_No_Per_Die>1</Plane_No_Per_Die>
-			<Block_No_Per_Plane>2200</Block_No_Per_Plane>
+			<Block_No_Per_Plane>{blocks}</Block_No_Per_Plane>
 			<Page_No_Per_Block>256</Page_No_Per_Block>
 			<Page_Capacity>16384</Page_Capacity>
 		</Flash_Parameter_Set>
 	</Device_Parameter_Set>
 </Execution_Parameter_Set>
 "#
-    )
-}
+        )
+    }
 
-fn workload(depth: u32) -> String {
-    format!(
-        r#"<?xml version="1.0" encoding="us-ascii"?>
+    fn jobs(&self) -> String {
+        let Scenario { read_percent, depth, requests, .. } = self;
+        format!(
+            r#"<?xml version="1.0" encoding="us-ascii"?>
 <MQSim_IO_Scenarios>
 	<IO_Scenario>
 		<IO_Flow_Parameter_Set_Synthetic>
@@ -98,7 +183,7 @@ fn workload(depth: u32) -> String {
 			<Initial_Occupancy_Percentage>0</Initial_Occupancy_Percentage>
 			<Working_Set_Percentage>100</Working_Set_Percentage>
 			<Synthetic_Generator_Type>QUEUE_DEPTH</Synthetic_Generator_Type>
-			<Read_Percentage>100</Read_Percentage>
+			<Read_Percentage>{read_percent}</Read_Percentage>
 			<Address_Distribution>RANDOM_UNIFORM</Address_Distribution>
 			<Percentage_of_Hot_Region>0</Percentage_of_Hot_Region>
 			<Generated_Aligned_Addresses>true</Generated_Aligned_Addresses>
@@ -110,10 +195,11 @@ fn workload(depth: u32) -> String {
 			<Average_No_of_Reqs_in_Queue>{depth}</Average_No_of_Reqs_in_Queue>
 			<Intensity>32768</Intensity>
 			<Stop_Time>0</Stop_Time>
-			<Total_Requests_To_Generate>{READS}</Total_Requests_To_Generate>
+			<Total_Requests_To_Generate>{requests}</Total_Requests_To_Generate>
 		</IO_Flow_Parameter_Set_Synthetic>
 	</IO_Scenario>
 </MQSim_IO_Scenarios>
 "#
-    )
+        )
+    }
 }
