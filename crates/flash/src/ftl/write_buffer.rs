@@ -9,6 +9,7 @@
 use super::Inconsistent;
 use super::inconsistent::ensure;
 use super::page_map::Entry;
+use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,7 @@ pub(crate) struct Slot {
     /// Slots that hold an older and a newer copy of the same unit.
     pub(crate) older: u32,
     pub(crate) newer: u32,
-    /// The next that waits, or the next that is vacant.
+    /// The next that is vacant.
     next: u32,
     pub(crate) programming: bool,
     /// Its program has failed before.
@@ -72,10 +73,9 @@ pub(crate) struct WriteBuffer {
     room: u32,
     vacant: u32,
     used: u32,
-    /// What waits to be programmed: the first, the last, and how many.
-    first: u32,
-    last: u32,
-    waiting: u32,
+    /// The slots that wait to be programmed, in order, and their units. Beside the slots: what is known of one that was accepted
+    /// long ago is in no cache near, and the next ones are not to wait for it.
+    waiting: VecDeque<(u32, u32)>,
     /// What was accepted up to this number is to be programmed even if a page does not become full.
     pub(crate) flush_to: u64,
 }
@@ -87,9 +87,7 @@ impl WriteBuffer {
             room,
             vacant: NONE,
             used: 0,
-            first: NONE,
-            last: NONE,
-            waiting: 0,
+            waiting: VecDeque::with_capacity(room as usize),
             flush_to: 0,
         }
     }
@@ -106,7 +104,7 @@ impl WriteBuffer {
     /// Slots that wait for a program.
     #[inline]
     pub(crate) fn waiting(&self) -> u32 {
-        self.waiting
+        self.waiting.len() as u32
     }
     #[inline]
     pub(crate) fn slot(&self, slot: u32) -> &Slot {
@@ -120,7 +118,8 @@ impl WriteBuffer {
     /// Whether a page of so many units is to be programmed: one that becomes full, or one that is flushed.
     #[inline]
     pub(crate) fn page_waits(&self, units: u32) -> bool {
-        self.waiting >= units || (self.waiting > 0 && self.slot(self.first).accepted <= self.flush_to)
+        let is_flushed = |first: &(u32, u32)| self.slot(first.0).accepted <= self.flush_to;
+        self.waiting() >= units || self.waiting.front().is_some_and(is_flushed)
     }
 
     /// The number of the oldest write that waits.
@@ -141,12 +140,7 @@ impl WriteBuffer {
         let place = &mut self.slots[slot as usize];
         self.vacant = place.next;
         *place = Slot { unit, committed, accepted: number, version: number, ..Slot::VACANT };
-        match self.slots.get_mut(self.last as usize) {
-            Some(last) => last.next = slot,
-            None => self.first = slot,
-        }
-        self.last = slot;
-        self.waiting += 1;
+        self.waiting.push_back((slot, unit));
         self.used += 1;
         slot
     }
@@ -161,28 +155,17 @@ impl WriteBuffer {
     /// Takes the first that waits into a program; the slot and its unit.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
-        let slot = self.first;
-        let first = self.slots.get_mut(slot as usize)?;
-        first.programming = true;
-        let (next, unit) = (first.next, first.unit);
-        self.first = next;
-        if next == NONE {
-            self.last = NONE;
-        }
-        self.waiting -= 1;
+        let (slot, unit) = self.waiting.pop_front()?;
+        self.slot_mut(slot).programming = true;
         Some((slot, unit))
     }
 
     /// The program of a slot failed: it waits again, before all others.
     pub(crate) fn put_back(&mut self, slot: u32) {
-        let first = self.first;
         let state = self.slot_mut(slot);
-        (state.programming, state.failed, state.next) = (false, true, first);
-        if first == NONE {
-            self.last = slot;
-        }
-        self.first = slot;
-        self.waiting += 1;
+        (state.programming, state.failed) = (false, true);
+        let unit = state.unit;
+        self.waiting.push_front((slot, unit));
     }
 
     /// Links the newest copy of a unit to the one before it, and takes over what that knew.
@@ -263,8 +246,7 @@ impl WriteBuffer {
 
     /// What waits, in order.
     fn queue(&self) -> impl Iterator<Item = u32> + '_ {
-        let some = |slot: u32| (slot != NONE).then_some(slot);
-        core::iter::successors(some(self.first), move |slot| some(self.slot(*slot).next))
+        self.waiting.iter().map(|(slot, _)| *slot)
     }
 
     /// Loses everything.
@@ -319,24 +301,20 @@ impl WriteBuffer {
 
     /// The list of slots that wait: those whose program failed, then all others in the order of acceptance.
     fn check_queue(&self, seen: &mut [bool]) -> Result<(), Inconsistent> {
-        let (mut last, mut next, mut waiting) = (NONE, self.first, 0);
-        while next != NONE {
+        let mut last = NONE;
+        for &(next, unit) in &self.waiting {
             let waits = self.get(next).is_some_and(|slot| slot.unit != NONE && !slot.programming);
             ensure!(
                 waits && !core::mem::replace(&mut seen[next as usize], true),
                 "slot {next} is queued, but does not wait, or twice"
             );
             let this = self.slot(next);
+            ensure!(this.unit == unit, "slot {next} is queued as one of unit {unit}");
             let before =
                 |last: &Slot| if last.failed { true } else { !this.failed && last.accepted < this.accepted };
             ensure!(self.get(last).is_none_or(before), "slot {next} is out of the order of acceptance");
-            (last, next, waiting) = (next, this.next, waiting + 1);
+            last = next;
         }
-        ensure!(
-            (last, waiting) == (self.last, self.waiting),
-            "slots that wait: {waiting} and {}",
-            self.waiting
-        );
         Ok(())
     }
 
@@ -370,7 +348,6 @@ impl WriteBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::collections::VecDeque;
     use proptest::prelude::*;
 
     proptest! {
