@@ -8,6 +8,7 @@ use super::{NEVER, least};
 use crate::nand::{Kind, Scheduling, Suspend};
 use alloc::boxed::Box;
 use alloc::vec;
+use core::hint::select_unpredictable;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
@@ -256,9 +257,12 @@ impl Channel {
     fn ask(&mut self, die: usize, number: u64, pool: &Pool) {
         self.reads += 1;
         let (ready, first) = (self.dies[die].ready, &self.dies[self.next as usize]);
-        if ready < first.ready || (ready == first.ready && number <= pool.get(first.active).number) {
-            self.next = die as u32;
+        let mut is_first = ready < first.ready;
+        if ready == first.ready && die != self.next as usize {
+            is_first = number <= pool.get(first.active).number;
         }
+        // No branch: which it is cannot be predicted.
+        self.next = select_unpredictable(is_first, die as u32, self.next);
     }
 
     /// Chooses the next read anew: of the dies that ask, or will, the one ready first, submitted first.
