@@ -26,7 +26,7 @@ pub(super) enum Stage {
     Firmware,
     /// It waits for map pages.
     Loads,
-    /// Its data is on the way to the drive.
+    /// Data of writes is on the way to the drive. They wait in [`Ssd::incoming`]; here is only when the first is to be asked for.
     Received,
 }
 
@@ -74,7 +74,7 @@ impl Events {
 
     /// Takes the first event of the stage that is first.
     #[inline]
-    fn pop(&mut self) -> (Instant, u32, Stage) {
+    fn pop(&mut self) -> u32 {
         let (at, stage) = self.first;
         let (slot, next) = if stage == Stage::Loads {
             (self.loads.pop(at).map(|(_, slot)| slot), self.loads.next_due())
@@ -87,7 +87,7 @@ impl Events {
             self.due[stage as usize] = next.unwrap_or(Instant::MAX);
             self.elect();
         }
-        (at, slot.expect("what is first is there"), stage)
+        slot.expect("what is first is there")
     }
 
     /// Finds the stage whose event is first. No branches: which it is cannot be predicted.
@@ -114,10 +114,13 @@ impl Events {
         self.due[Stage::Fetched as usize] == Instant::MAX && !self.firmware_works()
     }
 
-    /// Whether the data of a write is on the way to the drive.
+    /// The data of the first write in [`Ssd::incoming`] is here at `at`; never, as far as anybody is to be told.
     #[inline]
-    pub(super) fn data_comes(&self) -> bool {
-        self.due[Stage::Received as usize] < Instant::MAX
+    pub(super) fn expect_data(&mut self, at: Instant) {
+        if self.due[Stage::Received as usize] != at {
+            self.due[Stage::Received as usize] = at;
+            self.elect();
+        }
     }
 
     /// When the next one is, of the array's too; nothing happens before.
@@ -151,7 +154,7 @@ impl Ssd {
     #[inline]
     pub(super) fn advance(&mut self, limit: Instant) -> Option<Completion> {
         let (at, slot) = loop {
-            let first = self.events.first.0;
+            let (first, stage) = self.events.first;
             // The array goes on by itself until something else is first.
             if let Some(finished) = self.array.complete(first.min(limit)) {
                 if !is_host_read(&finished.operation) {
@@ -168,16 +171,20 @@ impl Ssd {
             if first > limit || first == Instant::MAX {
                 return None;
             }
-            let (at, slot, stage) = self.events.pop();
+            if stage == Stage::Received {
+                self.received(first);
+                continue;
+            }
+            let slot = self.events.pop();
             match stage {
-                Stage::Sent | Stage::Posted => break (at, slot),
-                Stage::Fetched => self.fetched(at, slot),
+                Stage::Sent | Stage::Posted => break (first, slot),
+                Stage::Fetched => self.fetched(first, slot),
                 Stage::Firmware => {
-                    self.leave_firmware(at, slot);
-                    self.run_firmware(at);
+                    self.leave_firmware(first, slot);
+                    self.run_firmware(first);
                 }
-                Stage::Loads => self.go_on(at, slot),
-                Stage::Received => self.received(at, slot),
+                Stage::Loads => self.go_on(first, slot),
+                Stage::Received => unreachable!("it has no queue here"),
             }
         };
         Some(self.finish(at, slot))

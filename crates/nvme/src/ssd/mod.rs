@@ -77,8 +77,11 @@ pub struct Ssd {
     commands: VecDeque<u32>,
     /// Changed map pages that wait for the translation layer.
     map_pages: VecDeque<MapPage>,
-    /// Writes with units that wait for the write buffer, in order.
-    stalled: VecDeque<u32>,
+    /// Writes whose data comes or waits for the write buffer, with when it is here, in order. Behind one that was refused,
+    /// nobody is told of those that come.
+    incoming: VecDeque<(Instant, u32)>,
+    /// The first of them is here.
+    is_here: bool,
     /// The first of them was refused.
     refused: bool,
     /// Writes that read what they overwrite in part, and will ask for the link then.
@@ -137,7 +140,8 @@ impl Ssd {
             events: Events::default(),
             commands: VecDeque::new(),
             map_pages: VecDeque::new(),
-            stalled: VecDeque::new(),
+            incoming: VecDeque::new(),
+            is_here: false,
             refused: false,
             partial_writes: 0,
             flushes: VecDeque::new(),
@@ -204,10 +208,11 @@ impl Ssd {
     /// The firmware takes commands up while it has none.
     #[inline]
     fn run_firmware(&mut self, now: Instant) {
-        while !self.events.firmware_works()
+        while let Some(slot) = self.commands.front().copied()
+            && !self.events.firmware_works()
             && self.map_pages.len() < MAP_QUEUE_MAX
-            && let Some(slot) = self.commands.pop_front()
         {
+            self.commands.pop_front();
             self.serve(now, slot);
         }
     }
@@ -327,7 +332,7 @@ impl Ssd {
             && match request.op {
                 Op::Read => self.read_ahead(arrives, slot, &request),
                 Op::Write | Op::WriteFua if self.is_of_whole_units(&request) => {
-                    self.serve(arrives, slot);
+                    self.write_ahead(arrives, slot, &request);
                     true
                 }
                 _ => false,

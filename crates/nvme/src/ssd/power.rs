@@ -47,7 +47,8 @@ impl Ssd {
         self.waiting.clear();
         self.commands.clear();
         self.map_pages.clear();
-        self.stalled.clear();
+        self.incoming.clear();
+        self.is_here = false;
         self.refused = false;
         self.partial_writes = 0;
         self.flushes.clear();

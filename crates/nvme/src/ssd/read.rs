@@ -99,7 +99,7 @@ impl Ssd {
         let times = &self.parameters.controller;
         let takes_time = times.t_command.max(times.t_command_unmapped) > Duration::ZERO;
         // A write that waits for the write buffer waits for programs that are under way.
-        let may_change = self.events.data_comes() || self.layer.outstanding() > 0;
+        let may_change = !self.incoming.is_empty() || self.layer.outstanding() > 0;
         if takes_time || may_change || self.decoder.is_some() {
             return false;
         }

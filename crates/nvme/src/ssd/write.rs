@@ -91,6 +91,20 @@ impl Ssd {
         self.drain(now);
     }
 
+    /// The firmware takes up a write of whole units that arrives at `at`, and has nobody before it.
+    #[inline]
+    pub(super) fn write_ahead(&mut self, at: Instant, slot: u32, request: &Request) {
+        let time = self.parameters.controller.t_command_write;
+        let unit = self.unit_of(request.offset);
+        let state = self.slots.get_mut(slot);
+        state.firmware = time;
+        if time > Duration::ZERO {
+            return self.events.push(Stage::Firmware, at + time, slot);
+        }
+        (state.next_unit, state.durable_to) = (unit, unit);
+        self.receive(at, slot, request.length);
+    }
+
     /// A write leaves the firmware: what it overwrites in part is read first.
     #[inline]
     pub(super) fn write(&mut self, now: Instant, slot: u32) {
@@ -143,18 +157,20 @@ impl Ssd {
         let end = self.link.receive(now, occupy);
         // The read request's way up and the first data's down.
         let arrives = end + self.link.round_trip();
-        self.slots.get_mut(slot).bus += occupy + self.link.round_trip();
-        self.events.push(Stage::Received, arrives, slot);
+        let state = self.slots.get_mut(slot);
+        state.bus += occupy + self.link.round_trip();
+        state.since = arrives;
+        if self.incoming.is_empty() {
+            self.events.expect_data(arrives);
+        }
+        self.incoming.push_back((arrives, slot));
     }
 
-    /// The data of a write is here.
+    /// The data of the first write that was not refused is here.
     #[inline]
-    pub(super) fn received(&mut self, now: Instant, slot: u32) {
-        self.slots.get_mut(slot).since = now;
-        self.stalled.push_back(slot);
-        if self.stalled.len() == 1 {
-            self.drain(now);
-        }
+    pub(super) fn received(&mut self, now: Instant) {
+        self.is_here = true;
+        self.drain(now);
     }
 
     /// Moves the units of a write into the write buffer; says whether that is done.
@@ -249,20 +265,23 @@ impl Ssd {
                     Accepted::Full => break,
                 }
             }
-            while let Some(slot) = self.next_stalled() {
+            while let Some(slot) = self.next_received(now) {
                 let before = self.slots.get(slot).next_unit;
                 self.refused = !self.accept(now, slot);
                 if self.refused {
                     went_on |= self.slots.get(slot).next_unit > before;
                     break;
                 }
-                self.stalled.pop_front();
+                self.incoming.pop_front();
+                self.is_here = false;
                 went_on = true;
             }
             if !went_on {
                 break;
             }
         }
+        let first = self.incoming.front().filter(|_| !self.refused);
+        self.events.expect_data(first.map_or(Instant::MAX, |(at, _)| *at));
         self.end_flushes(now);
         self.end_forced(now);
     }
@@ -270,9 +289,12 @@ impl Ssd {
     /// The write that waits for the write buffer first, unless it was refused and nothing has left the buffer since. A
     /// device that takes no more writes says so to all that wait.
     #[inline]
-    fn next_stalled(&self) -> Option<u32> {
-        let waits = self.refused && self.layer.is_full() && !self.layer.is_read_only();
-        if waits { None } else { self.stalled.front().copied() }
+    fn next_received(&self, now: Instant) -> Option<u32> {
+        if self.refused && self.layer.is_full() && !self.layer.is_read_only() {
+            return None;
+        }
+        let (at, slot) = *self.incoming.front()?;
+        (self.is_here || at < now).then_some(slot)
     }
 
     /// Unmaps the units that are covered as a whole, where anything is mapped.
