@@ -104,10 +104,10 @@ fn closed_loop(depth: u32, scheduling: &Scheduling, reads: fn(u32) -> bool) -> f
     let mut channels = Channels::new(&GEOMETRY, &TIMING, scheduling, 1);
     let mut rng = Rng::new(1);
     let start = ProcessTime::now();
-    (0..depth).for_each(|tag| channels.submit(Instant::ZERO, operation(&mut rng, tag, reads)));
+    (0..depth).for_each(|tag| channels.submit(Instant::ZERO, &operation(&mut rng, tag, reads)));
     for tag in depth..OPERATIONS {
         let finished = channels.complete(Instant::MAX).expect("as many are outstanding as the depth");
-        channels.submit(finished.at, operation(&mut rng, tag, reads));
+        channels.submit(finished.at, &operation(&mut rng, tag, reads));
     }
     while let Some(finished) = channels.complete(Instant::MAX) {
         black_box(finished);

@@ -184,7 +184,7 @@ impl Exact {
 
     fn issue(&mut self, map: &mut PageMap) {
         while let Some(operation) = map.poll() {
-            self.channels.submit(self.now, operation);
+            self.channels.submit(self.now, &operation);
         }
     }
 

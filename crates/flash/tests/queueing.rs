@@ -91,7 +91,7 @@ fn random_reads(depth: u32, count: u32, seed: u64) -> Seen {
     let mut channels = Channels::new(&array(8, 4), &TLC, &Scheduling::FIRST_COME, seed);
     let mut rng = Rng::for_purpose(seed, 1);
     closed_loop(&mut channels, depth, count, |channels, now| {
-        channels.submit(now, read(rng.below(32) as u32, 4_096));
+        channels.submit(now, &read(rng.below(32) as u32, 4_096));
     })
 }
 
@@ -135,7 +135,7 @@ fn at_depth_1_a_read_takes_the_sum_of_its_stages() {
     // Q5.
     let timing = Timing { t_read_spread_ppm: 0, ..TLC };
     let mut channels = Channels::new(&array(8, 4), &timing, &Scheduling::FIRST_COME, 1);
-    let seen = closed_loop(&mut channels, 1, 100, |channels, now| channels.submit(now, read(3, 4_096)));
+    let seen = closed_loop(&mut channels, 1, 100, |channels, now| channels.submit(now, &read(3, 4_096)));
     assert_eq!((seen.latencies.min_ns(), seen.latencies.max_ns()), (53_333, 53_333));
 }
 
@@ -157,7 +157,7 @@ fn poisson_wait(u: f64, mean_ns: f64, seed: u64, mut service: impl FnMut(&mut Rn
         while let Some(finished) = channels.complete(now) {
             note(finished);
         }
-        channels.submit_lasting(now, read(0, 0), Duration::from_ns(service(&mut rng)));
+        channels.submit_lasting(now, &read(0, 0), Duration::from_ns(service(&mut rng)));
     }
     while let Some(finished) = channels.complete(Instant::MAX) {
         note(finished);
@@ -213,7 +213,7 @@ fn exponential_dies_in_a_closed_loop_are_busy_as_the_closed_form_says() {
         let mut rng = Rng::for_purpose(u64::from(depth), 3);
         let seen = closed_loop(&mut channels, depth, 1_000_000, |channels, now| {
             let array = Duration::from_ns((-(1.0 - rng.unit()).ln() * 50_000.0) as u64);
-            channels.submit_lasting(now, read(rng.below(u64::from(dies)) as u32, 0), array);
+            channels.submit_lasting(now, &read(rng.below(u64::from(dies)) as u32, 0), array);
         });
         let busy = seen.array as f64 / seen.to.since(seen.from).as_ns() as f64 / f64::from(dies);
         let expected = f64::from(depth) / f64::from(depth + dies - 1);
@@ -231,7 +231,7 @@ fn read_bandwidth_is_bounded_by_channels_or_by_dies_and_comes_near_the_bound() {
         let mut array = Channels::new(&array(channels, dies), &timing, &Scheduling::FIRST_COME, 1);
         let mut next = 0;
         let seen = closed_loop(&mut array, 16 * channels * dies, 50_000, |array, now| {
-            array.submit(now, read(next % (channels * dies), 32_768));
+            array.submit(now, &read(next % (channels * dies), 32_768));
             next += 1;
         });
         let bandwidth = seen.throughput() * 32_768.0;
@@ -254,7 +254,7 @@ fn write_bandwidth_is_bounded_by_channels_or_by_dies_and_comes_near_the_bound() 
         let seen = closed_loop(&mut array, 64, 50_000, |array, now| {
             let operation =
                 Operation { kind: Kind::Program { bytes: 32_768 }, page: next / 16, ..read(next % 16, 0) };
-            array.submit(now, operation);
+            array.submit(now, &operation);
             next += 1;
         });
         let bandwidth = seen.throughput() * 32_768.0;

@@ -53,7 +53,7 @@ fn ends(channels: &mut Channels) -> Vec<(u32, u64)> {
 #[test]
 fn one_read_takes_the_array_and_then_the_channel() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &Scheduling::FIRST_COME, 0);
-    channels.submit(at(10), read(0, 7));
+    channels.submit(at(10), &read(0, 7));
     assert_eq!(channels.next_due(), Some(at(17)));
     assert_eq!(channels.complete(at(16)), None);
     let finished = channels.complete(Instant::MAX).unwrap();
@@ -72,16 +72,16 @@ fn one_read_takes_the_array_and_then_the_channel() {
 #[test]
 fn what_is_ready_first_is_transferred_first_though_submitted_last() {
     let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
-    channels.submit_lasting(at(0), read(0, 1), Duration::from_ns(9));
-    channels.submit_lasting(at(1), read(1, 2), Duration::from_ns(5));
+    channels.submit_lasting(at(0), &read(0, 1), Duration::from_ns(9));
+    channels.submit_lasting(at(1), &read(1, 2), Duration::from_ns(5));
     assert_eq!(ends(&mut channels), [(2, 8), (1, 11)]);
 }
 
 #[test]
 fn of_what_is_ready_at_one_instant_the_first_submitted_goes_first() {
     let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
-    channels.submit_lasting(at(0), read(1, 1), Duration::from_ns(6));
-    channels.submit_lasting(at(1), read(0, 2), Duration::from_ns(5));
+    channels.submit_lasting(at(0), &read(1, 1), Duration::from_ns(6));
+    channels.submit_lasting(at(1), &read(0, 2), Duration::from_ns(5));
     assert_eq!(ends(&mut channels), [(1, 8), (2, 10)]);
 }
 
@@ -89,9 +89,9 @@ fn of_what_is_ready_at_one_instant_the_first_submitted_goes_first() {
 fn a_die_keeps_its_register_until_its_own_transfer_ends() {
     // The second read of die 0 does not begin at 5, when the array is free, but at 11, when the register is.
     let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
-    channels.submit_lasting(at(0), operation(Kind::Read { bytes: 6 }, 1, 1), Duration::from_ns(3));
-    channels.submit(at(0), read(0, 2));
-    channels.submit(at(0), read(0, 3));
+    channels.submit_lasting(at(0), &operation(Kind::Read { bytes: 6 }, 1, 1), Duration::from_ns(3));
+    channels.submit(at(0), &read(0, 2));
+    channels.submit(at(0), &read(0, 3));
     assert_eq!(ends(&mut channels), [(1, 9), (2, 11), (3, 18)]);
 }
 
@@ -99,9 +99,9 @@ fn a_die_keeps_its_register_until_its_own_transfer_ends() {
 fn a_program_is_transferred_before_the_array_works_and_pages_take_their_types_time() {
     let mut channels = Channels::new(&small(1, 3), &BRIEF, &Scheduling::FIRST_COME, 0);
     for page in 0..3 {
-        channels.submit(at(0), Operation { page, ..program(page, page) });
+        channels.submit(at(0), &Operation { page, ..program(page, page) });
     }
-    channels.submit(at(0), Operation { slc: true, page: 2, ..program(3, 3) });
+    channels.submit(at(0), &Operation { slc: true, page: 2, ..program(3, 3) });
     // Transfers end at 4, 8 and 12; die 0 is free for the fourth at 10, the channel at 12.
     assert_eq!(ends(&mut channels), [(0, 10), (1, 17), (3, 20), (2, 26)]);
 }
@@ -109,8 +109,8 @@ fn a_program_is_transferred_before_the_array_works_and_pages_take_their_types_ti
 #[test]
 fn an_erase_needs_no_channel() {
     let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
-    channels.submit(at(0), operation(Kind::Program { bytes: 100 }, 0, 1));
-    channels.submit(at(0), erase(1, 2));
+    channels.submit(at(0), &operation(Kind::Program { bytes: 100 }, 0, 1));
+    channels.submit(at(0), &erase(1, 2));
     assert_eq!(ends(&mut channels), [(2, 30), (1, 106)]);
 }
 
@@ -118,9 +118,9 @@ fn an_erase_needs_no_channel() {
 fn a_program_submitted_before_a_transfer_starts_takes_part_in_the_choice() {
     // A read that will be ready at 5 has not taken the channel at 4, when a program asks.
     let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
-    channels.submit(at(0), read(0, 1));
+    channels.submit(at(0), &read(0, 1));
     assert_eq!(channels.complete(at(4)), None);
-    channels.submit(at(4), program(1, 2));
+    channels.submit(at(4), &program(1, 2));
     assert_eq!(ends(&mut channels), [(1, 10), (2, 14)]);
 }
 
@@ -129,7 +129,7 @@ fn of_programs_that_ask_at_one_instant_the_first_submitted_goes_first() {
     // Die 0 ends its erase, and asks for its program, before die 1 does so at the same instant.
     let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
     for operation in [erase(0, 1), erase(1, 2), program(1, 3), program(0, 4)] {
-        channels.submit(at(0), operation);
+        channels.submit(at(0), &operation);
     }
     assert_eq!(ends(&mut channels), [(1, 30), (2, 30), (3, 40), (4, 44)]);
 }
@@ -137,20 +137,20 @@ fn of_programs_that_ask_at_one_instant_the_first_submitted_goes_first() {
 #[test]
 fn urgent_reads_go_before_programs_erases_and_background_reads_of_their_die() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &READS_FIRST, 0);
-    channels.submit(at(0), erase(0, 1));
-    channels.submit(at(1), program(0, 2));
-    channels.submit(at(2), Operation { cause: Cause::Collection, ..read(0, 3) });
-    channels.submit(at(3), Operation { cause: Cause::Map, ..read(0, 4) });
-    channels.submit(at(4), read(0, 5));
+    channels.submit(at(0), &erase(0, 1));
+    channels.submit(at(1), &program(0, 2));
+    channels.submit(at(2), &Operation { cause: Cause::Collection, ..read(0, 3) });
+    channels.submit(at(3), &Operation { cause: Cause::Map, ..read(0, 4) });
+    channels.submit(at(4), &read(0, 5));
     assert_eq!(ends(&mut channels), [(1, 30), (4, 37), (5, 44), (2, 54), (3, 61)]);
 }
 
 #[test]
 fn an_operation_is_overtaken_so_often_and_then_runs_to_its_end() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &SUSPENDING, 0);
-    channels.submit(at(0), erase(0, 100));
+    channels.submit(at(0), &erase(0, 100));
     for tag in 0..8 {
-        channels.submit(at(1), read(0, tag));
+        channels.submit(at(1), &read(0, tag));
     }
     // Suspended at 1 with 29 ns to do; three reads from 3 on; then resumed and finished at 24 + 1 + 29.
     let ends = ends(&mut channels);
@@ -161,28 +161,28 @@ fn an_operation_is_overtaken_so_often_and_then_runs_to_its_end() {
 #[test]
 fn a_suspended_program_keeps_its_progress_and_pays_for_both_commands() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &SUSPENDING, 0);
-    channels.submit(at(0), Operation { page: 2, ..program(0, 1) });
+    channels.submit(at(0), &Operation { page: 2, ..program(0, 1) });
     assert_eq!(channels.complete(at(8)), None);
     // Four of fourteen are done. Suspended until 10, read until 17, resumed at 18, ten to go.
-    channels.submit(at(8), read(0, 2));
+    channels.submit(at(8), &read(0, 2));
     assert_eq!(ends(&mut channels), [(2, 17), (1, 28)]);
 }
 
 #[test]
 fn nothing_is_suspended_that_ends_before_it_could_be() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &SUSPENDING, 0);
-    channels.submit(at(0), program(0, 1));
+    channels.submit(at(0), &program(0, 1));
     assert_eq!(channels.complete(at(8)), None);
-    channels.submit(at(8), read(0, 2));
+    channels.submit(at(8), &read(0, 2));
     assert_eq!(ends(&mut channels), [(1, 10), (2, 17)]);
 }
 
 #[test]
 fn a_read_that_waits_while_a_program_is_transferred_suspends_it_at_its_beginning() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &SUSPENDING, 0);
-    channels.submit(at(0), program(0, 1));
+    channels.submit(at(0), &program(0, 1));
     assert_eq!(channels.complete(at(3)), None);
-    channels.submit(at(3), read(0, 2));
+    channels.submit(at(3), &read(0, 2));
     assert_eq!(ends(&mut channels), [(2, 13), (1, 20)]);
 }
 
@@ -190,28 +190,28 @@ fn a_read_that_waits_while_a_program_is_transferred_suspends_it_at_its_beginning
 fn only_what_may_be_suspended_is() {
     let suspend = Some(Suspend { programs: false, ..SUSPEND });
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &Scheduling { suspend, ..SUSPENDING }, 0);
-    channels.submit(at(0), Operation { page: 2, ..program(0, 1) });
+    channels.submit(at(0), &Operation { page: 2, ..program(0, 1) });
     assert_eq!(channels.complete(at(8)), None);
-    channels.submit(at(8), read(0, 2));
+    channels.submit(at(8), &read(0, 2));
     assert_eq!(ends(&mut channels), [(1, 18), (2, 25)]);
 }
 
 #[test]
 fn a_cut_leaves_void_what_the_array_had_not_begun() {
     let mut channels = Channels::new(&small(1, 3), &BRIEF, &SUSPENDING, 0);
-    channels.submit(at(0), program(0, 1));
-    channels.submit(at(0), program(1, 2));
-    channels.submit(at(0), erase(2, 3));
-    channels.submit(at(0), program(2, 4));
+    channels.submit(at(0), &program(0, 1));
+    channels.submit(at(0), &program(1, 2));
+    channels.submit(at(0), &erase(2, 3));
+    channels.submit(at(0), &program(2, 4));
     assert_eq!(channels.complete(at(6)), None);
-    channels.submit(at(6), read(2, 5));
+    channels.submit(at(6), &read(2, 5));
     // At 7: the first program is in the array, the second on the channel, the erase suspended until 8 for a read.
     let cut = channels.power_cut(at(7));
     let cut: Vec<_> = cut.into_iter().map(|(operation, cut)| (operation.tag, cut)).collect();
     assert_eq!(cut, [(1, Cut::Torn), (2, Cut::Void), (3, Cut::Torn), (4, Cut::Void), (5, Cut::Void)]);
     assert!(channels.outstanding() == 0 && channels.next_due().is_none());
     assert!((0..3).all(|die| channels.idle(Die(die))));
-    channels.submit(at(7), read(0, 6));
+    channels.submit(at(7), &read(0, 6));
     assert_eq!(ends(&mut channels), [(6, 14)]);
 }
 
@@ -220,8 +220,8 @@ fn a_cut_leaves_void_a_program_that_is_to_be_suspended_when_the_array_begins_it(
     // It is transferred until 4; the read comes at 3.
     for (cut, expected) in [(3, Cut::Void), (4, Cut::Torn)] {
         let mut channels = Channels::new(&small(1, 1), &BRIEF, &SUSPENDING, 0);
-        channels.submit(at(0), program(0, 1));
-        channels.submit(at(3), read(0, 2));
+        channels.submit(at(0), &program(0, 1));
+        channels.submit(at(3), &read(0, 2));
         let cut = channels.power_cut(at(cut));
         assert_eq!(cut, [(program(0, 1), expected), (read(0, 2), Cut::Void)]);
     }
@@ -231,8 +231,8 @@ fn a_cut_leaves_void_a_program_that_is_to_be_suspended_when_the_array_begins_it(
 #[should_panic(expected = "ask `complete` first")]
 fn a_submission_that_skips_what_was_due_is_a_mistake() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &Scheduling::FIRST_COME, 0);
-    channels.submit(at(0), read(0, 1));
-    channels.submit(at(100), read(0, 2));
+    channels.submit(at(0), &read(0, 1));
+    channels.submit(at(100), &read(0, 2));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn reads_vary_uniformly_about_their_mean_and_by_the_seed() {
     let timing = Timing { t_read: Duration::from_us(50), t_read_spread_ppm: 250_000, ..BRIEF };
     let times = |seed: u64| -> Vec<u64> {
         let mut channels = Channels::new(&small(1, 1), &timing, &Scheduling::FIRST_COME, seed);
-        (0..20_000).for_each(|tag| channels.submit(at(0), read(0, tag)));
+        (0..20_000).for_each(|tag| channels.submit(at(0), &read(0, tag)));
         std::iter::from_fn(|| channels.complete(Instant::MAX)).map(|f| f.array.as_ns()).collect()
     };
     let drawn = times(1);
@@ -337,8 +337,8 @@ impl Run {
                 };
                 let now = self.now;
                 self.all(|channels| match kind {
-                    Kind::Read { .. } => channels.submit_lasting(now, operation, array),
-                    _ => channels.submit(now, operation),
+                    Kind::Read { .. } => channels.submit_lasting(now, &operation, array),
+                    _ => channels.submit(now, &operation),
                 });
                 self.reference.submit(now, operation, array);
             }
@@ -437,7 +437,7 @@ fn the_limits_asked_for_change_nothing() {
                 ends.extend(std::iter::from_fn(|| channels.complete(at(now))));
                 let block = rng.below(12) as u32;
                 let kinds = [read(block, tag), read(block, tag), program(block, tag), erase(block, tag)];
-                channels.submit(at(now), kinds[rng.below(4) as usize]);
+                channels.submit(at(now), &kinds[rng.below(4) as usize]);
             }
             ends.extend(std::iter::from_fn(|| channels.complete(Instant::MAX)));
             ends
@@ -469,8 +469,8 @@ proptest! {
                 ends.extend(std::iter::from_fn(|| channels.complete(told)));
                 match lead {
                     0 if at(comes) > cut => break,
-                    0 => channels.submit(at(comes), read(*block, tag)),
-                    _ => channels.submit_ahead(at(comes), read(*block, tag)),
+                    0 => channels.submit(at(comes), &read(*block, tag)),
+                    _ => channels.submit_ahead(at(comes), &read(*block, tag)),
                 }
             }
             ends.extend(std::iter::from_fn(|| channels.complete(cut)));

@@ -312,7 +312,8 @@ impl Ssd {
         let done = self.slots.finish(slot, at);
         self.in_drive -= 1;
         if let Some(next) = self.waiting.pop_front() {
-            self.fetch(at, next);
+            let request = self.slots.get(next).request;
+            self.fetch(at, next, &request);
         }
         self.idle_since = at;
         done
@@ -321,18 +322,16 @@ impl Ssd {
     /// A command is on its way to the drive. If it asks for nothing there that may have changed until it arrives, it is
     /// served ahead of time.
     #[inline]
-    fn fetch(&mut self, now: Instant, slot: u32) {
+    fn fetch(&mut self, now: Instant, slot: u32, request: &Request) {
         let fetch = self.link.fetch();
-        let state = self.slots.get_mut(slot);
-        state.bus = fetch;
-        let request = state.request;
+        self.slots.get_mut(slot).bus = fetch;
         self.in_drive += 1;
         let arrives = now + fetch;
-        let is_served = self.is_unhindered(&request)
+        let is_served = self.is_unhindered(request)
             && match request.op {
-                Op::Read => self.read_ahead(arrives, slot, &request),
-                Op::Write | Op::WriteFua if self.is_of_whole_units(&request) => {
-                    self.write_ahead(arrives, slot, &request);
+                Op::Read => self.read_ahead(arrives, slot, request),
+                Op::Write | Op::WriteFua if self.is_of_whole_units(request) => {
+                    self.write_ahead(arrives, slot, request);
                     true
                 }
                 _ => false,
@@ -377,9 +376,9 @@ impl Model for Ssd {
         if self.slots.taken() == 0 {
             self.catch_up(now);
         }
-        let slot = self.slots.take(now, request);
+        let slot = self.slots.take(now, &request);
         if self.in_drive < self.parameters.controller.depth {
-            self.fetch(now, slot);
+            self.fetch(now, slot, &request);
         } else {
             self.waiting.push_back(slot);
         }

@@ -106,7 +106,7 @@ impl Ssd {
         let Some(piece) = self.only_piece(request) else { return false };
         self.counts.host_read_bytes += request.length;
         self.slots.get_mut(slot).pending = 1;
-        self.array.submit_ahead(at, piece.read_for(slot));
+        self.array.submit_ahead(at, &piece.read_for(slot));
         true
     }
 
@@ -154,7 +154,7 @@ impl Ssd {
         let operation = piece.read_for(slot);
         match self.decode(piece.block, now) {
             Some(read) if read.retries > 0 || read.uncorrectable => self.read_again(now, operation, read),
-            _ => self.array.submit(now, operation),
+            _ => self.array.submit(now, &operation),
         }
     }
 
@@ -185,7 +185,7 @@ impl Ssd {
             self.counts.uncorrectable += 1;
             self.slots.get_mut(operation.tag).status = Status::Unreadable;
         }
-        self.array.submit_lasting(now, operation, timing.read(operation.slc) + again);
+        self.array.submit_lasting(now, &operation, timing.read(operation.slc) + again);
     }
 
     /// A piece goes to the host; with the last one, the completion: when that is there.

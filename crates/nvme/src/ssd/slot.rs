@@ -72,8 +72,8 @@ pub(super) struct Slots {
 impl Slots {
     /// A slot for `request`.
     #[inline]
-    pub(super) fn take(&mut self, arrived: Instant, request: Request) -> u32 {
-        let slot = Slot::new(arrived, request);
+    pub(super) fn take(&mut self, arrived: Instant, request: &Request) -> u32 {
+        let slot = Slot::new(arrived, *request);
         match self.vacant.pop() {
             Some(place) => {
                 self.slots[place as usize] = slot;

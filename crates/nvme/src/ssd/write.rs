@@ -254,7 +254,7 @@ impl Ssd {
     pub(super) fn drain(&mut self, now: Instant) {
         loop {
             let Ssd { layer, array, .. } = self;
-            layer.issue(|operation| array.submit(now, *operation));
+            layer.issue(|operation| array.submit(now, operation));
             let mut went_on = false;
             while let Some(page) = self.map_pages.front() {
                 match self.layer.write_map_page(page.0) {

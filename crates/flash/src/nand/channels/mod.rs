@@ -112,15 +112,15 @@ impl Channels {
     /// Where something earlier than `now` has not been taken: the caller calls [`Channels::complete`] with `now` as limit
     /// first, until it returns `None` or something that ends at `now`.
     #[inline(never)]
-    pub fn submit(&mut self, now: Instant, operation: Operation) {
+    pub fn submit(&mut self, now: Instant, operation: &Operation) {
         self.check_in_time(now);
-        let array = self.times.array(&operation, self.number);
+        let array = self.times.array(operation, self.number);
         self.take(now, operation, array);
     }
 
     /// As [`Channels::submit`], for an operation whose array time is known to the caller.
     #[inline(never)]
-    pub fn submit_lasting(&mut self, now: Instant, operation: Operation, array: Duration) {
+    pub fn submit_lasting(&mut self, now: Instant, operation: &Operation, array: Duration) {
         self.check_in_time(now);
         self.take(now, operation, array);
     }
@@ -128,9 +128,9 @@ impl Channels {
     /// As [`Channels::submit`], of an urgent read that comes at `at`, told ahead of time: what is due before need not have
     /// been taken. Nothing is submitted later that comes earlier, and its die has nothing to do but urgent reads.
     #[inline(never)]
-    pub fn submit_ahead(&mut self, at: Instant, operation: Operation) {
+    pub fn submit_ahead(&mut self, at: Instant, operation: &Operation) {
         debug_assert!(matches!(operation.kind, Kind::Read { .. }) && operation.urgent());
-        let array = self.times.array(&operation, self.number);
+        let array = self.times.array(operation, self.number);
         self.take(at, operation, array);
     }
 
@@ -143,12 +143,13 @@ impl Channels {
     }
 
     #[inline(always)]
-    fn take(&mut self, now: Instant, operation: Operation, array: Duration) {
+    fn take(&mut self, now: Instant, operation: &Operation, array: Duration) {
         let now_ns = now.as_ns();
         debug_assert!(self.handled <= now_ns, "submitted at {now:?}, earlier than what has been handled");
         let transfer = self.times.transfer(operation.kind);
         let Place { channel: place, die } = self.place_of(operation.block);
-        let entry = Entry { operation, submitted: now, array, transfer, number: self.number, next: NONE };
+        let entry =
+            Entry { operation: *operation, submitted: now, array, transfer, number: self.number, next: NONE };
         let entry = self.pool.insert(entry);
         self.number += 1;
         self.outstanding += 1;
