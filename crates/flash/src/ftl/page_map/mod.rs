@@ -524,9 +524,19 @@ impl PageMap {
     /// Finishes everything that can be issued, at once and without failures: the layer at count level.
     #[inline]
     pub fn settle(&mut self) {
-        while let Some(operation) = self.poll() {
-            self.finished(&operation, Outcome::Ok);
+        let mut operations = self.ready.take_room();
+        loop {
+            self.form();
+            if self.ready.is_empty() {
+                break;
+            }
+            self.ready.take_all(&mut operations);
+            for operation in &operations {
+                self.outstanding += 1;
+                self.finished(operation, Outcome::Ok);
+            }
         }
+        self.ready.give_room(operations);
     }
 
     /// An operation has ended.

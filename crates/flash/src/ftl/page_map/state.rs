@@ -158,6 +158,9 @@ pub(super) struct Ready {
     /// The first that has not been issued.
     #[serde(skip)]
     next: usize,
+    /// Room for those that [`Ready::take_all`] takes.
+    #[serde(skip)]
+    room: Vec<Operation>,
 }
 
 impl Ready {
@@ -188,5 +191,25 @@ impl Ready {
     pub(super) fn clear(&mut self) {
         self.operations.clear();
         self.next = 0;
+    }
+    /// A list for [`Ready::take_all`], with room.
+    #[inline]
+    pub(super) fn take_room(&mut self) -> Vec<Operation> {
+        core::mem::take(&mut self.room)
+    }
+    /// Gives that list back.
+    #[inline]
+    pub(super) fn give_room(&mut self, room: Vec<Operation>) {
+        self.room = room;
+    }
+    /// Takes all that can be issued, without copying them: what was just written would have to be in the cache first.
+    #[inline]
+    pub(super) fn take_all(&mut self, into: &mut Vec<Operation>) {
+        into.clear();
+        core::mem::swap(&mut self.operations, into);
+        if self.next > 0 {
+            into.drain(..self.next);
+            self.next = 0;
+        }
     }
 }
