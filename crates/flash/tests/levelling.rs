@@ -128,6 +128,30 @@ fn static_levelling_costs_about_one_move_in_threshold_writes() {
     }
 }
 
+/// W4 where data is rewritten in turn, as a ring is, in far more room than it takes, and a few units seldom. What is written
+/// to the blocks out of which these were moved lies in the least worn ones for long; but it is rewritten anyway.
+#[test]
+fn static_levelling_does_not_move_what_is_rewritten_anyway() {
+    for (threshold, relief) in [(8, 8), (8, 4), (64, 32)] {
+        for seed in 0..20 {
+            let mut units = Units::new(20, 180, LevellingPolicy::Static { threshold, relief }, None);
+            let (mut rng, writes) = (Rng::new(seed), 100_000u64);
+            for n in 0..writes {
+                let seldom = rng.below(4_000) == 0;
+                units.write(if seldom { 16 + rng.below(4) as usize } else { n as usize % 16 }).unwrap();
+            }
+            // Four blocks of 200 are left behind; each is moved when the others have been erased so much more often.
+            let moves = units.moves as f64 * 200.0 / (4 * writes) as f64;
+            let (least, most) = (1.0 / f64::from(threshold), 1.0 / f64::from(relief - 1));
+            assert!(
+                moves > 0.5 * least && moves < 1.1 * most,
+                "seed {seed}: {moves} moves an erase, not {least} to {most}"
+            );
+            assert!(units.difference() <= threshold + 1);
+        }
+    }
+}
+
 /// W5-like: writes over all units at random. What differs is at most the threshold, so deviation over mean falls with
 /// the mean; at 87 erases it is of the order of a per cent.
 #[test]

@@ -135,7 +135,7 @@ fn what_is_wrong_is_said() {
     };
     let right = kept("wrong-right", &bytes);
     let mut other_form = bytes.clone();
-    other_form[8] = 9;
+    other_form[8] += 1;
     let mut damaged = bytes.clone();
     *damaged.last_mut().unwrap() ^= 1;
     let missing = Kept(PathBuf::from("/nowhere/x"));

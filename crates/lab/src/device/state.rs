@@ -26,7 +26,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"flashlab";
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 const PREFIX: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM: usize = 32;
 /// A header holds some hundred short texts.

@@ -5,17 +5,22 @@
 //! becomes free. It ends when the difference is below `relief`: with `relief` = `threshold` after a move or two, with a
 //! smaller one after most of the free blocks have been exchanged (a burst).
 //!
+//! Data moves only if it is cold: it has stayed while as many blocks were taken as the pool has, each of them once in the
+//! mean. The young block goes to the next data that is written, and is the least worn used one again; were that data moved
+//! as well, it would be rewritten where it is expected to stay, the most worn block would be the first to wear on, and
+//! moving would not end.
+//!
 //! # Guarantee
 //! If the layer above moves what [`Levelling::relocate`] names until it names nothing before it takes the next block,
 //! and erases one block for each that it takes, then the erase counts of a pool never differ by more than
 //! `threshold` + 1, whatever is written. For that, a block that is so worn stays free until the least worn one has been
 //! erased again, and as soon as fewer than two other blocks are free, the least worn blocks are moved round in turn
-//! until that has happened. (A workload must seek out the data that levelling has moved for it to come so far.) What the
-//! layer above says cannot be moved is not bound by this.
+//! until that has happened, cold or not. (A workload must seek out the data that levelling has moved for it to come so
+//! far.) What the layer above says cannot be moved is not bound by this.
 
 use super::{DynamicLevelling, Levelling};
 use crate::nand::Block;
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Free blocks and used blocks in order of their erase counts.
@@ -24,7 +29,10 @@ pub struct StaticLevelling {
     threshold: u32,
     relief: u32,
     free: DynamicLevelling,
-    used: BTreeSet<(u32, Block)>,
+    /// And how many blocks had been taken when each was.
+    used: BTreeMap<(u32, Block), u64>,
+    /// Blocks taken so far.
+    taken: u64,
     /// Moving has begun and not ended.
     moving: bool,
 }
@@ -36,7 +44,8 @@ impl StaticLevelling {
             threshold,
             relief,
             free: DynamicLevelling::default(),
-            used: BTreeSet::new(),
+            used: BTreeMap::new(),
+            taken: 0,
             moving: false,
         }
     }
@@ -49,25 +58,39 @@ impl StaticLevelling {
         used: &dyn Fn(Block) -> Option<u32>,
         count: usize,
     ) -> bool {
+        let known = |((erases, block), since): (&(u32, Block), &u64)| {
+            used(*block) == Some(*erases) && *since < self.taken
+        };
         (self.threshold, self.relief) == numbers
             && self.free.is_sound(free)
             && self.used.len() == count
-            && self.used.iter().all(|(erases, block)| used(*block) == Some(*erases))
+            && self.used.iter().all(known)
+            && self.taken < 1 << 60
     }
 
     /// The count above which a free block must not be used.
     fn ceiling(&self) -> u32 {
-        let used = self.used.first().map(|(erases, _)| *erases);
+        let used = self.least_used();
         let least = used.into_iter().chain(self.free.least()).min();
         least.unwrap_or_default().saturating_add(self.threshold)
     }
 
     /// How much more worn the most worn free block is than the least worn used one.
     fn gap(&self) -> u32 {
-        match (self.free.most(), self.used.first()) {
-            (Some(most), Some((least, _))) => most.saturating_sub(*least),
+        match (self.free.most(), self.least_used()) {
+            (Some(most), Some(least)) => most.saturating_sub(least),
             _ => 0,
         }
+    }
+
+    /// Erase count of the least worn used block.
+    fn least_used(&self) -> Option<u32> {
+        self.used.first_key_value().map(|((erases, _), _)| *erases)
+    }
+
+    /// Whether the data of a block that was taken after `since` others has stayed for as many as the pool has.
+    fn is_cold(&self, since: u64) -> bool {
+        self.taken - since > self.used.len() as u64 + u64::from(self.free.free_count())
     }
 
     /// Follows a change of `free` or `used`.
@@ -79,11 +102,13 @@ impl StaticLevelling {
     /// Whether the least worn used blocks must move round: too few free blocks may be used. One alone is not enough where
     /// what is freed next is above the ceiling.
     fn is_pressed(&self) -> bool {
-        let (Some((least, _)), Some((most, _))) = (self.used.first(), self.used.last()) else { return false };
+        let (Some(least), Some(((most, _), _))) = (self.least_used(), self.used.last_key_value()) else {
+            return false;
+        };
         let ceiling = self.ceiling();
         let last =
             if self.free.free_count() == 1 { self.free.least().max(Some(*most)) } else { self.free.second() };
-        last.is_some_and(|erases| erases > ceiling) && self.free.least().is_some_and(|free| *least <= free)
+        last.is_some_and(|erases| erases > ceiling) && self.free.least().is_some_and(|free| least <= free)
     }
 }
 
@@ -93,7 +118,8 @@ impl Levelling for StaticLevelling {
         self.changed();
     }
     fn used(&mut self, block: Block, erases: u32) {
-        self.used.insert((erases, block));
+        self.used.insert((erases, block), self.taken);
+        self.taken += 1;
         self.changed();
     }
     fn unused(&mut self, block: Block, erases: u32) {
@@ -117,10 +143,14 @@ impl Levelling for StaticLevelling {
         }
         let pressed = self.is_pressed();
         let most = self.free.most().unwrap_or_default();
-        let least = self.used.first().map_or(0, |(erases, _)| *erases);
-        let worth = |erases: u32| (pressed && erases == least) || most.saturating_sub(erases) >= self.relief;
-        let mut candidates = self.used.iter().take_while(|(erases, _)| worth(*erases));
-        candidates.find(|(_, block)| movable(*block)).map(|(_, block)| *block)
+        let least = self.least_used().unwrap_or_default();
+        let must = |erases: u32| pressed && erases == least;
+        let worth = |erases: u32| must(erases) || most.saturating_sub(erases) >= self.relief;
+        let mut candidates = self.used.iter().take_while(|((erases, _), _)| worth(*erases));
+        let moves = |((erases, block), since): &(&(u32, Block), &u64)| {
+            (must(*erases) || self.is_cold(**since)) && movable(*block)
+        };
+        candidates.find(moves).map(|((_, block), _)| *block)
     }
     fn must_relocate(&self) -> bool {
         self.is_pressed()
