@@ -152,6 +152,40 @@ fn static_levelling_does_not_move_what_is_rewritten_anyway() {
     }
 }
 
+/// W4 whatever is written, where the threshold is well above what counts differ by anyway.
+#[test]
+fn static_levelling_costs_at_most_one_move_in_relief_writes_under_any_load() {
+    /// The unit that the nth write goes to, of how many.
+    type Load = fn(&mut Rng, usize, usize) -> usize;
+    let loads: [(&str, Load); 4] = [
+        ("uniform", |rng, units, _| rng.below(units as u64) as usize),
+        ("nine in ten to a tenth", |rng, units, _| {
+            let unit = rng.below(units as u64) as usize;
+            if rng.below(10) == 0 { unit } else { unit % (units / 10) }
+        }),
+        ("a ring over half, and one in a thousand anywhere", |rng, units, n| {
+            if rng.below(1_000) == 0 { rng.below(units as u64) as usize } else { n % (units / 2) }
+        }),
+        ("three units, which drift", |rng, units, n| (n / 5_000 * 7 + rng.below(3) as usize) % units),
+    ];
+    for (name, load) in loads {
+        for (count, spare) in [(195, 5), (200, 20), (100, 100), (20, 180)] {
+            for relief in [32, 64] {
+                let policy = LevellingPolicy::Static { threshold: 64, relief };
+                let (mut units, mut rng) = (Units::new(count, spare, policy, None), Rng::new(1));
+                let writes = 60_000;
+                (0..writes).for_each(|n| units.write(load(&mut rng, count as usize, n)).unwrap());
+                let moves = units.moves as f64 / writes as f64;
+                assert!(
+                    moves < 1.4 / f64::from(relief),
+                    "{name}, {count} units and {spare} blocks more, relief {relief}: {moves} moves a write"
+                );
+                assert!(units.difference() <= 65);
+            }
+        }
+    }
+}
+
 /// W5-like: writes over all units at random. What differs is at most the threshold, so deviation over mean falls with
 /// the mean; at 87 erases it is of the order of a per cent.
 #[test]
