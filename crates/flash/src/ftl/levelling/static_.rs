@@ -29,7 +29,7 @@ pub struct StaticLevelling {
     threshold: u32,
     relief: u32,
     free: DynamicLevelling,
-    /// And how many blocks had been taken when each was.
+    /// With each used one, how many blocks of the pool had been taken before it.
     used: BTreeMap<(u32, Block), u64>,
     /// Blocks taken so far.
     taken: u64,
@@ -88,7 +88,7 @@ impl StaticLevelling {
         self.used.first_key_value().map(|((erases, _), _)| *erases)
     }
 
-    /// Whether the data of a block that was taken after `since` others has stayed for as many as the pool has.
+    /// Whether the data of a block that was taken after `since` others has stayed while as many were taken as the pool has.
     fn is_cold(&self, since: u64) -> bool {
         self.taken - since > self.used.len() as u64 + u64::from(self.free.free_count())
     }
