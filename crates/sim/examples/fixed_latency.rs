@@ -1,4 +1,4 @@
-//! The smallest model and the smallest workload: ten reads, one after the other, 100 us each.
+//! A minimal model and a minimal workload: ten sequential reads of 100 us each.
 
 use flashlab_sim::{
     Arrival, Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request,

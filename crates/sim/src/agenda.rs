@@ -1,11 +1,11 @@
-//! Events in the order in which they are due.
+//! An event queue in simulated time.
 
 use crate::Instant;
 use alloc::collections::BinaryHeap;
 use core::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
-/// Events ordered by time, those of one instant by insertion.
+/// Events ordered by due time. Events that are due at the same instant keep their order of insertion.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Agenda<E> {
     entries: BinaryHeap<Entry<E>>,
@@ -36,7 +36,7 @@ impl<E> PartialOrd for Entry<E> {
     }
 }
 impl<E> Ord for Entry<E> {
-    /// The heap gives its greatest first, so what is due first is the greatest.
+    /// Reverses the order of the keys: `BinaryHeap` pops its greatest entry, and the earliest event has to come first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
     }
@@ -49,35 +49,35 @@ impl<E> Default for Agenda<E> {
 }
 
 impl<E> Agenda<E> {
-    /// An empty one.
+    /// Returns an empty agenda.
     pub fn new() -> Self {
         Self::default()
     }
-    /// Puts `event` down for `at`.
+    /// Schedules `event` at `at`.
     pub fn insert(&mut self, at: Instant, event: E) {
         self.entries.push(Entry { at, number: self.inserted, event });
         self.inserted += 1;
     }
-    /// When the next event is due.
+    /// Returns the instant of the earliest event.
     pub fn next_due(&self) -> Option<Instant> {
         self.entries.peek().map(|entry| entry.at)
     }
-    /// Takes the next event, if it is due at `limit` or before.
+    /// Removes and returns the earliest event if it is due at or before `limit`.
     pub fn pop(&mut self, limit: Instant) -> Option<(Instant, E)> {
         if self.next_due()? > limit {
             return None;
         }
         self.entries.pop().map(|entry| (entry.at, entry.event))
     }
-    /// Forgets all events.
+    /// Removes all events.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
-    /// Whether nothing is to come.
+    /// Returns true if no event is scheduled.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
-    /// How many events are to come.
+    /// Returns the number of scheduled events.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -1,16 +1,19 @@
-//! What every model must hold. A crate with a model calls [`check`] from a test.
+//! Conformance tests for [`Model`]. Every crate that implements a model calls [`check`] from a test.
 
 use crate::{Completion, Duration, FileId, Instant, Model, Op, Request, RequestId, Rng, Status};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Drives models made by `make` with random requests of `seed` and asserts the contract of [`Model`]: causality (no
-/// completion before its request, none above the limit, none earlier than the one before), exact accounting of time,
-/// every request completed once, refusal of what is beyond the capacity, determinism, clones that behave like their
-/// originals, and power cuts after which nothing of before is outstanding and what was written with FUA is not undecided.
+/// Drives models from `make` with random requests and asserts the contract of [`Model`]:
+///
+/// - A completion never precedes its request or the previous completion, and never lies above the limit.
+/// - The parts of each latency sum to the latency, and each request completes exactly once.
+/// - Requests beyond the capacity are rejected.
+/// - The same requests give the same completions, on a clone too.
+/// - After a power cut no earlier request is outstanding, and no completed FUA write is undecided.
 ///
 /// # Panics
-/// With the seed in the message, where the model breaks one of them.
+/// Panics with `seed` in the message if the model breaks the contract.
 pub fn check(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
     for depth in [1, 4, 32] {
         let first = drive(&mut *make(), seed, depth, 400);
@@ -53,7 +56,7 @@ fn random_request(rng: &mut Rng, model: &dyn Model, id: u64) -> Request {
     }
 }
 
-/// Runs `count` random requests with at most `depth` outstanding and random gaps; returns all completions.
+/// Submits `count` random requests at random intervals, with at most `depth` in flight, and returns all completions.
 fn drive(model: &mut dyn Model, seed: u64, depth: usize, count: u64) -> Vec<Completion> {
     let mut rng = Rng::for_purpose(seed, depth as u64);
     let mut outstanding: Vec<(RequestId, Instant)> = Vec::new();
@@ -105,14 +108,14 @@ fn drive(model: &mut dyn Model, seed: u64, depth: usize, count: u64) -> Vec<Comp
 fn clones_agree(make: &dyn Fn() -> Box<dyn Model>, seed: u64, depth: usize) {
     let mut original = make();
     drive(&mut *original, seed, depth, 150);
-    // A driven model has seen time; continuing from zero would break `now never goes backwards`.
+    // `drive` has advanced the model's time, and `now` must not go backwards.
     let later = Instant::from_ns(u64::MAX / 4);
     let mut rng = Rng::for_purpose(seed, 77);
     let requests: Vec<Request> =
         (0..2 * depth as u64).map(|id| random_request(&mut rng, &*original, id)).collect();
     let (first, rest) = requests.split_at(depth);
     first.iter().for_each(|request| original.submit(later, *request));
-    // In the middle of its work, and hints on one side only: they change nothing.
+    // The clone is taken while requests are in flight. Only the clone receives hints, which must not change a result.
     let mut copy = original.clone();
     for request in rest {
         copy.hint(request.file, &[request.offset]);
@@ -171,7 +174,7 @@ fn survives_power_cuts(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
     assert_eq!(run(), run(), "seed {seed}: the same cuts gave other completions");
 }
 
-/// A write with FUA behind other requests, and a cut as soon as it is done.
+/// Cuts the power at the instant when an FUA write completes, after other requests.
 fn keeps_what_was_forced(model: &mut dyn Model, seed: u64) {
     let mut rng = Rng::for_purpose(seed, 55);
     let mut now = Instant::ZERO;

@@ -1,21 +1,21 @@
-//! Latencies in fio's buckets, so that percentiles compare with fio's to the bucket.
+//! A latency histogram with fio's buckets, so that percentiles can be compared with fio's.
 //!
-//! Values under 128 have a bucket each; above, each power of two is cut into 64 equal buckets, so a value is known to
-//! 1/64. A percentile is the middle of the bucket that holds it, as fio prints it; so the highest ones may lie a little
-//! above the greatest latency. What is beyond the last bucket (17 s) is counted in it, as fio does.
+//! Each value below 128 ns has its own bucket. Above that, each power of two is divided into 64 equal buckets, which
+//! gives a resolution of 1/64. A percentile is the midpoint of its bucket, as in fio, so a high percentile can exceed
+//! the maximum latency slightly. The last bucket also counts all latencies above 17 s, as in fio.
 
 use crate::{Duration, Moments};
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// Buckets a power of two, as a power of two (fio's FIO_IO_U_PLAT_BITS).
+/// Base-2 logarithm of the number of buckets per power of two (fio's `FIO_IO_U_PLAT_BITS`).
 const GROUP_BITS: u32 = 6;
 const GROUP: usize = 1 << GROUP_BITS;
-/// Powers of two with buckets of their own (fio's FIO_IO_U_PLAT_GROUP_NR): up to 17 s.
+/// Number of bucket groups (fio's `FIO_IO_U_PLAT_GROUP_NR`), which cover latencies up to 17 s.
 const GROUPS: usize = 29;
 const BUCKETS: usize = GROUPS * GROUP;
 
-/// A log-scaled histogram of nanoseconds, with exact count, sum, least and greatest.
+/// A logarithmic histogram of latencies in nanoseconds. Count, sum, minimum and maximum are exact.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     buckets: Box<[u64; BUCKETS]>,
@@ -29,7 +29,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty one.
+    /// Returns an empty histogram.
     pub fn new() -> Self {
         Histogram {
             buckets: vec![0; BUCKETS].into_boxed_slice().try_into().expect("as many as the array has"),
@@ -39,12 +39,12 @@ impl Histogram {
 
     #[inline]
     fn bucket_of(ns: u64) -> usize {
-        // As many bits as a bucket leaves out: none of the values that have one each.
+        // The number of low bits that the bucket drops: zero where each value has its own bucket.
         let shift = (ns | GROUP as u64).ilog2() - GROUP_BITS;
         (shift as usize * GROUP + (ns >> shift) as usize).min(BUCKETS - 1)
     }
 
-    /// The middle of a bucket.
+    /// Returns the midpoint of a bucket.
     fn value_of(bucket: usize) -> u64 {
         if bucket < 2 * GROUP {
             return bucket as u64;
@@ -54,14 +54,14 @@ impl Histogram {
         (base << shift) + (1 << (shift - 1))
     }
 
-    /// Adds one latency.
+    /// Records one latency.
     #[inline]
     pub fn record(&mut self, latency: Duration) {
         self.buckets[Self::bucket_of(latency.as_ns())] += 1;
         self.moments.record(latency);
     }
 
-    /// Adds all that another one holds.
+    /// Adds the contents of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             *mine += theirs;
@@ -69,45 +69,45 @@ impl Histogram {
         self.moments.merge(&other.moments);
     }
 
-    /// Count, sum and spread, exact.
+    /// Returns the exact moments of the recorded latencies.
     pub fn moments(&self) -> &Moments {
         &self.moments
     }
-    /// How many.
+    /// Returns the number of latencies.
     pub fn count(&self) -> u64 {
         self.moments.count()
     }
-    /// The sum of all, in nanoseconds.
+    /// Returns the sum in nanoseconds.
     pub fn sum_ns(&self) -> u128 {
         self.moments.sum_ns()
     }
-    /// The least, zero where there is none.
+    /// Returns the minimum, or zero if the histogram is empty.
     pub fn min(&self) -> Duration {
         Duration::from_ns(self.moments.min_ns())
     }
-    /// The greatest.
+    /// Returns the maximum, or zero if the histogram is empty.
     pub fn max(&self) -> Duration {
         Duration::from_ns(self.moments.max_ns())
     }
-    /// The mean in nanoseconds, zero where there is none.
+    /// Returns the mean in nanoseconds, or zero if the histogram is empty.
     pub fn mean_ns(&self) -> f64 {
         self.moments.mean_ns()
     }
-    /// The sample standard deviation in nanoseconds.
+    /// Returns the sample standard deviation in nanoseconds.
     pub fn stddev_ns(&self) -> f64 {
         self.moments.stddev_ns()
     }
-    /// How many latencies make `percent` of all, rounded up.
+    /// Returns the number of latencies that make up `percent` of all latencies, rounded up.
     ///
-    /// Computed without rounding from the double's own value, which for 99.9 is a hair above 99.9: of 1,000 latencies
-    /// fio's 99.9th percentile is the last, and ours too.
+    /// The calculation uses the exact value of the double, which for 99.9 is slightly above 99.9. The 99.9th percentile
+    /// of 1,000 latencies is therefore the last one, as in fio.
     fn rank(&self, percent: f64) -> u64 {
         const SCALE: u32 = 62;
         let scaled = (percent.clamp(0.0, 100.0) * (1u64 << SCALE) as f64) as u128;
         let rank = (scaled * u128::from(self.count())).div_ceil(100 << SCALE);
         u64::try_from(rank).expect("not above the count").max(1)
     }
-    /// The latency that `percent` of all do not exceed, as fio gives it: the middle of its bucket.
+    /// Returns the midpoint of the bucket that holds the given percentile, as fio does.
     pub fn percentile(&self, percent: f64) -> Duration {
         let rank = self.rank(percent);
         let mut seen = 0;
@@ -119,7 +119,7 @@ impl Histogram {
         }
         Duration::ZERO
     }
-    /// The buckets that hold something: (middle in nanoseconds, count).
+    /// Iterates over the buckets that are not empty, as pairs of midpoint in nanoseconds and count.
     pub fn occupied(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets
             .iter()

@@ -1,15 +1,15 @@
-//! Simulated time and the seams on it.
+//! Simulated time, and the traits that connect devices with workloads.
 //!
-//! Everything here is a plain state machine: time, requests and randomness come in as arguments. The crate is
-//! `no_std`, so that neither a clock nor a thread nor a hash map's order can reach a result.
+//! All types are plain state machines that receive time, requests and randomness as arguments. The crate is `no_std`,
+//! so no clock, thread or hash-map order can influence a result.
 //!
-//! - [`Instant`] and [`Duration`]: integer nanoseconds.
-//! - [`Model`]: *when* a request is done. [`Workload`]: what is asked next. [`run()`] joins the two, and is the only
-//!   place where time moves. [`Store`]: bytes without time, which a model is joined with to be a device that carries data.
-//! - [`Timeline`]: a resource that serves in order of arrival. [`Agenda`]: events in the order in which they are due.
-//!   [`Rng`]: seeded randomness. [`Histogram`]: fio's
-//!   latency buckets.
-//! - [`conformance`]: what every model must hold, as functions that a test calls.
+//! - [`Instant`] and [`Duration`] count nanoseconds as integers.
+//! - [`Model`] decides *when* a request completes. [`Workload`] decides which request comes next. [`run()`] connects
+//!   the two; nothing else advances simulated time.
+//! - [`Store`] holds bytes and knows no time. A live device combines a model with a store.
+//! - [`Timeline`] is a resource that serves requests in order of arrival. [`Agenda`] is an event queue.
+//! - [`Rng`] is a seeded random generator. [`Histogram`] collects latencies in fio's buckets.
+//! - [`conformance`] contains the tests that every model must pass.
 #![no_std]
 
 extern crate alloc;

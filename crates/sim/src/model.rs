@@ -1,4 +1,4 @@
-//! The seam that says *when*: a device as a state machine over time.
+//! The [`Model`] trait: a device as a state machine over simulated time.
 
 use crate::{Completion, FileId, Instant, PowerCut, Request};
 use alloc::boxed::Box;
@@ -7,19 +7,19 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-/// What a device is, from outside.
+/// Sizes that a host must respect in its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Bytes that can be addressed.
+    /// Capacity in bytes.
     pub capacity: u64,
-    /// Bytes of the smallest request; offsets and lengths are multiples of it.
+    /// Logical block size in bytes. Offsets and lengths of requests are multiples of it.
     pub block: u64,
-    /// Bytes of the largest request that is not split on its way down.
+    /// Size in bytes of the largest request that reaches the device unsplit.
     pub request_max: u64,
 }
 
 impl Geometry {
-    /// Whether `request` lies in the capacity and is made of whole blocks (a flush has no range).
+    /// Returns true if `request` lies within the capacity and covers whole blocks, or is a flush, which has no range.
     pub fn admits(&self, request: &Request) -> bool {
         let within = request.offset.checked_add(request.length).is_some_and(|end| end <= self.capacity);
         let whole = request.offset.is_multiple_of(self.block) && request.length.is_multiple_of(self.block);
@@ -27,79 +27,83 @@ impl Geometry {
     }
 }
 
-/// Takes what a model counts. Names are `noun_verb_unit`, stable, and listed in the glossary.
+/// Receives the counters of a model. Names have the form `noun_verb_unit`, are stable, and are listed in the glossary.
 pub trait Observer {
-    /// One counter or gauge.
+    /// Receives one counter or gauge.
     fn count(&mut self, name: &'static str, value: u64);
-    /// How worn each erase block is, where the device knows erase blocks.
+    /// Receives the wear of the erase blocks, if the device models them.
     fn erase_blocks(&mut self, _blocks: &EraseBlocks<'_>) {}
 }
 
 /// The wear of each erase block of a device.
 #[derive(Clone, Copy)]
 pub struct EraseBlocks<'a> {
-    /// Bytes of an erase block.
+    /// Erase block size in bytes.
     pub bytes: u64,
-    /// How often each was erased.
+    /// Erase count of each block.
     pub erase_counts: &'a [u32],
-    /// Those that are not used any more or never were, in ascending order.
+    /// Indices of the bad blocks, from the factory or retired since, in ascending order.
     pub bad: &'a [u32],
-    /// Erases that every block takes by its data sheet; `None`: wear has no end.
+    /// Rated program/erase cycles from the data sheet; `None` if blocks never wear out.
     pub rated_cycles: Option<u32>,
-    /// Erases that a block really takes; `None`: no end.
+    /// Number of erases that a given block survives; `None` if it never wears out.
     pub limit: &'a dyn Fn(u32) -> Option<u32>,
 }
 
-/// A device in simulated time: it says when each request is done, and moves no bytes.
+/// A device in simulated time. A model decides when each request completes; it moves no bytes.
 ///
-/// - `now` of [`Model::submit`] never goes backwards, and is never earlier than the last returned completion.
-/// - [`Model::complete`] commits nothing that starts after min(limit, the instant it returns); the instants that it
-///   returns never decrease. `None` means that [`Model::next_due`] is above the limit, or nothing is outstanding.
-/// - Between a request's submission and its completion pass exactly `completion.spent.total()` nanoseconds.
-/// - The same calls give the same answers, on a clone too.
+/// - `now` in [`Model::submit`] never decreases and is never earlier than the last completion.
+/// - [`Model::complete`] commits no state change that starts after the earlier of `limit` and the instant that it
+///   returns. Returned instants never decrease. `None` means that [`Model::next_due`] lies after `limit`, or that no
+///   request is in flight.
+/// - The latency of a request is exactly `completion.spent.total()`.
+/// - The same calls give the same results, on a clone too.
 pub trait Model: CloneModel + Send {
-    /// Capacity, block and largest request.
+    /// Returns the capacity, the logical block size and the largest request.
     fn geometry(&self) -> Geometry;
-    /// Tells where in a file, or in the device, requests may soon begin; may prefetch memory, changes nothing.
+    /// Announces offsets at which requests may soon start. A model may prefetch memory, but results must not change.
     fn hint(&self, _file: FileId, _offsets: &[u64]) {}
-    /// Accepts a request at `now`.
+    /// Submits a request at `now`.
     fn submit(&mut self, now: Instant, request: Request);
-    /// Nothing starts or completes before this instant, unless more is submitted.
+    /// Returns the instant of the next event. Nothing starts or completes earlier unless another request is submitted.
     fn next_due(&self) -> Option<Instant>;
-    /// The next completion that is not later than `limit`.
+    /// Returns the next completion that is due at or before `limit`.
     fn complete(&mut self, limit: Instant) -> Option<Completion>;
-    /// Cuts the power: nothing that is outstanding ever completes, what is volatile is lost. `now` is not earlier than
-    /// anything submitted or returned; what would have started later never was.
+    /// Cuts the power at `now`, which is not earlier than any submission or completion.
+    ///
+    /// Requests in flight never complete, volatile state is lost, and operations that would have started after `now`
+    /// never happen.
     fn power_cut(&mut self, now: Instant) -> PowerCut;
-    /// Gives power again; returns the instant at which the device takes requests, after its recovery.
+    /// Restores the power and returns the instant at which recovery is finished and the device accepts requests.
     fn power_up(&mut self, now: Instant) -> Instant;
-    /// Whether a power cut now would name no byte of the range: then nobody has to remember what was there before. May
-    /// say no where that is not known; a completed flush is the promise that holds for every model.
+    /// Returns true if a power cut at this instant would leave every byte of `range` intact, so that a caller need not
+    /// keep the previous content. A model that cannot tell returns false. A completed flush makes data durable on every
+    /// model.
     fn is_durable(&self, _range: &Range<u64>) -> bool {
         false
     }
-    /// The whole state as bytes, for [`Model::restore`] of a model made from the same parameters; `None` where the model
-    /// cannot be kept. Nothing is outstanding.
+    /// Serializes the whole state for [`Model::restore`] on a model with the same parameters, or returns `None` if the
+    /// model has no serialized form. No request is in flight.
     fn save(&self) -> Option<Vec<u8>> {
         None
     }
-    /// Takes over a state that [`Model::save`] gave; on an error the model is as before.
+    /// Replaces the state with one from [`Model::save`]. The model is unchanged on an error.
     fn restore(&mut self, _state: &[u8]) -> Result<(), RestoreError> {
         Err(RestoreError::new("this model keeps no state"))
     }
-    /// Reports counters.
+    /// Reports counters and wear.
     fn observe(&self, _to: &mut dyn Observer) {}
 }
 
-/// Why a state could not be taken over.
+/// The reason why a saved state was rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RestoreError {
-    /// What is wrong with it.
+    /// Description of the fault.
     pub why: String,
 }
 
 impl RestoreError {
-    /// It could not be, because of `why`.
+    /// Returns an error with the description `why`.
     pub fn new(why: impl Into<String>) -> Self {
         RestoreError { why: why.into() }
     }
@@ -113,9 +117,9 @@ impl fmt::Display for RestoreError {
 
 impl core::error::Error for RestoreError {}
 
-/// Cloning behind `dyn Model`; implemented for every model that is `Clone`.
+/// Clones a `dyn Model`. Every model that is `Clone` implements it.
 pub trait CloneModel {
-    /// A copy with all of its state.
+    /// Returns a copy of the model with all its state.
     fn clone_box(&self) -> Box<dyn Model>;
 }
 

@@ -1,9 +1,9 @@
-//! Count, sum and spread of durations, exact until they are divided.
+//! Count, sum and standard deviation of durations. The sums are exact; only divisions round.
 
 use crate::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Exact count, sum, squares, least and greatest of durations.
+/// Exact count, sum, sum of squares, minimum and maximum of durations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Moments {
     count: u64,
@@ -20,12 +20,12 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// `count` durations of zero.
+    /// Returns the moments of `count` durations of zero.
     pub fn zeros(count: u64) -> Self {
         Moments { count, min_ns: if count == 0 { u64::MAX } else { 0 }, ..Moments::default() }
     }
 
-    /// Adds one.
+    /// Records one duration.
     #[inline]
     pub fn record(&mut self, duration: Duration) {
         let ns = duration.as_ns();
@@ -40,7 +40,7 @@ impl Moments {
         }
     }
 
-    /// Adds all that another one holds.
+    /// Adds the durations of `other`.
     pub fn merge(&mut self, other: &Moments) {
         self.count += other.count;
         self.sum_ns += other.sum_ns;
@@ -49,32 +49,32 @@ impl Moments {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// The sum of all, in nanoseconds.
+    /// Returns the sum in nanoseconds.
     pub fn sum_ns(&self) -> u128 {
         self.sum_ns
     }
-    /// The least in nanoseconds, zero where there is none.
+    /// Returns the minimum in nanoseconds, or zero if there is no duration.
     pub fn min_ns(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min_ns }
     }
-    /// The greatest in nanoseconds.
+    /// Returns the maximum in nanoseconds, or zero if there is no duration.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
-    /// The mean in nanoseconds, zero where there is none.
+    /// Returns the mean in nanoseconds, or zero if there is no duration.
     pub fn mean_ns(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
     }
-    /// The sample standard deviation in nanoseconds.
+    /// Returns the sample standard deviation in nanoseconds.
     pub fn stddev_ns(&self) -> f64 {
         if self.count < 2 {
             return 0.0;
         }
-        // n*squares - sum^2 can pass 128 bits; the mean is subtracted in floating point after the exact sums.
+        // n*squares - sum^2 can exceed 128 bits, so the subtraction uses floating point.
         let n = self.count as f64;
         let variance = (self.squares_ns as f64 - self.sum_ns as f64 / n * self.sum_ns as f64) / (n - 1.0);
         libm::sqrt(variance.max(0.0))

@@ -1,32 +1,32 @@
-//! What a power cut leaves behind.
+//! The result of a power cut.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// What a range of a device holds after the power was cut.
+/// Content of a byte range after a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Fate {
-    /// What it held before: the content that had become durable last.
+    /// The last durable content.
     Old,
-    /// What was written to it last, although nothing had promised that.
+    /// The last written content, although no flush had made it durable.
     New,
-    /// Neither: reads of it end in an error until it is written again.
+    /// Neither. Reads fail until the range is written again.
     Unreadable,
 }
 
-/// What a power cut did to writes and trims that were not durable. What a completed flush covered is never in it.
+/// Effect of a power cut on writes and trims that were not durable. Data covered by a completed flush is never listed.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PowerCut {
-    /// Ranges of bytes in ascending order that do not overlap, each with its fate; what is not named was durable.
+    /// Byte ranges with their fates, in ascending order and without overlap. All other bytes were durable.
     pub undecided: Vec<(Range<u64>, Fate)>,
 }
 
 impl PowerCut {
-    /// Adds a range that lies behind all others; one that continues the last with the same fate extends it.
+    /// Appends a range, or extends the last range if the new one continues it with the same fate.
     ///
     /// # Panics
-    /// If it overlaps or precedes the last one: a mistake in a model.
+    /// Panics if the range overlaps or precedes the last one, which is a bug in the model.
     pub fn push(&mut self, range: Range<u64>, fate: Fate) {
         match self.undecided.last_mut() {
             Some((last, same)) if last.end == range.start && *same == fate => last.end = range.end,

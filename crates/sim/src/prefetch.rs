@@ -1,7 +1,9 @@
-//! The one unsafe line of the pure crates: a hint to the processor's cache.
+//! A cache prefetch: the only unsafe code in the pure crates.
 
-/// Asks the processor to load the cache line of `slice[index]`; does nothing where the index is out of range or the
-/// processor has no such instruction. It changes no state that a program can see.
+/// Prefetches the cache line of `slice[index]`.
+///
+/// Does nothing if the index is out of range or the target has no prefetch instruction. The program's visible state
+/// never changes.
 #[inline]
 #[allow(unsafe_code, reason = "a prefetch instruction has no safe form; it cannot fault and changes nothing")]
 pub fn prefetch<T>(slice: &[T], index: usize) {

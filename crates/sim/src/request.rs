@@ -1,14 +1,14 @@
-//! What is asked of a device, and what comes back.
+//! Requests to a device, and their completions.
 
 use crate::{Duration, Instant};
 use core::ops::{AddAssign, Index, IndexMut};
 use serde::{Deserialize, Serialize};
 
-/// Names a request between its submission and its completion. Chosen by who submits; unique among what is outstanding.
+/// Identifier of a request in flight. The submitter chooses it, unique among its requests in flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct RequestId(pub u64);
 
-/// A file of a filesystem model; a bare device has only [`FileId::DEVICE`].
+/// A file of a filesystem model. A raw device has only [`FileId::DEVICE`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct FileId(pub u32);
 
@@ -17,99 +17,100 @@ impl FileId {
     pub const DEVICE: FileId = FileId(0);
 }
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Op {
-    /// Read the range.
+    /// Reads the range.
     Read,
-    /// Write the range; done when the device says so, which is not a promise of durability.
+    /// Writes the range. Completion does not imply durability.
     Write,
-    /// Write the range; done when it is durable (FUA, forced unit access), which says nothing of other writes. A trim that
-    /// is to be durable is followed by a flush.
+    /// Writes the range and completes when this data is durable (force unit access, FUA). Other writes are not
+    /// affected. A trim has no such form; a flush after it makes it durable.
     WriteFua,
-    /// Unmap the range.
+    /// Unmaps the range.
     Trim,
-    /// Make all that was written durable; the range is ignored.
+    /// Makes all completed writes and trims durable. The range is ignored.
     Flush,
-    /// The same for data and what is needed to find it, as fdatasync asks; a time stamp may stay behind.
+    /// Like [`Op::Flush`], but limited to data and the metadata that is needed to find it, as `fdatasync` specifies.
+    /// Time stamps, for example, need not become durable.
     FlushData,
 }
 
 impl Op {
-    /// Whether it is one of the flushes, which have no range.
+    /// Returns true for both flushes, which have no range.
     pub const fn is_flush(self) -> bool {
         matches!(self, Op::Flush | Op::FlushData)
     }
-    /// Whether it is one of the writes.
+    /// Returns true for both writes.
     #[inline]
     pub const fn is_write(self) -> bool {
         matches!(self, Op::Write | Op::WriteFua)
     }
 }
 
-/// One request: an operation on `length` bytes at byte `offset`.
+/// An operation on `length` bytes at byte `offset`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Request {
-    /// Returned with the completion.
+    /// Identifier, which the completion repeats.
     pub id: RequestId,
-    /// What to do.
+    /// Operation.
     pub op: Op,
-    /// Which file the offset counts in; devices ignore it.
+    /// File to which the offset refers. Devices ignore it.
     pub file: FileId,
-    /// First byte; a multiple of the geometry's block.
+    /// Offset in bytes, a multiple of the logical block size.
     pub offset: u64,
-    /// Bytes; a multiple of the geometry's block.
+    /// Length in bytes, a multiple of the logical block size.
     pub length: u64,
 }
 
 impl Request {
-    /// The byte after the last.
+    /// Returns the offset of the byte after the last.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
     }
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Status {
-    /// Done.
+    /// Success.
     Ok,
-    /// The range is beyond the capacity or not made of whole blocks; nothing was done.
+    /// The range exceeds the capacity or does not consist of whole blocks. Nothing was done.
     OutOfRange,
-    /// The device knows no such operation; nothing was done.
+    /// The device does not support the operation. Nothing was done.
     Unsupported,
-    /// The device is worn out and takes no more writes; nothing was done.
+    /// The device is worn out and accepts no more writes. Nothing was done.
     ReadOnly,
-    /// Some of what was asked for cannot be read.
+    /// Part of the requested data cannot be read.
     Unreadable,
 }
 
-/// What a request's time was spent on: the columns of every explanation of a latency.
+/// A cause of latency: one column in every breakdown of a latency.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
 pub enum Mechanism {
-    /// Clocks on the wires between host and device, where nothing else was slower.
+    /// Transfer on the bus between host and device, as far as no slower mechanism hides it.
     Bus,
-    /// The host's own work: interrupts, copies, the filesystem.
+    /// Work of the host: interrupts, copies, the filesystem.
     Host,
-    /// The controller's processor: taking a command apart, deciding what it needs.
+    /// The controller's processor: decoding a command and planning its execution.
     Firmware,
-    /// Programming what the request wrote.
+    /// Programming the data of the request.
     Program,
-    /// Reading what the request asked for from the array.
+    /// Reading the requested data from the flash array.
     Read,
-    /// Reading and rewriting a mapping unit because part of it was overwritten.
+    /// Reading and rewriting a mapping unit that the request overwrote in part.
     ReadModifyWrite,
-    /// Completing an open allocation unit that had to be closed.
+    /// Merging an open allocation unit that had to be closed.
     Merge,
-    /// Loading or writing mapping information.
+    /// Loading or writing map pages.
     Map,
-    /// Waiting behind other requests.
+    /// Waiting for other requests.
     Queue,
 }
 
 impl Mechanism {
-    /// All of them, in the order in which they are printed.
+    /// All mechanisms, in printing order.
     pub const ALL: [Mechanism; 9] = [
         Mechanism::Bus,
         Mechanism::Host,
@@ -122,7 +123,7 @@ impl Mechanism {
         Mechanism::Queue,
     ];
 
-    /// The name used in results.
+    /// Returns the name that results use.
     pub const fn name(self) -> &'static str {
         match self {
             Mechanism::Bus => "bus",
@@ -138,17 +139,17 @@ impl Mechanism {
     }
 }
 
-/// Where a request's time went. The parts sum to the latency exactly; every model keeps this.
+/// Breakdown of a latency by mechanism. The parts sum exactly to the latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Spent([Duration; Mechanism::ALL.len()]);
 
 impl Spent {
-    /// The sum of all parts: the latency.
+    /// Returns the sum of all parts, which is the latency.
     #[inline]
     pub fn total(&self) -> Duration {
         Duration::from_ns(self.0.iter().fold(0, |sum: u64, part| sum.wrapping_add(part.as_ns())))
     }
-    /// Each mechanism with its time, in printing order.
+    /// Iterates over the mechanisms with their times, in printing order.
     pub fn iter(&self) -> impl Iterator<Item = (Mechanism, Duration)> + '_ {
         Mechanism::ALL.into_iter().map(|m| (m, self[m]))
     }
@@ -166,8 +167,8 @@ impl IndexMut<Mechanism> for Spent {
     }
 }
 impl AddAssign for Spent {
-    /// Unchecked, like [`Spent::total`], for speed: parts of a latency cannot overflow where the instant at which the
-    /// request ends has not, and that is checked.
+    /// Adds without overflow checks, like [`Spent::total`], for speed. The parts cannot overflow because the instant of
+    /// the completion, whose arithmetic is checked, did not.
     #[inline]
     fn add_assign(&mut self, other: Spent) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
@@ -176,15 +177,15 @@ impl AddAssign for Spent {
     }
 }
 
-/// The end of a request.
+/// Completion of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Completion {
-    /// The request.
+    /// Identifier of the request.
     pub id: RequestId,
-    /// When it was done.
+    /// Instant of the completion.
     pub at: Instant,
-    /// How it ended.
+    /// Outcome.
     pub status: Status,
-    /// Where the time since its submission went.
+    /// Breakdown of the latency.
     pub spent: Spent,
 }

@@ -1,6 +1,6 @@
-//! Seeded randomness: xoshiro256++ (Blackman and Vigna, public domain), seeded by SplitMix64.
+//! A seeded random generator: xoshiro256++ (Blackman and Vigna, public domain), seeded by SplitMix64.
 //!
-//! Chosen for speed and for being the same everywhere; it is not for secrets.
+//! The generator is fast and gives the same numbers on every machine. It is not cryptographically secure.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub struct Rng {
     s: [u64; 4],
 }
 
-/// SplitMix64's finaliser: a hash of one number into another, every bit depending on every bit.
+/// Hashes one number into another with SplitMix64's finalizer. Every output bit depends on every input bit.
 pub const fn mix(x: u64) -> u64 {
     let z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,17 +19,17 @@ pub const fn mix(x: u64) -> u64 {
 }
 
 impl Rng {
-    /// A generator for `seed`.
+    /// Returns a generator for `seed`.
     pub fn new(seed: u64) -> Self {
         let step = 0x9e37_79b9_7f4a_7c15_u64;
         let s = core::array::from_fn(|i| mix(seed.wrapping_add(step.wrapping_mul(i as u64))));
         Rng { s }
     }
-    /// A generator for one purpose of a seed: streams of different purposes are independent.
+    /// Returns a generator for one purpose of a seed. The streams of different purposes are independent.
     pub fn for_purpose(seed: u64, purpose: u64) -> Self {
         Rng::new(mix(seed) ^ mix(purpose ^ 0x5851_f42d_4c95_7f2d))
     }
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let [s0, s1, s2, s3] = &mut self.s;
@@ -43,17 +43,17 @@ impl Rng {
         *s3 = s3.rotate_left(45);
         result
     }
-    /// A number in `0..n`, uniform to within 2^-64 (a multiplication's high half).
+    /// Returns a number in `0..n`, uniform to within 2^-64: the high half of a product.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
-    /// A number in `0.0..1.0` with 53 random bits.
+    /// Returns a number in `0.0..1.0` with 53 random bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
-    /// A normally distributed number of mean 0 and deviation 1 (Box-Muller, one of the pair).
+    /// Returns a normally distributed number with mean 0 and standard deviation 1 (Box-Muller, one of each pair).
     pub fn normal(&mut self) -> f64 {
         let u = 1.0 - self.unit();
         let v = self.unit();

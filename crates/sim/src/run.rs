@@ -1,16 +1,16 @@
-//! The event loop: the only place where simulated time moves.
+//! The event loop. Nothing else advances simulated time.
 
 use crate::{Arrival, Instant, Model, Workload};
 
-/// Runs `workload` on `model` from `start` until the workload is done and nothing is outstanding; returns the instant
+/// Runs `workload` on `model` from `start` until the workload is done and no request is in flight. Returns the instant
 /// of the last event.
 ///
-/// The workload's next arrival is the limit up to which completions are handled; only then is it submitted. Where an
-/// arrival and a completion fall on the same instant, the completion is first.
+/// The loop handles all completions up to the next arrival before it submits that request. If an arrival and a
+/// completion fall on the same instant, the completion comes first.
 ///
 /// # Panics
-/// If the workload waits for a completion while nothing is outstanding, or either side breaks its contract: these are
-/// mistakes in a model or a workload.
+/// Panics if the workload waits for a completion while no request is in flight, or if either side breaks its contract. Both
+/// are bugs in a model or a workload.
 pub fn run(model: &mut dyn Model, workload: &mut (impl Workload + ?Sized), start: Instant) -> Instant {
     let mut now = start;
     let mut outstanding: u64 = 0;
@@ -20,7 +20,7 @@ pub fn run(model: &mut dyn Model, workload: &mut (impl Workload + ?Sized), start
             Arrival::At(at) => at,
             Arrival::Waiting | Arrival::Done => Instant::MAX,
         };
-        // By reference: a completion is large enough for a copy to show.
+        // Passed by reference because copying a completion costs measurable time.
         let done = if outstanding > 0 { model.complete(limit) } else { None };
         if let Some(completion) = &done {
             assert!(completion.at >= now, "a completion at {:?} came after {now:?}", completion.at);

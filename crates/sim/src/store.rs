@@ -1,32 +1,33 @@
-//! The seam below which bytes lie.
+//! The [`Store`] trait: bytes without time.
 
 use core::fmt;
 use core::ops::Range;
 
-/// Bytes without a sense of time: what a model is joined with, to be a device that carries data.
+/// The bytes of a device. A live device combines a model, which decides when, with a store, which holds the data.
 ///
-/// - What lies beyond the capacity is never asked for: whoever owns a store checks before.
-/// - What was never written, or was discarded since, reads as zeroes.
-/// - Several threads may ask at the same time; who needs an order keeps it.
+/// - The owner checks ranges; a store never receives a range beyond its capacity.
+/// - Ranges that were never written, or were discarded, read as zeroes.
+/// - Several threads may call a store concurrently. Callers that need an order enforce it themselves.
 pub trait Store: Send + Sync {
-    /// Fills `buffer` with what lies at `offset`.
+    /// Reads `buffer.len()` bytes at `offset` into `buffer`.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError>;
-    /// Takes over `bytes`; on an error a part of them may have been.
+    /// Writes `bytes` at `offset`. After an error, part of them may have been written.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError>;
-    /// The range reads as zeroes from now on, and takes no room where that can be had.
+    /// Makes the range read as zeroes and frees its space where possible.
     fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError>;
-    /// The first part of the range that may hold something else than zeroes; `None`: there is none.
+    /// Returns the first part of `range` that may contain data other than zeroes, or `None` if all of it reads as
+    /// zeroes.
     fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError>;
-    /// Returns when all that was written survives whatever the store's own medium survives.
+    /// Returns when all completed writes are as durable as the store's medium can make them.
     fn sync(&self) -> Result<(), StoreError>;
 }
 
-/// Why a store could not do what it was asked to.
+/// Error of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreError {
-    /// There is no room left.
+    /// The medium is full.
     NoSpace,
-    /// What is below it failed.
+    /// The medium failed.
     Failed,
 }
 

@@ -1,12 +1,12 @@
 //! Instants and durations in integer nanoseconds.
 //!
-//! 64 bits hold 584 years, so arithmetic panics on overflow rather than wrap: an overflow is a mistake in a model.
+//! 64 bits hold 584 years. Arithmetic panics on overflow, because an overflow is a bug in a model.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 use serde::{Deserialize, Serialize};
 
-/// A point in simulated time: nanoseconds since the run began.
+/// A point in simulated time, in nanoseconds since the start of the run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Instant(u64);
 
@@ -15,75 +15,75 @@ pub struct Instant(u64);
 pub struct Duration(u64);
 
 impl Instant {
-    /// Where a run begins.
+    /// Start of a run.
     pub const ZERO: Instant = Instant(0);
-    /// Later than everything.
+    /// The latest instant.
     pub const MAX: Instant = Instant(u64::MAX);
 
-    /// The instant `ns` nanoseconds after the beginning.
+    /// Returns the instant `ns` nanoseconds after the start.
     pub const fn from_ns(ns: u64) -> Self {
         Instant(ns)
     }
-    /// Nanoseconds since the beginning.
+    /// Returns the nanoseconds since the start.
     pub const fn as_ns(self) -> u64 {
         self.0
     }
-    /// The time from `earlier` to `self`; panics if `earlier` is later.
+    /// Returns the time from `earlier` to `self`. Panics if `earlier` is later than `self`.
     #[track_caller]
     pub fn since(self, earlier: Instant) -> Duration {
         Duration(self.0.checked_sub(earlier.0).expect("`earlier` is not later than `self`"))
     }
-    /// The time from `earlier` to `self`, zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later than `self`.
     pub const fn saturating_since(self, earlier: Instant) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
-    /// `self + d`, or [`Instant::MAX`] where that would overflow.
+    /// Returns `self + d`, or [`Instant::MAX`] on overflow.
     pub const fn saturating_add(self, d: Duration) -> Instant {
         Instant(self.0.saturating_add(d.0))
     }
 }
 
 impl Duration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Duration = Duration(0);
 
-    /// `ns` nanoseconds.
+    /// Returns `ns` nanoseconds.
     pub const fn from_ns(ns: u64) -> Self {
         Duration(ns)
     }
-    /// `us` microseconds.
+    /// Returns `us` microseconds.
     pub const fn from_us(us: u64) -> Self {
         Duration(us * 1_000)
     }
-    /// `ms` milliseconds.
+    /// Returns `ms` milliseconds.
     pub const fn from_ms(ms: u64) -> Self {
         Duration(ms * 1_000_000)
     }
-    /// `s` seconds.
+    /// Returns `s` seconds.
     pub const fn from_secs(s: u64) -> Self {
         Duration(s * 1_000_000_000)
     }
-    /// Whole nanoseconds.
+    /// Returns the duration in nanoseconds.
     pub const fn as_ns(self) -> u64 {
         self.0
     }
-    /// Seconds, for printing and rates.
+    /// Returns the duration in seconds, for printing and for rates.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// `numerator / denominator` seconds, rounded to the nearest nanosecond (a half rounds up).
+    /// Returns `numerator / denominator` seconds, rounded to the nearest nanosecond; halves round up.
     pub fn from_ratio_secs(numerator: u64, denominator: u64) -> Duration {
         let ns =
             (u128::from(numerator) * 1_000_000_000 + u128::from(denominator) / 2) / u128::from(denominator);
         Duration(u64::try_from(ns).expect("a duration of under 584 years"))
     }
-    /// This duration times `numerator / denominator`, rounded to the nearest nanosecond.
+    /// Returns this duration times `numerator / denominator`, rounded to the nearest nanosecond.
     pub fn scale(self, numerator: u64, denominator: u64) -> Duration {
         let ns = (u128::from(self.0) * u128::from(numerator) + u128::from(denominator) / 2)
             / u128::from(denominator);
         Duration(u64::try_from(ns).expect("a duration of under 584 years"))
     }
-    /// `self - other`, zero where that would be negative.
+    /// Returns `self - other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Duration) -> Duration {
         Duration(self.0.saturating_sub(other.0))
     }
@@ -143,7 +143,7 @@ impl core::iter::Sum for Duration {
 }
 
 impl fmt::Display for Duration {
-    /// The shortest of ns, us, ms and s that keeps the number at one or more.
+    /// Prints the largest unit of ns, us, ms and s in which the number is at least one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, divisor) = match self.0 {
             0..1_000 => ("ns", 1.0),

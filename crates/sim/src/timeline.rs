@@ -1,16 +1,16 @@
-//! A resource that serves one thing at a time, in order of arrival.
+//! A resource that serves one request at a time, in order of arrival.
 
 use crate::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
-/// When a resource is free again: a wire, a die, a copying processor.
+/// Occupancy of a resource such as a bus, a die or a processor, as the instant at which it becomes free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Timeline {
     free: Instant,
 }
 
 impl Timeline {
-    /// Takes the resource for `d`, from `now` or from when it is free; returns the end.
+    /// Reserves the resource for `d`, from `now` or from the instant at which it becomes free. Returns the end.
     pub fn reserve(&mut self, now: Instant, d: Duration) -> Instant {
         self.free = self.free.max(now) + d;
         self.free

@@ -1,30 +1,32 @@
-//! The seam that says what is asked next.
+//! The [`Workload`] trait: the source of requests.
 
 use crate::{Completion, FileId, Instant, Request};
 
-/// A workload's answer to "what next?".
+/// Answer of [`Workload::next`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// A request at this instant (not before the `now` of the question).
+    /// The next request arrives at this instant, which is not before `now`.
     At(Instant),
-    /// Nothing until something outstanding completes.
+    /// No request arrives until a request in flight completes.
     Waiting,
-    /// Nothing more. What is outstanding is still completed.
+    /// No more requests arrive. Requests in flight still complete.
     Done,
 }
 
-/// Something that asks: fio jobs, traces, filesystem models.
+/// A source of requests: a fio job, a trace or a filesystem model.
 pub trait Workload {
-    /// When the next request comes. If a completion comes before it, the answer is dropped and the question repeated
-    /// after [`Workload::completed`]; else the request is taken by [`Workload::submit`].
+    /// Returns the arrival of the next request. If a completion comes first, the caller drops the answer and asks again
+    /// after [`Workload::completed`]. Otherwise the caller takes the request with [`Workload::submit`].
     fn next(&mut self, now: Instant) -> Arrival;
-    /// The request that [`Workload::next`] told of last: it is submitted now.
+    /// Returns the request that the last call of [`Workload::next`] announced. The caller submits it at `at`.
     fn submit(&mut self, at: Instant) -> Request;
-    /// Where the requests that will be asked soon begin, as far as that is known: for [`crate::Model::hint`], nothing else.
-    /// Asked after each submission, and each is told once: many at a time, and then none for a while, is best.
+    /// Returns offsets of upcoming requests for [`crate::Model::hint`]; results never depend on them.
+    ///
+    /// The event loop calls this after each submission. Each offset is announced once. Announcing many offsets at a
+    /// time, followed by pauses, is fastest.
     fn upcoming(&mut self) -> (FileId, &[u64]) {
         (FileId::DEVICE, &[])
     }
-    /// A request has completed.
+    /// Handles a completion.
     fn completed(&mut self, completion: &Completion);
 }
