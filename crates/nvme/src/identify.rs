@@ -1,9 +1,8 @@
-//! What a controller says of itself: the Identify Controller data structure (NVM Express Base Specification 1.4, figure
-//! 247), 4096 bytes, little endian.
+//! The Identify Controller data structure (NVM Express Base Specification 1.4, figure 247): 4096 bytes, little endian.
 //!
-//! The fields that a driver needs to size requests, to know of caches and to lend memory are taken apart; all other
-//! bytes are zero when built and ignored when parsed. Any 4096 bytes parse; what contradicts itself, [`Identify::check`]
-//! names.
+//! This module covers the fields that a driver needs to size requests, to detect caches and to grant host memory. All
+//! other bytes are zero when built and ignored when parsed. Any 4096 bytes can be parsed; [`Identify::check`] reports
+//! contradictions.
 
 use crate::hmb::PAGE;
 use alloc::boxed::Box;
@@ -12,11 +11,11 @@ use alloc::vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the structure.
+/// Size of the structure in bytes.
 pub const BYTES: usize = 4096;
 
 mod at {
-    //! First byte of each field.
+    //! Offset of each field in bytes.
     pub(super) const VID: usize = 0;
     pub(super) const SSVID: usize = 2;
     pub(super) const SN: usize = 4;
@@ -35,49 +34,49 @@ mod at {
     pub(super) const VWC: usize = 525;
 }
 
-/// ONCS: the controller knows Dataset Management, whose Deallocate unmaps.
+/// ONCS bit: the controller supports Dataset Management, whose Deallocate attribute unmaps.
 pub const ONCS_DATASET_MANAGEMENT: u16 = 1 << 2;
-/// ONCS: the controller knows Write Zeroes.
+/// ONCS bit: the controller supports Write Zeroes.
 pub const ONCS_WRITE_ZEROES: u16 = 1 << 3;
-/// VWC: there is a volatile write cache.
+/// VWC bit: a volatile write cache is present.
 pub const VWC_PRESENT: u8 = 1;
 
-/// The fields that are modelled.
+/// The modelled fields.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Identify {
-    /// VID: the PCI vendor.
+    /// VID: PCI vendor ID.
     pub vendor: u16,
-    /// SSVID: the PCI subsystem vendor.
+    /// SSVID: PCI subsystem vendor ID.
     pub subsystem_vendor: u16,
-    /// SN: at most 20 characters.
+    /// SN: serial number, at most 20 characters.
     pub serial: String,
-    /// MN: at most 40 characters.
+    /// MN: model number, at most 40 characters.
     pub model: String,
-    /// FR: at most 8 characters.
+    /// FR: firmware revision, at most 8 characters.
     pub firmware: String,
-    /// MDTS: the largest transfer is 2^MDTS memory pages; 0: no limit.
+    /// MDTS: the largest transfer is 2^MDTS memory pages; 0 means no limit.
     pub mdts: u8,
-    /// VER: the version of the specification, 0x00010300 for 1.3.
+    /// VER: version of the specification, for example 0x00010300 for 1.3.
     pub version: u32,
-    /// HMPRE: the host memory that it would like, in units of 4 KiB; 0: it borrows none.
+    /// HMPRE: preferred size of the host memory buffer in units of 4 KiB; 0 means no support.
     pub hmpre: u32,
-    /// HMMIN: the least with which it can do anything, in units of 4 KiB.
+    /// HMMIN: minimum size of the host memory buffer in units of 4 KiB.
     pub hmmin: u32,
-    /// HMMINDS: the least that one descriptor may lend, in units of 4 KiB; 0: no limit.
+    /// HMMINDS: minimum size of one descriptor in units of 4 KiB; 0 means no limit.
     pub hmminds: u32,
-    /// HMMAXD: the most descriptors; 0: no limit.
+    /// HMMAXD: maximum number of descriptors; 0 means no limit.
     pub hmmaxd: u16,
-    /// NN: namespaces.
+    /// NN: number of namespaces.
     pub namespaces: u32,
-    /// ONCS: optional commands, as bits.
+    /// ONCS: bit field of optional commands.
     pub oncs: u16,
-    /// VWC: the volatile write cache, as bits.
+    /// VWC: bit field of the volatile write cache.
     pub vwc: u8,
 }
 
 impl Identify {
-    /// The structure as the controller sends it. Texts are cut at their field's end; what is not printable ASCII
-    /// becomes `?`.
+    /// Returns the structure as bytes. Texts are truncated to their fields, and characters other than printable ASCII
+    /// become `?`.
     pub fn to_bytes(&self) -> Box<[u8; BYTES]> {
         let mut bytes: Box<[u8; BYTES]> =
             vec![0; BYTES].into_boxed_slice().try_into().expect("as many bytes as asked for");
@@ -93,7 +92,7 @@ impl Identify {
         put(at::HMMIN, &self.hmmin.to_le_bytes());
         put(at::HMMINDS, &self.hmminds.to_le_bytes());
         put(at::HMMAXD, &self.hmmaxd.to_le_bytes());
-        // Entries of 64 and 16 bytes, required and largest.
+        // Queue entries of 64 and 16 bytes, as required and as maximum.
         put(at::SQES, &[0x66]);
         put(at::CQES, &[0x44]);
         put(at::NN, &self.namespaces.to_le_bytes());
@@ -102,10 +101,10 @@ impl Identify {
         bytes
     }
 
-    /// Takes the structure apart.
+    /// Parses the structure.
     ///
     /// # Errors
-    /// Where it is not 4096 bytes long.
+    /// Returns an error if the length is not 4096 bytes.
     pub fn parse(bytes: &[u8]) -> Result<Identify, IdentifyError> {
         let bytes: &[u8; BYTES] =
             bytes.try_into().map_err(|_| IdentifyError::WrongLength { bytes: bytes.len() })?;
@@ -129,10 +128,10 @@ impl Identify {
         })
     }
 
-    /// Refuses what contradicts itself: the specification wants HMMIN not above HMPRE.
+    /// Checks the fields for contradictions: HMMIN must not exceed HMPRE.
     ///
     /// # Errors
-    /// With both numbers.
+    /// Returns both numbers.
     pub fn check(&self) -> Result<(), IdentifyError> {
         if self.hmmin > self.hmpre {
             return Err(IdentifyError::MinimumAbovePreferred { hmmin: self.hmmin, hmpre: self.hmpre });
@@ -140,15 +139,15 @@ impl Identify {
         Ok(())
     }
 
-    /// Bytes of the largest transfer; `None`: no limit.
+    /// Returns the size of the largest transfer in bytes, or `None` if there is no limit.
     pub fn transfer_max(&self) -> Option<u64> {
         (self.mdts > 0).then(|| PAGE.checked_shl(self.mdts.into()).unwrap_or(u64::MAX))
     }
-    /// Bytes of host memory that it would like.
+    /// Returns the preferred size of the host memory buffer in bytes.
     pub fn preferred(&self) -> u64 {
         u64::from(self.hmpre) * PAGE
     }
-    /// The least bytes of host memory with which it can do anything.
+    /// Returns the minimum size of the host memory buffer in bytes.
     pub fn minimum(&self) -> u64 {
         u64::from(self.hmmin) * PAGE
     }
@@ -168,19 +167,19 @@ fn read_text(field: &[u8]) -> String {
     text.trim_end().into()
 }
 
-/// Why a structure is not understood.
+/// Error in an Identify Controller data structure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IdentifyError {
-    /// It is not 4096 bytes long.
+    /// The length is not 4096 bytes.
     WrongLength {
-        /// As long as it is.
+        /// Actual length.
         bytes: usize,
     },
-    /// It needs more than it would like.
+    /// HMMIN exceeds HMPRE.
     MinimumAbovePreferred {
-        /// In units of 4 KiB.
+        /// HMMIN in units of 4 KiB.
         hmmin: u32,
-        /// In units of 4 KiB.
+        /// HMPRE in units of 4 KiB.
         hmpre: u32,
     },
 }

@@ -1,5 +1,5 @@
-//! NVMe SSDs: the link to the host ([`Link`]), what the controller says of itself ([`identify`]), the memory that it
-//! borrows from the host ([`hmb`]), and the drive as a whole ([`Ssd`]).
+//! NVMe SSDs: the link to the host ([`Link`]), the Identify Controller data ([`identify`]), the host memory buffer
+//! ([`hmb`]), and the whole drive ([`Ssd`]).
 #![no_std]
 #![forbid(unsafe_code)]
 

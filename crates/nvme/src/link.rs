@@ -1,19 +1,19 @@
-//! The wires between host and drive: PCI Express by generation and lanes.
+//! The link between host and drive: PCI Express by generation and lanes.
 //!
-//! PCI Express Base Specification: 2.5, 5, 8, 16 and 32 GT/s a lane; generations 1 and 2 send 10 bits for 8 (clause
-//! 4.2.1), from the third on 130 for 128 (clause 4.2.2). Data moves in transaction-layer packets of at most
-//! `payload` bytes; each carries a header of 16 bytes with 64-bit addresses, 2 of sequence number and 4 of checksum in the
-//! data link layer, and 4 of framing in the physical layer (2 in the first two generations). Acknowledgements and flow
-//! control take a share of about 5 % of what is left in the other direction; they are left out, as are power states.
+//! PCI Express Base Specification: 2.5, 5, 8, 16 and 32 GT/s per lane. Generations 1 and 2 encode 8 bits as 10 (clause
+//! 4.2.1), later ones 128 bits as 130 (clause 4.2.2). Data moves in transaction-layer packets of at most `payload`
+//! bytes. Each packet adds a header of 16 bytes with 64-bit addresses, 2 bytes of sequence number and 4 bytes of CRC in
+//! the data link layer, and 4 bytes of framing in the physical layer (2 in the first two generations). Acknowledgements
+//! and flow control, about 5 % of the opposite direction, are not modelled; neither are power states.
 //!
-//! Each direction is a resource of its own that serves in order.
+//! Each direction is a separate resource that serves requests in order.
 
 use alloc::format;
 use flashlab_flash::Impossible;
 use flashlab_sim::{Duration, Instant, Timeline};
 use serde::{Deserialize, Serialize};
 
-/// A generation of PCI Express.
+/// PCI Express generation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Generation {
     /// 2.5 GT/s.
@@ -29,11 +29,11 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// All of them, slowest first.
+    /// All generations, slowest first.
     pub const ALL: [Generation; 5] =
         [Generation::Gen1, Generation::Gen2, Generation::Gen3, Generation::Gen4, Generation::Gen5];
 
-    /// As profiles write it.
+    /// Returns the name that profiles use.
     pub const fn name(self) -> &'static str {
         match self {
             Generation::Gen1 => "gen1",
@@ -44,7 +44,7 @@ impl Generation {
         }
     }
 
-    /// Transfers (bits on the wire) a second on one lane.
+    /// Returns the transfers (bits on the wire) per second of one lane.
     pub const fn transfers(self) -> u64 {
         match self {
             Generation::Gen1 => 2_500_000_000,
@@ -55,7 +55,7 @@ impl Generation {
         }
     }
 
-    /// Bits of data in how many bits on the wire.
+    /// Returns the line code as a pair: data bits, and bits on the wire.
     const fn line_code(self) -> (u64, u64) {
         match self {
             Generation::Gen1 | Generation::Gen2 => (8, 10),
@@ -63,7 +63,7 @@ impl Generation {
         }
     }
 
-    /// Bytes that a packet carries beside its payload.
+    /// Returns the overhead of a packet in bytes.
     const fn overhead(self) -> u64 {
         const HEADER: u64 = 16;
         const SEQUENCE_AND_CHECKSUM: u64 = 6;
@@ -75,21 +75,21 @@ impl Generation {
     }
 }
 
-/// The wires as a profile gives them.
+/// Parameters of the link, as given in a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Wires {
-    /// The generation that host and drive agreed on.
+    /// Negotiated generation.
     pub generation: Generation,
-    /// Lanes: 1, 2, 4, 8 or 16.
+    /// Number of lanes: 1, 2, 4, 8 or 16.
     pub lanes: u32,
-    /// Bytes of the largest packet's payload: a power of two from 128 to 4096.
+    /// Maximum payload of a packet in bytes: a power of two from 128 to 4096.
     pub payload: u32,
-    /// From one side to the other: a packet's way through both ports.
+    /// One-way latency of a packet through both ports.
     pub t_way: Duration,
 }
 
 impl Wires {
-    /// Refuses what no link is.
+    /// Checks the parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         if ![1, 2, 4, 8, 16].contains(&self.lanes) {
             let why = format!("is {}; a link has 1, 2, 4, 8 or 16 lanes", self.lanes);
@@ -102,94 +102,94 @@ impl Wires {
         Ok(())
     }
 
-    /// Bytes a second on the wire, with all of a packet.
+    /// Returns the raw rate in bytes per second, packet overhead included.
     pub fn raw_rate(&self) -> u64 {
         let (data, wire) = self.generation.line_code();
         self.generation.transfers() / wire * data * u64::from(self.lanes) / 8
     }
 
-    /// Bytes a second of data in packets of full size.
+    /// Returns the data rate in bytes per second with packets of full size.
     pub fn rate(&self) -> u64 {
         let payload = u64::from(self.payload);
         let share = u128::from(self.raw_rate()) * u128::from(payload);
         (share / u128::from(payload + self.generation.overhead())) as u64
     }
 
-    /// How long `bytes` of data occupy one direction.
+    /// Returns the time for which `bytes` of data occupy one direction.
     pub fn occupy(&self, bytes: u64) -> Duration {
         let packets = bytes.div_ceil(u64::from(self.payload));
         Duration::from_ratio_secs(bytes + packets * self.generation.overhead(), self.raw_rate())
     }
 }
 
-/// Bytes of an entry of a submission queue.
+/// Size of a submission queue entry in bytes.
 const SUBMISSION_ENTRY: u64 = 64;
-/// Bytes of an entry of a completion queue.
+/// Size of a completion queue entry in bytes.
 const COMPLETION_ENTRY: u64 = 16;
 
-/// The link at work: both directions.
+/// State of the link: both directions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Link {
     wires: Wires,
     to_host: Timeline,
     to_drive: Timeline,
-    /// What is asked for most: one 4 KiB block's time.
+    /// Time of one 4 KiB block, the most frequent size.
     four_kib: Duration,
     fetch: Duration,
     post: Duration,
 }
 
 impl Link {
-    /// An idle link.
+    /// Returns an idle link.
     pub fn new(wires: Wires) -> Self {
         Link {
             wires,
             to_host: Timeline::default(),
             to_drive: Timeline::default(),
             four_kib: wires.occupy(4096),
-            // The doorbell goes down, the drive's read request up, the entry down.
+            // The doorbell travels down, the drive's read request up, and the entry down.
             fetch: wires.t_way * 3 + wires.occupy(SUBMISSION_ENTRY),
             post: wires.t_way + wires.occupy(COMPLETION_ENTRY),
         }
     }
 
-    /// From the doorbell to the command in the controller. Entries are too short to count as load.
+    /// Returns the time from the doorbell to the arrival of the command. Queue entries are too short to count as load.
     #[inline]
     pub fn fetch(&self) -> Duration {
         self.fetch
     }
 
-    /// From the controller's last act to the completion in the host's memory.
+    /// Returns the time from the end of the controller's work to the completion in host memory.
     #[inline]
     pub fn post(&self) -> Duration {
         self.post
     }
 
-    /// Up and down once, beside the time that data occupies the link.
+    /// Returns the round-trip latency, without the time for which data occupies the link.
     #[inline]
     pub fn round_trip(&self) -> Duration {
         self.wires.t_way * 2
     }
 
-    /// How long `bytes` occupy one direction.
+    /// Returns the time for which `bytes` occupy one direction.
     #[inline]
     pub fn occupy(&self, bytes: u64) -> Duration {
         if bytes == 4096 { self.four_kib } else { self.wires.occupy(bytes) }
     }
 
-    /// Data for the host, ready at `now`: when the last of it has left.
+    /// Sends data to the host from `now` on and returns the instant at which the last byte has left.
     #[inline]
     pub fn send(&mut self, now: Instant, occupy: Duration) -> Instant {
         self.to_host.reserve(now, occupy)
     }
 
-    /// Data from the host, asked for at `now`: when the last of it has arrived.
+    /// Receives data requested from the host at `now` and returns the instant at which the last byte has arrived.
     #[inline]
     pub fn receive(&mut self, now: Instant, occupy: Duration) -> Instant {
         self.to_drive.reserve(now, occupy)
     }
 
-    /// What the wires forget when the power goes.
+    /// Resets the link after a power cut.
     pub fn reset(&mut self) {
         self.to_host = Timeline::default();
         self.to_drive = Timeline::default();

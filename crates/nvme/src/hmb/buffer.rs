@@ -1,24 +1,24 @@
-//! The controller's side: what it accepts, and what it remembers of memory that was taken away.
+//! The controller's side: validation of grants, and the record of memory that the host has withdrawn.
 
 use super::{Descriptor, PAGE, SetFeatures};
 use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// What a controller says of the memory it wants, in units of 4 KiB: HMPRE, HMMIN, HMMINDS and HMMAXD.
+/// Host memory that a controller requests, in units of 4 KiB: HMPRE, HMMIN, HMMINDS and HMMAXD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
-    /// As much as it would like; 0: it borrows none.
+    /// Preferred size; 0 if the controller uses no host memory.
     pub preferred: u32,
-    /// The least with which it can do anything.
+    /// Minimum size.
     pub minimum: u32,
-    /// The least of one descriptor that can be used; 0: no limit. Smaller ones are left alone.
+    /// Minimum size of a usable descriptor; 0 for no limit. Smaller descriptors are ignored.
     pub descriptor_minimum: u32,
-    /// The most descriptors; 0: no limit.
+    /// Maximum number of descriptors; 0 for no limit.
     pub descriptors_max: u16,
 }
 
-/// Memory that was lent.
+/// Granted memory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Lent {
     size: u32,
@@ -28,40 +28,40 @@ struct Lent {
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum State {
-    /// Nothing is lent.
+    /// No memory is granted.
     Off,
     On(Lent),
-    /// Taken away; its contents are good again if exactly this is returned.
+    /// The host has withdrawn the memory. Its contents are valid again if exactly this memory is returned.
     Away(Lent),
 }
 
-/// The buffer as the controller sees it.
+/// The controller's view of the buffer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Buffer {
     limits: Limits,
     state: State,
 }
 
-/// What a command changed.
+/// Effect of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// So many bytes may be used; what they hold is undefined.
+    /// This many bytes may be used; their contents are undefined.
     Lent(u64),
-    /// So many bytes may be used; they hold what they held.
+    /// This many bytes may be used, with their earlier contents.
     Returned(u64),
-    /// The memory must not be touched any more.
+    /// The memory must no longer be accessed.
     TakenAway,
-    /// It was off already.
+    /// The buffer was already disabled.
     Nothing,
 }
 
 impl Buffer {
-    /// Nothing is lent yet.
+    /// Returns a buffer without memory.
     pub fn new(limits: Limits) -> Self {
         Buffer { limits, state: State::Off }
     }
 
-    /// Bytes that may be used now: what is lent, but not more than was asked for.
+    /// Returns the number of usable bytes: the grant, but at most the preferred size.
     pub fn usable(&self) -> u64 {
         match &self.state {
             State::On(lent) => self.bytes(lent),
@@ -75,10 +75,10 @@ impl Buffer {
         pages.min(self.limits.preferred.into()) * PAGE
     }
 
-    /// Carries out Set Features 0Dh; `list` is what the host's memory holds at the list's address.
+    /// Executes Set Features 0Dh. `list` is the content of host memory at the list's address.
     ///
     /// # Errors
-    /// Where the controller would abort the command; nothing changes then.
+    /// Returns the reason if the controller aborts the command, which then has no effect.
     pub fn set(&mut self, command: &SetFeatures, list: &[Descriptor]) -> Result<Effect, HmbError> {
         if !command.enable {
             return Ok(self.take_away());
@@ -104,7 +104,7 @@ impl Buffer {
         Ok(effect)
     }
 
-    /// Whether it is a buffer of these limits, and what is lent could have been.
+    /// Returns true if the buffer has these limits and its grant is valid.
     pub fn is_sound(&self, limits: &Limits) -> bool {
         let lent = match &self.state {
             State::Off => return self.limits == *limits,
@@ -113,7 +113,7 @@ impl Buffer {
         self.limits == *limits && self.admit(lent).is_ok()
     }
 
-    /// The host's memory is gone: the power was.
+    /// Forgets the memory after a power cut.
     pub fn forget(&mut self) {
         self.state = State::Off;
     }
@@ -190,79 +190,79 @@ fn same(before: &Lent, now: &Lent) -> Result<(), HmbError> {
     }
 }
 
-/// Why the controller aborts the command.
+/// Reason why the controller aborts the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HmbError {
     /// HMPRE is 0: the controller uses no host memory.
     BorrowsNone,
-    /// It is on already; it has to be turned off first.
+    /// The buffer is already enabled and must be disabled first.
     AlreadyOn {
-        /// What is lent, in 4 KiB.
+        /// Current grant in units of 4 KiB.
         size: u32,
     },
-    /// Less than HMMIN.
+    /// The grant is below HMMIN.
     BelowMinimum {
         /// HSIZE.
         size: u32,
         /// HMMIN.
         minimum: u32,
     },
-    /// More descriptors than HMMAXD.
+    /// The list has more descriptors than HMMAXD.
     TooManyEntries {
         /// HMDLEC.
         entries: usize,
         /// HMMAXD.
         max: u16,
     },
-    /// The list in memory is shorter than the command says.
+    /// The list in memory is shorter than HMDLEC.
     ListEnds {
         /// HMDLEC.
         entries: u32,
-        /// Entries that are there.
+        /// Number of entries in memory.
         there: usize,
     },
-    /// A descriptor lends nothing.
+    /// A descriptor is empty.
     EmptyEntry {
-        /// Its place in the list.
+        /// Index in the list.
         index: usize,
     },
-    /// A descriptor's address is no multiple of the memory page.
+    /// The address of a descriptor is not a multiple of the page size.
     Misaligned {
-        /// Its place in the list.
+        /// Index in the list.
         index: usize,
-        /// The address.
+        /// Address.
         address: u64,
     },
-    /// A descriptor ends beyond 64 bits.
+    /// The end of a descriptor exceeds 64 bits.
     BeyondMemory {
-        /// Its place in the list.
+        /// Index in the list.
         index: usize,
-        /// Where it begins.
+        /// Address.
         address: u64,
     },
-    /// The descriptors do not add up to HSIZE.
+    /// The sizes of the descriptors do not sum to HSIZE.
     SumDiffers {
         /// HSIZE.
         size: u32,
-        /// The sum.
+        /// Sum of the sizes.
         sum: u64,
     },
-    /// Two descriptors lend the same memory.
+    /// Two descriptors overlap.
     Overlap {
-        /// The one that begins first.
+        /// Descriptor with the lower address.
         first: usize,
-        /// The other.
+        /// Descriptor with the higher address.
         second: usize,
     },
-    /// MR is set, but nothing was taken away.
+    /// MR is set, but no memory was withdrawn.
     NothingToReturn,
-    /// MR is set, but what is returned is not what was taken away.
+    /// MR is set, but the returned memory differs from the withdrawn memory.
     ReturnDiffers {
-        /// What.
+        /// Property that differs.
         what: &'static str,
-        /// When it was taken away.
+        /// Value at the withdrawal.
         before: u64,
-        /// Now.
+        /// Value in this command.
         now: u64,
     },
 }

@@ -1,7 +1,8 @@
-//! The host's side, with the rules of Linux' NVMe driver (drivers/nvme/host/pci.c, from 4.13 on): it lends min(HMPRE,
-//! `max_host_mem_size_mb`), nothing where HMMIN is above that; it allocates in chunks of 4 MiB and halves them while
-//! the allocator fails, down to HMMINDS; it takes the memory away before a shutdown or a suspend, and returns it with MR
-//! set afterwards.
+//! The host's side, following Linux' NVMe driver (drivers/nvme/host/pci.c, since 4.13).
+//!
+//! The driver grants min(HMPRE, `max_host_mem_size_mb`), or nothing if HMMIN exceeds that. It allocates chunks of 4 MiB
+//! and halves the chunk size down to HMMINDS while allocation fails. It withdraws the memory before a shutdown or a
+//! suspend, and returns it afterwards with the MR bit set.
 
 use super::{Descriptor, PAGE, SetFeatures};
 use crate::identify::Identify;
@@ -11,35 +12,35 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the largest chunk: PAGE_SIZE << (MAX_ORDER - 1).
+/// Size of the largest chunk in bytes: PAGE_SIZE << (MAX_ORDER - 1).
 const CHUNK_MAX: u64 = 4 << 20;
-/// The least chunk where the controller names none: two pages.
+/// Minimum chunk size if the controller names none: two pages.
 const CHUNK_MIN: u64 = 2 * PAGE;
 
-/// Where the driver gets memory from.
+/// Source of the memory that the driver grants.
 pub trait HostMemory {
-    /// `bytes` that follow one another, at an address that is a multiple of 4 KiB; `None`: there are none.
+    /// Allocates `bytes` contiguous bytes and returns their address, a multiple of 4 KiB, or `None` if that fails.
     fn allocate(&mut self, bytes: u64) -> Option<u64>;
-    /// Takes them back.
+    /// Frees an allocation.
     fn free(&mut self, address: u64, bytes: u64);
 }
 
-/// The driver of one controller.
+/// Driver of one controller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Driver {
-    /// Bytes that it lends at most: the module parameter `max_host_mem_size_mb`, 128 MiB unless set.
+    /// Maximum grant in bytes: the module parameter `max_host_mem_size_mb`, by default 128 MiB.
     pub lend_max: u64,
     grant: Option<Grant>,
 }
 
-/// What is lent.
+/// A grant of host memory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Grant {
-    /// Bytes in all.
+    /// Total size in bytes.
     pub bytes: u64,
-    /// Where the list of descriptors lies.
+    /// Address of the descriptor list.
     pub list: u64,
-    /// The list.
+    /// Descriptor list.
     pub descriptors: Vec<Descriptor>,
 }
 
@@ -59,24 +60,24 @@ impl Grant {
 }
 
 impl Driver {
-    /// The driver's own default of `max_host_mem_size_mb`.
+    /// The driver's default for `max_host_mem_size_mb`.
     pub const LEND_MAX: u64 = 128 << 20;
 
-    /// A driver that lends at most `lend_max` bytes.
+    /// Returns a driver that grants at most `lend_max` bytes.
     pub fn new(lend_max: u64) -> Self {
         Driver { lend_max, grant: None }
     }
 
-    /// What is lent, or was before a suspend.
+    /// Returns the current grant, or the grant before a suspend.
     pub fn grant(&self) -> Option<&Grant> {
         self.grant.as_ref()
     }
 
-    /// When the controller is set up, at first or after a reset or a suspend: the command to send, with its list.
-    /// Memory that is still held is returned (MR) where it suffices.
+    /// Returns the command and the descriptor list for a controller that starts, or resumes after a reset or a suspend.
+    /// Memory that is still allocated is returned with MR set if it suffices.
     ///
     /// # Errors
-    /// Why nothing is lent; the controller then works without.
+    /// Returns the reason why the driver grants nothing. The controller then works without host memory.
     pub fn start(
         &mut self,
         identify: &Identify,
@@ -99,12 +100,12 @@ impl Driver {
         Ok((grant.command(held), grant))
     }
 
-    /// Before a shutdown or a suspend: the command to send, where memory is lent. It stays allocated.
+    /// Returns the command for a shutdown or a suspend, if memory is granted. The memory stays allocated.
     pub fn stop(&self) -> Option<SetFeatures> {
         self.grant.as_ref().map(|_| SetFeatures::DISABLE)
     }
 
-    /// The driver is removed: frees the memory.
+    /// Frees the memory when the driver is removed.
     pub fn stop_lending(&mut self, memory: &mut dyn HostMemory) {
         if let Some(grant) = self.grant.take() {
             grant.give_back(memory);
@@ -112,7 +113,7 @@ impl Driver {
     }
 }
 
-/// Chunks as large as the allocator gives them: halved as long as less than the minimum came together.
+/// Allocates chunks, halving the chunk size as long as the total is below the minimum.
 fn allocate(identify: &Identify, lend: u64, memory: &mut dyn HostMemory) -> Result<Grant, Refusal> {
     let least = (u64::from(identify.hmminds) * PAGE).max(CHUNK_MIN);
     let mut chunk = lend.min(CHUNK_MAX);
@@ -129,7 +130,7 @@ fn allocate(identify: &Identify, lend: u64, memory: &mut dyn HostMemory) -> Resu
     Err(Refusal::NoMemory { minimum: identify.minimum(), got: most, least })
 }
 
-/// As much of `lend` as there is in pieces of `chunk`.
+/// Allocates up to `lend` bytes in chunks of `chunk` bytes.
 fn chunks(identify: &Identify, lend: u64, chunk: u64, memory: &mut dyn HostMemory) -> Grant {
     let needed = lend.div_ceil(chunk);
     let entries = match identify.hmmaxd {
@@ -144,30 +145,30 @@ fn chunks(identify: &Identify, lend: u64, chunk: u64, memory: &mut dyn HostMemor
         descriptors.push(Descriptor { address, size: (piece / PAGE) as u32 });
         bytes += piece;
     }
-    // Where the list lies is the host's choice; behind the first chunk is as good as any place.
+    // The host may place the list anywhere; this model places it behind the first chunk.
     let list = descriptors.first().map_or(0, |first| first.address.wrapping_add(1 << 40));
     Grant { bytes, list, descriptors }
 }
 
-/// Why nothing is lent.
+/// Reason why the driver grants no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// HMPRE is 0.
+    /// HMPRE is 0: the controller uses no host memory.
     NotAsked,
-    /// HMMIN is above what the driver may lend.
+    /// HMMIN exceeds the maximum grant.
     MinimumAboveLimit {
         /// HMMIN in bytes.
         minimum: u64,
         /// `max_host_mem_size_mb` in bytes.
         limit: u64,
     },
-    /// The allocator gave too little, even in the smallest chunks.
+    /// The allocator returned too little, even in the smallest chunks.
     NoMemory {
         /// HMMIN in bytes.
         minimum: u64,
-        /// The most that came together.
+        /// Largest total that was allocated.
         got: u64,
-        /// Bytes of the smallest chunks tried.
+        /// Size in bytes of the smallest chunks tried.
         least: u64,
     },
 }
@@ -204,7 +205,7 @@ fn mib(bytes: u64) -> String {
 
 impl core::error::Error for Refusal {}
 
-/// Memory without end, in order: what a host that has enough of it gives.
+/// An allocator with unlimited memory at ascending addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Plenty {
     given: u64,
@@ -232,7 +233,7 @@ mod tests {
         Identify { hmpre, hmmin, ..Identify::default() }
     }
 
-    /// A host that has `free` bytes in pieces of at most `largest`.
+    /// Returns an allocator with `free` bytes in pieces of at most `largest`.
     struct Fragmented {
         largest: u64,
         free: u64,
@@ -291,7 +292,7 @@ mod tests {
         assert_eq!((grant.bytes, grant.descriptors.len()), (128 * MIB, 128));
         driver.stop_lending(&mut memory);
         assert_eq!(memory.held, 0);
-        // As much as there is, as long as it is the minimum.
+        // A grant below HMPRE suffices if it reaches HMMIN.
         let mut short = Fragmented { largest: MIB, free: 9 * MIB, next: 0, held: 0 };
         assert_eq!(driver.start(&asking(61_440, 2_048), &mut short).expect("lent").1.bytes, 9 * MIB);
         driver.stop_lending(&mut short);
@@ -346,7 +347,7 @@ mod tests {
             if let Ok((command, grant)) = driver.start(&identify, &mut memory) {
                 prop_assert!(grant.bytes >= identify.minimum());
                 prop_assert!(grant.bytes <= (limit * MIB).min(identify.preferred()));
-                // But for a last piece that is too short to use.
+                // The last piece may be too short to use.
                 let usable: u64 = grant.descriptors.iter().filter(|d| d.size >= hmminds).map(Descriptor::bytes).sum();
                 prop_assert_eq!(Buffer::new(limits).set(&command, &grant.descriptors), Ok(Effect::Lent(usable)));
             }

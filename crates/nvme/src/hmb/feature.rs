@@ -1,41 +1,41 @@
-//! Set Features with feature identifier 0Dh, and the list of descriptors that it points to.
+//! Set Features with feature identifier 0Dh, and its descriptor list.
 
 use super::PAGE;
 use serde::{Deserialize, Serialize};
 
-/// The command's parameters.
+/// Parameters of the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SetFeatures {
-    /// EHM: the controller may use the memory.
+    /// EHM: enables the use of the memory.
     pub enable: bool,
-    /// MR: the memory, the list and their contents are what the controller saw last before it was told to stop.
+    /// MR: memory, list and contents are unchanged since the controller was told to stop.
     pub memory_return: bool,
-    /// HSIZE: memory pages in all.
+    /// HSIZE: total number of memory pages.
     pub size: u32,
-    /// HMDLUA and HMDLLA: where the list is, a multiple of 16.
+    /// HMDLUA and HMDLLA: address of the list, a multiple of 16.
     pub list: u64,
-    /// HMDLEC: entries of the list.
+    /// HMDLEC: number of entries in the list.
     pub entries: u32,
 }
 
 impl SetFeatures {
-    /// The feature's identifier, in dword 10.
+    /// Feature identifier, in dword 10.
     pub const FEATURE: u8 = 0x0d;
     const ENABLE: u32 = 1 << 0;
     const MEMORY_RETURN: u32 = 1 << 1;
 
-    /// The command that stops the use of the memory.
+    /// Returns the command that disables the use of the memory.
     pub const DISABLE: SetFeatures =
         SetFeatures { enable: false, memory_return: false, size: 0, list: 0, entries: 0 };
 
-    /// Dwords 11 to 15.
+    /// Returns dwords 11 to 15.
     pub fn to_dwords(&self) -> [u32; 5] {
         let flags =
             u32::from(self.enable) * Self::ENABLE + u32::from(self.memory_return) * Self::MEMORY_RETURN;
         [flags, self.size, self.list as u32, (self.list >> 32) as u32, self.entries]
     }
 
-    /// From dwords 11 to 15; reserved bits, those of the list's address too, are ignored.
+    /// Parses dwords 11 to 15 and ignores reserved bits, including those of the list's address.
     pub fn from_dwords(dwords: [u32; 5]) -> Self {
         let [flags, size, lower, upper, entries] = dwords;
         SetFeatures {
@@ -48,20 +48,20 @@ impl SetFeatures {
     }
 }
 
-/// One entry of the list: memory pages that follow one another in the host's memory.
+/// An entry of the list: contiguous pages of host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Descriptor {
-    /// BADD: where they begin, a multiple of the memory page.
+    /// BADD: address of the first page, a multiple of the page size.
     pub address: u64,
-    /// BSIZE: how many.
+    /// BSIZE: number of pages.
     pub size: u32,
 }
 
 impl Descriptor {
-    /// Bytes of an entry.
+    /// Size of an entry in bytes.
     pub const BYTES: usize = 16;
 
-    /// The entry as it lies in the host's memory.
+    /// Returns the entry as bytes.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -69,7 +69,7 @@ impl Descriptor {
         bytes
     }
 
-    /// From the host's memory; the last four bytes are reserved.
+    /// Parses an entry. The last four bytes are reserved.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let [a0, a1, a2, a3, a4, a5, a6, a7, s0, s1, s2, s3, ..] = *bytes;
         Descriptor {
@@ -78,7 +78,7 @@ impl Descriptor {
         }
     }
 
-    /// Its bytes of memory.
+    /// Returns the size of the memory in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.size) * PAGE
     }

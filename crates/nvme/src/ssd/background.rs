@@ -1,4 +1,4 @@
-//! What the array has finished, and what the drive does while nothing is asked of it.
+//! Finished operations of the translation layer, and background work of an idle drive.
 
 use super::{Duration, Ssd};
 use flashlab_flash::ftl::page_map::Outcome;
@@ -6,18 +6,18 @@ use flashlab_flash::nand::{Finished, Kind, Operation};
 use flashlab_sim::Instant;
 
 impl Ssd {
-    /// An operation of the translation layer is done.
+    /// Handles the end of an operation of the translation layer.
     #[inline]
     pub(super) fn layer_finished(&mut self, finished: &Finished) {
         let Finished { operation, at, .. } = finished;
         let outcome = self.outcome(operation, *at);
         self.layer.finished(operation, outcome);
         self.drain(*at);
-        // It may have waited for the map's pages.
+        // The firmware may have waited for space in the queue of map pages.
         self.run_firmware(*at);
     }
 
-    /// How an operation of the translation layer ended.
+    /// Returns the outcome of an operation of the translation layer.
     #[inline]
     fn outcome(&mut self, operation: &Operation, at: Instant) -> Outcome {
         let Operation { block, page, .. } = *operation;
@@ -36,12 +36,12 @@ impl Ssd {
                 });
                 if failed { Outcome::Failed } else { Outcome::Ok }
             }
-            // Whether the block can be erased is for its keeper to know.
+            // The translation layer decides whether an erase succeeds.
             Kind::Erase => Outcome::Ok,
         }
     }
 
-    /// Nothing was outstanding since `idle_since`: does what the drive did until `now`.
+    /// Carries out the work of the idle drive between `idle_since` and `now`.
     #[inline]
     pub(super) fn catch_up(&mut self, now: Instant) {
         let idle = self.idle_since.saturating_add(self.parameters.controller.t_idle);
@@ -54,14 +54,14 @@ impl Ssd {
         self.collect(mapped, now);
     }
 
-    /// The array works until `limit`.
+    /// Advances the array to `limit`.
     pub(super) fn run_array(&mut self, limit: Instant) {
         while let Some(finished) = self.array.complete(limit) {
             self.layer_finished(&finished);
         }
     }
 
-    /// Collects in the background from `from` until `limit`.
+    /// Runs background garbage collection between `from` and `limit`.
     fn collect(&mut self, from: Instant, limit: Instant) {
         let mut at = from;
         while at < limit {
@@ -80,7 +80,7 @@ impl Ssd {
         }
     }
 
-    /// Hands over what changed of the map, one page after the other; returns when that was done.
+    /// Writes back changed map pages one after the other. Returns the instant at which this ends.
     fn write_map_back(&mut self, from: Instant, limit: Instant) -> Instant {
         let mut at = from;
         let step = self.parameters.map.t_write_back.max(Duration::from_ns(1));
@@ -88,7 +88,7 @@ impl Ssd {
         while at < limit {
             self.run_array(at);
             if self.map_pages.len() >= super::MAP_QUEUE_MAX {
-                // Until the array has programmed some.
+                // Waits until the array has programmed some pages.
                 let Some(due) = self.array.next_due() else { break };
                 at = due.max(at);
                 continue;
@@ -106,7 +106,7 @@ impl Ssd {
         at
     }
 
-    /// Loads the rest of the map into host memory, where all of it fits.
+    /// Loads the rest of the map into host memory, provided that the whole map fits.
     fn load_map_ahead(&mut self, from: Instant, limit: Instant) {
         let mut at = from;
         let t_load = self.parameters.map.t_load;

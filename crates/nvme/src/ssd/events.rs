@@ -1,10 +1,10 @@
-//! What is due when: each stage of the drive ends its requests in order, so that its next event is at the front of a
+//! The event queue of the drive. Each stage finishes its requests in order, so its next event is at the front of a
 //! queue.
 //!
-//! Fetches take one and the same time, each direction of the link and the firmware serve in order of arrival, and events
-//! are handled in order of time, so that every queue stays sorted; what is served ahead of time has nobody before it. Only
-//! loads of map pages end out of order. The array keeps its own events; of those of one instant, its are first, and then
-//! those of the stages in their order.
+//! Every queue stays sorted: fetches take a constant time, the firmware and both directions of the link serve in order
+//! of arrival, events are handled in order of time, and no request precedes one that is served ahead of time. Only
+//! loads of map pages can end out of order. The array keeps its own events. At the same instant, the events of the
+//! array come first, then those of the stages in their order.
 
 use super::Ssd;
 use alloc::collections::VecDeque;
@@ -12,33 +12,34 @@ use core::hint::select_unpredictable;
 use flashlab_flash::nand::{Cause, Channels, Kind, Operation};
 use flashlab_sim::{Agenda, Completion, Instant};
 
-/// The stages of a request, but for the array.
+/// Stages of a request, except those in the array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Stage {
-    /// Data and completion are on their way to the host.
+    /// Data and completion travel to the host.
     Sent,
-    /// A completion without data is.
+    /// A completion without data travels to the host.
     Posted,
-    /// The command is on its way to the drive.
+    /// The command travels to the drive.
     Fetched,
-    /// The firmware works on it.
+    /// The firmware processes the command.
     Firmware,
-    /// It waits for map pages.
+    /// The request waits for map pages.
     Loads,
-    /// Data of writes is on the way to the drive. They wait in [`Ssd::incoming`]; here is only when the first is to be asked for.
+    /// Data of a write travels to the drive. [`Ssd::incoming`] is the queue of this stage; only its first instant is
+    /// kept here.
     Received,
 }
 
 const STAGES: [Stage; 6] =
     [Stage::Sent, Stage::Posted, Stage::Fetched, Stage::Firmware, Stage::Loads, Stage::Received];
 
-/// Requests by the stage that they are in, with its end.
+/// Requests by stage, each with the instant at which the stage ends.
 #[derive(Clone, Debug)]
 pub(super) struct Events {
-    /// When each stage's first event is.
+    /// Instant of the first event of each stage.
     due: [Instant; STAGES.len()],
-    /// The least of `due`, and whose it is.
+    /// Minimum of `due` and its stage.
     first: (Instant, Stage),
     queues: [VecDeque<(Instant, u32)>; STAGES.len()],
     loads: Agenda<u32>,
@@ -56,7 +57,8 @@ impl Default for Events {
 }
 
 impl Events {
-    /// `slot` ends `stage` at `at`; not before those that are there, but for loads.
+    /// Schedules the end of `stage` for `slot`. Except for loads, `at` is not earlier than the events already in the
+    /// queue.
     #[inline]
     pub(super) fn push(&mut self, stage: Stage, at: Instant, slot: u32) {
         if stage == Stage::Loads {
@@ -72,7 +74,7 @@ impl Events {
         }
     }
 
-    /// Takes the first event of the stage that is first.
+    /// Removes the earliest event.
     #[inline]
     fn pop(&mut self) -> u32 {
         let (at, stage) = self.first;
@@ -82,7 +84,7 @@ impl Events {
             let queue = &mut self.queues[stage as usize];
             (queue.pop_front().map(|(_, slot)| slot), queue.front().map(|(at, _)| *at))
         };
-        // What comes next at the same instant is first again.
+        // If the next event of this stage is due at the same instant, the stage stays first.
         if next != Some(at) {
             self.due[stage as usize] = next.unwrap_or(Instant::MAX);
             self.elect();
@@ -90,7 +92,7 @@ impl Events {
         slot.expect("what is first is there")
     }
 
-    /// Finds the stage whose event is first. No branches: which it is cannot be predicted.
+    /// Finds the stage with the earliest event, without branches because a branch here is unpredictable.
     #[inline]
     fn elect(&mut self) {
         let (mut at, mut first) = (self.due[0], 0);
@@ -102,19 +104,20 @@ impl Events {
         self.first = (at, STAGES[first]);
     }
 
-    /// Whether the firmware works on a command.
+    /// Returns true if the firmware is processing a command.
     #[inline]
     pub(super) fn firmware_works(&self) -> bool {
         self.due[Stage::Firmware as usize] < Instant::MAX
     }
 
-    /// Whether no command is on its way to the firmware, or there.
+    /// Returns true if no command is in the firmware or on its way there.
     #[inline]
     pub(super) fn none_comes(&self) -> bool {
         self.due[Stage::Fetched as usize] == Instant::MAX && !self.firmware_works()
     }
 
-    /// The data of the first write in [`Ssd::incoming`] is here at `at`; never, as far as anybody is to be told.
+    /// Sets the instant at which the data of the first write in [`Ssd::incoming`] arrives; [`Instant::MAX`] for no
+    /// event.
     #[inline]
     pub(super) fn expect_data(&mut self, at: Instant) {
         if self.due[Stage::Received as usize] != at {
@@ -123,39 +126,39 @@ impl Events {
         }
     }
 
-    /// When the next one is, of the array's too; nothing happens before.
+    /// Returns the instant of the next event, including those of the array.
     #[inline]
     pub(super) fn next_due(&self, array: &Channels) -> Option<Instant> {
         let at = array.next_due().map_or(self.first.0, |at| at.min(self.first.0));
         (at < Instant::MAX).then_some(at)
     }
 
-    /// Whether something happens up to `limit`.
+    /// Returns true if an event is due at or before `limit`.
     #[inline]
     pub(super) fn is_due(&self, array: &Channels, limit: Instant) -> bool {
         self.next_due(array).is_some_and(|due| due <= limit)
     }
 
-    /// Forgets all.
+    /// Removes all events.
     pub(super) fn clear(&mut self) {
         *self = Events::default();
     }
 }
 
-/// Whether an operation reads what the host asked for, or what it overwrites in part; all others are the translation
-/// layer's.
+/// Returns true if an operation reads for a host request, including read-modify-write. All others belong to the
+/// translation layer.
 #[inline]
 fn is_host_read(operation: &Operation) -> bool {
     operation.cause == Cause::Host && matches!(operation.kind, Kind::Read { .. })
 }
 
 impl Ssd {
-    /// Handles what is due up to `limit`, until a request is done.
+    /// Handles events up to `limit` until a request completes.
     #[inline]
     pub(super) fn advance(&mut self, limit: Instant) -> Option<Completion> {
         let (at, slot) = loop {
             let (first, stage) = self.events.first;
-            // The array goes on by itself until something else is first.
+            // The array advances by itself until another event comes first.
             if let Some(finished) = self.array.complete(first.min(limit)) {
                 if !is_host_read(&finished.operation) {
                     self.layer_finished(&finished);

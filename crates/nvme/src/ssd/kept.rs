@@ -1,7 +1,7 @@
-//! A drive's state as bytes: what a drive at rest has that a new one has not.
+//! Serialized snapshots of a drive at rest.
 //!
-//! What is read back is looked through as a whole before it is taken over, so that bytes that contradict themselves are an
-//! error and never a later panic. All that is idle at rest is not kept: queues, events, the array's work, the clocks.
+//! Restoring validates the whole snapshot before the drive changes, so inconsistent bytes cause an error and never a
+//! later panic. A snapshot omits everything that is empty at rest: queues, events, array operations and clocks.
 
 use super::{Counts, Ssd, SsdParameters};
 use crate::hmb::Buffer;
@@ -13,9 +13,9 @@ use flashlab_flash::ftl::page_map::{Found, PageMap};
 use flashlab_sim::{Duration, RestoreError, Rng};
 use serde::{Deserialize, Serialize};
 
-/// No drive is as old: 2^62 ns are 146 years.
+/// Upper bound for the age of a drive: 2^62 ns are 146 years.
 const AGE_MAX: Duration = Duration::from_ns(1 << 62);
-/// Nor has one counted so many bytes.
+/// Upper bound for every counter.
 const COUNT_MAX: u64 = 1 << 60;
 
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ struct Borrowed<'a> {
     counts: Counts,
 }
 
-/// The same, read back.
+/// Deserialized form of [`Borrowed`].
 #[derive(Deserialize)]
 struct Kept {
     parameters: SsdParameters,
@@ -46,7 +46,7 @@ struct Kept {
 }
 
 impl Ssd {
-    /// The bytes of a drive at rest.
+    /// Serializes a drive at rest.
     pub(super) fn keep(&self) -> Option<Vec<u8>> {
         let Ssd { parameters, seed, layer, map, host_memory, rng, programmed, age, counts, .. } = self;
         let (seed, age, counts) = (*seed, *age, *counts);
@@ -54,7 +54,7 @@ impl Ssd {
         postcard::to_allocvec(&kept).ok()
     }
 
-    /// Becomes the drive that was kept, if it was of these parameters.
+    /// Replaces the state with a snapshot of a drive with the same parameters.
     pub(super) fn take_over(&mut self, state: &[u8]) -> Result<(), RestoreError> {
         let kept: Kept = postcard::from_bytes(state)
             .map_err(|error| RestoreError::new(format!("it is no state of an SSD: {error}")))?;
@@ -72,7 +72,7 @@ impl Ssd {
 }
 
 impl Kept {
-    /// Refuses what contradicts itself or the parameters.
+    /// Checks the snapshot for consistency with itself and with `parameters`.
     fn check(&self, parameters: &SsdParameters) -> Result<(), RestoreError> {
         if !self.host_memory.is_sound(&parameters.hmb) {
             return Err(RestoreError::new("the host memory that it has could not have been lent to it"));

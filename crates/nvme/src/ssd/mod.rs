@@ -1,20 +1,20 @@
 //! The drive in simulated time: queues, firmware, map, translation layer, array and link as one model.
 //!
-//! A command is fetched over the link, waits for the firmware, which serves one at a time and in order, and is looked up in
-//! the map. Reads then go to the array page by page, and each page over the link when it has left the array; what is not
-//! mapped is answered without the array. Writes fetch their data over the link and are done when all of it is in the
-//! write buffer, which programs empty; with FUA, when all of it is programmed, for which it does not wait until a page is
-//! full. A part of a unit that is mapped is read first and written with the rest.
+//! The drive fetches a command over the link. The command waits for the firmware, which serves one command at a time in
+//! order, and then for its map look-up. A read goes to the array page by page, and each page crosses the link when it
+//! has left the array; unmapped data needs no array operation. A write fetches its data over the link and completes
+//! when all of it is in the write buffer, which programs empty. An FUA write completes when its data is programmed, and
+//! does not wait until a page is full. A write of part of a mapped unit reads the unit first (read-modify-write).
 //!
-//! - Where the map does not fit in the drive's memory, [`Map`] says what a look-up costs. Either the firmware waits while a
-//!   map page is loaded, or it turns to the next command and the request waits alone.
-//! - Without commands for `t_idle` the firmware writes back what changed of the map, loads ahead what host memory has
-//!   room for, and collects.
-//! - Time spent sums exactly: the parts are the link, the firmware, the map, the array's work for the piece that was last,
-//!   and waiting for the write buffer, FUA or a flush (`program`); the rest is waiting behind others.
+//! - If the map does not fit in the drive's memory, [`Map`] decides the cost of a look-up. Either the firmware blocks
+//!   while a map page is loaded, or it serves the next command while only this request waits.
+//! - After `t_idle` without commands, the firmware writes back changed map pages, loads map pages into free host
+//!   memory, and collects garbage.
+//! - The parts of a latency sum exactly: link, firmware, map, array time of the last piece, and `program` for waits on
+//!   the write buffer, FUA or a flush. The rest is `queue`.
 //!
-//! Left out: several processors, arbitration between submission queues, interrupts and the host's own time, write
-//! ordering between queues, and host memory that other devices compete for.
+//! Not modelled: several processors, arbitration between submission queues, interrupts and the host's own time, write
+//! ordering between queues, and competition of several devices for host memory.
 
 mod background;
 mod events;
@@ -45,7 +45,7 @@ use flashlab_sim::{
 use serde::{Deserialize, Serialize};
 use slot::{Slot, Slots};
 
-/// Map pages that wait to be accepted by the translation layer, above which the firmware takes no command.
+/// Maximum number of map pages that wait for the translation layer. At this number the firmware accepts no command.
 const MAP_QUEUE_MAX: usize = 64;
 
 /// An NVMe SSD.
@@ -53,7 +53,7 @@ const MAP_QUEUE_MAX: usize = 64;
 pub struct Ssd {
     parameters: SsdParameters,
     seed: u64,
-    /// Bytes of a unit, as a power of two.
+    /// Base-2 logarithm of the unit size in bytes.
     unit_shift: u32,
     layer: PageMap,
     map: Map,
@@ -63,34 +63,34 @@ pub struct Ssd {
     host_memory: Buffer,
     decoder: Option<Decoder>,
     rng: Rng,
-    /// When each block was programmed last, counted since the drive was new; empty where age is of no account.
+    /// Age of the drive at the last program of each block; empty if data does not age.
     programmed: Vec<Duration>,
-    /// How old the drive was when its clock began.
+    /// Age of the drive at instant zero.
     age: Duration,
 
     slots: Slots,
-    /// On the host's side, since the drive has all the commands it takes.
+    /// Requests that wait on the host's side because the drive holds its maximum number of commands.
     waiting: VecDeque<u32>,
     in_drive: u32,
     events: Events,
-    /// For the firmware.
+    /// Commands that wait for the firmware.
     commands: VecDeque<u32>,
-    /// Changed map pages that wait for the translation layer.
+    /// Changed map pages that wait for the translation layer to accept them.
     map_pages: VecDeque<MapPage>,
-    /// Writes whose data comes or waits for the write buffer, with when it is here, in order. Behind one that was refused,
-    /// nobody is told of those that come.
+    /// Writes whose data is in transit or waits for the write buffer, with the instants of arrival, in order. Behind a
+    /// rejected write, arrivals cause no event.
     incoming: VecDeque<(Instant, u32)>,
-    /// The first of them is here.
+    /// True once the data of the oldest incoming write has arrived.
     is_here: bool,
-    /// The first of them was refused.
+    /// True if the full write buffer rejected the oldest incoming write.
     refused: bool,
-    /// Writes that read what they overwrite in part, and will ask for the link then.
+    /// Number of writes whose read-modify-write reads are in progress; they will use the link afterwards.
     partial_writes: u32,
-    /// In order of their tickets.
+    /// Flushes in flight, in order of their tickets.
     flushes: VecDeque<(Ticket, u32)>,
-    /// Writes with FUA that are accepted, with their last units' tickets.
+    /// FUA writes in the write buffer, with the tickets of their last units.
     forced: Vec<(Ticket, u32)>,
-    /// When the last request was done, while there is none.
+    /// Instant of the last completion; valid while no request is in flight.
     idle_since: Instant,
     counts: Counts,
 }
@@ -105,10 +105,11 @@ struct Counts {
 }
 
 impl Ssd {
-    /// A fresh drive, with the medium of `seed`. The driver has lent host memory already, where the drive asks for some.
+    /// Returns a new drive whose medium is drawn from `seed`. The driver has already granted the host memory that the
+    /// drive requests.
     ///
     /// # Panics
-    /// Where the parameters are impossible; see [`SsdParameters::check`].
+    /// Panics if the parameters are impossible; see [`SsdParameters::check`].
     pub fn new(parameters: SsdParameters, seed: u64) -> Self {
         if let Err(impossible) = parameters.check() {
             panic!("{impossible}");
@@ -152,27 +153,27 @@ impl Ssd {
         }
     }
 
-    /// Its parameters.
+    /// Returns the parameters.
     pub fn parameters(&self) -> &SsdParameters {
         &self.parameters
     }
-    /// The translation layer.
+    /// Returns the translation layer.
     pub fn layer(&self) -> &PageMap {
         &self.layer
     }
-    /// Where the map is.
+    /// Returns the map.
     pub fn map(&self) -> &Map {
         &self.map
     }
-    /// Host memory that it may use now, in bytes.
+    /// Returns the size in bytes of the host memory that the drive may use at present.
     pub fn host_memory(&self) -> u64 {
         self.host_memory.usable()
     }
 
-    /// The host sends Set Features 0Dh with this list; nothing is outstanding.
+    /// Executes Set Features 0Dh (Host Memory Buffer) with this list of descriptors. No request is in flight.
     ///
     /// # Errors
-    /// Where the controller aborts the command.
+    /// Returns an error if the controller aborts the command.
     pub fn set_host_memory(
         &mut self,
         command: &SetFeatures,
@@ -197,7 +198,7 @@ impl Ssd {
         1 << self.unit_shift
     }
 
-    /// As [`Geometry::admits`], without divisions: blocks are a power of two.
+    /// Returns the same as [`Geometry::admits`] but without divisions, because the block size is a power of two.
     #[inline]
     fn admits(&self, request: &Request) -> bool {
         let within = request.end() <= self.parameters.page_map.capacity;
@@ -205,7 +206,7 @@ impl Ssd {
         request.op.is_flush() || (within && whole && request.length > 0)
     }
 
-    /// The firmware takes commands up while it has none.
+    /// Starts commands while the firmware is idle.
     #[inline]
     fn run_firmware(&mut self, now: Instant) {
         while let Some(slot) = self.commands.front().copied()
@@ -217,7 +218,7 @@ impl Ssd {
         }
     }
 
-    /// A command is in the drive: the firmware takes it up, or it waits.
+    /// Handles the arrival of a command: the firmware starts it, or it waits.
     #[inline]
     fn fetched(&mut self, now: Instant, slot: u32) {
         let waits = self.events.firmware_works() || self.map_pages.len() >= MAP_QUEUE_MAX;
@@ -228,7 +229,7 @@ impl Ssd {
         self.serve(now, slot);
     }
 
-    /// The idle firmware takes a command up.
+    /// Starts a command on the idle firmware.
     #[inline]
     fn serve(&mut self, now: Instant, slot: u32) {
         let time = self.take_up(now, slot);
@@ -238,7 +239,7 @@ impl Ssd {
         self.leave_firmware(now, slot);
     }
 
-    /// What the firmware does with a command: all changes to the map happen here. Returns how long it takes.
+    /// Processes a command in the firmware, including all changes to the map. Returns the firmware's time.
     #[inline]
     fn take_up(&mut self, now: Instant, slot: u32) -> Duration {
         let times = &self.parameters.controller;
@@ -258,7 +259,7 @@ impl Ssd {
         if self.map.is_whole() { firmware } else { firmware + self.use_map(now, slot) }
     }
 
-    /// What the firmware does with a map that is not whole, for a command; returns how long that takes.
+    /// Looks up or changes a map that is only partly in memory. Returns the firmware's time.
     #[inline(never)]
     fn use_map(&mut self, now: Instant, slot: u32) -> Duration {
         let request = self.slots.get(slot).request;
@@ -271,7 +272,7 @@ impl Ssd {
         map
     }
 
-    /// The firmware is done with a command: it goes on, or waits for its map pages.
+    /// Handles the end of the firmware's work: the command continues, or waits for its map pages.
     #[inline(always)]
     fn leave_firmware(&mut self, now: Instant, slot: u32) {
         let ready = self.slots.get(slot).ready;
@@ -283,7 +284,7 @@ impl Ssd {
         self.go_on(now, slot);
     }
 
-    /// A command that was looked up is carried out.
+    /// Executes a command after its map look-up.
     #[inline]
     fn go_on(&mut self, now: Instant, slot: u32) {
         let Slot { request, status, .. } = self.slots.get(slot);
@@ -298,7 +299,7 @@ impl Ssd {
         }
     }
 
-    /// The last of a request without data for the host: its completion is sent.
+    /// Sends the completion of a request that has no data for the host.
     #[inline]
     fn post(&mut self, now: Instant, slot: u32) {
         let post = self.link.post();
@@ -306,7 +307,7 @@ impl Ssd {
         self.events.push(Stage::Posted, now + post, slot);
     }
 
-    /// A completion is in the host's memory.
+    /// Completes a request at `at` and fetches the next waiting command.
     #[inline(always)]
     fn finish(&mut self, at: Instant, slot: u32) -> Completion {
         let done = self.slots.finish(slot, at);
@@ -319,8 +320,8 @@ impl Ssd {
         done
     }
 
-    /// A command is on its way to the drive. If it asks for nothing there that may have changed until it arrives, it is
-    /// served ahead of time.
+    /// Fetches a command. If nothing that the command depends on can change before it arrives, it is served ahead of
+    /// time, which saves events.
     #[inline]
     fn fetch(&mut self, now: Instant, slot: u32, request: &Request) {
         let fetch = self.link.fetch();
@@ -341,14 +342,14 @@ impl Ssd {
         }
     }
 
-    /// Whether a request is behind nobody who will ask for the firmware or for the link to the drive, and asks for nothing
-    /// of the map that has to be loaded.
+    /// Returns true if no earlier request will use the firmware or the link to the drive, and the request needs no map
+    /// page that is not in memory.
     #[inline]
     fn is_unhindered(&self, request: &Request) -> bool {
         self.events.none_comes() && self.map.is_whole() && self.partial_writes == 0 && self.admits(request)
     }
 
-    /// Whether a request covers no unit in part.
+    /// Returns true if a request covers only whole units.
     #[inline]
     fn is_of_whole_units(&self, request: &Request) -> bool {
         (request.offset | request.length) & (self.unit() - 1) == 0
@@ -390,7 +391,7 @@ impl Model for Ssd {
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        // Asked before every arrival: mostly nothing is due.
+        // This is called before every arrival, and mostly no event is due.
         if self.slots.taken() == 0 || !self.events.is_due(&self.array, limit) {
             return None;
         }

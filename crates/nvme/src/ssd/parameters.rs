@@ -1,4 +1,4 @@
-//! What an SSD is made of, and what no SSD can be.
+//! Parameters of an SSD and their limits.
 
 use crate::Wires;
 use crate::hmb::{Buffer, Driver, Limits, PAGE, Plenty};
@@ -11,50 +11,50 @@ use flashlab_flash::nand::{Reliability, Scheduling, Timing};
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// The controller's processor.
+/// Parameters of the controller's processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Controller {
-    /// Commands that it takes from the queues at a time; others wait on the host's side.
+    /// Maximum number of commands in the drive; others wait on the host's side.
     pub depth: u32,
-    /// Its time for a command: taking it apart, finding the data, setting up the array.
+    /// Processing time of a command: decoding it, locating the data, setting up the array.
     pub t_command: Duration,
-    /// The same for a write.
+    /// Processing time of a write.
     pub t_command_write: Duration,
-    /// The same for a read of what is not mapped.
+    /// Processing time of a read of unmapped data.
     pub t_command_unmapped: Duration,
-    /// Without commands for so long, it turns to background work.
+    /// Time without commands after which background work starts.
     pub t_idle: Duration,
 }
 
-/// What an SSD is made of.
+/// Parameters of an SSD.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SsdParameters {
-    /// Bytes of a block of the namespace.
+    /// Logical block size of the namespace in bytes.
     pub block: u64,
-    /// Bytes of the largest request.
+    /// Size of the largest request in bytes.
     pub request_max: u64,
-    /// The processor.
+    /// The controller's processor.
     pub controller: Controller,
-    /// The link to the host.
+    /// Link to the host.
     pub wires: Wires,
-    /// The translation layer, with the geometry of the array. Its number of map pages follows from `map`.
+    /// Translation layer, with the geometry of the array. Its number of map pages follows from `map`.
     pub page_map: PageMapParameters,
-    /// The array's times.
+    /// Operation times of the array.
     pub timing: Timing,
-    /// The order of operations on a die.
+    /// Scheduling of operations on a die.
     pub scheduling: Scheduling,
-    /// How reliably pages are read; `None`: always at once.
+    /// Read errors of pages; `None` if every read succeeds at once.
     pub reliability: Option<Reliability>,
-    /// Where the map is.
+    /// Location and caching of the map.
     pub map: MapParameters,
-    /// The host memory that it asks for.
+    /// Host memory that the drive requests.
     pub hmb: Limits,
-    /// Bytes of host memory that the driver lends at most.
+    /// Maximum host memory that the driver grants, in bytes.
     pub lend_max: u64,
 }
 
 impl SsdParameters {
-    /// The translation layer's parameters with the number of map pages that `map` needs.
+    /// Returns the translation layer's parameters with the number of map pages that `map` needs.
     pub fn layer(&self) -> PageMapParameters {
         let units = self.page_map.capacity / self.page_map.unit.max(1);
         let pages = match self.map.sram {
@@ -64,14 +64,15 @@ impl SsdParameters {
         PageMapParameters { map_pages: pages, ..self.page_map }
     }
 
-    /// The same with the write buffer that it has with this host memory.
+    /// Returns the translation layer's parameters with a write buffer that includes this host memory, if the policy
+    /// asks for it.
     pub(super) fn layer_with(&self, host_memory: &Buffer) -> PageMapParameters {
         let layer = self.layer();
         let borrowed = if self.map.policy == Policy::WriteBuffer { host_memory.usable() } else { 0 };
         PageMapParameters { write_buffer: layer.write_buffer + borrowed, ..layer }
     }
 
-    /// The host memory that a driver lends when the drive starts.
+    /// Returns the host memory that the driver grants when the drive starts.
     pub(super) fn lend(&self) -> Buffer {
         let mut host_memory = Buffer::new(self.hmb);
         let mut driver = Driver::new(self.lend_max);
@@ -82,10 +83,10 @@ impl SsdParameters {
         host_memory
     }
 
-    /// Refuses what no SSD can be.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// With the number and why.
+    /// Returns the name of the impossible parameter and the reason.
     pub fn check(&self) -> Result<(), Impossible> {
         self.map.check()?;
         let layer = self.layer();
@@ -157,13 +158,13 @@ impl SsdParameters {
             );
             return Err(Impossible::new("nvme.hmb", why));
         }
-        // Where it is lent to the write buffer, that must not become too large.
+        // Host memory that enlarges the write buffer must not make it too large.
         self.layer_with(&self.lend())
             .check()
             .map_err(|with| Impossible::new("nvme.hmb", format!("is {} B; with it, {with}", self.lend_max)))
     }
 
-    /// What the controller says of itself.
+    /// Returns the Identify Controller data.
     pub fn identify(&self) -> Identify {
         let pages = (self.request_max / PAGE).max(1);
         Identify {

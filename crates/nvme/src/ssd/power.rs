@@ -1,5 +1,7 @@
-//! Power cuts and what follows: nothing outstanding is ever done, what was only in the write buffer is as it was before,
-//! and the drive reads its pages' spare areas to find its map again.
+//! Power cuts and recovery.
+//!
+//! Requests in flight never complete, and data that was only in the write buffer is lost. To rebuild its map, the drive
+//! reads the spare areas of its pages.
 
 use super::Ssd;
 use crate::hmb::Buffer;
@@ -9,7 +11,7 @@ use flashlab_sim::{Duration, Fate, Instant, Op, PowerCut};
 
 impl Ssd {
     pub(super) fn cut(&mut self, now: Instant) -> PowerCut {
-        // What was due has happened, though nobody may have asked for it.
+        // Events up to `now` have happened, even if no caller has collected them.
         if self.slots.taken() == 0 {
             self.catch_up(now);
         }
@@ -39,7 +41,7 @@ impl Ssd {
         cut
     }
 
-    /// Everything that is under way is not, any more.
+    /// Drops all requests and events in flight.
     pub(super) fn forget(&mut self) {
         self.slots.clear();
         self.events.clear();
@@ -70,23 +72,24 @@ impl Ssd {
         up
     }
 
-    /// How old the drive is at `now`.
+    /// Returns the age of the drive at `now`.
     #[inline]
     pub(super) fn since_new(&self, now: Instant) -> Duration {
         self.age + now.since(Instant::ZERO)
     }
 
-    /// Without power for `time`: its data grows older. Nothing is outstanding.
+    /// Ages the data by `time` without power. No request is in flight.
     pub fn lie_idle(&mut self, time: Duration) {
         self.age += time;
     }
 
-    /// Ends all background work and starts all clocks from zero, as a state that is kept. The age of the data is kept: it
-    /// counts up to the end of that work, and from when the drive is used again, as if no time passed between
-    /// ([`Ssd::lie_idle`] says otherwise).
+    /// Finishes all background work and resets all clocks to zero, as a snapshot requires.
+    ///
+    /// The age of the data continues from the end of that work, as if no time passed until the drive is used again.
+    /// [`Ssd::lie_idle`] adds time in between.
     pub(super) fn come_to_rest(&mut self) {
         let mut rest = self.idle_since;
-        // What the layer has to do since the power came up may not have been begun.
+        // The layer may have pending work from recovery.
         self.drain(rest);
         while let Some(finished) = self.array.complete(Instant::MAX) {
             rest = rest.max(finished.at);
@@ -96,7 +99,7 @@ impl Ssd {
         self.start_clocks();
     }
 
-    /// Nothing has happened yet, as far as the clocks say.
+    /// Resets all clocks to zero.
     pub(super) fn start_clocks(&mut self) {
         let parameters = &self.parameters;
         self.array = Channels::new(

@@ -1,4 +1,4 @@
-//! Reads: the look-up in the map, the pages of the array, and their way to the host.
+//! Reads: map look-up, array operations, and the transfer to the host.
 
 use super::{Ssd, Stage};
 use core::ops::Range;
@@ -8,7 +8,7 @@ use flashlab_flash::ftl::page_map::Found;
 use flashlab_flash::nand::{Block, Cause, Finished, Kind, Operation, ReadOutcome};
 use flashlab_sim::{Duration, Instant, Request, Status};
 
-/// Units that lie in one page: one operation of the array.
+/// Units of a request that lie in the same page, so that one array operation reads them.
 pub(super) struct Piece {
     pub(super) block: Block,
     pub(super) page: u32,
@@ -17,7 +17,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Its read for the request in a slot.
+    /// Returns the read operation for the request in `slot`.
     #[inline]
     fn read_for(&self, slot: u32) -> Operation {
         let Piece { block, page, slc, bytes } = *self;
@@ -27,7 +27,7 @@ impl Piece {
 }
 
 impl Ssd {
-    /// The firmware's time for a read.
+    /// Returns the firmware's time for a read.
     #[inline]
     pub(super) fn command_time(&self, request: &Request) -> Duration {
         let times = &self.parameters.controller;
@@ -39,7 +39,7 @@ impl Ssd {
         if unmapped { times.t_command_unmapped } else { times.t_command }
     }
 
-    /// Finds the map pages of a request; returns the firmware's time for it.
+    /// Looks up the map pages of a request and returns the firmware's time for it.
     #[inline(never)]
     pub(super) fn look_up(&mut self, now: Instant, slot: u32, request: &Request) -> Duration {
         let entries = self.map.entries();
@@ -55,7 +55,7 @@ impl Ssd {
         time
     }
 
-    /// Loads a map page, or waits for it where it is being loaded; returns the firmware's time for it.
+    /// Loads a map page, or waits for a load in progress. Returns the time for which the firmware is blocked.
     pub(super) fn load(&mut self, now: Instant, slot: u32, page: MapPage, load: bool) -> Duration {
         if self.parameters.map.blocking {
             return if load { self.parameters.map.t_load } else { Duration::ZERO };
@@ -68,7 +68,7 @@ impl Ssd {
         Duration::ZERO
     }
 
-    /// Asks the array for what is mapped; what is not goes to the host at once.
+    /// Submits array reads for the mapped units and sends the rest to the host at once.
     #[inline]
     pub(super) fn read(&mut self, now: Instant, slot: u32) {
         let request = self.slots.get(slot).request;
@@ -79,7 +79,7 @@ impl Ssd {
         }
     }
 
-    /// The piece of a read within one unit, if that is in the array.
+    /// Returns the piece of a read that lies within one unit, if the unit is in the array.
     #[inline(always)]
     fn only_piece(&self, request: &Request) -> Option<Piece> {
         let unit = self.unit_of(request.offset);
@@ -92,13 +92,14 @@ impl Ssd {
         }
     }
 
-    /// Asks the array for the only piece of a read that arrives at `at`, if nothing can change where it lies until then:
-    /// nothing is written, moved or erased, and the firmware takes no time. Whether it did.
+    /// Submits the array read of a command that arrives at `at` ahead of time. Returns false, and does nothing, unless
+    /// the read is a single piece whose location cannot change before `at`: the array neither writes, moves nor erases,
+    /// and the firmware takes no time.
     #[inline]
     pub(super) fn read_ahead(&mut self, at: Instant, slot: u32, request: &Request) -> bool {
         let times = &self.parameters.controller;
         let takes_time = times.t_command.max(times.t_command_unmapped) > Duration::ZERO;
-        // A write that waits for the write buffer waits for programs that are under way.
+        // A write that waits for the write buffer depends on programs in progress.
         let may_change = !self.incoming.is_empty() || self.layer.outstanding() > 0;
         if takes_time || may_change || self.decoder.is_some() {
             return false;
@@ -110,11 +111,11 @@ impl Ssd {
         true
     }
 
-    /// As [`Ssd::read`], of bytes that may lie in several pages, or in none.
+    /// Reads bytes that may lie in several pages, or in none.
     #[inline(never)]
     fn read_pieces(&mut self, now: Instant, slot: u32, bytes: Range<u64>) {
         let mut piece = Piece { block: Block(0), page: 0, slc: false, bytes: 0 };
-        // Bytes that need no array.
+        // Bytes that need no array operation.
         let mut at_hand = 0;
         let Range { start: mut at, end: to } = bytes;
         while at < to {
@@ -147,7 +148,7 @@ impl Ssd {
         }
     }
 
-    /// Reads a piece for a request: a read, or a write that keeps a part of it.
+    /// Submits the array read of a piece, for a read or for a read-modify-write.
     #[inline]
     pub(super) fn ask_array(&mut self, now: Instant, slot: u32, piece: &Piece) {
         self.slots.get_mut(slot).pending += 1;
@@ -158,14 +159,14 @@ impl Ssd {
         }
     }
 
-    /// What the decoder makes of a page of `block` that is read now.
+    /// Returns the result of decoding a page of `block` at `now`, or `None` if errors are not modelled.
     #[inline]
     pub(super) fn decode(&mut self, block: Block, now: Instant) -> Option<ReadOutcome> {
         self.decoder.as_ref()?;
         self.decode_aged(block, now)
     }
 
-    /// As [`Ssd::decode`], where pages have errors by wear and age.
+    /// Draws the decoding result of a page from its wear and age.
     #[inline(never)]
     fn decode_aged(&mut self, block: Block, now: Instant) -> Option<ReadOutcome> {
         let decoder = self.decoder.as_ref()?;
@@ -174,7 +175,7 @@ impl Ssd {
         Some(decoder.read(cycles, age, &mut self.rng))
     }
 
-    /// A page that is read several times: the die is taken for all of the attempts, and the last transfer counts as such.
+    /// Submits a read with retries. The die is busy for all attempts; only the last transfer counts as a transfer.
     #[cold]
     fn read_again(&mut self, now: Instant, operation: Operation, read: ReadOutcome) {
         let Kind::Read { bytes } = operation.kind else { unreachable!("only reads are read again") };
@@ -188,7 +189,7 @@ impl Ssd {
         self.array.submit_lasting(now, &operation, timing.read(operation.slc) + again);
     }
 
-    /// A piece goes to the host; with the last one, the completion: when that is there.
+    /// Sends a piece to the host. Returns the instant at which the completion arrives if this is the last piece.
     #[inline(always)]
     fn send(&mut self, now: Instant, slot: u32, bytes: u64) -> Option<Instant> {
         let occupy = self.link.occupy(bytes);
@@ -202,7 +203,8 @@ impl Ssd {
         Some(end + post)
     }
 
-    /// A read of the host's data has left the array; when its request is done, if that is known.
+    /// Handles the end of an array read for a host request. Returns the instant at which the request completes, if
+    /// known.
     #[inline]
     pub(super) fn read_finished(&mut self, finished: &Finished) -> Option<Instant> {
         let Finished { operation, at, array, transfer, .. } = *finished;

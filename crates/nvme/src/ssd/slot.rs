@@ -1,23 +1,23 @@
-//! Requests that are in the drive: one slot each, taken from a slab, so that a request costs no allocation.
+//! Slots for the requests in the drive, kept in a slab so that a request needs no allocation.
 
 use flashlab_sim::{Completion, Duration, Instant, Mechanism, Request, Spent, Status};
 
-/// A request in the drive: two cache lines.
+/// State of one request in the drive. It occupies two cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Slot {
     pub(super) request: Request,
     pub(super) arrived: Instant,
     pub(super) status: Status,
-    /// Operations of the array that it waits for.
+    /// Number of array operations that the request waits for.
     pub(super) pending: u32,
-    /// The next unit to be accepted, of a write.
+    /// For a write: the next unit to enter the write buffer.
     pub(super) next_unit: u32,
-    /// The first unit that is not known to be durable, of a write with FUA.
+    /// For an FUA write: the first unit that is not known to be durable.
     pub(super) durable_to: u32,
-    /// When its map pages are there.
+    /// Instant at which all map pages of the request are loaded.
     pub(super) ready: Instant,
-    /// Since when it waits for the write buffer, or for what is to be durable.
+    /// Start of the wait for the write buffer or for durability.
     pub(super) since: Instant,
     pub(super) bus: Duration,
     pub(super) firmware: Duration,
@@ -47,7 +47,7 @@ impl Slot {
         }
     }
 
-    /// Done at `at`; what is not accounted for was spent waiting behind others.
+    /// Returns the completion at `at`. Time without another cause counts as waiting in a queue.
     #[inline]
     fn done(&self, at: Instant) -> Completion {
         let mut spent = Spent::default();
@@ -62,7 +62,7 @@ impl Slot {
     }
 }
 
-/// All slots.
+/// Slab of slots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
     slots: alloc::vec::Vec<Slot>,
@@ -70,7 +70,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// A slot for `request`.
+    /// Allocates a slot for `request` and returns its index.
     #[inline]
     pub(super) fn take(&mut self, arrived: Instant, request: &Request) -> u32 {
         let slot = Slot::new(arrived, *request);
@@ -86,7 +86,7 @@ impl Slots {
         }
     }
 
-    /// The request of `place` is done at `at`; the slot is free again.
+    /// Frees slot `place` and returns the completion of its request at `at`.
     #[inline]
     pub(super) fn finish(&mut self, place: u32, at: Instant) -> Completion {
         self.vacant.push(place);
@@ -102,19 +102,19 @@ impl Slots {
         &mut self.slots[place as usize]
     }
 
-    /// How many are taken.
+    /// Returns the number of slots in use.
     #[inline]
     pub(super) fn taken(&self) -> u32 {
         (self.slots.len() - self.vacant.len()) as u32
     }
 
-    /// Those that are taken.
+    /// Iterates over the slots in use.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
         let taken = |place: &usize| !self.vacant.contains(&(*place as u32));
         (0..self.slots.len()).filter(taken).map(|place| &self.slots[place])
     }
 
-    /// Forgets all of them.
+    /// Frees all slots.
     pub(super) fn clear(&mut self) {
         self.slots.clear();
         self.vacant.clear();

@@ -1,13 +1,12 @@
-//! Writes, trims and flushes: the map's changes, the data's way to the drive, and the write buffer.
+//! Writes, trims and flushes: changes of the map, the transfer to the drive, and the write buffer.
 //!
-//! A drive that loads its map trims page of the map by page, and only those that exist: deallocating all of a drive costs
-//! what is mapped on it.
+//! A drive that loads its map on demand trims one map page at a time, and only map pages that exist. Deallocating a
+//! whole drive therefore costs in proportion to the data that is mapped.
 //!
-//! A write of a part of a unit reads the rest of it first, as any read: with its time, its retries and its errors. Where
-//! that cannot be read, the command fails and nothing of it is written, so that what was lost stays an error until the
-//! whole unit is written or trimmed. Real drives do this or one thing more: those that keep a flag for each block of a unit
-//! write, and mark only the other blocks as unreadable. The map here knows units, so the first. The status is NVMe's
-//! Unrecovered Read Error.
+//! A write of part of a unit reads the rest of the unit first, with the time, retries and errors of any read. If that
+//! read fails, the command ends with NVMe's Unrecovered Read Error and writes nothing, so the unit stays unreadable
+//! until it is written or trimmed as a whole. Some real drives keep an error flag for each logical block instead, write
+//! the new blocks and mark only the others as unreadable. The map of this model has no such flags.
 
 use super::read::Piece;
 use super::slot::Slot;
@@ -19,19 +18,19 @@ use flashlab_flash::ftl::page_map::{Accepted, Found};
 use flashlab_sim::{Duration, Instant, Op, Request, Status};
 
 impl Ssd {
-    /// Units that a request covers, those in part included.
+    /// Returns the units that a request covers, in whole or in part.
     #[inline]
     pub(super) fn units_touched(&self, request: &Request) -> Range<u32> {
         self.unit_of(request.offset)..self.unit_of(request.end() - 1) + 1
     }
 
-    /// Units that a request covers as a whole.
+    /// Returns the units that a request covers in whole.
     fn units_covered(&self, request: &Request) -> Range<u32> {
         let first = self.unit_of(request.offset + self.unit() - 1);
         first..self.unit_of(request.end()).max(first)
     }
 
-    /// Changes the map pages of a write or a trim; returns the firmware's time for it.
+    /// Changes the map pages of a write or a trim and returns the firmware's time for it.
     #[inline(never)]
     pub(super) fn change_map(&mut self, now: Instant, slot: u32, request: &Request) -> Duration {
         let units = match request.op {
@@ -44,7 +43,7 @@ impl Ssd {
         let entries = self.map.entries();
         let capacity = u64::from(self.layer.units());
         let pages = units.start / entries as u32..(units.end - 1) / entries as u32 + 1;
-        // Pages of which every entry changes.
+        // Map pages of which every entry changes.
         let first = u64::from(units.start).div_ceil(entries) as u32;
         let end = if u64::from(units.end) == capacity { pages.end } else { units.end / entries as u32 };
         let whole = first..end.max(first);
@@ -54,7 +53,7 @@ impl Ssd {
             let partly = pages.filter(|page| !whole.contains(page));
             let mut time = Duration::ZERO;
             for page in partly.map(MapPage) {
-                // Where nothing is mapped, nothing changes.
+                // A map page that does not exist has no entry to change.
                 if self.map.exists(page) {
                     time += self.change(now, slot, page, false);
                 }
@@ -64,7 +63,7 @@ impl Ssd {
         pages.map(|page| self.change(now, slot, MapPage(page), whole.contains(&page))).sum()
     }
 
-    /// Unmaps those of `units` that lie in map pages that exist.
+    /// Unmaps the part of `units` that lies in existing map pages.
     fn trim_existing(&mut self, pages: Range<u32>, units: Range<u32>) {
         let entries = self.map.entries() as u32;
         let mut existing: Vec<u32> = self.map.existing(pages).map(|page| page.0).collect();
@@ -85,13 +84,13 @@ impl Ssd {
         change.time + self.load(now, slot, page, change.load)
     }
 
-    /// A changed map page is to be programmed.
+    /// Queues a changed map page for programming.
     pub(super) fn program_map_page(&mut self, now: Instant, page: MapPage) {
         self.map_pages.push_back(page);
         self.drain(now);
     }
 
-    /// The firmware takes up a write of whole units that arrives at `at`, and has nobody before it.
+    /// Serves a write of whole units ahead of time. The command arrives at `at`, and no other command precedes it.
     #[inline]
     pub(super) fn write_ahead(&mut self, at: Instant, slot: u32, request: &Request) {
         let time = self.parameters.controller.t_command_write;
@@ -105,7 +104,7 @@ impl Ssd {
         self.receive(at, slot, request.length);
     }
 
-    /// A write leaves the firmware: what it overwrites in part is read first.
+    /// Starts a write after the firmware: reads units that it overwrites in part, or fetches its data.
     #[inline]
     pub(super) fn write(&mut self, now: Instant, slot: u32) {
         let request = self.slots.get(slot).request;
@@ -118,7 +117,7 @@ impl Ssd {
         self.write_partly(now, slot);
     }
 
-    /// A write that overwrites units in part reads them first.
+    /// Reads the units that a write overwrites in part.
     #[cold]
     fn write_partly(&mut self, now: Instant, slot: u32) {
         let request = self.slots.get(slot).request;
@@ -143,19 +142,19 @@ impl Ssd {
         self.partial_writes += 1;
     }
 
-    /// What a write keeps of the units that it overwrites in part has left the array, or cannot be read.
+    /// Continues a write after its read-modify-write reads, or ends it if one of them failed.
     pub(super) fn old_parts_read(&mut self, now: Instant, slot: u32) {
         self.partial_writes -= 1;
         let Slot { request, status, .. } = *self.slots.get(slot);
         if status == Status::Ok { self.receive(now, slot, request.length) } else { self.post(now, slot) }
     }
 
-    /// The data of a write is fetched.
+    /// Fetches the data of a write over the link.
     #[inline]
     pub(super) fn receive(&mut self, now: Instant, slot: u32, bytes: u64) {
         let occupy = self.link.occupy(bytes);
         let end = self.link.receive(now, occupy);
-        // The read request's way up and the first data's down.
+        // The read request travels to the host, and the first data travels back.
         let arrives = end + self.link.round_trip();
         let state = self.slots.get_mut(slot);
         state.bus += occupy + self.link.round_trip();
@@ -166,14 +165,15 @@ impl Ssd {
         self.incoming.push_back((arrives, slot));
     }
 
-    /// The data of the first write that was not refused is here.
+    /// Handles the arrival of the data of the oldest incoming write.
     #[inline]
     pub(super) fn received(&mut self, now: Instant) {
         self.is_here = true;
         self.drain(now);
     }
 
-    /// Moves the units of a write into the write buffer; says whether that is done.
+    /// Moves the units of a write into the write buffer. Returns true when all of them are there, or when the write
+    /// failed.
     #[inline]
     fn accept(&mut self, now: Instant, slot: u32) -> bool {
         if !self.map.is_whole() {
@@ -204,7 +204,7 @@ impl Ssd {
         true
     }
 
-    /// A write or a flush has waited for the write buffer, or for programs, long enough.
+    /// Ends the wait of a write or a flush for the write buffer or for programs, and posts its completion.
     #[inline]
     fn end_program(&mut self, now: Instant, slot: u32) {
         let state = self.slots.get_mut(slot);
@@ -212,7 +212,7 @@ impl Ssd {
         self.post(now, slot);
     }
 
-    /// Completes the writes with FUA of which each unit is durable.
+    /// Completes the FUA writes whose units are all durable.
     #[inline]
     fn end_forced(&mut self, now: Instant) {
         let mut at = 0;
@@ -236,7 +236,7 @@ impl Ssd {
         }
     }
 
-    /// A trim that overtook a write has dropped map pages that the write needs.
+    /// Recreates the map pages of a write that an overtaking trim has dropped.
     fn keep_mapped(&mut self, slot: u32) {
         let units = self.units_touched(&self.slots.get(slot).request);
         let entries = self.map.entries() as u32;
@@ -249,7 +249,7 @@ impl Ssd {
         }
     }
 
-    /// Gives the array what there is to do, and the write buffer what waits for it, until neither takes more.
+    /// Issues array operations and fills the write buffer until neither accepts more.
     #[inline]
     pub(super) fn drain(&mut self, now: Instant) {
         loop {
@@ -286,8 +286,8 @@ impl Ssd {
         self.end_forced(now);
     }
 
-    /// The write that waits for the write buffer first, unless it was refused and nothing has left the buffer since. A
-    /// device that takes no more writes says so to all that wait.
+    /// Returns the oldest write that waits for the write buffer, unless the buffer rejected it and has not gained space
+    /// since. A read-only device returns every waiting write, so that each of them fails.
     #[inline]
     fn next_received(&self, now: Instant) -> Option<u32> {
         if self.refused && self.layer.is_full() && !self.layer.is_read_only() {
@@ -297,11 +297,11 @@ impl Ssd {
         (self.is_here || at < now).then_some(slot)
     }
 
-    /// Unmaps the units that are covered as a whole, where anything is mapped.
+    /// Unmaps the units that a trim covers in whole.
     #[inline(never)]
     pub(super) fn trim(&mut self, now: Instant, slot: u32) {
         let units = self.units_covered(&self.slots.get(slot).request);
-        // Where the map is loaded, it was done with the map's pages.
+        // A drive with a partly loaded map has done this together with its map pages.
         if self.map.is_whole() && !units.is_empty() {
             self.layer.trim(units.start, units.len() as u32);
         }
@@ -309,7 +309,7 @@ impl Ssd {
         self.post(now, slot);
     }
 
-    /// What was written so far is made durable.
+    /// Starts a flush, which makes all earlier writes durable.
     #[inline(never)]
     pub(super) fn flush(&mut self, now: Instant, slot: u32) {
         let ticket = self.layer.flush();
@@ -318,7 +318,7 @@ impl Ssd {
         self.drain(now);
     }
 
-    /// Completes the flushes whose writes are durable.
+    /// Completes the flushes whose writes are all durable.
     #[inline]
     fn end_flushes(&mut self, now: Instant) {
         while let Some((ticket, slot)) = self.flushes.front().copied() {
