@@ -1,19 +1,19 @@
-//! Parameters that no device can have.
+//! The error for impossible parameters.
 
 use alloc::string::String;
 use core::fmt;
 
-/// A parameter, or a pair of them, that no device can have.
+/// A parameter, or a combination of parameters, that no device can have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Impossible {
-    /// Its path in a profile: `flash.t_prog`.
+    /// Path in a profile, for example `flash.t_prog`.
     pub path: &'static str,
-    /// What is wrong and what is expected: "is 0; programming a page takes time".
+    /// The fault and the expectation, for example "is 0; programming a page takes time".
     pub why: String,
 }
 
 impl Impossible {
-    /// `path` is impossible because of `why`.
+    /// Returns the error for the parameter at `path`.
     pub fn new(path: &'static str, why: impl Into<String>) -> Self {
         Impossible { path, why: why.into() }
     }

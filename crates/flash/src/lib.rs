@@ -1,4 +1,4 @@
-//! Flash memory: the array's timing ([`nand`]) and what a card's firmware does with it ([`ftl`]).
+//! Flash memory: the NAND array ([`nand`]) and the flash translation layers of cards and SSDs ([`ftl`]).
 #![no_std]
 #![forbid(unsafe_code)]
 

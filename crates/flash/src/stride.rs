@@ -1,17 +1,17 @@
-//! Division of addresses by a fixed number of bytes: a shift where that is a power of two, as it mostly is.
+//! Fast division of addresses by a fixed size, with a shift if the size is a power of two.
 
 use serde::{Deserialize, Serialize};
 
-/// A number of bytes that addresses are divided by.
+/// A size in bytes by which addresses are divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Stride {
     bytes: u64,
-    /// The power of two; 64 where it is none.
+    /// Base-2 logarithm of the size, or 64 if the size is not a power of two.
     shift: u32,
 }
 
 impl Stride {
-    /// Strides of `bytes`, which is not zero.
+    /// Returns a stride of `bytes`, which must not be zero.
     pub(crate) fn new(bytes: u64) -> Self {
         assert!(bytes > 0, "a stride is at least a byte");
         Stride { bytes, shift: if bytes.is_power_of_two() { bytes.trailing_zeros() } else { 64 } }
@@ -19,12 +19,12 @@ impl Stride {
     pub(crate) fn bytes(self) -> u64 {
         self.bytes
     }
-    /// The stride in which `offset` lies.
+    /// Returns the index of the stride that contains `offset`.
     #[inline]
     pub(crate) fn index(self, offset: u64) -> u64 {
         if self.shift < 64 { offset >> self.shift } else { offset / self.bytes }
     }
-    /// The first byte after the stride in which `offset` lies.
+    /// Returns the end of the stride that contains `offset`.
     #[inline]
     pub(crate) fn end(self, offset: u64) -> u64 {
         (self.index(offset) + 1) * self.bytes

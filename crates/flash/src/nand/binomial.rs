@@ -1,9 +1,9 @@
-//! The upper tail of a binomial distribution, in log space where the terms would vanish.
+//! The upper tail of a binomial distribution, computed in log space so that small terms do not underflow.
 
-/// The probability of more than `t` successes in `n` trials of probability `p`: the sum over k > t of
-/// C(n,k) p^k (1-p)^(n-k), to about ten digits of its own size, also where it is 1e-200.
+/// Returns the probability of more than `t` successes in `n` trials of probability `p`: the sum over k > t of
+/// C(n,k) p^k (1-p)^(n-k), to about ten significant digits even for values such as 1e-200.
 ///
-/// Sums whichever side of `t` lies away from the mean, from its greatest term outwards.
+/// Sums the side of `t` that lies away from the mean, from its largest term outwards.
 pub(super) fn more_than(t: u32, n: u32, p: f64) -> f64 {
     if p <= 0.0 || t >= n {
         return 0.0;
@@ -22,7 +22,7 @@ pub(super) fn more_than(t: u32, n: u32, p: f64) -> f64 {
     }
 }
 
-/// A first term and those that follow from it by `ratios`, until they no longer count.
+/// Sums a series from its first term and the ratios of successive terms until the terms become negligible.
 fn sum(first: f64, ratios: impl Iterator<Item = f64>) -> f64 {
     let (mut term, mut sum) = (first, first);
     for ratio in ratios {
@@ -35,7 +35,7 @@ fn sum(first: f64, ratios: impl Iterator<Item = f64>) -> f64 {
     sum
 }
 
-/// The probability of exactly `k` of `n`.
+/// Returns the probability of exactly `k` successes in `n` trials.
 fn probability(k: u32, n: u32, p: f64) -> f64 {
     let factorial = |x: u32| libm::lgamma(f64::from(x) + 1.0);
     let ways = factorial(n) - factorial(k) - factorial(n - k);
@@ -46,7 +46,7 @@ fn probability(k: u32, n: u32, p: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The tail for p = parts / 16 in whole numbers.
+    /// Computes the tail for p = parts / 16 with integers.
     fn exact(t: u32, n: u32, parts: u128) -> f64 {
         let ways = |k: u32| (0..u128::from(k)).fold(1u128, |c, i| c * (u128::from(n) - i) / (i + 1));
         let sum: u128 = (t + 1..=n).map(|k| ways(k) * parts.pow(k) * (16 - parts).pow(n - k)).sum();
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_tail_of_one_term_is_the_power_however_small() {
-        // All of n: p^n.
+        // The tail consists of the term p^n.
         for (n, p) in [(30, 1e-6), (60, 1e-4), (3, 1e-90)] {
             let (ours, exact) = (more_than(n - 1, n, p), p.powi(n as i32));
             assert!((ours / exact - 1.0).abs() < 1e-10, "n {n}, p {p}: {ours}, not {exact}");
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_large_codeword_agrees_with_the_sum_of_its_other_side() {
-        // Both ways of summing, for a mean on either side of t.
+        // The probabilities cover means on both sides of t, and so both directions of summation.
         let (n, t) = (8_768, 72);
         for p in [0.004, 0.006, 0.008, 0.010, 0.014] {
             let below: f64 = (0..=t).map(|k| probability(k, n, p)).sum();

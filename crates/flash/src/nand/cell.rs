@@ -1,22 +1,22 @@
-//! How many bits a cell holds, and so how many types of page an erase block has.
+//! Cell types: bits per cell, and the page types of an erase block that follow from them.
 
 use serde::{Deserialize, Serialize};
 
-/// Bits in a cell.
+/// Cell type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Cell {
-    /// One bit.
+    /// One bit per cell.
     Slc,
-    /// Two bits: lower and upper pages.
+    /// Two bits per cell: lower and upper pages.
     Mlc,
-    /// Three bits: lower, middle and upper pages.
+    /// Three bits per cell: lower, middle and upper pages.
     Tlc,
-    /// Four bits: lower, middle, upper and top pages.
+    /// Four bits per cell: lower, middle, upper and top pages.
     Qlc,
 }
 
 impl Cell {
-    /// Bits in a cell; as many types of page.
+    /// Returns the bits per cell, which is also the number of page types.
     #[inline]
     pub const fn bits(self) -> u32 {
         match self {
@@ -27,10 +27,10 @@ impl Cell {
         }
     }
 
-    /// The type of page `page` of an erase block, `0..bits()`, lower first.
+    /// Returns the type of page `page` of an erase block, from 0 (lower) to `bits() - 1`.
     ///
-    /// The types take turns: lower, middle, upper, lower, and so on. Real parts shift them by a few word lines against
-    /// the interference of neighbours, which changes the order in which slow pages come but not how many there are.
+    /// The types alternate: lower, middle, upper, lower, and so on. Real parts stagger them by a few word lines against
+    /// cell-to-cell interference, which changes the order of slow pages but not their number.
     #[inline]
     pub const fn page_type(self, page: u32) -> usize {
         (match self {

@@ -1,14 +1,14 @@
-//! How often an erase block can be erased, and what fails on the way.
+//! Endurance of erase blocks, and failures of operations.
 //!
-//! - Every good block reaches the rated cycles: that is what a rating promises. How far it goes beyond is a
-//!   three-parameter Weibull distribution whose least life is the rating; with a scale of 0 every block lasts exactly as
-//!   rated.
-//! - A share of the blocks is bad from the factory; makers' data sheets allow about 2 % (2,008 good of 2,048).
-//! - Programs and erases fail with a small probability in life; past a block's limit it rises towards certainty.
+//! - Every good block reaches its rated cycles. Its life beyond the rating follows a three-parameter Weibull
+//!   distribution with the rating as minimum; with a scale of 0 every block lasts exactly as rated.
+//! - A share of the blocks is bad from the factory. Data sheets allow about 2 % (2,008 good blocks of 2,048).
+//! - Programs and erases fail with a small probability during a block's life. Past its limit the probability rises
+//!   towards 1.
 //!
-//! Everything is a pure function of the seed and of what is asked: it costs no memory, needs no order, and a block asked
-//! twice answers the same. A [`Block`] lives and dies with all its planes. Left out: life lost to temperature and to the
-//! voltages of single pages, and failures that befall a whole plane or die.
+//! All results are pure functions of the seed and the arguments. They need no memory and do not depend on the order of
+//! calls. All planes of a [`Block`] wear out together. Not modelled: the influence of temperature and of page voltages
+//! on life, and failures of whole planes or dies.
 
 use super::Block;
 use crate::Impossible;
@@ -16,26 +16,26 @@ use alloc::format;
 use flashlab_sim::mix;
 use serde::{Deserialize, Serialize};
 
-/// How long erase blocks live.
+/// Endurance of the erase blocks.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Endurance {
-    /// Erases that every good block stands.
+    /// Rated cycles: the number of erases that every good block survives.
     pub rated: u32,
-    /// Weibull scale: past the rating by so many cycles, 63.2 % of the blocks have reached their limit.
+    /// Weibull scale: 63.2 % of the blocks reach their limit within this many cycles past the rating.
     pub beyond: u32,
-    /// Weibull shape: the larger, the closer together the limits lie. 1 is exponential, 3.6 close to normal.
+    /// Weibull shape. A larger shape means a narrower distribution; 1 is exponential, 3.6 is close to normal.
     pub shape: f64,
-    /// Blocks that are bad from the factory, in millionths.
+    /// Share of factory bad blocks in parts per million.
     pub factory_bad_ppm: u32,
-    /// Programs that fail in a block that has not passed its limit, in billionths.
+    /// Failure probability of a program before the block's limit, in parts per billion.
     pub program_fail_ppb: u32,
-    /// Erases that fail in a block that has not passed its limit, in billionths.
+    /// Failure probability of an erase before the block's limit, in parts per billion.
     pub erase_fail_ppb: u32,
-    /// Past its limit by so many cycles, half of a block's programs and erases fail.
+    /// Number of cycles past the limit at which half of the programs and erases fail.
     pub half_fail: u32,
 }
 
-/// What a draw is for, so that the draws of one seed are independent.
+/// Purpose of a draw, which makes the draws of one seed independent.
 #[derive(Clone, Copy)]
 enum Purpose {
     Life = 0x11fe,
@@ -44,11 +44,11 @@ enum Purpose {
     Erase = 0xe4a5,
 }
 
-/// 1 in 2^64ths would not fit; draws are of 63 bits.
+/// Probability 1 as a fixed-point number. Draws have 63 bits, because 2^64 does not fit into a `u64`.
 const ONE: u64 = 1 << 63;
 
 impl Endurance {
-    /// `rated` cycles exactly for every block, none bad, nothing ever fails before.
+    /// Returns an endurance of exactly `rated` cycles for every block, without bad blocks and without earlier failures.
     pub const fn exactly(rated: u32) -> Self {
         Endurance {
             rated,
@@ -61,7 +61,7 @@ impl Endurance {
         }
     }
 
-    /// Refuses what no array can have.
+    /// Checks the parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.rated == 0 {
             return Err(Impossible::new(
@@ -95,43 +95,45 @@ impl Endurance {
         Ok(())
     }
 
-    /// How many erases `block` stands: at least the rated cycles.
+    /// Returns the number of erases that `block` survives, which is at least the rated cycles.
     pub fn limit(&self, seed: u64, block: Block) -> u32 {
         if self.beyond == 0 {
             return self.rated;
         }
-        // Uniform in (0, 1], so that the logarithm is finite.
+        // The number is uniform in (0, 1], so its logarithm is finite.
         let uniform = (draw(seed, Purpose::Life, u64::from(block.0)) + 1) as f64 / ONE as f64;
         let further = f64::from(self.beyond) * libm::pow(-libm::log(uniform), 1.0 / self.shape);
-        // A float beyond 2^32 becomes the greatest number.
+        // The cast saturates at `u32::MAX`.
         self.rated.saturating_add(further as u32)
     }
 
-    /// Whether a block erased `cycles` times has reached its limit: it takes no further erase.
+    /// Returns true if a block that was erased `cycles` times has reached its limit and cannot be erased again.
     #[inline]
     pub fn worn_out(&self, seed: u64, block: Block, cycles: u32) -> bool {
         cycles >= self.rated && cycles >= self.limit(seed, block)
     }
 
-    /// Whether `block` is bad from the factory.
+    /// Returns true if `block` is bad from the factory.
     pub fn factory_bad(&self, seed: u64, block: Block) -> bool {
         draw(seed, Purpose::Factory, u64::from(block.0)) < share(self.factory_bad_ppm, 1_000_000)
     }
 
-    /// Whether the program of `page` of a block erased `cycles` times fails.
+    /// Returns true if programming `page` of a block that was erased `cycles` times fails.
     #[inline]
     pub fn program_fails(&self, seed: u64, block: Block, cycles: u32, page: u32) -> bool {
         self.fails(self.program_fail_ppb, seed, Purpose::Program, block, cycles, page)
     }
 
-    /// Whether the erase of a block that has been erased `cycles` times fails.
+    /// Returns true if erasing a block that was erased `cycles` times fails.
     #[inline]
     pub fn erase_fails(&self, seed: u64, block: Block, cycles: u32) -> bool {
         self.fails(self.erase_fail_ppb, seed, Purpose::Erase, block, cycles, 0)
     }
 
-    /// The probability that an operation fails which in life fails with `ppb` billionths, `past` cycles past the limit:
-    /// 1 - (1 - p) 2^(-past / half_fail). No published law: it begins at p, is one half at `half_fail` and ends at 1.
+    /// Returns the failure probability of an operation `past` cycles past the limit: 1 - (1 - p) 2^(-past / half_fail),
+    /// where p is `ppb` parts per billion.
+    ///
+    /// The formula is not from the literature. It starts at p, is about one half at `half_fail`, and approaches 1.
     pub fn failure_probability(&self, ppb: u32, past: u32) -> f64 {
         let success = 1.0 - f64::from(ppb) / 1e9;
         1.0 - success * libm::exp2(-f64::from(past) / f64::from(self.half_fail))
@@ -153,13 +155,13 @@ impl Endurance {
     }
 }
 
-/// 63 random bits, a pure function.
+/// Returns 63 random bits as a pure function of the arguments.
 #[inline]
 fn draw(seed: u64, purpose: Purpose, of: u64) -> u64 {
     mix(mix(seed ^ mix(purpose as u64)) ^ of) >> 1
 }
 
-/// `parts` of `whole`, of 2^63.
+/// Returns `parts / whole` as a fixed-point number with 63 fractional bits.
 #[inline]
 fn share(parts: u32, whole: u32) -> u64 {
     ((u128::from(parts) * u128::from(ONE)) / u128::from(whole)) as u64
@@ -180,7 +182,7 @@ mod tests {
         half_fail: 100,
     };
 
-    /// Asserts that `count` of `trials` is binomial with probability `p`, to four deviations.
+    /// Asserts that `count` successes in `trials` trials lie within four standard deviations of probability `p`.
     fn assert_binomial(count: usize, trials: u32, p: f64, what: &str) {
         let mean = f64::from(trials) * p;
         let deviation = libm::sqrt(mean * (1.0 - p));

@@ -1,47 +1,48 @@
-//! How a flash array is divided: channels, dies, planes, erase blocks, pages (the memory organisation of ONFI, JEDEC JESD230).
+//! Geometry of a flash array: channels, dies, planes, erase blocks, pages (the memory organisation of ONFI, JEDEC
+//! JESD230).
 //!
-//! A [`Block`] is a *multi-plane* erase block: the blocks of one number in all planes of a die, which erase together and
-//! program together (one program writes `planes` pages). Reads may be of one plane. Blocks are striped over the dies and
-//! dies over the channels, so that consecutive numbers work in parallel. Left out: planes that read independently of
-//! one another, and several logical units in a die.
+//! A [`Block`] is a *multi-plane* erase block: the blocks with the same number in all planes of a die. They are erased
+//! and programmed together, so one program writes `planes` pages. A read may use a single plane. Blocks are striped
+//! over the dies, and dies over the channels, so that consecutive numbers work in parallel. Not modelled: independent
+//! reads of planes, and several logical units per die.
 
 use crate::Impossible;
 use alloc::format;
 use serde::{Deserialize, Serialize};
 
-/// What a flash array is made of.
+/// Geometry of a flash array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Geometry {
-    /// Channels: wires that transfer one page at a time.
+    /// Number of channels. A channel transfers one page at a time.
     pub channels: u32,
-    /// Dies on each channel.
+    /// Dies per channel.
     pub dies: u32,
-    /// Planes in each die.
+    /// Planes per die.
     pub planes: u32,
-    /// Erase blocks in each plane.
+    /// Erase blocks per plane.
     pub blocks: u32,
-    /// Pages in each erase block.
+    /// Pages per erase block.
     pub pages: u32,
-    /// Bytes of user data in each page.
+    /// User data per page in bytes.
     pub page: u64,
 }
 
-/// A multi-plane erase block: block `b` lies on die `b % die_count`.
+/// A multi-plane erase block. Block `b` lies on die `b % die_count`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Block(pub u32);
 
-/// A die: die `d` lies on channel `d % channels`.
+/// A die. Die `d` lies on channel `d % channels`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Die(pub u32);
 
-/// The most of anything that is numbered with 32 bits, with room for sums of a few.
+/// Upper bound for every count with a 32-bit index; leaves room for sums.
 const COUNT_MAX: u64 = 1 << 31;
-/// Channels and dies are looked through one by one; no controller has more.
+/// Upper bounds for channels and dies, which are searched linearly. No controller has more.
 const CHANNELS_MAX: u32 = 256;
 const DIES_MAX: u32 = 256;
 
 impl Geometry {
-    /// Refuses what no array can have.
+    /// Checks the geometry.
     pub fn check(&self) -> Result<(), Impossible> {
         let counts = [
             ("nand.channels", self.channels, "channels"),
@@ -92,31 +93,31 @@ impl Geometry {
         Ok(())
     }
 
-    /// Dies on all channels.
+    /// Returns the number of dies on all channels.
     pub fn die_count(&self) -> u32 {
         self.channels * self.dies
     }
-    /// Multi-plane erase blocks in all dies.
+    /// Returns the number of multi-plane erase blocks on all dies.
     pub fn block_count(&self) -> u32 {
         self.die_count() * self.blocks
     }
-    /// Bytes that one program writes: a page in every plane.
+    /// Returns the size in bytes of one program, a page in every plane.
     pub fn program_bytes(&self) -> u64 {
         u64::from(self.planes) * self.page
     }
-    /// Bytes of a multi-plane erase block.
+    /// Returns the size in bytes of a multi-plane erase block.
     pub fn block_bytes(&self) -> u64 {
         u64::from(self.pages) * self.program_bytes()
     }
-    /// Bytes of the whole array.
+    /// Returns the raw size of the array in bytes.
     pub fn raw_bytes(&self) -> u64 {
         u64::from(self.block_count()) * self.block_bytes()
     }
-    /// The die of `block`.
+    /// Returns the die of `block`.
     pub fn die_of(&self, block: Block) -> Die {
         Die(block.0 % self.die_count())
     }
-    /// The channel of `die`.
+    /// Returns the channel of `die`.
     pub fn channel_of(&self, die: Die) -> u32 {
         die.0 % self.channels
     }

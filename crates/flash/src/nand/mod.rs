@@ -1,4 +1,5 @@
-//! The array. [`Nand`] is a card's, all of it taken together; [`Channels`] is of dies that work apart.
+//! The NAND array. [`Nand`] describes the array of a card as one unit; [`Channels`] simulates dies that work
+//! independently.
 
 mod binomial;
 mod cell;
@@ -27,36 +28,36 @@ use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Geometry and timing of a card's flash array, all dies and planes that work as one taken together.
+/// Geometry and timing of a card's flash array. Dies and planes that work in parallel count as one.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Nand {
-    /// Bytes that one program operation writes.
+    /// Size in bytes of one program operation.
     pub page: u64,
-    /// From a command for mapped data to its first byte: the firmware's access and t_R.
+    /// Time from a command for mapped data to its first byte: firmware access plus t_R.
     pub t_read: Duration,
-    /// Bytes a second at which the following pages come out of the array.
+    /// Rate in bytes per second at which the following pages leave the array.
     pub read_rate: u64,
     /// Time to program one page.
     pub t_prog: Duration,
-    /// Time to program one page in fast mode, with one bit a cell; `None`: the card does not use it.
+    /// Time to program one page in SLC mode; `None` if the card has no SLC mode.
     pub t_prog_slc: Option<Duration>,
-    /// Bits of a cell: an erase block in fast mode holds that part of its bytes. `None`: 3.
+    /// Bits per cell. An erase block in SLC mode holds 1/`bits` of its bytes. `None` means 3.
     pub bits: Option<u32>,
-    /// Bytes that one erase operation frees.
+    /// Erase block size in bytes.
     pub erase_block: u64,
-    /// Time to erase one erase block, paid once for every `erase_block` bytes programmed.
+    /// Time to erase one block, spent once for every `erase_block` bytes programmed.
     pub t_bers: Duration,
-    /// Standard deviation of t_read and t_prog from erase block to erase block, in parts per million.
+    /// Standard deviation of `t_read` and `t_prog` between erase blocks, in parts per million.
     pub spread_ppm: u32,
 }
 
 impl Nand {
-    /// Bits of a cell.
+    /// Returns the bits per cell.
     pub fn cell_bits(&self) -> u32 {
         self.bits.unwrap_or(3)
     }
 
-    /// Refuses what no array can have.
+    /// Checks the parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.page < 512 || !self.page.is_multiple_of(512) {
             return Err(Impossible::new("flash.page", "is not a whole number of 512 B blocks"));

@@ -1,84 +1,84 @@
-//! What an array is asked to do, and what became of it.
+//! Operations of the array and their outcomes.
 
 use super::Block;
 use flashlab_sim::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kind {
-    /// Array to register, then `bytes` over the channel.
+    /// Reads from the array to the register, then transfers `bytes` over the channel.
     Read {
-        /// Bytes that cross the channel, of one plane or of several.
+        /// Bytes that cross the channel, from one plane or several.
         bytes: u32,
     },
-    /// `bytes` over the channel, then register to array, all planes together.
+    /// Transfers `bytes` over the channel, then programs all planes together.
     Program {
         /// Bytes that cross the channel.
         bytes: u32,
     },
-    /// The array erases a block.
+    /// Erases a block.
     Erase,
 }
 
-/// Who asked for an operation.
+/// Origin of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Cause {
-    /// The host's data.
+    /// Host data.
     Host,
     /// Map pages.
     Map,
-    /// Collection of what is still valid in a block.
+    /// Garbage collection.
     Collection,
-    /// Wear levelling.
+    /// Wear leveling.
     Levelling,
-    /// Folding of SLC blocks into blocks of more bits.
+    /// Folding of SLC blocks into blocks with more bits per cell.
     Fold,
 }
 
-/// One operation of the array.
+/// An operation of the array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Operation {
-    /// What is done.
+    /// Kind.
     pub kind: Kind,
-    /// Where.
+    /// Erase block.
     pub block: Block,
-    /// The page in the block; ignored by an erase.
+    /// Page within the block; an erase ignores it.
     pub page: u32,
-    /// Whether the block is used with one bit a cell.
+    /// True if the block is in SLC mode.
     pub slc: bool,
-    /// Who asked.
+    /// Origin.
     pub cause: Cause,
-    /// The asker's own, returned unchanged.
+    /// Tag of the submitter, returned unchanged.
     pub tag: u32,
 }
 
-/// An operation that is done. What `array` and `transfer` leave of `at - submitted` was waiting.
+/// A finished operation. The part of `at - submitted` beyond `array` and `transfer` was spent waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Finished {
-    /// What was asked.
+    /// The operation.
     pub operation: Operation,
-    /// When.
+    /// Instant of the submission.
     pub submitted: Instant,
-    /// When it was done.
+    /// Instant of the end.
     pub at: Instant,
-    /// How long the array worked on it.
+    /// Time in the array.
     pub array: Duration,
-    /// How long it held the channel.
+    /// Time on the channel.
     pub transfer: Duration,
 }
 
-/// What a power cut did to an operation.
+/// Effect of a power cut on an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Cut {
-    /// The array had not begun: the cells are as they were.
+    /// The array had not started; the cells are unchanged.
     Void,
-    /// The array was working, or suspended: the cells may hold anything. (A read changes no cell: its data are lost.)
+    /// The array was working or suspended; the cells may hold anything. A torn read changes no cell but loses its data.
     Torn,
 }
 
 impl Operation {
-    /// Whether a host waits for it: a read of its data or of the map.
+    /// Returns true for reads of host data or of the map, for which a host waits.
     #[inline]
     pub fn urgent(&self) -> bool {
         matches!(self.kind, Kind::Read { .. }) && matches!(self.cause, Cause::Host | Cause::Map)
@@ -86,7 +86,7 @@ impl Operation {
 }
 
 impl Finished {
-    /// How long it waited for its die and its channel.
+    /// Returns the time spent waiting for the die and the channel.
     pub fn waited(&self) -> Duration {
         self.at.since(self.submitted) - self.array - self.transfer
     }

@@ -1,16 +1,17 @@
-//! Raw bit errors, the code that corrects them, and reading again when it cannot.
+//! Raw bit errors, error correction, and read retries.
 //!
 //! The raw bit error rate of a page is `fresh + worn (cycles / 1000)^a (1 + (age / doubling)^b)`: a power law in erase
-//! cycles, of which retention adds a multiple that grows as a power of the data's age (b = 1: linearly). The shape
-//! follows published measurements: errors of four makers' multi-level cells rise steeply with cycles and then with
-//! retention (Mielke et al., Bit error rate in NAND flash memories, IRPS 2008), both as power laws (S. Hetzler, The
-//! error rate surface for MLC NAND flash, 2012); 3D cells lose most in the first hours, which is b well below 1 (Luo et
-//! al., SIGMETRICS 2018, arXiv 1807.05140). The numbers are the profile's.
+//! cycles, multiplied by a retention term that grows as a power of the data's age (linearly for b = 1). The shape
+//! follows published measurements. The errors of four makers' multi-level cells rise steeply with cycles and then with
+//! retention (Mielke et al., Bit error rate in NAND flash memories, IRPS 2008). Cycles and retention both follow power
+//! laws (S. Hetzler, The error rate surface for MLC NAND flash, 2012). 3D cells degrade most in the first hours, which
+//! means a b well below 1 (Luo et al., SIGMETRICS 2018, arXiv 1807.05140). The numbers come from the profile.
 //!
-//! A codeword of n bits fails when more than t of them are wrong; a page when one of its codewords does. Then it is read
-//! again with shifted voltages, each time at a raw bit error rate lowered by `retry_gain`, up to `retries_max` times:
-//! every attempt costs t_R and the transfer, and is drawn independently. Left out: read disturb, differences between
-//! page types, layers and word lines, temperature, and soft decoding (take t as what the decoder corrects on average).
+//! A codeword of n bits fails if more than t bits are wrong, and a page fails if one of its codewords fails. The
+//! controller then retries the read with shifted voltages up to `retries_max` times. Each retry multiplies the raw bit
+//! error rate by `retry_gain`, costs t_R and a transfer, and is drawn independently. Not modelled: read disturb,
+//! differences between page types, layers and word lines, temperature, and soft decoding (for which t is the average
+//! correction capability).
 
 use super::binomial;
 use crate::Impossible;
@@ -19,42 +20,42 @@ use alloc::format;
 use flashlab_sim::{Duration, Rng};
 use serde::{Deserialize, Serialize};
 
-/// How reliably pages are read.
+/// Parameters of read errors.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Reliability {
-    /// Raw bit error rate of a block never erased, just after programming.
+    /// Raw bit error rate of a fresh block directly after programming.
     pub fresh: f64,
-    /// What 1,000 erase cycles add to it, just after programming.
+    /// Increase of the raw bit error rate by 1,000 erase cycles, directly after programming.
     pub worn: f64,
-    /// The power of the cycles.
+    /// Exponent a of the cycles.
     pub cycles_exponent: f64,
-    /// The age of data at which what the cycles add has doubled.
+    /// Age of the data at which the increase by cycles has doubled.
     pub doubling: Duration,
-    /// The power of the age.
+    /// Exponent b of the age.
     pub age_exponent: f64,
-    /// Bits in a codeword, parity included.
+    /// Bits per codeword, including parity.
     pub codeword_bits: u32,
-    /// Wrong bits that the code corrects in one codeword.
+    /// Number t of wrong bits that the code corrects in one codeword.
     pub correctable: u32,
-    /// Codewords that a read decodes.
+    /// Codewords per read.
     pub codewords: u32,
-    /// How often a page is read again before it is given up.
+    /// Maximum number of retries of a read.
     pub retries_max: u32,
-    /// Factor of each further attempt on the raw bit error rate; 1 changes nothing.
+    /// Factor of each retry on the raw bit error rate; 1 for no effect.
     pub retry_gain: f64,
 }
 
-/// What a read took.
+/// Outcome of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ReadOutcome {
-    /// How often the page was read again.
+    /// Number of retries.
     pub retries: u32,
-    /// Whether it could not be corrected after all of them.
+    /// True if the last retry failed too.
     pub uncorrectable: bool,
 }
 
 impl Reliability {
-    /// Refuses what no array can have.
+    /// Checks the parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         for (path, rate) in [("reliability.fresh", self.fresh), ("reliability.worn", self.worn)] {
             if !(0.0..0.5).contains(&rate) {
@@ -108,7 +109,7 @@ impl Reliability {
         Ok(())
     }
 
-    /// The share of wrong bits in data of age `age`, in a block erased `cycles` times.
+    /// Returns the share of wrong bits in data of age `age` in a block that was erased `cycles` times.
     pub fn raw_bit_error_rate(&self, cycles: u32, age: Duration) -> f64 {
         self.rate(self.cycles_factor(cycles), self.age_factor(age.as_ns()))
     }
@@ -124,23 +125,23 @@ impl Reliability {
         (self.fresh + self.worn * cycles_factor * age_factor).min(0.5)
     }
 
-    /// The probability that a codeword has more wrong bits than can be corrected.
+    /// Returns the probability that a codeword has more wrong bits than the code corrects.
     pub fn codeword_failure(&self, raw_bit_error_rate: f64) -> f64 {
         binomial::more_than(self.correctable, self.codeword_bits, raw_bit_error_rate)
     }
 
-    /// The probability that one attempt to read a page fails: that one of its codewords does.
+    /// Returns the probability that one attempt to read a page fails because one of its codewords fails.
     pub fn page_failure(&self, raw_bit_error_rate: f64) -> f64 {
         let none = f64::from(self.codewords) * libm::log1p(-self.codeword_failure(raw_bit_error_rate));
         -libm::expm1(none)
     }
 
-    /// The probability that a page is given up, after all retries.
+    /// Returns the probability that a page is uncorrectable after all retries.
     pub fn uncorrectable(&self, raw_bit_error_rate: f64) -> f64 {
         self.attempts(raw_bit_error_rate).product()
     }
 
-    /// How often a page is read again, on average.
+    /// Returns the mean number of retries of a read.
     pub fn mean_retries(&self, raw_bit_error_rate: f64) -> f64 {
         let mut needed = 1.0;
         let first = self.attempts(raw_bit_error_rate).take(self.retries_max as usize);
@@ -150,37 +151,37 @@ impl Reliability {
         })
     }
 
-    /// The probability of failure of each attempt.
+    /// Iterates over the failure probabilities of the successive attempts.
     fn attempts(&self, raw_bit_error_rate: f64) -> impl Iterator<Item = f64> + '_ {
         let rates = core::iter::successors(Some(raw_bit_error_rate), |rate| Some(rate * self.retry_gain));
         rates.take(self.retries_max as usize + 1).map(|rate| self.page_failure(rate))
     }
 }
 
-/// Draws what reads take, exactly, and fast where errors are rare.
+/// Draws the outcomes of reads exactly, and fast if errors are rare.
 ///
-/// A table holds, for each range of cycles, of ages and of rates, a bound on the probability of failure. A draw above
-/// the bound is a success without further reckoning; only below it the exact probability is computed.
+/// Tables hold an upper bound of the failure probability for each range of cycles, ages and rates. A draw above the
+/// bound is a success. Only a draw below the bound needs the exact probability.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decoder {
     reliability: Reliability,
-    /// By [`bucket`] of the cycles: the factor at the bucket's end.
+    /// Factor of the cycles at the end of each [`bucket`].
     cycles: Box<[f64]>,
-    /// By [`bucket`] of the age in nanoseconds.
+    /// Factor of the age at the end of each [`bucket`] of nanoseconds.
     ages: Box<[f64]>,
-    /// By [`rate_bucket`]: the probability of failure of a page at the bucket's end.
+    /// Failure probability of a page at the end of each [`rate_bucket`].
     failures: Box<[f64]>,
 }
 
-/// Below this a draw of 53 bits cannot tell a probability from zero.
+/// A draw of 53 bits cannot distinguish a smaller probability from zero.
 const NEGLIGIBLE: f64 = 1.0 / (1u64 << 54) as f64;
-/// Bounds are raised by so much that no rounding makes them too low.
+/// Factor on the bounds that compensates for rounding errors.
 const MARGIN: f64 = 1.0 + 1e-9;
-/// The smallest rate with a bucket of its own, as a power of two.
+/// Base-2 exponent of the smallest rate with its own bucket.
 const RATE_EXPONENT_MIN: i32 = -64;
 
 impl Decoder {
-    /// Reckons the tables for `reliability`.
+    /// Computes the tables for `reliability`.
     pub fn new(reliability: &Reliability) -> Self {
         let r = *reliability;
         let cycles = (0..=bucket(u64::from(u32::MAX)))
@@ -192,12 +193,12 @@ impl Decoder {
         Decoder { reliability: r, cycles, ages, failures }
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     pub fn reliability(&self) -> &Reliability {
         &self.reliability
     }
 
-    /// Reads data of age `age` in a block erased `cycles` times.
+    /// Draws the outcome of reading data of age `age` in a block that was erased `cycles` times.
     #[inline]
     pub fn read(&self, cycles: u32, age: Duration, rng: &mut Rng) -> ReadOutcome {
         let cycles_factor = self.cycles[bucket(u64::from(cycles))];
@@ -213,7 +214,7 @@ impl Decoder {
         self.read_again(draw, self.reliability.raw_bit_error_rate(cycles, age), rng)
     }
 
-    /// Attempts in turn, the first with `draw`.
+    /// Draws the attempts one by one; `draw` belongs to the first.
     #[cold]
     fn read_again(&self, mut draw: f64, rate: f64, rng: &mut Rng) -> ReadOutcome {
         for (retries, failure) in (0..).zip(self.reliability.attempts(rate)) {
@@ -226,7 +227,7 @@ impl Decoder {
     }
 }
 
-/// Four buckets to each power of two.
+/// Returns the bucket of `x`, with four buckets per power of two.
 #[inline]
 fn bucket(x: u64) -> usize {
     let msb = 63 - (x | 1).leading_zeros();
@@ -236,7 +237,7 @@ fn bucket(x: u64) -> usize {
     ((msb - 1) as usize) * 4 + ((x >> (msb - 2)) & 3) as usize
 }
 
-/// The greatest number in a bucket.
+/// Returns the largest number in a bucket.
 fn bucket_end(bucket: usize) -> u64 {
     if bucket < 4 {
         return bucket as u64;
@@ -246,14 +247,15 @@ fn bucket_end(bucket: usize) -> u64 {
     (above - 1) as u64
 }
 
-/// Four buckets to each power of two: the exponent and two bits of a double; all below the least share the first.
+/// Returns the bucket of a rate, with four buckets per power of two: the exponent and two bits of the double. The first
+/// bucket holds all smaller rates.
 #[inline]
 fn rate_bucket(rate: f64) -> usize {
     let first = ((1_023 + RATE_EXPONENT_MIN) as u64) << 2;
     ((rate.to_bits() >> 50).max(first) - first) as usize
 }
 
-/// A rate above all in a bucket.
+/// Returns a rate above all rates in a bucket.
 fn rate_bucket_end(bucket: usize) -> f64 {
     let first = ((1_023 + RATE_EXPONENT_MIN) as u64) << 2;
     f64::from_bits((first + bucket as u64 + 1) << 50).min(0.5)

@@ -1,35 +1,36 @@
-//! In which order a die serves what waits for it: the choices of a profile.
+//! Scheduling of the operations on a die, as chosen by a profile.
 //!
-//! The default is the order of arrival. Reads that a host waits for may go before what it does not wait for, and may
-//! interrupt a program or an erase that is under way. What is overtaken is never starved: after `overtaken_max` reads it
-//! runs to its end undisturbed.
+//! The default is the order of arrival. Urgent reads, for which a host waits, may be served before other operations and
+//! may suspend a program or an erase. An overtaken operation cannot starve: after `overtaken_max` reads it runs to its
+//! end.
 
 use crate::Impossible;
 use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// The choices of a profile about the order of operations on a die.
+/// Scheduling of the operations on a die.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Scheduling {
-    /// Urgent reads (of the host and of the map) go before programs, erases and background reads of the same die.
+    /// True if urgent reads (of host data and of the map) are served before programs, erases and background reads of
+    /// the die.
     pub reads_first: bool,
-    /// How many urgent reads may go before an operation that waits or is suspended; then it runs to its end.
+    /// Maximum number of urgent reads that may overtake a waiting or suspended operation, which then runs to its end.
     pub overtaken_max: u32,
-    /// Whether an urgent read interrupts a program or an erase that is under way. Needs `reads_first`.
+    /// Suspension of programs and erases for urgent reads; requires `reads_first`.
     pub suspend: Option<Suspend>,
 }
 
-/// Suspending the array's work for a read. Progress is kept.
+/// Suspension of a program or an erase for a read. The progress of the operation is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Suspend {
-    /// From the command until the die can read.
+    /// Time from the suspend command until the die can read.
     pub t_suspend: Duration,
-    /// From the command until the array works on.
+    /// Time from the resume command until the array continues.
     pub t_resume: Duration,
-    /// Programs are suspended.
+    /// True if programs can be suspended.
     pub programs: bool,
-    /// Erases are suspended.
+    /// True if erases can be suspended.
     pub erases: bool,
 }
 
@@ -40,10 +41,10 @@ impl Default for Scheduling {
 }
 
 impl Scheduling {
-    /// In the order of arrival.
+    /// Service in the order of arrival.
     pub const FIRST_COME: Scheduling = Scheduling { reads_first: false, overtaken_max: 0, suspend: None };
 
-    /// Refuses choices that contradict one another.
+    /// Checks the parameters for contradictions.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.reads_first && self.overtaken_max == 0 {
             return Err(Impossible::new(

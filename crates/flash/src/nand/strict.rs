@@ -1,54 +1,58 @@
-//! An array for tests that is stricter than a real one: it keeps (address, version) of every unit, and panics on misuse.
+//! A test array that is stricter than a real one: it stores address and version of every unit and panics on misuse.
 //!
-//! It holds what the spare areas of real pages hold, and no data. A layer under test submits each operation to it when
-//! it issues it and ends it when it finishes, in the order of each die. It panics, saying what and where, when a page is
-//! programmed out of order or twice without an erase, when a page is read that was never programmed, or whose program
-//! was torn or failed, when a bad block is touched, when a block is erased while programs in it are under way, and when
-//! operations of a die end out of their order. It counts every operation.
+//! The array stores the content of spare areas, and no data. A layer under test submits each operation when it issues
+//! it and ends it when it finishes, in the order of each die. The array panics with operation and location in these
+//! cases:
 //!
-//! After a power cut, [`StrictNand::scan`] finds the newest readable version of every address, as a controller's
-//! recovery would.
+//! - A page is programmed out of order, or twice without an erase.
+//! - A page is read that was never programmed, or whose program was torn or failed.
+//! - A bad block is used.
+//! - A block is erased while programs in it are in progress.
+//! - Operations of a die end out of order.
+//!
+//! The array counts every operation. After a power cut, [`StrictNand::scan`] finds the newest readable version of every
+//! address, as a controller's recovery would.
 
 use super::{Block, Cut, Geometry, Kind, Operation};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What the spare area of a page says of one unit.
+/// Record of one unit in the spare area of a page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Spare {
-    /// The unit's logical address.
+    /// Logical address of the unit.
     pub address: u32,
-    /// Which write of it: the greater, the newer.
+    /// Version; a larger version is newer.
     pub version: u64,
 }
 
-/// What became of an operation.
+/// Outcome of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It did what it should.
+    /// The operation succeeded.
     Done,
-    /// A program or erase reported failure.
+    /// A program or an erase reported a failure.
     Failed,
-    /// A page could not be corrected, and cannot ever after; its spare area can.
+    /// A page is uncorrectable from now on, but its spare area is readable.
     Uncorrectable,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Page {
     Erased,
-    /// A program is under way.
+    /// A program is in progress.
     Open,
     Written,
     Uncorrectable,
-    /// A program of it was torn or failed.
+    /// The program was torn or failed.
     Broken,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Health {
     Good,
-    /// An erase was torn: it must be erased before anything else.
+    /// An erase was torn, so the block must be erased again first.
     Torn,
     Bad,
 }
@@ -56,14 +60,14 @@ enum Health {
 #[derive(Clone, Debug)]
 struct Cells {
     health: Health,
-    /// The page that is programmed next.
+    /// Next page to be programmed.
     next: u32,
-    /// Programs and erases under way.
+    /// Number of programs in progress.
     programs: u32,
     erasing: bool,
 }
 
-/// Operations that were submitted.
+/// Numbers of submitted operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Reads.
@@ -74,7 +78,7 @@ pub struct Counts {
     pub erases: u64,
 }
 
-/// The array.
+/// A strict test array.
 #[derive(Clone, Debug)]
 pub struct StrictNand {
     geometry: Geometry,
@@ -82,13 +86,13 @@ pub struct StrictNand {
     blocks: Vec<Cells>,
     pages: Vec<Page>,
     spares: Vec<Option<Spare>>,
-    /// What each die was asked and has not done.
+    /// Operations in flight on each die.
     queues: Vec<VecDeque<Operation>>,
     counts: Counts,
 }
 
 impl StrictNand {
-    /// An erased array whose programs write `units` units each.
+    /// Returns an erased array with `units` units per program.
     pub fn new(geometry: &Geometry, units: u32) -> Self {
         let blocks = geometry.block_count() as usize;
         let pages = blocks * geometry.pages as usize;
@@ -103,17 +107,18 @@ impl StrictNand {
         }
     }
 
-    /// `block` is bad: whoever touches it after this panics.
+    /// Retires `block`. Any later use of the block panics.
     pub fn retire(&mut self, block: Block) {
         let cells = &mut self.blocks[block.0 as usize];
         assert!(cells.programs == 0 && !cells.erasing, "{block:?} is retired with operations under way");
         cells.health = Health::Bad;
     }
 
-    /// Takes an operation; for a program, `spares` says what its page holds from then on, `None` for padding.
+    /// Submits an operation. For a program, `spares` is the new content of the page's spare area, with `None` for
+    /// padding.
     ///
     /// # Panics
-    /// On misuse.
+    /// Panics on misuse.
     pub fn submit(&mut self, operation: &Operation, spares: &[Option<Spare>]) {
         let Operation { block, page, .. } = *operation;
         let cells = &mut self.blocks[block.0 as usize];
@@ -156,7 +161,7 @@ impl StrictNand {
         self.queues[die.0 as usize].push_back(*operation);
     }
 
-    /// The operation that ends next on each die that has one.
+    /// Iterates over the operations that end next on each busy die.
     pub fn next(&self) -> impl Iterator<Item = Operation> + '_ {
         self.queues.iter().filter_map(|queue| queue.front().copied())
     }
@@ -164,7 +169,7 @@ impl StrictNand {
     /// Ends an operation.
     ///
     /// # Panics
-    /// On misuse.
+    /// Panics on misuse.
     pub fn end(&mut self, operation: &Operation, end: End) {
         let die = self.geometry.die_of(operation.block);
         let eldest = self.queues[die.0 as usize].pop_front();
@@ -194,8 +199,8 @@ impl StrictNand {
         }
     }
 
-    /// Cuts the power: `torn` decides for the eldest operation of each die whether the array was working on it. Returns
-    /// everything that was under way with what became of it.
+    /// Cuts the power and returns all operations in flight with their outcomes. `torn` decides for the oldest operation
+    /// of each die whether the array had started it.
     pub fn power_cut(&mut self, mut torn: impl FnMut(&Operation) -> bool) -> Vec<(Operation, Cut)> {
         let mut cut = Vec::new();
         for die in 0..self.queues.len() {
@@ -234,10 +239,10 @@ impl StrictNand {
         }
     }
 
-    /// What the spare area of a page says of its unit `index`.
+    /// Returns the record of unit `index` in the spare area of a page.
     ///
     /// # Panics
-    /// Where the page was not programmed.
+    /// Panics if the page was not programmed.
     pub fn spare(&self, block: Block, page: u32, index: u32) -> Option<Spare> {
         let place = block.0 as usize * self.geometry.pages as usize + page as usize;
         let state = self.pages[place];
@@ -248,7 +253,7 @@ impl StrictNand {
         self.spares[place * self.units as usize + index as usize]
     }
 
-    /// The newest version of each address in the readable spare areas of blocks that are not bad.
+    /// Returns the newest version of each address in the readable spare areas of good blocks.
     pub fn scan(&self) -> BTreeMap<u32, u64> {
         let mut newest = BTreeMap::new();
         for (place, page) in self.pages.iter().enumerate() {
@@ -265,7 +270,7 @@ impl StrictNand {
         newest
     }
 
-    /// Operations submitted so far.
+    /// Returns the numbers of operations submitted so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }

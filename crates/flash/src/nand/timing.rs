@@ -1,8 +1,9 @@
-//! How long an array's operations take.
+//! Operation times of an array.
 //!
-//! The array time of a read varies uniformly about its mean, from page to page; programs and erases take what their
-//! page type or block says. A transfer is the command's cycles and then the bytes at the channel's rate. Left out: cache
-//! reads and programs (a die's register is held until its own operation ends) and the command cycles of an erase.
+//! The array time of a read is uniformly distributed around its mean. The time of a program depends on the page type;
+//! the time of an erase is constant. A transfer consists of the command cycles and the bytes at the channel's rate. Not
+//! modelled: cache reads and cache programs (a die's register is busy until its operation ends), and the command cycles
+//! of an erase.
 
 use super::Cell;
 use crate::Impossible;
@@ -10,33 +11,33 @@ use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Times of a flash array.
+/// Operation times of a flash array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Timing {
-    /// Bits in a cell: how many page types there are.
+    /// Cell type, which determines the number of page types.
     pub cell: Cell,
     /// Mean time from array to register, t_R.
     pub t_read: Duration,
-    /// t_R is uniform between its mean less this and its mean plus this, in parts per million of the mean.
+    /// Half-width of the uniform distribution of t_R, in parts per million of the mean.
     pub t_read_spread_ppm: u32,
     /// Mean t_R of a block in SLC mode, with the same spread.
     pub t_read_slc: Duration,
-    /// Time to program a page of each type, t_PROG, lower first; the first `cell.bits()` of them count.
+    /// Time to program a page of each type, t_PROG, lower first. Only the first `cell.bits()` entries are used.
     pub t_prog: [Duration; 4],
     /// t_PROG of a block in SLC mode.
     pub t_prog_slc: Duration,
     /// Time to erase a block, t_BERS.
     pub t_bers: Duration,
-    /// Bytes a second over a channel.
+    /// Channel rate in bytes per second.
     pub channel_rate: u64,
-    /// Command and address cycles on the channel, with each transfer.
+    /// Command and address cycles on the channel, once per transfer.
     pub t_command: Duration,
 }
 
 impl Timing {
-    /// Refuses what no array can have.
+    /// Checks the times.
     pub fn check(&self) -> Result<(), Impossible> {
-        // What others follow where they are left out comes before them.
+        // A value that serves as the default of others is checked before them.
         let read = "reading a page takes time, for example \"60us\"";
         let program = "programming a page takes time, for example \"600us\"";
         let paths = ["nand.t_prog", "nand.t_prog_2", "nand.t_prog_3", "nand.t_prog_4"];
@@ -76,13 +77,13 @@ impl Timing {
         Ok(())
     }
 
-    /// Mean t_R.
+    /// Returns the mean t_R.
     #[inline]
     pub fn read(&self, slc: bool) -> Duration {
         if slc { self.t_read_slc } else { self.t_read }
     }
 
-    /// t_R at `draw` of 2^64 of its range: the least at 0, the greatest at the end.
+    /// Returns t_R for a random number `draw`: the minimum for 0, the maximum for `u64::MAX`.
     #[inline]
     pub fn read_at(&self, slc: bool, draw: u64) -> Duration {
         let mean = self.read(slc).as_ns();
@@ -95,19 +96,19 @@ impl Timing {
         Duration::from_ns(mean - spread + above as u64)
     }
 
-    /// t_PROG of page `page` of a block.
+    /// Returns t_PROG of page `page` of a block.
     #[inline]
     pub fn program(&self, page: u32, slc: bool) -> Duration {
         if slc { self.t_prog_slc } else { self.t_prog[self.cell.page_type(page)] }
     }
 
-    /// Mean t_PROG over the page types.
+    /// Returns the mean t_PROG over the page types.
     pub fn program_mean(&self) -> Duration {
         let types = &self.t_prog[..self.cell.bits() as usize];
         types.iter().copied().sum::<Duration>() / types.len() as u64
     }
 
-    /// How long `bytes` hold the channel, to the nearest nanosecond (a half rounds up).
+    /// Returns the time for which `bytes` occupy the channel, rounded to the nearest nanosecond; halves round up.
     #[inline]
     pub fn transfer(&self, bytes: u32) -> Duration {
         // 2^32 x 10^9 is below 2^62.

@@ -1,31 +1,32 @@
-//! No two erase blocks are alike: a seeded factor for each of them.
+//! Variation of operation times between erase blocks.
 //!
-//! The factor is 1 plus a sum of four uniform numbers scaled to the wanted deviation (Irwin-Hall, close to normal and
-//! never further than 3.5 deviations out), a pure function of the seed and the block: it costs no memory.
+//! Each block has a factor: 1 plus a sum of four uniform numbers, scaled to the standard deviation of the profile
+//! (Irwin-Hall, close to normal and bounded by 3.5 deviations). The factor is a pure function of seed and block and
+//! needs no memory.
 
 use flashlab_sim::{Duration, mix};
 use serde::{Deserialize, Serialize};
 
 const ONE: u64 = 1_000_000;
 
-/// Draws the factor of each erase block.
+/// Generator of the factors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Variation {
     seed: u64,
     spread_ppm: u32,
 }
 
-/// One erase block's factor on its times, in parts per million.
+/// Factor on the operation times of an erase block, in parts per million.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Factor(u32);
 
 impl Variation {
-    /// The medium of `seed`, with a standard deviation of `spread_ppm`.
+    /// Returns the variation of the medium `seed` with a standard deviation of `spread_ppm`.
     pub fn new(seed: u64, spread_ppm: u32) -> Self {
         Variation { seed: mix(seed), spread_ppm }
     }
 
-    /// The factor of physical erase block `block`.
+    /// Returns the factor of physical erase block `block`.
     pub fn factor(&self, block: u64) -> Factor {
         let hash = mix(self.seed ^ block);
         let sum: i64 = (0..4).map(|i| ((hash >> (16 * i)) & 0xffff) as i64).sum();
@@ -36,10 +37,10 @@ impl Variation {
 }
 
 impl Factor {
-    /// `d` on this erase block.
+    /// Returns the duration `d` scaled for this erase block.
     #[inline]
     pub fn of(self, d: Duration) -> Duration {
-        // Times of a page or a read are far below 2^43 ns (2.4 h), so this cannot overflow.
+        // Durations of operations are far below 2^43 ns (2.4 h), so this cannot overflow.
         Duration::from_ns(d.as_ns() * u64::from(self.0) / ONE)
     }
 }

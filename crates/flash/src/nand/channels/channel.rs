@@ -1,7 +1,8 @@
-//! One channel: its wire and its dies, one end of an operation at a time.
+//! One channel: its bus and its dies.
 //!
-//! A program has its place on the wire, and hence its end, as soon as it asks: what asks later goes later. The reads that
-//! are ready by then have theirs too; of the others, the one that is ready first is next for as long as no program asks.
+//! The bus serves requests in order, so a program has its slot on the bus, and hence its end, as soon as it requests
+//! the bus. Reads that are ready by then have their slots too. Among the other reads, the one that is ready first is
+//! next as long as no program requests the bus.
 
 use super::queue::{Entry, NONE, Pool, Queue};
 use super::{NEVER, least};
@@ -12,49 +13,49 @@ use core::hint::select_unpredictable;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// What a channel carries and what its dies do.
+/// State of a channel and its dies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Channel {
-    /// Until when the wire is taken, as far as it is certain.
+    /// Instant up to which the bus is certainly occupied.
     free: u64,
-    /// When the last program asked for it, and its number.
+    /// Instant of the last bus request by a program, and the number of that program.
     asked: u64,
     number: u64,
-    /// Reads under way.
+    /// Number of active reads.
     reads: u32,
-    /// The die whose read is on the wire or goes next, if there is one.
+    /// Die whose read occupies the bus or is next, if any.
     next: u32,
-    /// The first die whose program or erase ends first.
+    /// First die among those whose program or erase ends earliest.
     works: u32,
-    /// When that is.
+    /// Earliest end of a program or erase.
     work_end: u64,
-    /// Idle ones fill up four.
+    /// Dies, padded with idle ones to a multiple of four.
     dies: Box<[Die]>,
 }
 
-/// What a die does and what waits for it. Aligned, it is found without a multiplication.
+/// State of a die and its queues. The alignment avoids a multiplication in index calculations.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[repr(align(128))]
 struct Die {
-    /// Since when, or from when, its read asks for the wire.
+    /// Instant at which the read requests the bus, in the past or in the future.
     ready: u64,
-    /// When its read has the wire, if that is certain.
+    /// Instant at which the read starts its transfer, if that is certain.
     start: u64,
-    /// When its array ends a program or an erase.
+    /// Instant at which the array finishes a program or an erase.
     end: u64,
-    /// When the array began it, or will, or went on with it last.
+    /// Instant at which the array starts, or last resumed, that work.
     begun: u64,
-    /// When its last program asked for the wire.
+    /// Instant at which the last program requested the bus.
     asked: u64,
-    /// How long its read holds the wire.
+    /// Transfer time of the read.
     transfer: Duration,
-    /// What the array has to do from `begun` on.
+    /// Work that remains for the array from `begun` on.
     remaining: Duration,
-    /// The operation under way, or [`NONE`].
+    /// Active operation, or [`NONE`].
     active: u32,
-    /// The operation that is suspended, or will be when the array has begun it, or [`NONE`].
+    /// Operation that is suspended, or will be as soon as the array has started it, or [`NONE`].
     suspended: u32,
-    /// Urgent reads that went before the eldest of `suspended` and `others`.
+    /// Number of urgent reads that have overtaken the oldest of `suspended` and `others`.
     overtaken: u32,
     urgent: Queue,
     others: Queue,
@@ -76,17 +77,17 @@ impl Die {
         others: Queue::EMPTY,
     };
 
-    /// The program that asked last, if it is not done.
+    /// Returns the program that requested the bus last, if it has not ended.
     fn program(&self) -> u32 {
         if self.suspended == NONE { self.active } else { self.suspended }
     }
 
-    /// Hands out all it does and all that waits, each with whether the array had begun it by `now`.
+    /// Calls `each` for every active, suspended and waiting operation, with true if the array had started it by `now`.
     fn operations(&mut self, now: u64, pool: &Pool, mut each: impl FnMut(u32, bool)) {
         if self.active != NONE {
             let entry = pool.get(self.active);
             let begun = match entry.operation.kind {
-                // One whose die is being suspended begins later.
+                // A read whose die is still being suspended starts later.
                 Kind::Read { .. } => self.ready <= now.saturating_add(entry.array.as_ns()),
                 Kind::Program { .. } | Kind::Erase => self.begun <= now,
             };
@@ -104,7 +105,7 @@ impl Die {
 }
 
 impl Channel {
-    /// Idle dies, and a wire that is free from `free`.
+    /// Returns a channel with idle dies and a bus that is free from `free` on.
     pub(super) fn new(dies: u32, free: u64) -> Self {
         Channel {
             free,
@@ -118,28 +119,28 @@ impl Channel {
         }
     }
 
-    /// Whether nothing is under way or waits on `die`.
+    /// Returns true if no operation is active or waiting on `die`.
     #[inline]
     pub(super) fn idle(&self, die: usize) -> bool {
         self.dies[die].active == NONE
     }
 
-    /// Stops all at `now`: each operation, and whether the array had begun it.
+    /// Drops all operations at `now` and calls `each` for every one, with true if the array had started it.
     pub(super) fn stop(&mut self, now: u64, pool: &Pool, mut each: impl FnMut(u32, bool)) {
         self.dies.iter_mut().for_each(|die| die.operations(now, pool, &mut each));
         *self = Channel::new(self.dies.len() as u32, now);
     }
 
-    /// When an operation ends next.
+    /// Returns the instant of the next end.
     #[inline]
     pub(super) fn due(&self) -> u64 {
         let next = &self.dies[self.next as usize];
-        // An end beyond all time is none: a die that does not ask.
+        // A saturated sum means that the die requests nothing.
         let start = self.free.max(next.ready).min(next.start);
         start.saturating_add(next.transfer.as_ns()).min(self.work_end)
     }
 
-    /// Ends the operation that is due at `now`, of several, programs and erases first; returns its entry.
+    /// Ends an operation that is due at `now` and returns its entry. Programs and erases end before reads.
     #[inline]
     pub(super) fn end(&mut self, now: u64, scheduling: &Scheduling, pool: &Pool) -> u32 {
         let die = if self.work_end == now {
@@ -167,7 +168,7 @@ impl Channel {
         entry
     }
 
-    /// A die with nothing under way turns to what it serves next.
+    /// Selects the next operation of an idle die.
     #[inline]
     fn turn(&mut self, die: usize, now: u64, scheduling: &Scheduling, pool: &Pool) {
         let turning = &mut self.dies[die];
@@ -183,13 +184,13 @@ impl Channel {
             };
         if !queue.is_empty() {
             let entry = queue.pop(pool);
-            // One that was told ahead of time may not have come yet.
+            // An operation that was submitted ahead of time may not have arrived yet.
             let begins = now.max(pool.get(entry).submitted.as_ns());
             self.begin(die, entry, begins, pool);
         }
     }
 
-    /// The array of `die` goes on with what was suspended.
+    /// Resumes the suspended operation of `die`.
     #[inline(never)]
     fn resume(&mut self, die: usize, now: u64, scheduling: &Scheduling) {
         let t_resume = scheduling.suspend.map_or(Duration::ZERO, |suspend| suspend.t_resume);
@@ -201,7 +202,7 @@ impl Channel {
         self.work_until(die, end);
     }
 
-    /// `entry` is under way on `die` from `at`.
+    /// Starts `entry` on `die` at `at`.
     #[inline(always)]
     pub(super) fn begin(&mut self, die: usize, entry: u32, at: u64, pool: &Pool) {
         let beginning = &mut self.dies[die];
@@ -229,14 +230,14 @@ impl Channel {
         }
     }
 
-    /// The array of `die` programs or erases from `at`.
+    /// Starts a program or an erase in the array of `die` at `at`.
     #[inline]
     fn work(&mut self, die: usize, at: u64, array: Duration) {
         (self.dies[die].begun, self.dies[die].remaining) = (at, array);
         self.work_until(die, after(at, array));
     }
 
-    /// The array of `die` programs or erases until `end`.
+    /// Sets the end of the program or erase in the array of `die`.
     #[inline]
     fn work_until(&mut self, die: usize, end: u64) {
         self.dies[die].end = end;
@@ -245,14 +246,14 @@ impl Channel {
         }
     }
 
-    /// Finds the program or erase that ends first anew.
+    /// Finds the program or erase with the earliest end.
     #[inline]
     fn choose_work(&mut self) {
         let (end, first, _) = least(self.dies.as_chunks::<4>().0, |die| die.end);
         (self.work_end, self.works) = (end, first);
     }
 
-    /// The read of `die` asks for the wire.
+    /// Requests the bus for the read of `die`.
     #[inline]
     fn ask(&mut self, die: usize, number: u64, pool: &Pool) {
         self.reads += 1;
@@ -261,26 +262,26 @@ impl Channel {
         if ready == first.ready && die != self.next as usize {
             is_first = number <= pool.get(first.active).number;
         }
-        // No branch: which it is cannot be predicted.
+        // A branch here would be unpredictable.
         self.next = select_unpredictable(is_first, die as u32, self.next);
     }
 
-    /// Chooses the next read anew: of the dies that ask, or will, the one ready first, submitted first.
+    /// Chooses the next read: the one that is ready first, and among equals the one that was submitted first.
     #[inline]
     fn choose_read(&mut self, pool: &Pool) {
         let (ready, first, last) = least(self.dies.as_chunks::<4>().0, |die| die.ready);
         self.next = if first == last || ready == NEVER { first } else { self.first_submitted(ready, pool) };
     }
 
-    /// Of the reads that are ready at one instant, the one that was submitted first.
+    /// Returns the die of the read that was submitted first among those that are ready at the instant `ready`.
     #[cold]
     fn first_submitted(&self, ready: u64, pool: &Pool) -> u32 {
         let ready = (0..).zip(&self.dies).filter(|(_, die)| die.ready == ready);
         ready.min_by_key(|(_, die)| pool.get(die.active).number).expect("two of them are ready then").0
     }
 
-    /// The program of `entry` asks for the wire at `now`, where programs that ask at the same instant have asked already,
-    /// but were submitted later: they, and the reads between them, have the wire so much later.
+    /// Inserts the program of `entry` before programs that requested the bus at the same instant `now` but were
+    /// submitted later. Their transfers, and those of the reads between them, are delayed accordingly.
     #[cold]
     fn slip_in(&mut self, die: usize, now: u64, entry: &Entry, pool: &Pool) {
         let (mut start, delay) = (self.free, entry.transfer.as_ns());
@@ -289,7 +290,8 @@ impl Channel {
             if die.asked == now && later(die.program()) {
                 start -= pool.get(die.program()).transfer.as_ns();
                 die.begun += delay;
-                // One of the two: the program's end, or the read for which it is suspended when it has begun.
+                // Only one of the two is set: the end of the program, or the read for which it is suspended as soon as
+                // it has started.
                 die.end = die.end.saturating_add(delay);
                 die.ready = die.ready.saturating_add(delay);
             } else if die.ready == now && die.start != NEVER && later(die.active) {
@@ -303,20 +305,21 @@ impl Channel {
         self.work(die, after(start, entry.transfer), entry.array);
     }
 
-    /// `entry` waits for its turn on `die`.
+    /// Queues `entry` on `die`.
     #[inline]
     pub(super) fn wait(&mut self, die: usize, entry: u32, pool: &mut Pool) {
         self.dies[die].others.push(pool, entry);
     }
 
-    /// As [`Channel::wait`], before what is not urgent.
+    /// Queues the urgent read `entry` on `die`.
     #[inline]
     pub(super) fn wait_urgently(&mut self, die: usize, entry: u32, pool: &mut Pool) {
         self.dies[die].urgent.push(pool, entry);
     }
 
-    /// Suspends the array's work on `die` for the eldest urgent read that waits there, at `now` or, if it has not begun
-    /// by then, when it begins, where that is a choice, allowed and worth it.
+    /// Suspends the program or erase of `die` for its oldest urgent read, if the profile allows it and the remaining
+    /// work takes longer than suspending. The suspension starts at `now`, or with the start of the work if that is
+    /// later.
     #[inline(never)]
     pub(super) fn try_suspend(
         &mut self,
@@ -340,7 +343,7 @@ impl Channel {
         if !allowed || left <= suspend.t_suspend {
             return;
         }
-        // Suspended while it was being resumed, it has made no progress.
+        // An operation that is suspended while it is being resumed has made no progress.
         working.remaining = working.remaining.min(left);
         working.suspended = working.active;
         working.overtaken += 1;
@@ -351,8 +354,8 @@ impl Channel {
     }
 }
 
-/// The reads that have the wire before the program that asks with `before`, an instant and a number, are certain to have
-/// it; returns until when it is taken.
+/// Fixes the bus slots of the reads that precede a program, whose instant of request and number are `before`. Returns
+/// the instant up to which the bus is then occupied.
 #[inline(never)]
 fn settle_reads(dies: &mut [Die], mut free: u64, before: (u64, u64), pool: &Pool) -> u64 {
     let order = |die: &Die| (die.ready, pool.get(die.active).number);

@@ -1,19 +1,20 @@
-//! Dies that share channels, exact to the nanosecond.
+//! Simulation of dies that share channels, exact to the nanosecond.
 //!
-//! - A read takes its die's array for t_R, holds the die's register until the channel has carried its bytes, and is then
-//!   done. A program waits for the channel with its die taken, is transferred, and is done when the array is. An erase
-//!   takes the array only. Between its beginning and its end an operation has its die to itself.
-//! - A channel carries one transfer at a time, and of those that are ready the one that was ready first; of those, the
-//!   one submitted first. What becomes ready at the instant at which the channel is given away takes part.
-//! - A die serves in the order of arrival, or as [`Scheduling`] says: urgent reads first, up to a bound; an urgent read
-//!   that arrives while the array programs or erases, or waits when it begins to, suspends it, if more is left to do than
-//!   suspending takes. The array does nothing while it is being suspended or resumed.
+//! - A read occupies the array of its die for t_R, then the register of the die until the channel has transferred its
+//!   bytes. A program occupies its die while it waits for the channel, is transferred, and ends with the array's work.
+//!   An erase occupies only the array. From its start to its end an operation has its die to itself.
+//! - A channel carries one transfer at a time. Among the ready transfers it chooses the one that became ready first,
+//!   and among those the one that was submitted first. A transfer that becomes ready at the very instant of the choice
+//!   takes part in it.
+//! - A die serves operations in the order of arrival, or by [`Scheduling`]: urgent reads first, up to a bound. An
+//!   urgent read suspends a program or an erase, in progress or about to start, if the remaining work takes longer than
+//!   suspending. The array makes no progress while it is being suspended or resumed.
 //!
-//! An event-driven simulation whose only events are ends of operations. A channel knows when each of its dies is ready,
-//! or will be, and so what is transferred next and when that ends; what is submitted meanwhile can only come before what
-//! has not begun, since what becomes ready later goes later.
+//! The simulation is event-driven, and its only events are ends of operations. A channel knows the instant at which
+//! each of its dies is or will be ready, and hence the next transfer and its end. A later submission can only precede
+//! transfers that have not started, because transfers are served in the order in which they become ready.
 //!
-//! Exact for reads whose array time and programs whose transfer take a nanosecond or more.
+//! The simulation is exact if array times of reads and transfer times of programs are at least a nanosecond.
 
 mod channel;
 mod queue;
@@ -29,33 +30,34 @@ use queue::{Entry, NONE, Pool};
 use serde::{Deserialize, Serialize};
 use times::Times;
 
-/// Never, as nanoseconds.
+/// An instant, in nanoseconds, that is never reached.
 const NEVER: u64 = u64::MAX;
 
-/// The array's dies and channels in simulated time.
+/// The dies and channels of an array in simulated time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Channels {
     times: Times,
     scheduling: Scheduling,
-    /// By die.
+    /// Location of each die.
     places: Vec<Place>,
-    /// What of a block's number is its die's, where there are a power of two; else all of it, and a division follows.
+    /// Mask that extracts the die from a block number if the number of dies is a power of two. Otherwise all bits are
+    /// set, and a division follows.
     die_mask: u32,
     channels: Vec<Channel>,
-    /// When an operation ends next, by channel. Some more fill up the last eight.
+    /// Instant of the next end of an operation on each channel, padded to a multiple of eight.
     due: Vec<[u64; 8]>,
-    /// The earliest of `due`, and the first channel that has it.
+    /// Minimum of `due`, and the first channel that has it.
     next_at: u64,
     next_channel: u32,
     pool: Pool,
-    /// The instant of the last end that was handled.
+    /// Instant of the last end that was handled.
     handled: u64,
-    /// Operations submitted so far.
+    /// Number of operations submitted so far.
     number: u64,
     outstanding: u32,
 }
 
-/// Where a die is: its channel, and its number there.
+/// Location of a die: its channel, and its index on the channel.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Place {
     channel: u32,
@@ -63,10 +65,10 @@ struct Place {
 }
 
 impl Channels {
-    /// Idle dies. `seed` draws the spread of t_R.
+    /// Returns idle dies. `seed` determines the random part of t_R.
     ///
     /// # Panics
-    /// Where the geometry has no dies; see [`Geometry::check`].
+    /// Panics if the geometry has no dies; see [`Geometry::check`].
     pub fn new(geometry: &Geometry, timing: &Timing, scheduling: &Scheduling, seed: u64) -> Self {
         let die_count = geometry.die_count();
         assert!(die_count > 0, "an array has at least one die");
@@ -87,30 +89,31 @@ impl Channels {
         }
     }
 
-    /// Operations submitted and not yet returned by [`Channels::complete`].
+    /// Returns the number of operations in flight.
     #[inline]
     pub fn outstanding(&self) -> usize {
         self.outstanding as usize
     }
 
-    /// Whether nothing is under way or waits on `die`.
+    /// Returns true if no operation is active or waiting on `die`.
     pub fn idle(&self, die: Die) -> bool {
         let Place { channel, die } = self.places[die.0 as usize];
         self.channels[channel as usize].idle(die as usize)
     }
 
-    /// Nothing ends before this instant, unless more is submitted, and no choice is made.
+    /// Returns the instant of the next end. Without a further submission, no operation ends and no scheduling choice is
+    /// made earlier.
     #[inline]
     pub fn next_due(&self) -> Option<Instant> {
         (self.next_at != NEVER).then_some(Instant::from_ns(self.next_at))
     }
 
-    /// Takes an operation at `now`, which is not earlier than at the last submission, what was last returned, or a limit
-    /// up to which all was asked for.
+    /// Submits an operation at `now`, which is not earlier than the last submission, the last returned end, or a limit
+    /// up to which all ends were collected.
     ///
     /// # Panics
-    /// Where something earlier than `now` has not been taken: the caller calls [`Channels::complete`] with `now` as limit
-    /// first, until it returns `None` or something that ends at `now`.
+    /// Panics if an end before `now` has not been collected. The caller first calls [`Channels::complete`] with `now` as
+    /// limit until it returns `None` or an operation that ends at `now`.
     #[inline(never)]
     pub fn submit(&mut self, now: Instant, operation: &Operation) {
         self.check_in_time(now);
@@ -118,15 +121,16 @@ impl Channels {
         self.take(now, operation, array);
     }
 
-    /// As [`Channels::submit`], for an operation whose array time is known to the caller.
+    /// Submits an operation with a given array time; see [`Channels::submit`].
     #[inline(never)]
     pub fn submit_lasting(&mut self, now: Instant, operation: &Operation, array: Duration) {
         self.check_in_time(now);
         self.take(now, operation, array);
     }
 
-    /// As [`Channels::submit`], of an urgent read that comes at `at`, told ahead of time: what is due before need not have
-    /// been taken. Nothing is submitted later that comes earlier, and its die has nothing to do but urgent reads.
+    /// Submits an urgent read that arrives at `at` ahead of time, so that earlier ends need not have been collected;
+    /// see [`Channels::submit`]. The caller guarantees that no later submission has an earlier instant, and that the
+    /// die serves nothing but urgent reads.
     #[inline(never)]
     pub fn submit_ahead(&mut self, at: Instant, operation: &Operation) {
         debug_assert!(matches!(operation.kind, Kind::Read { .. }) && operation.urgent());
@@ -168,14 +172,14 @@ impl Channels {
         }
     }
 
-    /// An operation begins as soon as it is submitted.
+    /// Starts an operation at its submission.
     #[inline(never)]
     fn begin(&mut self, place: usize, die: usize, entry: u32, now: u64) {
         self.channels[place].begin(die, entry, now, &self.pool);
         self.reckon(place);
     }
 
-    /// Reckons when an operation ends next on the channel at `place`, to which one was submitted.
+    /// Updates the next end on the channel at `place` after a submission.
     #[inline]
     fn reckon(&mut self, place: usize) {
         let due = self.channels[place].due();
@@ -187,16 +191,16 @@ impl Channels {
         }
     }
 
-    /// The next operation to end, if it ends not later than `limit`. The instants of ends never decrease; of those that
-    /// end at one instant, the one on the lower channel is first, and on a channel programs and erases.
+    /// Returns the next operation that ends at or before `limit`.
     ///
-    /// Commits nothing that starts after min(limit, the instant returned).
+    /// The instants of ends never decrease. Ends at the same instant are ordered by channel, and on a channel programs
+    /// and erases come before reads. Commits nothing that starts after the earlier of `limit` and the returned instant.
     #[inline]
     pub fn complete(&mut self, limit: Instant) -> Option<Finished> {
         if self.next_at > limit.as_ns() { None } else { self.end_next() }
     }
 
-    /// The next operation to end.
+    /// Handles and returns the next end of an operation.
     #[inline(never)]
     fn end_next(&mut self) -> Option<Finished> {
         let (now, place) = (self.next_at, self.next_channel as usize);
@@ -211,17 +215,17 @@ impl Channels {
         Some(self.pool.remove(entry).finished(Instant::from_ns(now)))
     }
 
-    /// Finds the channel on which an operation ends first.
+    /// Finds the channel with the earliest end.
     #[inline]
     fn elect(&mut self) {
         (self.next_at, self.next_channel, _) = least(&self.due, |due| *due);
     }
 
-    /// Cuts the power at `now`: everything outstanding, in the order of submission, with what became of it. Afterwards
-    /// all dies are idle.
+    /// Cuts the power at `now` and returns all operations in flight with their outcomes, in the order of submission.
+    /// All dies are idle afterwards.
     ///
     /// # Panics
-    /// Where something ended before or at `now` and was not taken; see [`Channels::submit`].
+    /// Panics if an end at or before `now` has not been collected; see [`Channels::submit`].
     pub fn power_cut(&mut self, now: Instant) -> Vec<(Operation, Cut)> {
         let now = now.as_ns();
         assert!(self.next_at > now, "a cut at {now} ns, but something was due: ask `complete` first");
@@ -251,7 +255,7 @@ impl Channels {
     }
 }
 
-/// The least of some instants, and the first and the last place that has it.
+/// Returns the minimum of the instants, and the first and last index that has it.
 #[inline(always)]
 fn least<T, const N: usize>(all: &[[T; N]], instant: impl Fn(&T) -> u64) -> (u64, u32, u32) {
     let Some((some, more)) = all.split_first() else { return (NEVER, 0, 0) };
@@ -267,7 +271,8 @@ fn least<T, const N: usize>(all: &[[T; N]], instant: impl Fn(&T) -> u64) -> (u64
     found
 }
 
-/// As [`least`], of a few whose places begin with `start`. No branches: which it is cannot be predicted.
+/// Returns the same as [`least`] for one chunk whose first index is `start`. Avoids branches because they would be
+/// unpredictable.
 #[inline(always)]
 fn least_of<T, const N: usize>(some: &[T; N], start: u32, instant: impl Fn(&T) -> u64) -> (u64, u32, u32) {
     let (mut least, mut first, mut last) = (NEVER, start, start);

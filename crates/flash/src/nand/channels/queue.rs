@@ -1,4 +1,4 @@
-//! Operations that wait or are under way: one pool, in which lists need no allocation.
+//! Waiting and active operations in one pool, with intrusive lists that need no allocation.
 
 use crate::nand::{Finished, Operation};
 use alloc::vec::Vec;
@@ -6,19 +6,19 @@ use core::hint::select_unpredictable;
 use flashlab_sim::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
-/// No operation.
+/// Index that stands for no operation.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// An operation between its submission and its end. As large as a cache line.
+/// An operation in flight. An entry fills one cache line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) operation: Operation,
     pub(super) submitted: Instant,
     pub(super) array: Duration,
     pub(super) transfer: Duration,
-    /// How many were submitted before it: who goes first among equals.
+    /// Number of operations submitted earlier, which decides among equals.
     pub(super) number: u64,
-    /// The next in its list.
+    /// Next entry in the list.
     pub(super) next: u32,
 }
 
@@ -35,11 +35,11 @@ impl Entry {
     }
 }
 
-/// All entries. It grows to the most that were ever outstanding.
+/// Pool of all entries. The pool grows to the maximum number of operations in flight.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Pool {
     entries: Vec<Entry>,
-    /// Places given back, last first.
+    /// Head of the list of free places.
     vacant: u32,
 }
 
@@ -61,7 +61,7 @@ impl Pool {
         place
     }
 
-    /// Gives the place back, with what it held.
+    /// Frees a place and returns its content.
     #[inline]
     pub(super) fn remove(&mut self, place: u32) -> &Entry {
         let entry = &mut self.entries[place as usize];
@@ -76,7 +76,7 @@ impl Pool {
     }
 }
 
-/// A list of entries in the order of arrival.
+/// A queue of entries in the order of arrival.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Queue {
     head: u32,
@@ -91,10 +91,11 @@ impl Queue {
         self.head == NONE
     }
 
-    /// `place` holds an entry that is in no list: its `next` is [`NONE`].
+    /// Appends `place`, whose entry is in no list (its `next` is [`NONE`]).
     #[inline]
     pub(super) fn push(&mut self, pool: &mut Pool, place: u32) {
-        // No branch: whether something waits cannot be predicted. The first is linked to nothing, as it is already.
+        // A branch here would be unpredictable. For an empty queue, the assignment leaves the `next` of the new entry
+        // at [`NONE`].
         let empty = self.head == NONE;
         self.head = select_unpredictable(empty, place, self.head);
         let before = select_unpredictable(empty, place, self.tail);
@@ -102,7 +103,7 @@ impl Queue {
         self.tail = place;
     }
 
-    /// The eldest, or [`NONE`].
+    /// Removes and returns the oldest entry, or returns [`NONE`].
     #[inline]
     pub(super) fn pop(&mut self, pool: &Pool) -> u32 {
         let place = self.head;

@@ -1,30 +1,30 @@
-//! How long operations take the array and the channel, with what can be reckoned beforehand reckoned once.
+//! Times of operations on the array and the channel, with constants computed in advance.
 
 use crate::nand::{Kind, Operation, Timing};
 use flashlab_sim::{Duration, mix};
 use serde::{Deserialize, Serialize};
 
-/// The array's times: [`Timing`], whose divisions are multiplications.
+/// [`Timing`] with divisions replaced by multiplications.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Times {
     timing: Timing,
     seed: u64,
-    /// t_R, and that of blocks in SLC mode.
+    /// Distributions of t_R, for normal mode and for SLC mode.
     reads: [Range; 2],
-    /// 2^64 over the channel's rate.
+    /// 2^64 divided by the channel rate.
     reciprocal: u64,
 }
 
-/// Times that are equally likely.
+/// A uniform distribution of times.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Range {
     least: Duration,
-    /// How many there are.
+    /// Number of values.
     count: u64,
 }
 
 impl Times {
-    /// `seed` draws the spread of t_R.
+    /// Computes the constants. `seed` determines the random part of t_R.
     pub(super) fn new(timing: &Timing, seed: u64) -> Self {
         let range = |slc| {
             let [least, most] = [0, u64::MAX].map(|draw| timing.read_at(slc, draw));
@@ -38,7 +38,7 @@ impl Times {
         }
     }
 
-    /// How long the operation with `number` takes the array.
+    /// Returns the array time of the operation with number `number`.
     #[inline]
     pub(super) fn array(&self, operation: &Operation, number: u64) -> Duration {
         match operation.kind {
@@ -52,13 +52,13 @@ impl Times {
         }
     }
 
-    /// How long an operation holds the channel, as [`Timing::transfer`] says.
+    /// Returns the channel time of an operation, equal to [`Timing::transfer`].
     #[inline]
     pub(super) fn transfer(&self, kind: Kind) -> Duration {
         let (Kind::Read { bytes } | Kind::Program { bytes }) = kind else { return Duration::ZERO };
         let rate = self.timing.channel_rate;
         let dividend = u64::from(bytes) * 1_000_000_000 + rate / 2;
-        // The dividend is below 2^62, so this is the quotient or one less.
+        // The dividend is below 2^62, so the result is the quotient or one less.
         let quotient = ((u128::from(dividend) * u128::from(self.reciprocal)) >> 64) as u64;
         let short = u64::from(dividend - quotient * rate >= rate);
         Duration::from_ns(self.timing.t_command.as_ns() + quotient + short)
