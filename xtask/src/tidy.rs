@@ -1,10 +1,10 @@
-//! What lints cannot see.
+//! Checks of the repository that lints cannot do.
 
 use crate::Outcome;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which of our crates each may use: arrows point down only.
+/// The crates of this workspace that each crate may depend on. Dependencies point down only.
 const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &[]),
     ("flash", &["sim"]),
@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("flashlab", &["lab", "report", "serve", "usb", "sd", "block", "fio", "sim"]),
 ];
 
-/// The crates without a clock, a file or a thread, and what they may use from outside, each for a reason.
+/// The crates without a clock, a file or a thread, and their permitted external dependencies with reasons.
 const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd", "usb"];
 const PURE_MAY_USE: &[(&str, &str)] = &[
     ("libm", "logarithms and roots that are the same on every machine, no_std"),
@@ -33,7 +33,7 @@ const PURE_MAY_USE: &[(&str, &str)] = &[
     ("postcard", "the bytes of such a state: a small, stable, no_std format of serde"),
 ];
 
-/// The files that may have unsafe code, each in one small function that says why it holds.
+/// The files that may contain unsafe code, each in one small function that states why it is sound.
 const UNSAFE: [&str; 5] = [
     "crates/sim/src/prefetch.rs",
     "crates/block/src/memory/chunk.rs",
@@ -43,7 +43,7 @@ const UNSAFE: [&str; 5] = [
     "crates/sd/tests/clients/controller.rs",
 ];
 
-/// Licences that a dependency may have, as its manifest names them.
+/// Permitted licences of dependencies, as manifests name them.
 const LICENCES: &[&str] = &[
     "MIT",
     "Apache-2.0",
@@ -57,7 +57,7 @@ const LICENCES: &[&str] = &[
     "CC0-1.0",
 ];
 
-/// Runs all checks and reports every finding.
+/// Runs all checks and reports all findings.
 pub(crate) fn check() -> Outcome {
     let mut findings = Vec::new();
     arrows(&mut findings);
@@ -104,8 +104,8 @@ fn arrows(findings: &mut Vec<String>) {
     }
 }
 
-/// Every source file opens by saying what it is; pure crates are `no_std` and forbid unsafe code; nothing names a place
-/// of the machine it was written on.
+/// Checks the source files: each opens with a module comment, pure crates are `no_std`, and unsafe code stays in the
+/// listed files.
 fn sources(findings: &mut Vec<String>) {
     let mut rust = files(Path::new("crates"), ".rs");
     rust.extend(files(Path::new("xtask"), ".rs"));
@@ -146,7 +146,7 @@ fn sources(findings: &mut Vec<String>) {
     }
 }
 
-/// Every experiment has its parts, and what a profile was fitted on is a cell of one of them.
+/// Checks that every experiment is complete, and that every cell that a profile was fitted on exists.
 fn experiments(findings: &mut Vec<String>) {
     let mut cells = Vec::new();
     for folder in folders(Path::new("experiments")) {
@@ -187,7 +187,7 @@ fn experiments(findings: &mut Vec<String>) {
     }
 }
 
-/// What a text of the repository links to is there.
+/// Checks that the targets of relative links in the documentation exist.
 fn links(findings: &mut Vec<String>) {
     let mut texts = vec![PathBuf::from("README.md"), PathBuf::from("CHANGELOG.md")];
     texts.extend(files(Path::new("docs"), ".md"));
@@ -203,7 +203,7 @@ fn links(findings: &mut Vec<String>) {
     }
 }
 
-/// Every package of the lock file has a licence on the list.
+/// Checks the licence of every package in the lock file.
 fn licences(findings: &mut Vec<String>) {
     let mut command = std::process::Command::new(env!("CARGO"));
     command.args([
@@ -226,7 +226,7 @@ fn licences(findings: &mut Vec<String>) {
     lines.dedup();
     for line in lines {
         let Some((package, licence)) = line.split_once('\t') else { continue };
-        // "A OR B" and "A/B" need one of them, "A AND B" all; the list is generous enough to ask for any word of OR.
+        // "A OR B" and "A/B" need one permitted licence, "A AND B" needs all to be permitted.
         let licence = licence.trim_end_matches(" (*)");
         let admitted =
             |term: &str| term.split(" AND ").all(|l| LICENCES.contains(&l.trim_matches(['(', ')', ' '])));
@@ -247,7 +247,7 @@ fn folders(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Files below `root` whose name ends with `ending`, sorted.
+/// Returns the files below `root` whose names end with `ending`, sorted.
 fn files(root: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
