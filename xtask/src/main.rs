@@ -1,6 +1,7 @@
 //! The repository's own checks. `cargo xtask ci` is what CI runs and what a person runs.
 
 mod determinism;
+mod faults;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -13,6 +14,7 @@ cargo xtask <task>
   tidy          what lints cannot see: crate arrows, licences, texts, experiments
   docs          rustdoc with warnings as errors
   test          all tests
+  faults        the tests of power loss, which fail under each deliberate fault of the sources
   golden-check  every experiment in a release build gives its golden table, and keeps its bounds
   determinism   every experiment in a debug build gives the golden digest, and another seed another one
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::check(),
         ["docs"] => docs(),
         ["test"] => test(),
+        ["faults"] => faults::check(),
         ["golden-check"] => golden_check(),
         ["determinism"] => determinism::check(),
         ["fuzz"] => fuzz("60"),
@@ -57,6 +60,7 @@ fn ci() -> Outcome {
     tidy::check()?;
     docs()?;
     test()?;
+    faults::check()?;
     golden_check()?;
     determinism::check()
 }

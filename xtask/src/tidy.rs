@@ -248,7 +248,7 @@ fn folders(root: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the files below `root` whose names end with `ending`, sorted.
-fn files(root: &Path, ending: &str) -> Vec<PathBuf> {
+pub(crate) fn files(root: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -16,6 +16,7 @@ extern crate alloc;
 
 mod agenda;
 pub mod conformance;
+mod fault;
 mod histogram;
 mod model;
 mod moments;
@@ -30,6 +31,7 @@ mod timeline;
 mod workload;
 
 pub use agenda::Agenda;
+pub use fault::fault;
 pub use histogram::Histogram;
 pub use model::{CloneModel, EraseBlocks, Geometry, Model, Observer, RestoreError};
 pub use moments::Moments;

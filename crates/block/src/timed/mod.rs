@@ -24,6 +24,7 @@ use crate::ranges::Ranges;
 use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{
     Duration, Fate, FileId, Instant, Model, Op, PowerCut, Request, RequestId, Status, Store, StoreError,
+    fault,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -279,7 +280,9 @@ impl State {
     ) -> Result<(), StoreError> {
         self.undo.remember(&range, &*self.store, &*self.model)?;
         how(&*self.store)?;
-        self.unreadable.remove(&range);
+        if !fault("lost-block-stays-unreadable") {
+            self.unreadable.remove(&range);
+        }
         Ok(())
     }
 
@@ -354,13 +357,15 @@ impl BlockDevice for Timed {
         let (op, flush) = match io {
             Io::Cache { .. } => return Started::Done(Ok(Answer::Done)),
             Io::Extents { offset, length } => return Started::Done(self.extents(offset, length)),
+            Io::Flush if fault("flush-is-not-passed-on") => (Op::Read, false),
             Io::Flush => (Op::Flush, false),
             Io::Read { .. } => (Op::Read, false),
             Io::WriteZeroes { allocate: true, fast: true, .. } => {
                 return Started::Done(Err(IoError::Unsupported));
             }
             Io::Write { durable, .. } | Io::WriteZeroes { durable, allocate: true, .. } => {
-                (if durable { Op::WriteFua } else { Op::Write }, false)
+                let forced = durable && !fault("fua-is-a-plain-write");
+                (if forced { Op::WriteFua } else { Op::Write }, false)
             }
             Io::Discard { durable, .. } | Io::WriteZeroes { durable, .. } => (Op::Trim, durable),
         };

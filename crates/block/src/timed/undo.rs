@@ -5,7 +5,7 @@
 //! not beyond a write that was made durable by itself (FUA).
 
 use crate::ranges::Ranges;
-use flashlab_sim::{Model, Store, StoreError};
+use flashlab_sim::{Model, Store, StoreError, fault};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ impl Undo {
             return Ok(());
         }
         let mut before = Vec::new();
-        let mut at = range.start;
+        let mut at = if fault("undo-forgets-a-block") { range.start + 512 } else { range.start };
         while let Some(data) = store.data_in(at..range.end)? {
             let mut bytes = vec![0; (data.end - data.start) as usize];
             store.read(data.start, &mut bytes)?;
@@ -69,7 +69,7 @@ impl Undo {
 
     /// What `range` holds now is durable.
     pub(super) fn settle(&mut self, range: &Range<u64>) {
-        if !self.changes.is_empty() {
+        if !self.changes.is_empty() && !fault("undo-goes-beyond-fua") {
             self.push(range, Before::Settled);
         }
     }

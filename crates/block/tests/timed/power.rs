@@ -21,7 +21,8 @@ fn poll(answer: &mut Answering) -> Poll<Outcome> {
     answer.as_mut().poll(&mut task::Context::from_waker(Waker::noop()))
 }
 
-/// What a block held, and since which change; the first is durable.
+/// The contents of a block that were answered, with the numbers of the changes that wrote them. The first is the one that
+/// an answer to a flush or to a change with FUA promised to keep; no answer promised any of the others.
 #[derive(Clone, Debug)]
 struct Block {
     versions: Vec<(u64, u8)>,
@@ -153,6 +154,11 @@ impl World {
         for n in 0..BLOCKS {
             let newest = outstanding.iter().rev().find(|a| a.byte.is_some() && a.blocks.contains(&n));
             let block = &mut self.blocks[n as usize];
+            let changes = block.versions.len() > 1 || newest.is_some();
+            assert!(
+                fate_of(n).is_none() || changes,
+                "block {n} was promised, and the cut names it: {block:?}"
+            );
             let kept = match (fate_of(n), newest) {
                 (Some(Fate::Old), _) => block.versions[0].1,
                 (Some(Fate::New), Some(asked)) => asked.byte.expect("it was looked for"),

@@ -19,8 +19,9 @@ struct Unit {
     trims: Vec<u64>,
     /// Promised for this unit alone.
     durable: u64,
-    /// A copy of it could not be read when it was moved.
-    lost: bool,
+    /// Newest version of which a copy in the array could not be read, or 0: this version and those before it may be lost,
+    /// later ones are not.
+    lost: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ pub(crate) struct Reference {
 
 impl Reference {
     pub(crate) fn new(units: u32) -> Self {
-        let unit = Unit { contents: vec![(0, Content::Nothing)], trims: Vec::new(), durable: 0, lost: false };
+        let unit = Unit { contents: vec![(0, Content::Nothing)], trims: Vec::new(), durable: 0, lost: 0 };
         Reference { units: vec![unit; units as usize], durable: 0, recorded: 0 }
     }
     pub(crate) fn write(&mut self, unit: u32, number: u64) {
@@ -42,9 +43,10 @@ impl Reference {
         self.units[unit as usize].contents.push((number, Content::Nothing));
         self.units[unit as usize].trims.push(number);
     }
-    /// A page that holds a copy of the unit could not be read.
-    pub(crate) fn lose(&mut self, unit: u32) {
-        self.units[unit as usize].lost = true;
+    /// Notes that a page with a copy of `version` of the unit could not be read.
+    pub(crate) fn lose(&mut self, unit: u32, version: u64) {
+        let lost = &mut self.units[unit as usize].lost;
+        *lost = version.max(*lost);
     }
     /// Everything up to `number` is promised.
     pub(crate) fn promise(&mut self, number: u64) {
@@ -61,7 +63,7 @@ impl Reference {
     pub(crate) fn assert_newest(&self, unit: u32, found: Content) {
         let of = &self.units[unit as usize];
         let newest = of.contents.last().expect("there is always one").1;
-        let lost = of.lost && found == Content::Unreadable && newest != Content::Nothing;
+        let lost = found == Content::Unreadable && newest == Content::Version(of.lost);
         assert!(found == newest || lost, "unit {unit} reads {found:?}: {of:?}");
     }
 
@@ -76,15 +78,16 @@ impl Reference {
         let of = &mut self.units[unit as usize];
         let durable = self.durable.max(of.durable);
         let promised = of.contents.iter().rposition(|(number, _)| *number <= durable).expect("the first is");
-        let possible = of.contents[promised..].iter().any(|(_, content)| *content == found);
-        let lost = of.lost && found == Content::Unreadable;
-        assert!(possible || lost, "unit {unit} reads {found:?}, promised up to {durable}: {of:?}");
+        let may_be = |wanted| of.contents[promised..].iter().any(|(_, content)| *content == wanted);
+        let lost = found == Content::Unreadable && may_be(Content::Version(of.lost));
+        assert!(may_be(found) || lost, "unit {unit} reads {found:?}, promised up to {durable}: {of:?}");
         let trimmed = of.trims.iter().copied().rfind(|trim| *trim <= self.recorded).unwrap_or(0);
         let newest = scanned.filter(|version| *version > trimmed).map_or(Content::Nothing, Content::Version);
-        // A unit that was lost may have been trimmed since: then it is an error still, or nothing.
-        let gone = of.lost && matches!(found, Content::Unreadable | Content::Nothing);
+        // A scan may find the lost version, or an older one. A unit that was lost and trimmed since is an error still, or
+        // nothing.
+        let is_lost = scanned.is_none_or(|version| version <= of.lost);
+        let gone = is_lost && matches!(found, Content::Unreadable | Content::Nothing);
         assert!(found == newest || gone, "unit {unit} reads {found:?}, the array has {newest:?}: {of:?}");
-        of.lost &= gone;
         of.trims.retain(|trim| *trim <= self.recorded);
         of.contents = vec![(durable, found)];
     }

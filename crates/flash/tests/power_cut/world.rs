@@ -245,7 +245,9 @@ impl World {
     fn lose_page(&mut self, operation: &Operation) {
         for index in 0..self.map.units_per_page() {
             match self.nand.spare(operation.block, operation.page, index) {
-                Some(spare) if spare.address < self.map.units() => self.reference.lose(spare.address),
+                Some(spare) if spare.address < self.map.units() => {
+                    self.reference.lose(spare.address, spare.version);
+                }
                 _ => {}
             }
         }

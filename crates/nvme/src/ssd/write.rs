@@ -14,8 +14,8 @@ use super::{Ssd, Stage};
 use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_flash::ftl::MapPage;
-use flashlab_flash::ftl::page_map::{Accepted, Found};
-use flashlab_sim::{Duration, Instant, Op, Request, Status};
+use flashlab_flash::ftl::page_map::{Accepted, Found, Ticket};
+use flashlab_sim::{Duration, Instant, Op, Request, Status, fault};
 
 impl Ssd {
     /// Returns the units that a request covers, in whole or in part.
@@ -125,7 +125,9 @@ impl Ssd {
         let ends = [units.start, units.end - 1];
         let ends = if units.len() == 1 { &ends[..1] } else { &ends[..] };
         let partly = ends.iter().copied().filter(|unit| !covered.contains(unit));
-        if partly.clone().any(|unit| self.layer.read(unit) == Found::Unreadable) {
+        if partly.clone().any(|unit| self.layer.read(unit) == Found::Unreadable)
+            && !fault("lost-unit-is-filled-up")
+        {
             self.slots.get_mut(slot).status = Status::Unreadable;
             return self.post(now, slot);
         }
@@ -185,6 +187,7 @@ impl Ssd {
         while state.next_unit < end {
             match layer.write(state.next_unit) {
                 Accepted::Buffered(_) => state.next_unit += 1,
+                Accepted::Full if fault("unit-that-finds-no-room-is-dropped") => state.next_unit += 1,
                 Accepted::Full => return false,
                 Accepted::ReadOnly => {
                     state.status = Status::ReadOnly;
@@ -195,7 +198,7 @@ impl Ssd {
         let Slot { status, request: Request { op, length, .. }, .. } = *state;
         if status == Status::Ok {
             self.counts.host_written_bytes += length;
-            if op == Op::WriteFua {
+            if op == Op::WriteFua && !fault("fua-is-a-plain-write") {
                 self.forced.push((self.layer.force(), slot));
                 return true;
             }
@@ -312,7 +315,7 @@ impl Ssd {
     /// Starts a flush, which makes all earlier writes durable.
     #[inline(never)]
     pub(super) fn flush(&mut self, now: Instant, slot: u32) {
-        let ticket = self.layer.flush();
+        let ticket = if fault("flush-is-not-passed-on") { Ticket(0) } else { self.layer.flush() };
         self.slots.get_mut(slot).since = now;
         self.flushes.push_back((ticket, slot));
         self.drain(now);

@@ -45,7 +45,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_flash::ftl::Blocks;
-use flashlab_sim::{Duration, Fate, Instant, Observer, PowerCut, RestoreError, Spent, Store};
+use flashlab_sim::{Duration, Fate, Instant, Observer, PowerCut, RestoreError, Spent, Store, fault};
 use lock::Lock;
 use protect::Protection;
 use volatile::{Lines, Volatile};
@@ -172,7 +172,7 @@ impl Card {
         }
         for (range, fate) in &cut.undecided {
             self.readable(range.clone());
-            if *fate == Fate::Unreadable {
+            if *fate == Fate::Unreadable && !fault("torn-page-can-be-read") {
                 self.unreadable.push(range.clone());
             }
         }

@@ -5,7 +5,7 @@ use super::programs::{Part, Program, Source};
 use super::{Outcome, PageMap};
 use crate::ftl::write_buffer::Slot;
 use crate::nand::{Cause, Kind, Operation};
-use flashlab_sim::prefetch;
+use flashlab_sim::{fault, prefetch};
 
 impl PageMap {
     #[inline]
@@ -21,12 +21,12 @@ impl PageMap {
         }
     }
 
-    fn program_finished(&mut self, id: u32, failed: bool) {
+    pub(super) fn program_finished(&mut self, id: u32, failed: bool) {
         let program = *self.programs.get(id);
         debug_assert!(program.is_issued, "a program ends once");
         let units = self.layout.units_per_page;
         self.counters.pages += 1;
-        if failed {
+        if failed && !fault("failed-program-is-committed") {
             self.counters.failed += 1;
             self.counters.failed_units += u64::from(units);
             self.program_again(id, &program);
@@ -107,6 +107,10 @@ impl PageMap {
         if state.is_single() {
             let committed = state.committed;
             buffer.vacate(slot);
+            if fault("lost-unit-stays-unreadable") && committed == Entry::UNREADABLE {
+                self.l2p[unit as usize] = committed;
+                return false;
+            }
             self.l2p[unit as usize] = Entry::at(place);
             if let Some(old) = committed.place() {
                 self.invalidate(old);
@@ -126,7 +130,7 @@ impl PageMap {
         let buffer = if source == Source::Data { &mut self.data } else { &mut self.map };
         let state = *buffer.slot(slot);
         let unit = state.unit;
-        if state.overtaken {
+        if state.overtaken && !fault("older-copy-is-committed-last") {
             buffer.unlink(slot);
             buffer.vacate(slot);
             return;
@@ -144,6 +148,7 @@ impl PageMap {
             self.invalidate(old);
         }
         let entry = match trimmed {
+            _ if fault("trimmed-copy-is-committed") => Entry::at(place),
             0 => Entry::at(place),
             number if self.is_pending(unit, number) => self.mark_trimmed(place, number),
             _ => Entry::NOWHERE,
@@ -169,7 +174,7 @@ impl PageMap {
         let mut valid = 0u64;
         let parts = &self.programs.parts(id)[..program.count as usize];
         for (n, part) in (0..).zip(parts) {
-            if !self.validity.take(part.from) {
+            if !self.validity.take(part.from) && !fault("stale-copy-is-moved") {
                 continue;
             }
             valid |= 1 << n;

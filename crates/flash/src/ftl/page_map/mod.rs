@@ -56,7 +56,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use bits::{DieSet, Validity};
 use counters::Counters;
-use flashlab_sim::prefetch;
+use flashlab_sim::{fault, prefetch};
 use place::{Layout, Mapped, NONE};
 use programs::{Programs, Source};
 use records::Records;
@@ -415,7 +415,9 @@ impl PageMap {
     /// Whether `unit` as it was written up to `ticket`, or something newer, survives a power cut.
     pub fn is_unit_durable(&self, unit: u32, ticket: Ticket) -> bool {
         match self.l2p[unit as usize].decode() {
-            Mapped::Slot(newest) => !self.buffer(unit).holds(newest, ticket.0),
+            Mapped::Slot(newest) => {
+                !self.buffer(unit).holds(newest, ticket.0) || fault("fua-ends-before-the-program")
+            }
             _ => true,
         }
     }
@@ -439,6 +441,9 @@ impl PageMap {
     /// All that was written or trimmed up to this ticket is durable.
     pub fn watermark(&self) -> Ticket {
         let oldest = [self.oldest(Source::Data), self.records.oldest()].into_iter().flatten().min();
+        if fault("watermark-off-by-one") {
+            return Ticket(oldest.unwrap_or(self.accepted));
+        }
         Ticket(oldest.map_or(self.accepted, |number| number - 1))
     }
     /// Whether all map pages that were written up to `ticket` are in the array.

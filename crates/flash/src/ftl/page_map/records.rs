@@ -15,6 +15,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
+use flashlab_sim::fault;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a record.
@@ -69,7 +70,8 @@ impl Records {
     }
     /// The number of the oldest trim that is not durable.
     pub(super) fn oldest(&self) -> Option<u64> {
-        self.pending.front().map(|record| record.number)
+        let written = if fault("record-is-durable-when-issued") { self.writing.unwrap_or(0) } else { 0 };
+        self.pending.get(written).map(|record| record.number)
     }
     /// Whether blocks wait for records before they are erased.
     pub(super) fn holds_blocks(&self) -> bool {
@@ -242,7 +244,10 @@ impl PageMap {
 
     /// The page of records is durable.
     pub(super) fn record_written(&mut self) {
-        let written = self.records.writing.take().expect("a page of records was being written");
+        let mut written = self.records.writing.take().expect("a page of records was being written");
+        if fault("record-covers-later-trims") {
+            written = self.records.pending.len().min(self.records.page);
+        }
         for _ in 0..written {
             let record = self.records.pop().expect("as many as written");
             let last = self.records.trims.iter().all(|trim| trim.number == record.number);
@@ -295,7 +300,8 @@ impl PageMap {
     }
 
     fn give_up_if_on_record(&mut self, block: u32) -> bool {
-        let on_record = self.records.is_durable(self.histories[block as usize].trimmed);
+        let on_record = self.records.is_durable(self.histories[block as usize].trimmed)
+            || fault("block-is-erased-before-the-record");
         if on_record && self.states[block as usize].failing {
             self.retire(block);
         } else if on_record {

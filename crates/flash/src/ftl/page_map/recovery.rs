@@ -19,7 +19,7 @@ use super::{PageMap, no_candidates};
 use crate::ftl::write_buffer::Slot;
 use crate::nand::{Block, Cut, Kind, Operation};
 use alloc::vec::Vec;
-use flashlab_sim::mix;
+use flashlab_sim::{fault, mix};
 use serde::{Deserialize, Serialize};
 
 /// What it took to bring the map back.
@@ -61,6 +61,9 @@ impl PageMap {
             if torn.contains(&id) {
                 self.counters.pages += 1;
                 self.counters.torn_units += u64::from(self.layout.units_per_page);
+                if fault("torn-page-is-taken-as-whole") {
+                    self.program_finished(id, false);
+                }
             } else {
                 let (_, page, _) = self.layout.parts(program.place);
                 state.next_page = state.next_page.min(page);
@@ -90,7 +93,9 @@ impl PageMap {
     fn undo_trims(&mut self, lost: &mut Vec<u32>) {
         for (first, count) in self.pending_trims() {
             for unit in first..first + count {
-                if let Mapped::Trimmed(place) = self.l2p[unit as usize].decode() {
+                if let Mapped::Trimmed(place) = self.l2p[unit as usize].decode()
+                    && !fault("trim-survives-without-a-record")
+                {
                     self.l2p[unit as usize] = Entry::at(place);
                     self.validity.set(place);
                     self.valid += 1;

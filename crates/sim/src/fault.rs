@@ -1,0 +1,21 @@
+//! Deliberate faults: they prove that the tests of power loss fail where a device loses what it promised to keep.
+//!
+//! A fault is one line of a device's code, at the place where a real mistake of the kind would be. Without the feature
+//! `faults` [`fault`] is a constant, and the compiler drops the line. With the feature, the environment variable
+//! `FLASHLAB_FAULT` names the one fault that the process has. `cargo xtask faults` collects the names from the sources, and
+//! runs the tests of power loss under each fault.
+
+/// Returns true if the process has the fault `name`.
+#[cfg(not(feature = "faults"))]
+#[inline(always)]
+pub const fn fault(_name: &str) -> bool {
+    false
+}
+
+/// Returns true if the process has the fault `name`.
+#[cfg(feature = "faults")]
+pub fn fault(name: &str) -> bool {
+    extern crate std;
+    static CHOSEN: std::sync::OnceLock<Option<std::string::String>> = std::sync::OnceLock::new();
+    CHOSEN.get_or_init(|| std::env::var("FLASHLAB_FAULT").ok()).as_deref() == Some(name)
+}

@@ -1,0 +1,219 @@
+//! Deliberate faults: runs the tests of power loss once as they are, and once under each fault that the sources have.
+//!
+//! A fault is a call of `flashlab_sim::fault("name")` in a device's code. One build has all of them; the environment
+//! variable `FLASHLAB_FAULT` chooses one at run time. The tests have to pass without a fault and to fail under each.
+
+use crate::Outcome;
+use crate::tidy::files;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// The tests of power loss of each crate with faults.
+const SUITES: &[(&str, &[&str])] = &[
+    ("flash", &["power_cut"]),
+    ("nvme", &["power_cut"]),
+    ("block", &["timed"]),
+    ("sd", &["power_cut", "card"]),
+];
+
+/// The environment variable that chooses a fault.
+const FAULT: &str = "FLASHLAB_FAULT";
+/// A test binary that prints nothing for this long hangs.
+const SILENCE_MAX: Duration = Duration::from_secs(600);
+
+/// A fault and the crate that has it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Fault {
+    room: String,
+    name: String,
+}
+
+/// The end of a test binary.
+enum End {
+    Passed,
+    /// This test failed.
+    Caught(String),
+    Broken(String),
+}
+
+/// Runs the suites with no fault and then with each.
+pub(crate) fn check() -> Outcome {
+    let faults = find()?;
+    let suites = build()?;
+    let sound = SUITES.iter().map(|(room, _)| (None, *room));
+    let faulty = faults.iter().map(|fault| (Some(fault), fault.room.as_str()));
+    let jobs: Vec<(Option<&Fault>, &str)> = sound.chain(faulty).collect();
+    let ends = run_all(&jobs, &suites);
+    let mut wrong = Vec::new();
+    println!("{:<40} {:<6} caught by", "fault", "crate");
+    for ((fault, room), end) in jobs.iter().zip(ends) {
+        let name = fault.map_or("(none)", |fault| fault.name.as_str());
+        let shown = match (fault, end) {
+            (None, End::Passed) => "nothing, as it should".to_owned(),
+            (Some(_), End::Caught(test)) => test,
+            (None, End::Caught(test)) => {
+                wrong.push(format!("{room}: {test} fails without a fault"));
+                test
+            }
+            (Some(_), End::Passed) => {
+                wrong.push(format!("{room}: no test fails under {FAULT}={name}"));
+                "NO TEST".to_owned()
+            }
+            (_, End::Broken(why)) => {
+                wrong.push(format!("{room}, {name}: {why}"));
+                why
+            }
+        };
+        println!("{name:<40} {room:<6} {shown}");
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("faults:\n{}", wrong.join("\n"))) }
+}
+
+/// Collects the faults from the sources, each once.
+fn find() -> Result<BTreeSet<Fault>, String> {
+    let mut found = BTreeSet::new();
+    for (room, _) in SUITES {
+        for file in files(&Path::new("crates").join(room).join("src"), ".rs") {
+            let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+            let names = text.split("fault(\"").skip(1).filter_map(|rest| rest.split('"').next());
+            found.extend(names.map(|name| Fault { room: (*room).to_owned(), name: name.to_owned() }));
+        }
+    }
+    Ok(found)
+}
+
+/// Builds the suites with the feature; returns the test binaries of each crate.
+fn build() -> Result<BTreeMap<String, Vec<PathBuf>>, String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args([
+        "test",
+        "--locked",
+        "--no-run",
+        "--message-format=json",
+        "--features",
+        "flashlab-sim/faults",
+    ]);
+    command.args(["--package", "flashlab-sim"]);
+    for (room, tests) in SUITES {
+        command.args(["--package", &format!("flashlab-{room}")]);
+        tests.iter().for_each(|test| {
+            command.args(["--test", test]);
+        });
+    }
+    eprintln!("== {}", format!("{command:?}").replace('"', ""));
+    let output = command.stderr(Stdio::inherit()).output().map_err(|e| format!("{command:?}: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", output.status));
+    }
+    let mut suites: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for line in output.stdout.split(|byte| *byte == b'\n') {
+        let Ok(message) = serde_json::from_slice::<serde_json::Value>(line) else { continue };
+        let (Some(binary), Some(source)) =
+            (message["executable"].as_str(), message["target"]["src_path"].as_str())
+        else {
+            continue;
+        };
+        if let Some((room, _)) = SUITES.iter().find(|(room, _)| source.contains(&format!("crates/{room}/"))) {
+            suites.entry((*room).to_owned()).or_default().push(PathBuf::from(binary));
+        }
+    }
+    Ok(suites)
+}
+
+/// Runs all jobs, as many at a time as there are processors; each test binary runs its tests one after the other, so that
+/// the test that fails first is always the same.
+fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBuf>>) -> Vec<End> {
+    let next = Mutex::new(0..jobs.len());
+    let ends: Mutex<Vec<Option<End>>> = Mutex::new(jobs.iter().map(|_| None).collect());
+    let work = || {
+        let take = || next.lock().expect("no worker panics").next();
+        while let Some(n) = take() {
+            let (fault, room) = jobs[n];
+            let binaries = suites.get(room).map_or(&[][..], Vec::as_slice);
+            let end = binaries.iter().map(|binary| run(room, binary, fault));
+            let end = end.reduce(|before, end| if matches!(before, End::Passed) { end } else { before });
+            ends.lock().expect("no worker panics")[n] =
+                Some(end.unwrap_or_else(|| End::Broken("it has no tests".to_owned())));
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..workers).for_each(|_| {
+            scope.spawn(work);
+        });
+    });
+    ends.into_inner().expect("no worker panics").into_iter().map(|end| end.expect("every job ran")).collect()
+}
+
+/// Runs a test binary up to its first test that fails.
+fn run(room: &str, binary: &Path, fault: Option<&Fault>) -> End {
+    let mut command = Command::new(binary);
+    // As cargo runs it; proptest's cases are the same each time, and a case that a fault breaks is nothing to keep.
+    command.current_dir(Path::new("crates").join(room)).arg("--test-threads=1");
+    command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
+    command.env("PROPTEST_MAX_SHRINK_ITERS", "0").env_remove(FAULT);
+    if let Some(fault) = fault {
+        command.env(FAULT, &fault.name);
+    }
+    match command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn() {
+        Ok(child) => watch(child),
+        Err(error) => End::Broken(format!("{}: {error}", binary.display())),
+    }
+}
+
+/// Reads what a test binary prints, and ends it with its first test that fails.
+fn watch(mut child: Child) -> End {
+    let (sender, lines) = channel();
+    let output = child.stdout.take().expect("it is piped");
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // Nobody listens any more.
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let mut begun: Option<String> = None;
+    let caught = loop {
+        let line = match lines.recv_timeout(SILENCE_MAX) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) => {
+                break Some(End::Broken(format!("{} hangs", begun.as_deref().unwrap_or("it"))));
+            }
+        };
+        let Some((test, result)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "))
+        else {
+            continue;
+        };
+        begun = Some(test.to_owned());
+        match result {
+            "ok" | "ignored" => begun = None,
+            "FAILED" => break Some(End::Caught(test.to_owned())),
+            _ => {}
+        }
+    };
+    if caught.is_some() {
+        // It may have ended by itself.
+        let _ = child.kill();
+    }
+    drop(lines);
+    let status = child.wait();
+    // It has nothing to read any more.
+    let _ = reader.join();
+    match (caught, status) {
+        (Some(end), _) => end,
+        (None, Ok(status)) if status.success() => End::Passed,
+        // A panic in a panic ends the process in the middle of its test.
+        (None, Ok(status)) => match begun {
+            Some(test) => End::Caught(test),
+            None => End::Broken(status.to_string()),
+        },
+        (None, Err(error)) => End::Broken(error.to_string()),
+    }
+}
