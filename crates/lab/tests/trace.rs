@@ -36,6 +36,49 @@ fn every_card_is_brought_up_by_every_controller() {
 }
 
 #[test]
+fn linux_6_12_sends_the_same_as_6_1_and_6_13_sets_ho2t() {
+    for device in Device::open_all("sd/*", &Library::built_in().unwrap()).unwrap() {
+        for controller in Controller::ALL {
+            let lines = |kernel| bring_up(&device, controller, kernel, 1).unwrap().linux;
+            assert_eq!(lines(Kernel::V6_1), lines(Kernel::V6_12), "{} {}", device.argument, controller.name);
+        }
+    }
+    let asked = |kernel| {
+        let trace = trace("sd/kingston", Controller::SDHCI, kernel);
+        let step = trace.steps.iter().rfind(|step| step.command().as_deref() == Some("ACMD41")).cloned();
+        step.expect("the host initialises the card").asked
+    };
+    assert!(!asked(Kernel::V6_12).contains("above 2 TiB"));
+    assert!(asked(Kernel::V6_13).contains("it knows cards above 2 TiB"));
+}
+
+#[test]
+fn the_trace_says_beside_acmd41_that_software_time_is_not_modelled() {
+    let trace = trace("sd/kingston", Controller::VUB300, Kernel::V6_1);
+    let waiting =
+        trace.steps.iter().find(|step| step.times > 1 && step.command().as_deref() == Some("ACMD41"));
+    let means = &waiting.expect("the card takes its time").means;
+    assert!(means.contains("Software time is not modelled"), "{means}");
+}
+
+#[test]
+fn an_sduc_card_does_not_answer_a_kernel_that_cannot_address_it() {
+    let card = "sd/kingston:capacity=4096GiB,map_unit=64MiB,superblock=64MiB,erase_block=64MiB";
+    let trace_of = |kernel| trace(card, Controller::SDHCI, kernel);
+    for kernel in [Kernel::V5_15, Kernel::V6_1, Kernel::V6_12] {
+        let trace = trace_of(kernel);
+        assert!(trace.found.is_none(), "{}", kernel.name());
+        let asked = trace.steps.iter().rfind(|step| step.command().as_deref() == Some("ACMD41"));
+        let means = &asked.expect("ACMD41 is sent").means;
+        assert!(means.contains("does not set HO2T"), "{means}");
+    }
+    let trace = trace_of(Kernel::V6_13);
+    assert_eq!(trace.found.expect("it is brought up").kind, "SDUC");
+    let sent: Vec<String> = trace.steps.iter().filter_map(Step::command).collect();
+    assert!(sent.iter().any(|command| command == "CMD22"), "{sent:?}");
+}
+
+#[test]
 fn a_card_goes_as_fast_as_both_can() {
     for (card, controller, mode) in [
         ("sd/kingston", Controller::SDHCI_UHS, "SDR104"),

@@ -5,6 +5,7 @@ mod common;
 
 use flashlab_sd::mmc::{Controller, Error, Event, Kernel, Mmc};
 use flashlab_sd::quirk::Planned;
+use flashlab_sd::register::Ocr;
 use flashlab_sd::{Card, Command, Expects, Identity, Native};
 use flashlab_sim::{Duration, Store, StoreError};
 use std::collections::BTreeMap;
@@ -67,6 +68,81 @@ fn host(capacity: u64, t_prog: Duration, controller: Controller, blocks: Blocks)
     assert!(mmc.card().is_some(), "it is brought up");
     mmc.keep_log();
     mmc
+}
+
+const TIB: u64 = 1 << 40;
+
+/// An SDUC card of 4 TiB with `registers`, as `kernel` finds it.
+fn ultra_capacity(kernel: Kernel, registers: impl Fn(&mut Identity)) -> (Mmc, Blocks) {
+    let blocks = Blocks::default();
+    let mut parameters = common::parameters(16 * MIB);
+    parameters.capacity = 4 * TIB;
+    parameters.nand.erase_block = 1 << 30;
+    (parameters.mapping.map_unit, parameters.mapping.superblock) = (1 << 30, 1 << 30);
+    parameters.check().unwrap();
+    let mut identity = Identity::new(&parameters);
+    registers(&mut identity);
+    let card = Card::new(parameters, identity, Some(Box::new(blocks.clone())), 1);
+    let mut mmc = Mmc::new(Native::new(Some(card)), Controller::SDHCI, kernel);
+    mmc.keep_log();
+    mmc.start_host();
+    (mmc, blocks)
+}
+
+/// 1 GiB above 2 TiB, in blocks.
+const FAR: u64 = (2 * TIB + (1 << 30)) / 512;
+/// Where [`FAR`] lies without its upper bits.
+const NEAR: u64 = (1 << 30) / 512;
+
+#[test]
+fn a_kernel_without_sduc_sees_a_time_out() {
+    for kernel in Kernel::ALL.into_iter().filter(|kernel| *kernel < Kernel::V6_13) {
+        let (mut mmc, _) = ultra_capacity(kernel, |_| {});
+        let lines: Vec<String> = mmc.take_log().iter().flat_map(|entry| entry.linux("host")).collect();
+        assert!(mmc.card().is_none(), "{}", kernel.name());
+        let failure = "mmc0: error -110 whilst initialising SD card";
+        assert!(lines.iter().any(|line| line.ends_with(failure)), "{}: {lines:#?}", kernel.name());
+    }
+}
+
+#[test]
+fn a_kernel_with_sduc_reaches_every_block() {
+    let (mut mmc, blocks) = ultra_capacity(Kernel::V6_13, |_| {});
+    assert_eq!(mmc.card().expect("it is brought up").capacity().name(), "SDUC");
+    sent(&mut mmc);
+    mmc.write(FAR, 8, &[7; 4096]).expect("it is addressed by CMD22");
+    assert_eq!(sent(&mut mmc)[..3], [22, 25, 13], "no CMD23");
+    mmc.write(NEAR, 8, &[1; 4096]).expect("the extension is 0 again");
+    assert_eq!((blocks.at(FAR), blocks.at(NEAR)), (vec![7; 512], vec![1; 512]));
+    let mut read = [0; 512];
+    mmc.read(FAR, 1, &mut read).expect("the block is there");
+    assert_eq!(read, [7; 512]);
+    sent(&mut mmc);
+    mmc.discard(FAR, 2 << 20).expect("CMD32 and CMD33 are extended, too");
+    assert_eq!(sent(&mut mmc)[..5], [22, 32, 22, 33, 38]);
+    assert_eq!((blocks.at(FAR), blocks.at(NEAR)), (vec![0; 512], vec![1; 512]));
+}
+
+/// Linux 6.12 reads the size from the CSD, and puts 32 bits of the address into the command: the reason why the card must not
+/// become ready.
+#[test]
+fn a_card_that_hides_that_it_is_sduc_is_written_at_the_wrong_place_by_linux_6_12() {
+    let hide = |identity: &mut Identity| identity.ocr.0 &= !Ocr::OVER_2TB;
+    let (mut mmc, blocks) = ultra_capacity(Kernel::V6_12, hide);
+    assert_eq!(mmc.card().expect("it is brought up").csd.sectors, 4 * TIB / 512);
+    mmc.write(FAR, 8, &[7; 4096]).expect("the card takes it");
+    assert_eq!((blocks.at(FAR), blocks.at(NEAR)), (vec![0; 512], vec![7; 512]));
+    let (mmc, _) = ultra_capacity(Kernel::V6_1, hide);
+    assert!(mmc.card().is_none(), "Linux 6.1 does not know the CSD");
+}
+
+#[test]
+fn an_sduc_write_that_is_interrupted_goes_on_behind_the_blocks_that_arrived() {
+    let (mut mmc, blocks) = ultra_capacity(Kernel::V6_13, |_| {});
+    fault(&mut mmc, "write-crc=5");
+    mmc.write(FAR, 8, &[7; 4096]).expect("ACMD22 tells how many blocks arrived");
+    assert_eq!(blocks.at(FAR + 7), [7; 512]);
+    assert!(blocks.at(NEAR) == [0; 512], "no block lies 2 TiB below");
 }
 
 fn high_capacity(controller: Controller) -> (Mmc, Blocks) {

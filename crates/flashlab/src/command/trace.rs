@@ -30,7 +30,7 @@ struct BringUp {
     /// where not given.
     #[arg(long, value_name = "CONTROLLER")]
     host: Option<String>,
-    /// The version of Linux: 5.15 or 6.1.
+    /// The version of Linux: 5.15, 6.1, 6.12 or 6.13.
     #[arg(long, default_value = "6.1", value_name = "VERSION")]
     kernel: String,
     /// What is printed.

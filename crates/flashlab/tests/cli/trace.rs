@@ -11,6 +11,8 @@ fn a_bring_up_is_told_in_words_in_linux_lines_and_in_json() {
     let lines = desk.line("trace bring-up sd/qemu-sdsc --host pl181 --kernel 6.1 --format linux").fine();
     assert!(lines.contains("mmc0: starting CMD8 arg 000001aa flags 000002f5\n"), "{lines}");
     assert!(lines.contains("mmc0: new SD card at address 4567\n"), "{lines}");
+    let newer = desk.line("trace bring-up sd/qemu-sdsc --host pl181 --kernel 6.12 --format linux").fine();
+    assert_eq!(newer, lines, "Linux 6.12 brings QEMU's card up as 6.1 does");
     let json = desk.line("trace bring-up sd/kingston --format json").fine();
     let json: serde_json::Value = serde_json::from_str(&json).expect("nothing but JSON");
     assert_eq!((&json["host"], &json["found"]["mode"]), (&"bcm2711".into(), &"DDR50".into()));
@@ -28,7 +30,10 @@ fn what_there_is_not_is_refused_with_what_there_is() {
             "trace bring-up sd/kingston --host pl180",
             "there is no host controller pl180; there are pl181, sdhci,",
         ),
-        ("trace bring-up sd/kingston --kernel 6.2", "there is no kernel 6.2; there are 5.15, 6.1"),
+        (
+            "trace bring-up sd/kingston --kernel 6.2",
+            "there is no kernel 6.2; there are 5.15, 6.1, 6.12, 6.13",
+        ),
         ("trace bring-up nvme/p32a80", "nvme/p32a80 is no SD card"),
         ("trace bring-up sd/kingstone", "did you mean sd/kingston?"),
         ("trace bring-up sd/kingston:card.oem=ABC", "2 printable letters"),

@@ -38,6 +38,7 @@ pub(super) fn name(index: u8, application: bool) -> &'static str {
         (_, 17) => "READ_SINGLE_BLOCK",
         (_, 18) => "READ_MULTIPLE_BLOCK",
         (_, 19) => "SEND_TUNING_BLOCK",
+        (_, 22) => "ADDRESS_EXTENSION",
         (_, 23) => "SET_BLOCK_COUNT",
         (_, 24) => "WRITE_BLOCK",
         (_, 25) => "WRITE_MULTIPLE_BLOCK",
@@ -138,6 +139,7 @@ impl Sent<'_> {
                 let mut text = format!("Initialise at {}", window(argument));
                 for (bit, what) in [
                     (30, "the host knows cards above 2 GiB"),
+                    (27, "it knows cards above 2 TiB"),
                     (28, "it supplies more than 150 mA"),
                     (24, "it can switch its signals to 1.8 V"),
                 ] {
@@ -167,6 +169,7 @@ impl Sent<'_> {
             (_, 13) => "How are you? Send your status.".into(),
             (_, 17) => at("Send one block,") + ".",
             (_, 18) => at(&format!("Send {blocks} blocks,")) + until,
+            (_, 22) => format!("The upper 6 bits of the next address are {}.", argument & 0x3f),
             (_, 24) => at("Take one block,") + ".",
             (_, 25) => at(&format!("Take {blocks} blocks,")) + until,
             (_, 32) => at("An erasure begins") + ".",
@@ -198,12 +201,16 @@ impl Sent<'_> {
             (_, 7) if self.argument() == 0 => "No answer is expected.".into(),
             (_, 8) => "It does, and is of version 2 or later.".into(),
             (true, 41) if self.argument() == 0 => format!("An SD memory card that takes {}.", window(word)),
-            (true, 41) if word >> 31 == 0 => "Not yet: it is still initialising.".into(),
+            (true, 41) if word >> 31 == 0 => {
+                "Not yet: it is still initialising. Software time is not modelled: a real host, whose driver takes time \
+                 for each command, asks fewer times."
+                    .into()
+            }
             (true, 41) => {
-                let capacity = if word >> 30 & 1 == 1 {
-                    "addressed by blocks (SDHC, SDXC)"
-                } else {
-                    "addressed by bytes (SDSC)"
+                let capacity = match (word >> 30 & 1, word >> 27 & 1) {
+                    (0, _) => "addressed by bytes (SDSC)",
+                    (_, 0) => "addressed by blocks (SDHC, SDXC)",
+                    _ => "addressed by blocks, with CMD22 (SDUC)",
                 };
                 let signals = if word >> 24 & 1 == 1 { "; it will switch to 1.8 V signals" } else { "" };
                 format!("Ready; {capacity}{signals}.")
@@ -249,6 +256,9 @@ impl Sent<'_> {
         let who = match index {
             5 | 52 => "a memory card does not know SDIO commands",
             1 => "an SD card does not know it",
+            41 if self.argument() >> 27 & 1 == 0 => {
+                "a card above 2 TiB (SDUC) does not respond to a host that does not set HO2T"
+            }
             _ => return format!("It failed: {error}."),
         };
         match error {

@@ -2,6 +2,7 @@
 
 use super::{Card, State};
 use crate::command::{Command, Response, Status};
+use crate::register::CsdVersion;
 use flashlab_sim::Instant;
 
 impl Card {
@@ -24,8 +25,12 @@ impl Card {
                 self.send(&ssr.0)
             }
             22 => {
-                let blocks = self.volatile.written_blocks.to_be_bytes();
-                self.send(&blocks)
+                let blocks = self.volatile.written_blocks;
+                // SDUC: 64 bits.
+                match self.csd.version() {
+                    Some(CsdVersion::V3) => self.send(&u64::from(blocks).to_be_bytes()),
+                    _ => self.send(&blocks.to_be_bytes()),
+                }
             }
             // Blocks to erase beforehand: the array erases when it takes a block, so there is nothing to gain.
             23 => Some(self.r1()),

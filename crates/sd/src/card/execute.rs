@@ -246,9 +246,16 @@ impl Card {
                 v.state = State::Inactive;
                 return None;
             }
+            let over_2tb = ocr & Ocr::OVER_2TB != 0;
+            if over_2tb && !v.spi && argument & Ocr::OVER_2TB == 0 {
+                // The host cannot address an SDUC card: the card does not respond, and the host sees a time-out.
+                return None;
+            }
             let high_capacity = ocr & Ocr::HIGH_CAPACITY != 0;
-            // A card of high capacity waits for a host that knows of it, and has sent CMD8.
-            let understood = !high_capacity || argument & Ocr::HIGH_CAPACITY != 0 && v.conditions_sent;
+            // A card of high capacity waits for a host that knows of it, and has sent CMD8. SPI mode has no HO2T, so that an
+            // SDUC card stays idle in it.
+            let understood = !(over_2tb && v.spi)
+                && (!high_capacity || argument & Ocr::HIGH_CAPACITY != 0 && v.conditions_sent);
             if understood {
                 let at = *v.initialised.get_or_insert(now.max(v.busy).saturating_add(self.identity.t_init));
                 if at <= now && v.state == State::Idle {

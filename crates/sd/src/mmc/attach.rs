@@ -14,6 +14,7 @@ use flashlab_sim::Duration;
 /// Bits of the argument of ACMD41, and of the OCR.
 const HIGH_CAPACITY: u32 = 1 << 30;
 const MAX_POWER: u32 = 1 << 28;
+const OVER_2TB: u32 = 1 << 27;
 const LOW_VOLTAGE_SIGNALS: u32 = 1 << 24;
 /// CMD48, 49, 58 and 59 in byte 3 of the SCR.
 const SCR_EXTENSIONS: u8 = 0b1100;
@@ -44,7 +45,15 @@ impl Mmc {
         self.enter(Phase::Setup);
         if old.is_none() {
             card.csd_raw = self.long_register(9, card.address)?;
-            card.csd = CsdFields::of(&card.csd_raw).ok_or(Error::Invalid)?;
+            let csd = CsdFields::of(&card.csd_raw).filter(|csd| self.kernel.reads(csd));
+            if csd.is_none() {
+                self.note(|| Event::Warning("unrecognised CSD structure version"));
+            }
+            card.csd = csd.ok_or(Error::Invalid)?;
+            const ULTRA: u32 = HIGH_CAPACITY | OVER_2TB;
+            card.extends_addresses = self.kernel.addresses_ultra_capacity()
+                && card.csd.ultra_structure
+                && answered & ULTRA == ULTRA;
         }
         self.select(card.address)?;
         if old.is_none() {
@@ -80,6 +89,9 @@ impl Mmc {
             let mut asked = ocr;
             if self.send_interface_condition(ocr).is_ok() {
                 asked |= HIGH_CAPACITY;
+                if self.kernel.addresses_ultra_capacity() {
+                    asked |= OVER_2TB;
+                }
             }
             if tries > 0 && !self.uhs().is_empty() {
                 asked |= LOW_VOLTAGE_SIGNALS;

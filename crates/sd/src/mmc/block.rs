@@ -1,7 +1,8 @@
 //! Block requests as Linux' `mmc_block` sends them, and what it does when one fails.
 //!
 //! A request is split at the largest transfer of the controller. One block is CMD17 or CMD24, more are CMD18 or CMD25 with a
-//! CMD12 behind the data, or with a CMD23 before it where host and card know it. Behind every write CMD13 asks until the card
+//! CMD12 behind the data, or with a CMD23 before it where host and card know it. A CMD22 with the upper bits of the address goes
+//! before each transfer of an SDUC card, for which Linux sends no CMD23. Behind every write CMD13 asks until the card
 //! takes data again. A transfer that failed is tried up to five times more, the last time after a reset; a read of several
 //! blocks falls back to single ones, so that what can be read is.
 
@@ -137,6 +138,15 @@ impl Mmc {
         Ok(())
     }
 
+    /// Sends CMD22 before a command that addresses `sector` of an SDUC card. Like Linux it leaves an error to that command.
+    pub(super) fn extend_address(&mut self, sector: u64) {
+        let extension = self.card.as_ref().and_then(|card| card.address_extension(sector));
+        if let Some(extension) = extension {
+            let order = Order::new(22, extension, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
+            let _ = self.command(order, 0);
+        }
+    }
+
     /// The request of one transfer.
     pub(super) fn transfer_request(&self, direction: Direction, sector: u64, blocks: u32) -> MmcRequest {
         let write = direction == Direction::Write;
@@ -148,6 +158,7 @@ impl Mmc {
             None => (0, BUSY_LIMIT, false),
         };
         let many = blocks > 1;
+        let counts = counts && !self.card.as_ref().is_some_and(|card| card.extends_addresses);
         let index = match (direction, many) {
             (Direction::Read, false) => 17,
             (Direction::Read, true) => 18,
@@ -187,6 +198,7 @@ impl Mmc {
                 Bytes::None => Bytes::None,
             };
             self.transfers += 1;
+            self.extend_address(sector + u64::from(moved));
             let mut done = self.run(&request, part, 0);
             let failed = self.verdict(direction, &request, &mut done);
             let Some(error) = failed else { return Ok(()) };
@@ -278,14 +290,14 @@ impl Mmc {
         // Where the card has not taken the command, it would tell of the write before.
         let begun = done.count.error.is_none() && done.order.error.is_none() && !refused;
         if fixed.is_ok() && write && begun {
-            bytes = self.written_blocks(address).map_or(0, |blocks| u64::from(blocks) * BLOCK as u64);
+            bytes = self.written_blocks(address).map_or(0, |blocks| blocks.saturating_mul(BLOCK as u64));
         }
         if fixed.is_err() && self.reset().is_err() {
             return Recovered::GiveUp;
         }
-        let blocks = (bytes / BLOCK as u64) as u32;
+        let blocks = (bytes / BLOCK as u64).min(request.data.map_or(0, |data| data.blocks.into()));
         if blocks > 0 {
-            return Recovered::Moved(blocks.min(request.data.map_or(0, |data| data.blocks)));
+            return Recovered::Moved(blocks as u32);
         }
         // A card that cannot be reset gets its last try all the same.
         if *retries + 1 == RETRIES_MAX && self.reset().is_err() {
@@ -324,11 +336,14 @@ impl Mmc {
         self.poll_while(limit, |mmc| mmc.status(address, STATUS_RETRIES).map(|status| !is_ready(status)))
     }
 
-    /// ACMD22: how many blocks of the last write arrived.
-    fn written_blocks(&mut self, address: u16) -> Result<u32, Error> {
+    /// ACMD22: how many blocks of the last write arrived. An SDUC card sends 64 bits.
+    fn written_blocks(&mut self, address: u16) -> Result<u64, Error> {
         let limit = self.card.as_ref().map_or(BUSY_LIMIT, |card| card.limit(false, self.ios.clock_hz));
         let order = Order::new(22, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
-        self.read_application(address, order, limit).map(u32::from_be_bytes)
+        if self.card.as_ref().is_some_and(|card| card.extends_addresses) {
+            return self.read_application(address, order, limit).map(u64::from_be_bytes);
+        }
+        self.read_application(address, order, limit).map(|bytes| u32::from_be_bytes(bytes).into())
     }
 
     /// Power off and on, and the same card brought up again.
@@ -360,6 +375,7 @@ impl Mmc {
                     }
                     _ => Bytes::None,
                 };
+                self.extend_address(sector + u64::from(n));
                 let mut done = self.run(&request, part, 0);
                 if self.verdict(Direction::Read, &request, &mut done).is_none() {
                     break;

@@ -10,8 +10,10 @@ pub enum Capacity {
     Standard,
     /// Up to 32 GiB.
     High,
-    /// Above.
+    /// Up to 2 TiB.
     Extended,
+    /// Above.
+    Ultra,
 }
 
 impl Capacity {
@@ -21,6 +23,7 @@ impl Capacity {
             Capacity::Standard => "SD",
             Capacity::High => "SDHC",
             Capacity::Extended => "SDXC",
+            Capacity::Ultra => "SDUC",
         }
     }
 }
@@ -62,6 +65,8 @@ pub struct Attached {
     pub csd_raw: [u8; 16],
     /// What it says.
     pub csd: CsdFields,
+    /// SDUC, as host and card agreed in ACMD41: CMD22 carries the upper bits of an address.
+    pub extends_addresses: bool,
     /// The SCR.
     pub scr_raw: [u8; 8],
     /// What it says.
@@ -93,6 +98,7 @@ impl Attached {
             cid: CidFields::of(&cid_raw),
             csd_raw: [0; 16],
             csd: CsdFields::default(),
+            extends_addresses: false,
             scr_raw: [0; 8],
             scr: ScrFields::default(),
             ssr_raw: [0; 64],
@@ -106,9 +112,10 @@ impl Attached {
         }
     }
 
-    /// SD, SDHC or SDXC.
+    /// SD, SDHC, SDXC or SDUC.
     pub fn capacity(&self) -> Capacity {
         match (self.csd.block_addressed, self.csd.extended_capacity) {
+            _ if self.extends_addresses => Capacity::Ultra,
             (false, _) => Capacity::Standard,
             (true, false) => Capacity::High,
             (true, true) => Capacity::Extended,
@@ -120,10 +127,14 @@ impl Attached {
         self.csd.limit(write, clock_hz)
     }
 
-    /// The argument that addresses block `sector` of 512 bytes.
+    /// The argument that addresses block `sector` of 512 bytes. Of an SDUC card it is the lower 32 bits of the address.
     pub(super) fn argument(&self, sector: u64) -> u32 {
         let address = if self.csd.block_addressed { sector } else { sector * 512 };
-        // The CSD's capacity bounds it: 2 TiB of blocks, or 4 GiB of bytes.
         address as u32
+    }
+
+    /// The upper bits of the address of block `sector`, for CMD22; `None` where the card is no SDUC card.
+    pub(super) fn address_extension(&self, sector: u64) -> Option<u32> {
+        self.extends_addresses.then_some((sector >> 32) as u32)
     }
 }

@@ -50,6 +50,8 @@ pub struct CsdFields {
     pub block_addressed: bool,
     /// Whether it is above 32 GiB.
     pub extended_capacity: bool,
+    /// Structure version 3, which SDUC cards have.
+    pub ultra_structure: bool,
     /// Blocks of 512 bytes.
     pub sectors: u64,
     /// The access time, in ns (TAAC).
@@ -108,12 +110,14 @@ impl CsdFields {
                     ..common
                 })
             }
-            1 => {
-                let size = bits(raw, 48, 22);
+            structure @ (1 | 2) => {
+                let ultra_structure = structure == 2;
+                let size = bits(raw, 48, if ultra_structure { 28 } else { 22 });
                 Some(CsdFields {
                     block_addressed: true,
                     extended_capacity: size >= 0xffff,
-                    sectors: u64::from(size + 1) << 10,
+                    ultra_structure,
+                    sectors: (u64::from(size) + 1) << 10,
                     write_factor: 4,
                     erase_sectors: 1,
                     ..common

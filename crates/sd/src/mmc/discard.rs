@@ -40,7 +40,8 @@ impl Mmc {
         let Some(card) = &self.card else { return Err(Error::NoCard) };
         let (address, sizes) = (card.address, card.erase);
         let arguments = [card.argument(first), card.argument(last)];
-        for (index, argument) in [32, 33].into_iter().zip(arguments) {
+        for ((index, argument), sector) in [32, 33].into_iter().zip(arguments).zip([first, last]) {
+            self.extend_address(sector);
             let order = Order::new(index, argument, Answer::R1, Reach::Addressed, SpiAnswer::R1);
             if let Err(error) = self.command(order, 0) {
                 self.note(|| Event::Failure("group start error {}, status 0", error));

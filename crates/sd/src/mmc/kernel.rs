@@ -1,23 +1,31 @@
-//! What differs between kernel versions in what the mmc core sends.
+//! Differences between kernel versions in the commands that the mmc core sends.
+
+use super::CsdFields;
 
 /// A version of Linux.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kernel {
     /// 5.15: of the pair of voltages that the host asks for, the lower one is lost.
     V5_15,
     /// 6.1, with the fix of the pair.
     V6_1,
+    /// 6.12 with its stable updates, as Debian 13 has it: reads the CSD of an SDUC card, but cannot address the card beyond 2 TiB.
+    V6_12,
+    /// 6.13: sets HO2T in ACMD41 and sends CMD22 before the addresses of an SDUC card.
+    V6_13,
 }
 
 impl Kernel {
     /// All of them, oldest first.
-    pub const ALL: [Kernel; 2] = [Kernel::V5_15, Kernel::V6_1];
+    pub const ALL: [Kernel; 4] = [Kernel::V5_15, Kernel::V6_1, Kernel::V6_12, Kernel::V6_13];
 
     /// As an argument names it.
     pub const fn name(self) -> &'static str {
         match self {
             Kernel::V5_15 => "5.15",
             Kernel::V6_1 => "6.1",
+            Kernel::V6_12 => "6.12",
+            Kernel::V6_13 => "6.13",
         }
     }
 
@@ -33,9 +41,19 @@ impl Kernel {
         let highest = common.checked_ilog2()?;
         let pair = match self {
             Kernel::V5_15 => 3 << highest,
-            Kernel::V6_1 => 3 << (highest - 1),
+            Kernel::V6_1 | Kernel::V6_12 | Kernel::V6_13 => 3 << (highest - 1),
         };
         Some(common & pair)
+    }
+
+    /// Returns true if the kernel initialises SDUC cards and extends their addresses with CMD22.
+    pub(super) fn addresses_ultra_capacity(self) -> bool {
+        self >= Kernel::V6_13
+    }
+
+    /// Returns true if the kernel knows the structure of `csd`.
+    pub(super) fn reads(self, csd: &CsdFields) -> bool {
+        !csd.ultra_structure || self >= Kernel::V6_12
     }
 }
 

@@ -67,7 +67,7 @@ impl MmcModel {
     pub fn new(card: &Card, link: Link, modes: &[Mode], bytes_max: u64) -> Self {
         let bytes_max = u32::try_from(bytes_max).unwrap_or(u32::MAX);
         let controller = Controller::of_link(&link, modes, bytes_max);
-        let mut mmc = Mmc::new(Native::new(Some(card.without_bytes())), controller, Kernel::V6_1);
+        let mut mmc = Mmc::new(Native::new(Some(card.without_bytes())), controller, Kernel::V6_13);
         mmc.start_host();
         let sectors = mmc.card().expect("a card that follows the specification is brought up").csd.sectors;
         let geometry = Geometry {

@@ -286,14 +286,8 @@ fn a_worn_out_card_refuses_writes_and_says_that_it_is_read_only() {
     host.card().check();
 }
 
-#[test]
-fn speed_class_and_address_extension_are_known_to_those_who_have_them() {
-    let (mut host, _) = large();
-    assert!(!host.r1(20, 0).has_any(Status::ERRORS));
-    assert_eq!(host.send(22, 1, Expects::R1), Err(Fault::Timeout));
-    host.status();
-
-    // A card of 4 TiB, without bytes: the upper bits of an address come with CMD22.
+/// An SDUC card of 4 TiB, without bytes.
+fn ultra_capacity() -> Card {
     let mut parameters = parameters(Overwrite::Convert);
     parameters.capacity = 4 << 40;
     parameters.nand.erase_block = 1 << 30;
@@ -304,6 +298,53 @@ fn speed_class_and_address_extension_are_known_to_those_who_have_them() {
     assert_eq!(identity.csd.capacity(), Some(4 << 40));
     let mut card = Card::new(parameters, identity, None, 1);
     card.power_on(Instant::ZERO, Voltage::V3_3);
+    card
+}
+
+#[test]
+fn an_sduc_card_does_not_respond_to_a_host_that_cannot_address_it() {
+    let mut card = ultra_capacity();
+    let later = Instant::ZERO + Duration::from_secs(10);
+    let mut initialise = |argument| {
+        card.command(later, Command::new(55, 0)).expect("CMD55 is answered");
+        card.command(later, Command::new(41, argument)).map(|response| response.word())
+    };
+    assert_eq!(initialise(0), Some(0x00ff_8000), "the inquiry is answered");
+    assert_eq!(initialise(0x40ff_8000), None, "HCS without HO2T");
+    assert_eq!(initialise(0x00ff_8000), None, "neither of them");
+    card.command(later, Command::new(8, 0x1aa)).expect("CMD8 is answered");
+    let mut initialise = |now, argument| {
+        card.command(now, Command::new(55, 0)).expect("the card is still idle");
+        card.command(now, Command::new(41, argument)).map(|response| response.word())
+    };
+    assert_eq!(initialise(later, 0x40ff_8000), None, "HCS without HO2T, after CMD8");
+    assert_eq!(initialise(later, 0x48ff_8000), Some(0x00ff_8000), "the initialisation begins");
+    let ready = later + Duration::from_secs(1);
+    assert_eq!(initialise(ready, 0x40ff_8000), None, "the host does not set HO2T again");
+    assert_eq!(initialise(ready, 0x48ff_8000), Some(0xc8ff_8000));
+}
+
+#[test]
+fn an_sduc_card_is_never_ready_in_spi_mode() {
+    let mut card = ultra_capacity();
+    card.set_spi();
+    for second in 1..10 {
+        let now = Instant::ZERO + Duration::from_secs(second);
+        card.command(now, Command::new(8, 0x1aa)).expect("CMD8 is answered");
+        card.command(now, Command::new(55, 0)).expect("CMD55 is answered");
+        card.command(now, Command::new(41, 0x48ff_8000)).expect("SPI mode answers everything");
+        assert_eq!(card.state(), State::Idle);
+    }
+}
+
+#[test]
+fn speed_class_and_address_extension_are_known_to_those_who_have_them() {
+    let (mut host, _) = large();
+    assert!(!host.r1(20, 0).has_any(Status::ERRORS));
+    assert_eq!(host.send(22, 1, Expects::R1), Err(Fault::Timeout));
+    host.status();
+
+    let mut card = ultra_capacity();
     let now = Instant::ZERO + Duration::from_secs(2);
     let mut send = |index, argument| card.command(now, Command::new(index, argument));
     send(8, 0x1aa);
@@ -323,6 +364,10 @@ fn speed_class_and_address_extension_are_known_to_those_who_have_them() {
     assert!(!status.has_any(Status::ERRORS));
     let Some(Response::R1(status)) = send(17, 0xffff_ffff) else { panic!("a read") };
     assert!(!status.has_any(Status::ERRORS), "the last block: {status:?}");
+    card.command(later, Command::new(12, 0)).expect("the read is stopped");
+    card.command(later, Command::new(55, 1 << 16)).expect("an application command follows");
+    card.command(later, Command::new(22, 0)).expect("the number of written blocks");
+    assert_eq!(card.transfer(), Transfer::Sending { block: 8 }, "64 bits of SDUC");
 }
 
 #[test]
