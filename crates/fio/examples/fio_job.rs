@@ -4,7 +4,7 @@
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::loader::Nothing;
-use flashlab_fio::workload::{Io, Jobs, Record, Task};
+use flashlab_fio::workload::{Cause, Io, Jobs, Record, Task};
 use flashlab_sim::{
     Completion, Duration, Geometry, Instant, Mechanism, Model, PowerCut, Request, RequestId, Spent, Status,
     run,
@@ -61,8 +61,8 @@ impl Record for Count {
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.0[job] = (0, 0, at);
     }
-    fn failed(&mut self, job: usize, io: &Io, _: Instant, status: Status) {
-        eprintln!("job {job}: {status:?} at byte {}", io.offset);
+    fn failed(&mut self, job: usize, io: &Io, _: Instant, cause: Cause) {
+        eprintln!("job {job}: {cause:?} at byte {}", io.offset);
     }
     fn finished(&mut self, job: usize, at: Instant) {
         let (requests, bytes, since) = self.0[job];

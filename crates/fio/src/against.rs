@@ -299,7 +299,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Pairs jobs by name, those of one name by their order, and compares their directions.
+    /// Pairs jobs by name, those of one name by their order, and compares their directions. Where each side has a single
+    /// job, these are a pair whatever their names.
     pub fn new(real: &RealRun, simulated: &[Report]) -> Comparison {
         let mut out = Comparison { figures: Vec::new(), notes: Vec::new() };
         if real.simulated {
@@ -307,9 +308,16 @@ impl Comparison {
                 .push("the file to compare with was written by flashlab: it is simulated too".to_owned());
         }
         let mut taken = vec![false; real.jobs.len()];
+        let single = real.jobs.len() == 1 && simulated.len() == 1;
         for report in simulated {
             let name = &report.job.name;
-            let found = (0..real.jobs.len()).find(|&i| !taken[i] && real.jobs[i].name == *name);
+            let found = (0..real.jobs.len()).find(|&i| !taken[i] && (single || real.jobs[i].name == *name));
+            if single && real.jobs[0].name != *name {
+                out.notes.push(format!(
+                    "job {name} stands beside {}, the only job of the real run",
+                    real.jobs[0].name
+                ));
+            }
             match found {
                 Some(i) => {
                     taken[i] = true;

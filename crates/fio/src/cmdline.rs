@@ -3,6 +3,7 @@
 //! As fio 3.33 does: `--bs=4k`, `--bs 4k`, `-bs=4k` and unambiguous abbreviations are alike; options before the first
 //! `--name` hold for all jobs; options and job files may be mixed, and the jobs given as options come first; a switch
 //! such as `--time_based` takes a value only after `=`. Each job file after the first waits for those before it.
+//! A leading `fio` or `sudo fio`, as in a line that was pasted whole, is skipped.
 //! A word such as `numjobs=1` is a job file's name to fio; here it is an error that says so.
 
 use crate::error::{Error, Place, Problem};
@@ -22,6 +23,22 @@ pub enum OutputFormat {
     Json,
     /// JSON with the bins of the latency histograms.
     JsonPlus,
+    /// One line a job, its fields separated by semicolons.
+    Terse,
+}
+
+/// The version of fio's terse output: `--terse-version`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TerseVersion {
+    /// Reads, writes and trims, without fio's version.
+    Two,
+    /// Reads and writes; fio's default.
+    #[default]
+    Three,
+    /// Reads, writes and trims.
+    Four,
+    /// The same, with the samples of bandwidth and of requests a second.
+    Five,
 }
 
 /// A command line, understood.
@@ -44,6 +61,8 @@ pub struct Invocation {
     pub global_options: Vec<(String, String)>,
     /// How results are written; at least one.
     pub output_formats: Vec<OutputFormat>,
+    /// The version of the terse format.
+    pub terse_version: TerseVersion,
     /// Where they are written; standard output where it is `None`.
     pub output: Option<String>,
     /// `--section`: the sections of the job files that run; all where it is empty.
@@ -66,6 +85,9 @@ enum Takes {
 pub(crate) enum Use {
     Output,
     Format,
+    Minimal,
+    AppendTerse,
+    TerseVersion,
     Section,
     ParseOnly,
     ReadOnly,
@@ -85,7 +107,6 @@ const fn program(name: &'static str, takes: Takes, does: Use) -> ProgramOption {
 }
 
 const LIVE: &str = "a simulated run prints its result when it is done";
-const TERSE: &str = "terse output is not written; use --output-format=json";
 const SERVER: &str = "jobs run in this process, not on a server";
 const TRIGGER: &str = "no trigger interrupts a run";
 
@@ -99,15 +120,20 @@ pub(crate) static PROGRAM: &[ProgramOption] = &[
     program("eta", Takes::Value, Use::Irrelevant(LIVE)),
     program("eta-newline", Takes::Value, Use::Irrelevant(LIVE)),
     program("eta-interval", Takes::Value, Use::Irrelevant(LIVE)),
-    program("terse-version", Takes::Value, Use::Irrelevant(TERSE)),
+    program("minimal", Takes::Nothing, Use::Minimal),
+    program("append-terse", Takes::Nothing, Use::AppendTerse),
+    program("terse-version", Takes::Value, Use::TerseVersion),
+    program("status-interval", Takes::Value, Use::Irrelevant(LIVE)),
+    program("debug", Takes::Value, Use::Irrelevant("fio's debug output describes fio itself")),
+    program(
+        "idle-prof",
+        Takes::Value,
+        Use::Irrelevant("it measures this machine, whose load changes no result"),
+    ),
     program("warnings-fatal", Takes::Nothing, Use::Irrelevant("what fio warns of is an error in any case")),
     program("max-jobs", Takes::Value, Use::Irrelevant("4096 jobs run in any case")),
     program("alloc-size", Takes::Value, Use::Irrelevant("fio's shared memory is not needed")),
     program("aux-path", Takes::Value, Use::Irrelevant("fio's state files are not written")),
-    program("minimal", Takes::Nothing, Use::Refused(TERSE)),
-    program("append-terse", Takes::Nothing, Use::Refused(TERSE)),
-    program("status-interval", Takes::Value, Use::Refused(LIVE)),
-    program("debug", Takes::Value, Use::Refused("fio's debug output describes fio; take it out")),
     program(
         "bandwidth-log",
         Takes::Nothing,
@@ -122,7 +148,6 @@ pub(crate) static PROGRAM: &[ProgramOption] = &[
     program("cpuclock-test", Takes::Nothing, Use::Refused("it tests this machine, not a device")),
     program("crctest", Takes::Optional, Use::Refused("it tests this machine, not a device")),
     program("memcpytest", Takes::Optional, Use::Refused("it tests this machine, not a device")),
-    program("idle-prof", Takes::Value, Use::Refused("it measures this machine, not a device")),
     program("showcmd", Takes::Nothing, Use::Refused("job files are not turned into command lines")),
     program("server", Takes::Optional, Use::Refused(SERVER)),
     program("daemonize", Takes::Value, Use::Refused(SERVER)),
@@ -200,6 +225,8 @@ struct Reader {
     items: Vec<Item>,
     sections: Vec<(String, Place)>,
     output_formats: Vec<OutputFormat>,
+    append_terse: bool,
+    terse_version: TerseVersion,
     output: Option<String>,
     parse_only: bool,
     plan: Plan,
@@ -212,6 +239,8 @@ impl Invocation {
             items: Vec::new(),
             sections: Vec::new(),
             output_formats: Vec::new(),
+            append_terse: false,
+            terse_version: TerseVersion::default(),
             output: None,
             parse_only: false,
             plan: Plan::default(),
@@ -224,6 +253,9 @@ impl Invocation {
 impl Reader {
     fn read<S: AsRef<str>>(&mut self, args: &[S]) -> Result<(), Error> {
         let mut args = args.iter().map(S::as_ref).enumerate().peekable();
+        for _ in 0..words_before_options(args.clone().map(|(_, arg)| arg)) {
+            args.next();
+        }
         let mut only_files = false;
         let mut switch_before = None;
         while let Some((index, arg)) = args.next() {
@@ -296,6 +328,17 @@ impl Reader {
                     Error::new(at, Problem::BadValue { option: option.name, value: value.to_string(), error })
                 })?;
             }
+            Use::Minimal => self.output_formats = vec![OutputFormat::Terse],
+            Use::AppendTerse => self.append_terse = true,
+            Use::TerseVersion => {
+                const WORDS: &[&str] = &["2", "3", "4", "5"];
+                let word = option::form::word(value, WORDS).map_err(|error| {
+                    let at = value_place.further(error.at);
+                    Error::new(at, Problem::BadValue { option: option.name, value: value.to_string(), error })
+                })?;
+                use TerseVersion::{Five, Four, Three, Two};
+                self.terse_version = [Two, Three, Four, Five][word];
+            }
             Use::Irrelevant(reason) => {
                 let value = (option.takes == Takes::Value).then(|| value.to_string());
                 self.plan.list(option.name, value, place, reason);
@@ -366,11 +409,15 @@ impl Reader {
         if self.output_formats.is_empty() {
             self.output_formats.push(OutputFormat::Normal);
         }
+        if self.append_terse && !self.output_formats.contains(&OutputFormat::Terse) {
+            self.output_formats.push(OutputFormat::Terse);
+        }
         Ok(Invocation {
             jobs: self.plan.jobs,
             irrelevant: self.plan.irrelevant,
             global_options: self.plan.global.options,
             output_formats: self.output_formats,
+            terse_version: self.terse_version,
             output: self.output,
             sections,
             parse_only: self.parse_only,
@@ -381,6 +428,22 @@ impl Reader {
 /// A job file's name for messages. What `-` means is the loader's business; to fio it is standard input.
 fn shown(name: &str) -> &str {
     if name == "-" { "standard input" } else { name }
+}
+
+/// Returns the number of words that call fio itself in a line that was pasted whole: `fio`, `sudo /usr/bin/fio`.
+fn words_before_options<'a>(mut args: impl Iterator<Item = &'a str>) -> usize {
+    let (first, second) = (args.next(), args.next());
+    match (first, second) {
+        (Some("sudo"), Some(fio)) if calls_fio(fio) => 2,
+        (Some("fio"), _) => 1,
+        // A job file may be called fio, too.
+        (Some(path), Some(_)) if calls_fio(path) => 1,
+        _ => 0,
+    }
+}
+
+fn calls_fio(word: &str) -> bool {
+    word == "fio" || word.ends_with("/fio")
 }
 
 /// A word that names a job file to fio, and hardly is one: `numjobs=1`, or the `0` of `--time_based 0`.
@@ -419,9 +482,9 @@ fn formats(text: &str) -> Result<Vec<OutputFormat>, ValueError> {
             "normal" => OutputFormat::Normal,
             "json" => OutputFormat::Json,
             "json+" => OutputFormat::JsonPlus,
-            "terse" | "minimal" => return Err(Fault::NotModelled(TERSE).at(at)),
+            "terse" | "minimal" => OutputFormat::Terse,
             _ => {
-                let words = vec!["normal", "json", "json+"];
+                let words = vec!["normal", "json", "json+", "terse"];
                 let did_you_mean = option::nearest(word, words.iter().copied());
                 return Err(Fault::NotOneOf { words, did_you_mean }.at(at));
             }

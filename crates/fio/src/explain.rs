@@ -58,9 +58,15 @@ fn of_program(name: &str) -> Option<String> {
 fn in_words(does: Use) -> (&'static str, &'static str) {
     match does {
         Use::Output => ("modelled", "Writes results to this file instead of standard output"),
-        Use::Format => {
-            ("modelled", "How results are written: normal, json or json+, or several with commas between")
+        Use::Format => (
+            "modelled",
+            "How results are written: normal, json, json+ or terse, or several with commas between",
+        ),
+        Use::Minimal => {
+            ("modelled", "Writes terse output: a line for each job, its fields separated by semicolons")
         }
+        Use::AppendTerse => ("modelled", "Writes terse output after the others"),
+        Use::TerseVersion => ("modelled", "The version of the terse output, 2 to 5; 3 where it is not given"),
         Use::Section => {
             ("modelled", "Runs only the sections of job files that have this name; may come again")
         }

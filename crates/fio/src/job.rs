@@ -141,6 +141,30 @@ pub enum Fallocate {
     Truncate,
 }
 
+/// `slat_percentiles=`, `clat_percentiles=` and `lat_percentiles=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PercentilesOf {
+    /// Submission latency.
+    pub slat: bool,
+    /// Completion latency.
+    pub clat: bool,
+    /// Total latency.
+    pub lat: bool,
+}
+
+impl Default for PercentilesOf {
+    fn default() -> Self {
+        PercentilesOf { slat: false, clat: true, lat: false }
+    }
+}
+
+impl PercentilesOf {
+    /// Returns true if the percentiles of flushes are reported, which belong to those of completion or total latency.
+    pub const fn syncs(self) -> bool {
+        self.clat || self.lat
+    }
+}
+
 /// What a job's statistics and its time limits need.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
@@ -198,6 +222,8 @@ pub struct Job {
     pub rate: [Option<u64>; 3],
     /// `rate_iops=` by direction.
     pub rate_iops: [Option<u64>; 3],
+    /// `max_latency=` by direction: a request that takes longer ends the job.
+    pub max_latency: [Option<Duration>; 3],
 
     /// `ioengine=`, and its name as written.
     pub engine: Engine,
@@ -248,6 +274,8 @@ pub struct Job {
     pub fallocate: Fallocate,
     /// `overwrite=`: the file is written once before the timed window.
     pub overwrite: bool,
+    /// `unlink=`: the job's files are removed when it has ended.
+    pub unlink: bool,
     /// `read_iolog=`: the requests come from this file.
     pub read_iolog: Option<String>,
     /// `replay_no_stall`: as fast as possible.
@@ -268,6 +296,8 @@ pub struct Job {
     pub log_avg_msec: u64,
     /// `percentile_list=`; fio's default list where not given.
     pub percentiles: Vec<f64>,
+    /// The latencies of which percentiles are reported.
+    pub percentiles_of: PercentilesOf,
     /// `unified_rw_reporting`
     pub unified_rw_reporting: bool,
     /// `kb_base=`: 1024 (fio's default) or 1000; which of MiB and MB the normal output puts first.
@@ -304,6 +334,7 @@ impl Default for Job {
             think_time_blocks: 1,
             rate: [None; 3],
             rate_iops: [None; 3],
+            max_latency: [None; 3],
             engine: Engine::Synchronous,
             engine_name: "psync".to_string(),
             depth: 1,
@@ -327,6 +358,7 @@ impl Default for Job {
             nr_files: 1,
             fallocate: Fallocate::Native,
             overwrite: false,
+            unlink: false,
             read_iolog: None,
             replay_no_stall: false,
             verify: Verify::default(),
@@ -336,6 +368,7 @@ impl Default for Job {
             write_iolog: None,
             log_avg_msec: 0,
             percentiles: PERCENTILES.to_vec(),
+            percentiles_of: PercentilesOf::default(),
             unified_rw_reporting: false,
             kb_base: 1024,
         }

@@ -116,7 +116,7 @@ fn words_and_forms() {
 #[test]
 fn options_that_are_not_modelled() {
     assert_snapshot!(messages(&["verify_only", "zonemode=zbd", "latency_target=10ms", "steadystate=iops:1%", "hipri",
-        "prioclass=1", "exec_prerun=rm -rf /", "clustername=ceph", "unit_base=1"]), @r#"
+        "prioclass=1", "exec_prerun=rm -rf /", "clustername=ceph", "max_latency=1m,2x"]), @r#"
     job.fio:2:1: verify_only is not modelled: nothing is judged that was not written in the same run, but by a job that only reads; take it out, or write verify_only=0
     job.fio:2:1: zonemode=zbd is not modelled: there is no zoned device, and no walk in strides; take it out, or write zonemode=none
     job.fio:2:1: latency_target=10ms is not modelled: the depth of the queue is not adjusted to a latency; take it out, or write latency_target=0
@@ -125,7 +125,7 @@ fn options_that_are_not_modelled() {
     job.fio:2:1: prioclass=1 is not modelled: the queue has no priorities; take it out, or write prioclass=0 or prioclass=2
     job.fio:2:1: exec_prerun=rm -rf / is not modelled: no program is run before a job; take it out
     job.fio:2:1: clustername=ceph is not modelled: it belongs to an engine that is not modelled; take it out
-    job.fio:2:1: unit_base=1 is not modelled: rates are reported in bytes, not in bits; take it out, or write unit_base=0 or unit_base=8
+    job.fio:2:17: max_latency=1m,2x: "x" is no suffix of it; expected d, h, m, s, ms or us
     "#);
 }
 
@@ -182,9 +182,9 @@ fn command_lines_that_are_wrong() {
         "--name=x --time_based 0",
         "--name=x --direct=0",
         "--name=x --rw=write --readonly --direct=1",
-        "--output-format=terse --name=x",
+        "--terse-version=6 --name=x",
         "--output-format=json,xml --name=x",
-        "--minimal --name=x",
+        "--client=host --name=x",
         "--parse-only=1 --name=x",
         "--cmdhelp=all",
         "--name=",
@@ -206,9 +206,9 @@ fn command_lines_that_are_wrong() {
     argument 2, character 1: job "x": this asks for buffered I/O, and no page cache is modelled: write
         --direct=1
     argument 2, character 1: job "x": it writes or trims, and --readonly forbids both; take --readonly away
-    argument 1, character 17: output-format=terse: terse output is not written; use --output-format=json
-    argument 1, character 22: output-format=json,xml: it must be one of normal, json, json+
-    argument 1, character 1: --minimal is not taken here: terse output is not written; use --output-format=json
+    argument 1, character 17: terse-version=6: it must be one of 2, 3, 4, 5; did you mean 2?
+    argument 1, character 22: output-format=json,xml: it must be one of normal, json, json+, terse
+    argument 1, character 1: --client is not taken here: jobs run in this process, not on a server
     argument 1, character 14: --parse-only takes no value
     argument 1, character 1: --cmdhelp is not taken here: use flashlab explain
     argument 1, character 8: name=: it has no value

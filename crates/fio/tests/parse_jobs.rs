@@ -282,3 +282,35 @@ fn job_files_and_options_mix_as_in_fio() {
     let invocation = parse("--ioengine=null --section=two a.fio").unwrap();
     assert_eq!(seen(invocation), [row("two", 0, 65536)]);
 }
+
+#[test]
+fn a_line_that_was_pasted_whole_begins_with_fio() {
+    let parse = |line: &str| {
+        let args: Vec<&str> = line.split_whitespace().collect();
+        let files = |name: &str| match name {
+            "fio" | "jobs/fio" => Ok(b"[from-file]\ndirect=1\n".to_vec()),
+            _ => Err("not there".to_string()),
+        };
+        Invocation::parse(&args, &files).map(|invocation| invocation.jobs[0].name.clone())
+    };
+    for line in [
+        "--name=a --direct=1",
+        "fio --name=a --direct=1",
+        "sudo fio --name=a --direct=1",
+        "/usr/bin/fio --direct=1 --name a",
+        "sudo ./fio --name=a --direct=1",
+        "fio -direct=1 -name=a",
+    ] {
+        assert_eq!(parse(line).as_deref(), Ok("a"), "{line}");
+    }
+    assert_eq!(parse("fio jobs/fio").as_deref(), Ok("from-file"));
+    assert_eq!(parse("jobs/fio").as_deref(), Ok("from-file"));
+    let places = ["fio --name=a --direct=1 --bs=x", "fio"].map(|line| parse(line).unwrap_err().to_string());
+    assert_eq!(
+        places,
+        [
+            "argument 4, character 6: bs=x: this is not a number",
+            "command line: there is no job in it: add a section such as [job], or --name=job before the options"
+        ]
+    );
+}

@@ -4,12 +4,13 @@
 //! does it: outside the timed window, but simulated like everything else.
 
 use crate::device::Device;
+use crate::files::{self, Files};
 use crate::read_back::{self, Noting, Written};
 use crate::statistics::{Counters, Wear};
 use flashlab_fio::iolog::{Iolog, Recording, Version};
-use flashlab_fio::job::{BlockSize, Direction, Extent, Fallocate, Job, Mix};
+use flashlab_fio::job::{BlockSize, Direction, Extent, Fallocate, Job, Mix, Pattern};
 use flashlab_fio::stats::{Report, Settings, Statistics};
-use flashlab_fio::workload::{File, Jobs, Record, Task, WorkloadError, file_bytes};
+use flashlab_fio::workload::{Cause, File, Jobs, Record, Task, WorkloadError, file_bytes};
 use flashlab_host::VfatParameters;
 use flashlab_host::vfat::{Allocate, NoRoom, Vfat};
 use flashlab_sim::{
@@ -26,7 +27,7 @@ pub struct Bench {
     /// How long the device was used before the beginning of time.
     used_before: Duration,
     now: Instant,
-    /// Names of the files on the filesystem; a file's number is its place here.
+    /// Names of the files on the filesystem, or on the device; a file's number is its place here.
     files: Vec<String>,
     /// The traces that `read_iolog=` names.
     iologs: BTreeMap<String, Iolog>,
@@ -37,6 +38,7 @@ pub struct Bench {
 #[derive(Clone)]
 enum Stack {
     Device(Box<dyn Model>),
+    Files(Box<Files>),
     Vfat(Box<Vfat>),
 }
 
@@ -88,6 +90,16 @@ impl Bench {
         }
     }
 
+    /// Removes the files of the jobs that ask for it, where there is a filesystem.
+    fn unlink(&mut self, wave: &[Job]) {
+        let Stack::Vfat(vfat) = &mut self.stack else { return };
+        for name in wave.iter().filter(|job| job.unlink).flat_map(|job| &job.files) {
+            if let Some(number) = self.files.iter().position(|known| known == name) {
+                self.now = vfat.remove(self.now, FileId(number as u32));
+            }
+        }
+    }
+
     /// Runs `jobs`, one wave after the other; returns what was counted.
     pub fn run(&mut self, jobs: &[Job], settings: &Settings) -> Result<Statistics, BenchError> {
         self.run_recorded(jobs, settings).map(|(statistics, _)| statistics)
@@ -113,12 +125,14 @@ impl Bench {
                 tasks.push(Task { job, files, number: number as u32, entropy: self.used().as_ns(), iolog });
             }
             if jobs[wave.clone()].iter().any(read_back::is_due) {
-                self.run_verified(jobs, wave, tasks, &mut statistics)?;
+                self.run_verified(jobs, wave.clone(), tasks, &mut statistics)?;
+                self.unlink(&jobs[wave]);
                 continue;
             }
             let record = statistics.wave(wave.clone());
             if jobs[wave.clone()].iter().all(|job| job.write_iolog.is_none()) {
                 self.run_wave(tasks, record)?;
+                self.unlink(&jobs[wave]);
                 continue;
             }
             let named = |(task, job): (&Task<'_>, &Job)| {
@@ -128,6 +142,7 @@ impl Bench {
             let names = tasks.iter().zip(&jobs[wave.clone()]).map(named).collect();
             let recording = self.run_wave(tasks, Recording::new(Version::Three, names, record))?;
             let (_, texts) = recording.finish();
+            self.unlink(&jobs[wave.clone()]);
             iologs.extend(wave.zip(texts).filter(|(n, _)| jobs[*n].write_iolog.is_some()));
         }
         Ok((statistics, iologs))
@@ -187,6 +202,7 @@ impl Bench {
     pub fn counters(&self) -> Counters {
         Counters::of(match &self.stack {
             Stack::Device(device) => device,
+            Stack::Files(files) => &**files,
             Stack::Vfat(vfat) => &**vfat,
         })
     }
@@ -200,6 +216,7 @@ impl Bench {
     pub fn device(&self) -> &dyn Model {
         match &self.stack {
             Stack::Device(device) => &**device,
+            Stack::Files(files) => files.device(),
             Stack::Vfat(vfat) => vfat.device(),
         }
     }
@@ -252,6 +269,7 @@ impl Bench {
     fn model(&mut self) -> &mut dyn Model {
         match &mut self.stack {
             Stack::Device(device) => &mut **device,
+            Stack::Files(files) => &mut **files,
             Stack::Vfat(vfat) => &mut **vfat,
         }
     }
@@ -259,11 +277,14 @@ impl Bench {
     /// The files of a job, laid out where they are missing or too short.
     fn files_of(&mut self, job: &Job) -> Result<Vec<File>, BenchError> {
         let name = || job.name.clone();
+        if let (Stack::Device(device), Some(_)) = (&self.stack, &job.directory) {
+            self.stack = Stack::Files(Box::new(Files::on(device.clone())));
+        }
         match (&mut self.stack, &job.directory) {
-            (Stack::Device(device), None) => {
-                Ok(vec![File { id: FileId::DEVICE, size: device.geometry().capacity }])
+            (Stack::Device(_) | Stack::Files(_), None) => {
+                Ok(vec![File { id: FileId::DEVICE, size: self.model().geometry().capacity }])
             }
-            (Stack::Device(_), Some(_)) => Err(BenchError::NoFilesystem { job: name() }),
+            (Stack::Device(_) | Stack::Files(_), Some(_)) => self.files_on_device(job),
             (Stack::Vfat(_), None) => Err(BenchError::NoDirectory { job: name() }),
             (Stack::Vfat(_), Some(_)) if matches!(job.pattern.mix, Mix::Trim | Mix::TrimWrite) => {
                 Err(BenchError::NoTrim { job: name() })
@@ -271,11 +292,7 @@ impl Bench {
             (Stack::Vfat(vfat), Some(_)) => {
                 let mut files = Vec::new();
                 for (n, file) in job.files.iter().enumerate() {
-                    let place = self.files.iter().position(|known| known == file).unwrap_or_else(|| {
-                        self.files.push(file.clone());
-                        self.files.len() - 1
-                    });
-                    let id = FileId(place as u32);
+                    let id = FileId(number_of(&mut self.files, file) as u32);
                     let there = vfat.size(id).unwrap_or(0);
                     let bytes = file_bytes(job, n, job.files.len());
                     let size = bytes
@@ -292,6 +309,55 @@ impl Bench {
             }
         }
     }
+
+    /// The files of a job on the bare device. As fio lays files out, those that the job will read are written before.
+    fn files_on_device(&mut self, job: &Job) -> Result<Vec<File>, BenchError> {
+        let mut found = Vec::new();
+        for (n, file) in job.files.iter().enumerate() {
+            let number = number_of(&mut self.files, file);
+            let Stack::Files(files) = &mut self.stack else { unreachable!("the caller put it there") };
+            let there = files.size(number);
+            let bytes = file_bytes(job, n, job.files.len()).or((there > 0).then_some(there));
+            let size = bytes.ok_or_else(|| BenchError::NoSize { job: job.name.clone() })?;
+            let id = Files::id(number);
+            if there < size {
+                files.create(number, size).map_err(|left| BenchError::NoSpace {
+                    file: file.clone(),
+                    size,
+                    left,
+                })?;
+                if is_read_or_overwritten(job) {
+                    self.fill(File { id, size })?;
+                }
+            }
+            found.push(File { id, size: size.max(there) });
+        }
+        Ok(found)
+    }
+
+    /// Writes a file on the bare device once, in requests of [`files::ALIGNMENT`]: what they cover behind its end belongs
+    /// to no other file.
+    fn fill(&mut self, file: File) -> Result<(), BenchError> {
+        let bytes = files::ALIGNMENT;
+        let file = File { size: file.size.next_multiple_of(bytes), ..file };
+        let job = Job {
+            pattern: Pattern { mix: Mix::Write, ..Job::default().pattern },
+            block_size: [(); 3].map(|()| BlockSize::Fixed(bytes)),
+            block_align: [bytes; 3],
+            end_fsync: true,
+            ..Job::default()
+        };
+        let task = Task { job: &job, files: vec![file], number: 0, entropy: 0, iolog: None };
+        self.run_wave(vec![task], ())
+    }
+}
+
+/// Returns the number of a file, which it gets where it has none.
+fn number_of(files: &mut Vec<String>, file: &str) -> usize {
+    files.iter().position(|known| known == file).unwrap_or_else(|| {
+        files.push(file.to_owned());
+        files.len() - 1
+    })
 }
 
 /// No job runs beyond this instant. What a job may add to where it is (delay, ramp, runtime, a pause: a hundred years
@@ -331,15 +397,18 @@ impl<R: Record> Workload for Ending<R> {
 /// What fio does with a new file before the job: one that will be read, or overwritten, is written whole; for one that
 /// will be written, `fallocate=` says.
 fn allocate(job: &Job) -> Allocate {
-    let read =
-        matches!(job.pattern.mix, Mix::Read | Mix::ReadWrite) || job.overwrite || job.read_iolog.is_some();
     match job.fallocate {
-        _ if read => Allocate::Zeroed,
+        _ if is_read_or_overwritten(job) => Allocate::Zeroed,
         // Setting the size makes vfat fill the file just as allocating it does.
         Fallocate::Native | Fallocate::Truncate => Allocate::Zeroed,
         Fallocate::Keep => Allocate::KeepSize,
         Fallocate::None => Allocate::Nothing,
     }
+}
+
+/// Returns true if fio writes a new file of the job whole before the job runs.
+fn is_read_or_overwritten(job: &Job) -> bool {
+    matches!(job.pattern.mix, Mix::Read | Mix::ReadWrite) || job.overwrite || job.read_iolog.is_some()
 }
 
 /// The ranges of jobs that run together.
@@ -394,16 +463,23 @@ pub fn hints(reports: &[Report], t_read: Duration) -> Vec<Hint> {
     hints
 }
 
-/// The first request that the device refused, as an error; the job that made it ended there.
+/// Returns the first request that failed or took too long as an error; the job that made it ended there.
 pub fn refusal(reports: &[Report]) -> Option<BenchError> {
     let failed = reports.iter().find_map(|report| Some((report, report.stats.failure?)));
-    failed.map(|(report, failure)| match failure.status {
-        Status::ReadOnly => BenchError::ReadOnly {
+    failed.map(|(report, failure)| match failure.cause {
+        Cause::MaxLatency { took, limit } => BenchError::MaxLatency {
+            job: report.job.name.clone(),
+            direction: failure.io.direction,
+            offset: failure.io.offset,
+            took,
+            limit,
+        },
+        Cause::Device(Status::ReadOnly) => BenchError::ReadOnly {
             job: report.job.name.clone(),
             written: reports.iter().map(|report| report.stats.direction(Direction::Write).io_bytes).sum(),
             after: failure.at.since(Instant::ZERO),
         },
-        status => BenchError::Refused {
+        Cause::Device(status) => BenchError::Refused {
             job: report.job.name.clone(),
             direction: failure.io.direction,
             offset: failure.io.offset,
@@ -416,11 +492,6 @@ pub fn refusal(reports: &[Report]) -> Option<BenchError> {
 /// Why jobs could not run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BenchError {
-    /// A job names a directory, but there is no filesystem.
-    NoFilesystem {
-        /// The job.
-        job: String,
-    },
     /// A job names no directory, but there is a filesystem, whose device it must not touch.
     NoDirectory {
         /// The job.
@@ -442,6 +513,15 @@ pub enum BenchError {
         file: String,
         /// What would fit.
         error: NoRoom,
+    },
+    /// A file does not fit on the bare device.
+    NoSpace {
+        /// The file.
+        file: String,
+        /// Its bytes.
+        size: u64,
+        /// Bytes that are left behind the other files.
+        left: u64,
     },
     /// The device is too small for the filesystem.
     TooSmall,
@@ -479,6 +559,19 @@ pub enum BenchError {
         /// Why.
         status: Status,
     },
+    /// A request took longer than `max_latency=` allows, and ended its job.
+    MaxLatency {
+        /// The job.
+        job: String,
+        /// Direction of the request.
+        direction: Direction,
+        /// First byte of the request.
+        offset: u64,
+        /// Time that it took.
+        took: Duration,
+        /// The limit.
+        limit: Duration,
+    },
     /// The device takes no more writes: too many of its erase blocks are bad.
     ReadOnly {
         /// The job whose write it refused.
@@ -497,11 +590,6 @@ pub enum BenchError {
 impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BenchError::NoFilesystem { job } => write!(
-                f,
-                "job `{job}` has directory=, but there is no filesystem: put --fs vfat before the device, or use \
-                 filename=, which means the device"
-            ),
             BenchError::NoDirectory { job } => write!(
                 f,
                 "job `{job}` would write to the device below a filesystem: add directory=/mnt, or leave --fs out"
@@ -516,6 +604,10 @@ impl fmt::Display for BenchError {
                 write!(f, "job `{job}` says nothing of its files' size: add size= or filesize=")
             }
             BenchError::NoRoom { file, error } => write!(f, "{file}: {error}; lower size= or filesize="),
+            BenchError::NoSpace { file, size, left } => write!(
+                f,
+                "{file}: a file of {size} B does not fit on the device, which has {left} B left; lower size= or filesize="
+            ),
             BenchError::TooSmall => write!(f, "the device is too small for a FAT32 filesystem"),
             BenchError::NotWholeBlocks { job, option, bytes, block } => write!(
                 f,
@@ -542,6 +634,14 @@ impl fmt::Display for BenchError {
                     "job `{job}` ended early: the device refused to {direction} {length} bytes at byte {offset}, {why}"
                 )
             }
+            BenchError::MaxLatency { job, direction, offset, took, limit } => write!(
+                f,
+                "job `{job}` ended early: a {} at byte {offset} took {:.3} ms, longer than max_latency={}us; the results end \
+                 with it",
+                direction.name(),
+                took.as_ns() as f64 / 1e6,
+                limit.as_ns() / 1_000
+            ),
             BenchError::ReadOnly { job, written, after } => write!(
                 f,
                 "job `{job}` ended early: the device is read-only, its life is over: too many of its erase blocks are \

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod device;
 pub mod experiment;
 pub mod explain;
+mod files;
 pub mod library;
 pub mod profile;
 mod read_back;

@@ -5,8 +5,8 @@
 
 use flashlab_fio::iolog::{Action, Entry, Iolog, Version};
 use flashlab_fio::job::{Direction, Job, Mix, Pattern};
-use flashlab_fio::workload::{Io, Record};
-use flashlab_sim::{Duration, FileId, Instant, Spent, Status};
+use flashlab_fio::workload::{Cause, Io, Record};
+use flashlab_sim::{Duration, FileId, Instant, Spent};
 use std::collections::BTreeMap;
 
 /// Whether a job has such a phase.
@@ -141,9 +141,9 @@ impl<R: Record> Record for Noting<R> {
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.inner.ramp_over(job, at);
     }
-    fn failed(&mut self, job: usize, io: &Io, at: Instant, status: Status) {
+    fn failed(&mut self, job: usize, io: &Io, at: Instant, cause: Cause) {
         self.jobs[job].failed = true;
-        self.inner.failed(job, io, at, status);
+        self.inner.failed(job, io, at, cause);
     }
     fn finished(&mut self, job: usize, at: Instant) {
         self.inner.finished(job, at);

@@ -37,6 +37,13 @@ impl Histogram {
         }
     }
 
+    /// Returns a histogram of `count` latencies of zero.
+    pub fn zeros(count: u64) -> Self {
+        let mut histogram = Histogram { moments: Moments::zeros(count), ..Self::new() };
+        histogram.buckets[0] = count;
+        histogram
+    }
+
     #[inline]
     fn bucket_of(ns: u64) -> usize {
         // The number of low bits that the bucket drops: zero where each value has its own bucket.

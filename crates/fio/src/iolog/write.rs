@@ -2,8 +2,8 @@
 
 use super::{Action, Version};
 use crate::job::Direction;
-use crate::workload::{Io, Record};
-use flashlab_sim::{Duration, FileId, Instant, Spent, Status};
+use crate::workload::{Cause, Io, Record};
+use flashlab_sim::{Duration, FileId, Instant, Spent};
 use std::fmt::Write;
 
 /// An iolog that grows.
@@ -140,8 +140,8 @@ impl<R: Record> Record for Recording<R> {
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.inner.ramp_over(job, at);
     }
-    fn failed(&mut self, job: usize, io: &Io, at: Instant, status: Status) {
-        self.inner.failed(job, io, at, status);
+    fn failed(&mut self, job: usize, io: &Io, at: Instant, cause: Cause) {
+        self.inner.failed(job, io, at, cause);
     }
     fn finished(&mut self, job: usize, at: Instant) {
         if let Some(taken) = self.jobs.get_mut(job) {

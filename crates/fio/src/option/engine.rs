@@ -194,8 +194,11 @@ pub(super) const DURABILITY: &[Entry] = &[
         "With sync or dsync every write is durable before it completes: its flush is part of its latency.",
     ),
     refused("write_barrier", &["0"], "there are no barrier writes; fsync and sync order writes"),
-    refused("sync_file_range", &[], "it writes back pages of the page cache, and none is modelled"),
-    refused("write_hint", &["none"], "no device here takes hints about how long data lives"),
+    irrelevant("sync_file_range", "it writes back pages of the page cache, and direct I/O leaves none there"),
+    irrelevant(
+        "write_hint",
+        "no device here takes hints about the lifetime of data, and Linux then drops them",
+    ),
 ];
 
 pub(super) const ENGINE_DETAILS: &[Entry] = &[

@@ -29,8 +29,8 @@ pub(super) const FILES: &[Entry] = &[
                 Ok(())
             },
         },
-        "The files of the job lie on a filesystem, so the device needs one (flashlab bench --fs vfat). The name itself \
-         has no meaning.",
+        "The job works on files of its own. With flashlab bench --fs vfat they lie on that filesystem; without --fs they \
+         are laid out one after the other on the bare device, and the output says so. The name itself has no meaning.",
     ),
     modelled(
         "filename_format",
@@ -96,7 +96,14 @@ pub(super) const FILES: &[Entry] = &[
     refused("allow_file_create", &["1"], "files that do not exist are created"),
     irrelevant("allow_mounted_write", "nothing is mounted on a simulated device"),
     refused("pre_read", &["0"], "there is no page cache to read files into"),
-    refused("unlink", &["0"], "files are not removed after a job, so a later job would find them"),
+    modelled(
+        "unlink",
+        &[],
+        "0",
+        Kind::Boolean(|s, on| s.job.unlink = on),
+        "Removes the files of the job when its wave has ended. Only files on a filesystem (--fs) can be removed: elsewhere \
+         it changes nothing.",
+    ),
     refused("unlink_each_loop", &["0"], "files are not removed between loops"),
 ];
 

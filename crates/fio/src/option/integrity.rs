@@ -57,7 +57,10 @@ pub(super) const INTEGRITY: &[Entry] = &[
         "The bytes of verify=pattern, over and over; alone it means a header without a sum before them. Under a method with a header they are what \
          follows the header.",
     ),
-    refused("verify_fatal", &["0"], "all blocks are judged, and the first that is wrong is told"),
+    irrelevant(
+        "verify_fatal",
+        "all blocks are judged; wrong data is reported and ends flashlab with exit code 1 in any case",
+    ),
     irrelevant("verify_dump", "a block that is wrong is told, and written nowhere"),
     irrelevant("verify_async", "judging takes no simulated time"),
     irrelevant("verify_async_cpus", "judging takes no simulated time"),

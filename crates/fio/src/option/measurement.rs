@@ -4,6 +4,7 @@ use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::{Fault, fractions};
 
 const PERCENTILES_MAX: usize = 20;
+const EPOCH: &str = "simulated time has no date: logs count from the beginning of the run";
 
 pub(super) const REPORTS: &[Entry] = &[
     modelled(
@@ -51,12 +52,30 @@ pub(super) const REPORTS: &[Entry] = &[
         },
         "Which percentiles of completion latency are reported.",
     ),
-    refused("clat_percentiles", &["1"], "percentiles are those of completion latency"),
-    refused("lat_percentiles", &["0"], "percentiles are those of completion latency"),
-    refused("slat_percentiles", &["0"], "percentiles are those of completion latency"),
-    refused("block_error_percentiles", &["0"], "trims do not fail here"),
+    modelled(
+        "clat_percentiles",
+        &[],
+        "1",
+        Kind::Boolean(|s, on| s.job.percentiles_of.clat = on),
+        "Reports percentiles of completion latency.",
+    ),
+    modelled(
+        "lat_percentiles",
+        &[],
+        "0",
+        Kind::Boolean(|s, on| s.job.percentiles_of.lat = on),
+        "Reports percentiles of total latency. The terse output then has these in the place of completion latency's.",
+    ),
+    modelled(
+        "slat_percentiles",
+        &[],
+        "0",
+        Kind::Boolean(|s, on| s.job.percentiles_of.slat = on),
+        "Reports percentiles of submission latency.",
+    ),
+    irrelevant("block_error_percentiles", "it reports on trims that fail, and none fails here"),
     refused("stats", &["1"], "a job without statistics has nothing to report"),
-    refused("significant_figures", &["4"], "the normal output has four significant figures"),
+    irrelevant("significant_figures", "the normal output always has four significant figures"),
     irrelevant("disk_util", "a simulated device has no kernel's statistics beside its own"),
     irrelevant(
         "gtod_reduce",
@@ -112,10 +131,7 @@ pub(super) const REPORTS: &[Entry] = &[
     irrelevant("log_compression", "how logs are held in memory does not change them"),
     irrelevant("log_compression_cpus", "no thread compresses logs"),
     refused("log_store_compressed", &["0"], "logs are written as text"),
-    refused("log_unix_epoch", &["0"], "simulated time has no date"),
-    refused("log_alternate_epoch", &["0"], "simulated time has no date"),
-    irrelevant(
-        "log_alternate_epoch_clock_id",
-        "it has an effect only with log_alternate_epoch, which is refused",
-    ),
+    irrelevant("log_unix_epoch", EPOCH),
+    irrelevant("log_alternate_epoch", EPOCH),
+    irrelevant("log_alternate_epoch_clock_id", EPOCH),
 ];

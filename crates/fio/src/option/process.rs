@@ -33,28 +33,25 @@ pub(super) const UNITS: &[Entry] = &[
          way round. In a section of a job file it holds for all options, on a command line for those after it. It also \
          decides whether the output puts MiB or MB first.",
     ),
-    refused("unit_base", &["0", "8"], "rates are reported in bytes, not in bits"),
+    irrelevant("unit_base", "rates are reported in bytes"),
 ];
 
 const NO_BYTES: &str = "a simulation moves no bytes, so what would be in them does not matter";
+
+const COMPRESS: &str = "no device here compresses the data that it stores";
+const DEDUPE: &str = "no device here looks for duplicates in the data that it stores";
 
 pub(super) const BUFFERS: &[Entry] = &[
     irrelevant("zero_buffers", NO_BYTES).switch(),
     irrelevant("refill_buffers", NO_BYTES).switch(),
     irrelevant("scramble_buffers", NO_BYTES),
     irrelevant("buffer_pattern", NO_BYTES),
-    refused("buffer_compress_percentage", &["0"], "no device here compresses what it stores"),
-    irrelevant(
-        "buffer_compress_chunk",
-        "it has an effect only with buffer_compress_percentage, which is refused",
-    ),
-    refused("dedupe_percentage", &["0"], "no device here looks for data that it has already"),
-    irrelevant("dedupe_mode", "it has an effect only with dedupe_percentage, which is refused"),
-    irrelevant(
-        "dedupe_working_set_percentage",
-        "it has an effect only with dedupe_percentage, which is refused",
-    ),
-    irrelevant("dedupe_global", "it has an effect only with dedupe_percentage, which is refused"),
+    irrelevant("buffer_compress_percentage", COMPRESS),
+    irrelevant("buffer_compress_chunk", COMPRESS),
+    irrelevant("dedupe_percentage", DEDUPE),
+    irrelevant("dedupe_mode", DEDUPE),
+    irrelevant("dedupe_working_set_percentage", DEDUPE),
+    irrelevant("dedupe_global", DEDUPE),
     irrelevant("mem", "a simulation moves no bytes and has no buffers").or(&["iomem"]),
     irrelevant("iomem_align", "a simulation moves no bytes and has no buffers").or(&["mem_align"]),
     irrelevant("hugepage-size", "a simulation moves no bytes and has no buffers"),
@@ -76,5 +73,9 @@ pub(super) const PROCESSES: &[Entry] = &[
     refused("cgroup_weight", &[], "jobs have equal weight"),
     refused("prio", &["0"], "the queue has no priorities"),
     refused("prioclass", &["0", "2"], "the queue has no priorities"),
-    refused("ioscheduler", &["none"], "requests reach the device in the order in which they were made"),
+    refused(
+        "ioscheduler",
+        &["none", "noop"],
+        "requests reach the device in the order in which they were made",
+    ),
 ];

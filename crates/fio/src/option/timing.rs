@@ -141,7 +141,22 @@ pub(super) const TARGETS: &[Entry] = &[
     irrelevant("latency_window", "it has an effect only with latency_target, which is refused"),
     irrelevant("latency_percentile", "it has an effect only with latency_target, which is refused"),
     irrelevant("latency_run", "it has an effect only with latency_target, which is refused"),
-    refused("max_latency", &["0"], "a job is not ended by a slow request"),
+    modelled(
+        "max_latency",
+        &[],
+        "0",
+        Kind::Form {
+            form: "one to three times, for reads, writes and trims; without a suffix in microseconds",
+            read: |s, text| {
+                let time = |part: &str| super::time(part, TimeUnit::Microseconds);
+                let limits = each_direction(text, &[','], time)?;
+                s.job.max_latency = limits.map(|limit| limit.filter(|limit| limit.as_ns() > 0));
+                Ok(())
+            },
+        },
+        "A request that takes longer ends the job with the error ETIMEDOUT, and flashlab with exit code 1; 0 for no \
+         limit.",
+    ),
     refused("steadystate", &[], "a job ends by its size or runtime, not when its speed has settled")
         .or(&["ss"]),
     irrelevant("steadystate_duration", "it has an effect only with steadystate, which is refused")

@@ -4,7 +4,7 @@
 //! went (integer nanoseconds that sum to the total clat) and the tail of the writes.
 
 use super::Run;
-use crate::job::Direction;
+use crate::job::{Direction, Job};
 use crate::stats::{
     BatchTable, DepthTable, DirectionStats, GroupLine, LatencyTable, Report, groups, share, share_of_group,
 };
@@ -70,13 +70,16 @@ fn job(run: &Run<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)], bins: B
     });
     for &(direction, name) in report.shown() {
         let per = share_of_group(groups, report, direction);
-        out[name] = direction_value(stats.direction(direction), &job.percentiles, per, bins);
+        out[name] = direction_value(stats.direction(direction), job, per, bins);
     }
     // fio 3.33 leaves these out of a unified report.
     if !job.unified_rw_reporting {
         out["sync"] = json!({
             "total_ios": stats.sync.count(),
-            "lat_ns": histogram(&stats.sync, &job.percentiles, bins),
+            "lat_ns": match job.percentiles_of.syncs() {
+                true => histogram(&stats.sync, &job.percentiles, bins),
+                false => moments(stats.sync.moments()),
+            },
         });
     }
     let total = stats.total_ios();
@@ -107,8 +110,13 @@ fn job(run: &Run<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)], bins: B
     out
 }
 
-fn direction_value(stats: &DirectionStats, percentiles: &[f64], per: f64, bins: Bins) -> Value {
+fn direction_value(stats: &DirectionStats, job: &Job, per: f64, bins: Bins) -> Value {
     let rate = stats.bytes_per_second();
+    let of = job.percentiles_of;
+    let with_percentiles = |latencies: &Histogram| histogram(latencies, &job.percentiles, bins);
+    let slat = if of.slat { with_percentiles(&stats.slat_histogram()) } else { moments(&stats.slat()) };
+    let clat = if of.clat { with_percentiles(&stats.clat) } else { moments(stats.clat.moments()) };
+    let lat = if of.lat { with_percentiles(&stats.lat_histogram()) } else { moments(&stats.lat()) };
     let (bandwidth, iops) = (&stats.bandwidth, &stats.iops);
     json!({
         "io_bytes": stats.io_bytes,
@@ -120,9 +128,9 @@ fn direction_value(stats: &DirectionStats, percentiles: &[f64], per: f64, bins: 
         "total_ios": stats.total_ios(),
         "short_ios": 0,
         "drop_ios": 0,
-        "slat_ns": moments(&stats.slat()),
-        "clat_ns": histogram(&stats.clat, percentiles, bins),
-        "lat_ns": moments(&stats.lat()),
+        "slat_ns": slat,
+        "clat_ns": clat,
+        "lat_ns": lat,
         "bw_min": bandwidth.min(),
         "bw_max": bandwidth.max(),
         "bw_agg": per,

@@ -1,4 +1,4 @@
-//! fio's outputs: the normal text, JSON, and log files, as fio 3.33 writes them.
+//! fio's outputs: the normal text, JSON, the terse lines, and log files, as fio 3.33 writes them.
 //!
 //! Nothing here depends on when or where it runs: timestamps and process ids are 0.
 
@@ -6,6 +6,7 @@ pub mod json;
 pub mod logs;
 pub mod normal;
 mod number;
+pub mod terse;
 
 pub(crate) use number::{Base, Unit, bytes, count, rate, short};
 

@@ -95,7 +95,7 @@ fn entry(f: &mut Formatter<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)
             failure.io.direction.name(),
             failure.io.length,
             failure.io.offset,
-            if failure.errno() == 28 { "No space left on device" } else { "Input/output error" }
+            failure.description()
         )?,
     }
     writeln!(f, ": pid=0: simulated")?;
@@ -110,7 +110,8 @@ fn entry(f: &mut Formatter<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)
         }
     }
     latency_lines(f, stats)?;
-    sync_lines(f, &stats.sync, &Percentiles::of(job))?;
+    let sync_percentiles = Some(Percentiles::of(job)).filter(|_| job.percentiles_of.syncs());
+    sync_lines(f, &stats.sync, sync_percentiles.as_ref())?;
     writeln!(f, "  cpu          : usr=0.00%, sys={:3.2}%, ctx=0, majf=0, minf=0", stats.host_percent())?;
     table_line(f, "  IO depths    : ", DepthTable::STEPS, stats.depths.counts(), stats.total_ios())?;
     let (submits, completes) = (&stats.submits, &stats.completes);
@@ -149,7 +150,16 @@ fn direction_lines(
     for (what, moments) in [("slat", stats.slat()), ("clat", *stats.clat.moments()), (" lat", stats.lat())] {
         moments_line(f, what, &moments)?;
     }
-    Percentiles::of(job).lines(f, "clat", &stats.clat)?;
+    let (percentiles, of) = (Percentiles::of(job), job.percentiles_of);
+    if of.slat {
+        percentiles.lines(f, "slat", &stats.slat_histogram())?;
+    }
+    if of.clat {
+        percentiles.lines(f, "clat", &stats.clat)?;
+    }
+    if of.lat {
+        percentiles.lines(f, "lat", &stats.lat_histogram())?;
+    }
     bandwidth_line(f, &stats.bandwidth, per, job.kb_base)?;
     iops_line(f, &stats.iops)
 }
@@ -284,13 +294,13 @@ fn latency_lines(f: &mut Formatter<'_>, stats: &JobStats) -> fmt::Result {
     Ok(())
 }
 
-fn sync_lines(f: &mut Formatter<'_>, sync: &Histogram, list: &Percentiles) -> fmt::Result {
+fn sync_lines(f: &mut Formatter<'_>, sync: &Histogram, list: Option<&Percentiles>) -> fmt::Result {
     if sync.count() == 0 {
         return Ok(());
     }
     writeln!(f, "  fsync/fdatasync/sync_file_range:")?;
     moments_line(f, "sync", sync.moments())?;
-    list.lines(f, "sync", sync)
+    list.map_or(Ok(()), |list| list.lines(f, "sync", sync))
 }
 
 fn table_line(

@@ -5,7 +5,7 @@ use super::samples::Samples;
 use super::table::{BatchTable, DepthTable, LatencyTable};
 use super::tail::{LoggerBuffer, Tail};
 use crate::job::Direction;
-use crate::workload::Io;
+use crate::workload::{Cause, Io};
 use flashlab_sim::{Duration, Histogram, Instant, Mechanism, Moments, Spent, Status};
 
 /// One direction of a job.
@@ -29,16 +29,16 @@ pub struct DirectionStats {
     waited: Option<Box<Waited>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Waited {
-    slat: Moments,
-    lat: Moments,
+    slat: Histogram,
+    lat: Histogram,
 }
 
 impl Waited {
     /// No request waited.
     fn none(clat: &Histogram) -> Waited {
-        Waited { slat: Moments::zeros(clat.count()), lat: *clat.moments() }
+        Waited { slat: Histogram::zeros(clat.count()), lat: clat.clone() }
     }
 }
 
@@ -68,7 +68,7 @@ impl DirectionStats {
 
     fn waited(&self) -> Waited {
         match &self.waited {
-            Some(waited) => **waited,
+            Some(waited) => Waited::clone(waited),
             None => Waited::none(&self.clat),
         }
     }
@@ -79,10 +79,22 @@ impl DirectionStats {
     }
     /// From made to handed over; empty for synchronous engines.
     pub fn slat(&self) -> Moments {
-        if self.asynchronous { self.waited().slat } else { Moments::default() }
+        match &self.waited {
+            _ if !self.asynchronous => Moments::default(),
+            Some(waited) => *waited.slat.moments(),
+            None => Moments::zeros(self.clat.count()),
+        }
     }
     /// From made to done.
     pub fn lat(&self) -> Moments {
+        *self.waited.as_ref().map_or(&self.clat, |waited| &waited.lat).moments()
+    }
+    /// The histogram of slat; empty for synchronous engines.
+    pub fn slat_histogram(&self) -> Histogram {
+        if self.asynchronous { self.waited().slat } else { Histogram::new() }
+    }
+    /// The histogram of lat.
+    pub fn lat_histogram(&self) -> Histogram {
         self.waited().lat
     }
     /// Nanoseconds by mechanism over all requests, in printing order; they sum to the sum of clat exactly.
@@ -130,7 +142,7 @@ pub(crate) fn per_second(amount: u64, ms: u64) -> u64 {
     u64::try_from(u128::from(amount) * 1_000 / u128::from(ms)).unwrap_or(u64::MAX)
 }
 
-/// A request that the device refused, which ended its job.
+/// A request that ended its job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// The request.
@@ -138,18 +150,27 @@ pub struct Failure {
     /// When.
     pub at: Instant,
     /// Why.
-    pub status: Status,
+    pub cause: Cause,
 }
 
 impl Failure {
-    /// The error number that Linux gives: ENOSPC for a write past the end, EOPNOTSUPP for what the device does not know,
-    /// else EIO.
+    /// Returns the error number that Linux or fio gives: ETIMEDOUT for a request above `max_latency`, ENOSPC for a write
+    /// past the end, EOPNOTSUPP for an operation that the device lacks, else EIO.
     pub fn errno(&self) -> u32 {
-        match (self.status, self.io.direction) {
-            (Status::Ok, _) => 0,
-            (Status::Unsupported, _) => 95,
-            (Status::OutOfRange, Direction::Write) => 28,
-            _ => 5,
+        match (self.cause, self.io.direction) {
+            (Cause::MaxLatency { .. }, _) => 110,
+            (Cause::Device(Status::Ok), _) => 0,
+            (Cause::Device(Status::Unsupported), _) => 95,
+            (Cause::Device(Status::OutOfRange), Direction::Write) => 28,
+            (Cause::Device(_), _) => 5,
+        }
+    }
+    /// Returns the description of [`Failure::errno`] that fio prints.
+    pub fn description(&self) -> &'static str {
+        match self.errno() {
+            28 => "No space left on device",
+            110 => "max latency exceeded, Connection timed out",
+            _ => "Input/output error",
         }
     }
 }

@@ -25,8 +25,8 @@ pub use table::{BatchTable, DepthTable, LatencyTable};
 pub use tail::{LoggerBuffer, Tail};
 
 use crate::job::Job;
-use crate::workload::{Io, Record};
-use flashlab_sim::{Instant, Spent, Status};
+use crate::workload::{Cause, Io, Record};
+use flashlab_sim::{Instant, Spent};
 use recorder::Recorder;
 use std::ops::Range;
 
@@ -109,8 +109,8 @@ impl Record for WaveRecorder<'_> {
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.0[job].ramp_over(at);
     }
-    fn failed(&mut self, job: usize, io: &Io, at: Instant, status: Status) {
-        self.0[job].failed(io, at, status);
+    fn failed(&mut self, job: usize, io: &Io, at: Instant, cause: Cause) {
+        self.0[job].failed(io, at, cause);
     }
     fn finished(&mut self, job: usize, at: Instant) {
         self.0[job].finished(at);

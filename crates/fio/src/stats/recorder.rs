@@ -4,8 +4,8 @@ use super::job::{Failure, JobStats, per_second};
 use super::log::Logs;
 use super::tail::LoggerBuffer;
 use crate::job::{Direction, Engine, Job};
-use crate::workload::Io;
-use flashlab_sim::{Duration, Instant, Spent, Status};
+use crate::workload::{Cause, Io};
+use flashlab_sim::{Duration, Instant, Spent};
 
 /// Windows of the rate samples where no log asks for others (fio's bwavgtime and iopsavgtime).
 const SAMPLE_MS: u64 = 500;
@@ -278,8 +278,8 @@ impl Recorder {
         self.stats.depths.record(depth, 1);
     }
 
-    pub(super) fn failed(&mut self, io: &Io, at: Instant, status: Status) {
-        self.stats.failure.get_or_insert(Failure { io: *io, at, status });
+    pub(super) fn failed(&mut self, io: &Io, at: Instant, cause: Cause) {
+        self.stats.failure.get_or_insert(Failure { io: *io, at, cause });
     }
 
     pub(super) fn finished(&mut self, at: Instant) {

@@ -176,6 +176,9 @@ impl<R: Record> Jobs<R> {
         let had_next = submitter.next.is_some();
         match out {
             Out::Io(io) if status != Status::Ok => submitter.refused(io, at, status, &mut self.record),
+            Out::Io(io) if !submitter.flushes(io) => {
+                submitter.arrive(io, at, spent, &mut self.record);
+            }
             // A write under `sync=1` lasts until its flush is done.
             Out::Io(io) => {
                 *out = Out::Durable(Box::new((*io, *spent)));
@@ -276,7 +279,7 @@ impl<R: Record> Workload for Jobs<R> {
         let Slot { job, ref out } = self.slots[completion.id.0 as usize];
         let submitter = &mut self.jobs[job as usize];
         match out {
-            Out::Io(io) if completion.status == Status::Ok && !submitter.flushes(io) => {
+            Out::Io(io) if completion.status == Status::Ok && !submitter.is_special(io) => {
                 let had_next = submitter.next.is_some();
                 submitter.completed(io, completion.at, &completion.spent, &mut self.record);
                 self.vacate(completion.id, job, had_next);

@@ -21,5 +21,5 @@ mod submitter;
 
 pub use error::WorkloadError;
 pub use jobs::{Jobs, Task};
-pub use record::{Io, Record};
+pub use record::{Cause, Io, Record};
 pub use region::{File, Region, Regions, file_bytes};

@@ -5,7 +5,7 @@
 //! handed over, and not yet looked at when done.
 
 use crate::job::Direction;
-use flashlab_sim::{FileId, Instant, Spent, Status};
+use flashlab_sim::{Duration, FileId, Instant, Spent, Status};
 
 /// One read, write or trim of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,20 @@ pub struct Io {
     pub ready: Instant,
     /// When it was handed over; fio's slat ends and its clat begins here.
     pub issued: Instant,
+}
+
+/// Why a request ended its job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// The device completed the request with this status.
+    Device(Status),
+    /// The request took longer than `max_latency=` allows.
+    MaxLatency {
+        /// Time from the request's making to its completion.
+        took: Duration,
+        /// The limit.
+        limit: Duration,
+    },
 }
 
 /// Takes what happens to the jobs of a wave.
@@ -42,8 +56,8 @@ pub trait Record {
     fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32);
     /// The job's ramp is over: all that was counted for it so far is dropped, and its runtime counts from `at`.
     fn ramp_over(&mut self, job: usize, at: Instant);
-    /// The device refused a request; the job ends as fio's does, and `finished` follows.
-    fn failed(&mut self, job: usize, io: &Io, at: Instant, status: Status);
+    /// A request failed or took too long; the job ends as fio's does, and `finished` follows.
+    fn failed(&mut self, job: usize, io: &Io, at: Instant, cause: Cause);
     /// The job has ended, flushes at its end included.
     fn finished(&mut self, job: usize, at: Instant);
 }
@@ -55,7 +69,7 @@ impl Record for () {
     fn completed(&mut self, _: usize, _: &Io, _: Instant, _: &Spent) {}
     fn synced(&mut self, _: usize, _: Instant, _: Instant, _: u32) {}
     fn ramp_over(&mut self, _: usize, _: Instant) {}
-    fn failed(&mut self, _: usize, _: &Io, _: Instant, _: Status) {}
+    fn failed(&mut self, _: usize, _: &Io, _: Instant, _: Cause) {}
     fn finished(&mut self, _: usize, _: Instant) {}
 }
 
@@ -78,8 +92,8 @@ impl<R: Record> Record for &mut R {
     fn ramp_over(&mut self, job: usize, at: Instant) {
         (**self).ramp_over(job, at);
     }
-    fn failed(&mut self, job: usize, io: &Io, at: Instant, status: Status) {
-        (**self).failed(job, io, at, status);
+    fn failed(&mut self, job: usize, io: &Io, at: Instant, cause: Cause) {
+        (**self).failed(job, io, at, cause);
     }
     fn finished(&mut self, job: usize, at: Instant) {
         (**self).finished(job, at);

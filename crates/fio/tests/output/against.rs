@@ -56,6 +56,18 @@ fn jobs_of_one_name_are_paired_in_their_order() {
 }
 
 #[test]
+fn two_single_jobs_are_a_pair_whatever_their_names() {
+    let (_, reports) = recorded::replay("trim");
+    let mut real = parse(&recorded::json("trim")).expect("fio wrote it");
+    real.jobs[0].name = "mytest".to_owned();
+    let comparison = Comparison::new(&real, &reports);
+    assert!(comparison.figures.len() >= 3);
+    assert_eq!(comparison.notes, ["job trim stands beside mytest, the only job of the real run"]);
+    real.jobs.push(real.jobs[0].clone());
+    assert_eq!(Comparison::new(&real, &reports).figures, []);
+}
+
+#[test]
 fn what_fio_prints_before_and_after_the_json_is_skipped() {
     let text = format!("fio: note\n\n{}\ntrim: (groupid=0)\n", recorded::json("trim"));
     assert_eq!(parse(&text).expect("a whole object"), parse(&recorded::json("trim")).expect("fio wrote it"));

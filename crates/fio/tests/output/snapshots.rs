@@ -1,11 +1,12 @@
 //! A known run, whole.
 
 use crate::fake::{self, io, ms, one, us};
-use flashlab_fio::job::{Direction, Engine, Job, Mix};
+use flashlab_fio::cmdline::TerseVersion;
+use flashlab_fio::job::{Direction, Engine, Job, Mix, PercentilesOf};
 use flashlab_fio::output::normal::Normal;
-use flashlab_fio::output::{Run, json};
+use flashlab_fio::output::{Run, json, terse};
 use flashlab_fio::stats::{Report, Settings};
-use flashlab_fio::workload::Record;
+use flashlab_fio::workload::{Cause, Record};
 use flashlab_sim::{Duration, Mechanism, Spent, Status};
 
 /// Two clones that write 4 KiB every 452 us for a second, each 64th write 20 ms longer by a merge, with an fsync at
@@ -57,7 +58,7 @@ fn known() -> (Vec<Job>, Vec<Report>) {
         to.started(3, ms(1_020));
         let beyond = io(Direction::Write, us(1_020_000), 512);
         to.submitted(3, &beyond, 1);
-        to.failed(3, &beyond, us(1_020_000), Status::OutOfRange);
+        to.failed(3, &beyond, us(1_020_000), Cause::Device(Status::OutOfRange));
         to.finished(3, us(1_020_000));
     });
     (jobs, reports)
@@ -102,4 +103,35 @@ fn with_kb_base_1000_decimal_units_come_first() {
     ] {
         assert!(text.lines().any(|ours| ours == line), "{line}\nin\n{text}");
     }
+}
+
+#[test]
+fn the_terse_output_of_a_known_run_in_each_version() {
+    let (_, reports) = known();
+    let versions = [TerseVersion::Two, TerseVersion::Three, TerseVersion::Four, TerseVersion::Five];
+    insta::assert_snapshot!(versions.map(|version| terse::text(&reports, version)).concat());
+}
+
+#[test]
+fn percentile_switches_select_what_is_printed() {
+    let latencies = |slat, clat, lat| {
+        let mut job = fake::job("j", Mix::Write, true, 4_096);
+        job.engine = Engine::Asynchronous;
+        job.percentiles = vec![50.0];
+        job.percentiles_of = PercentilesOf { slat, clat, lat };
+        let reports = fake::run(&[job], |to| {
+            to.started(0, ms(0));
+            one(to, 0, Direction::Write, us(0), us(100), 4_096);
+            to.synced(0, us(100), us(150), 1);
+            to.finished(0, us(150));
+        });
+        let run = Run { version: "flashlab-0", reports: &reports, global_options: &[], accepted: &[] };
+        let text = Normal { jobs: &[], run }.to_string();
+        let printed = |line: &str| line.trim().strip_suffix(" percentiles (nsec):").map(str::to_owned);
+        text.lines().filter_map(printed).collect::<Vec<_>>()
+    };
+    assert_eq!(latencies(false, true, false), ["clat", "sync"]);
+    assert_eq!(latencies(true, true, true), ["slat", "clat", "lat", "sync"]);
+    assert_eq!(latencies(false, false, true), ["lat", "sync"]);
+    assert_eq!(latencies(true, false, false), ["slat"]);
 }

@@ -3,7 +3,7 @@
 use crate::fake::{self, io, ms, one, spent, us};
 use flashlab_fio::job::{Direction, Engine, Job, Mix};
 use flashlab_fio::stats::{Settings, Statistics, groups};
-use flashlab_fio::workload::Record;
+use flashlab_fio::workload::{Cause, Record};
 use flashlab_sim::{Duration, Mechanism, Spent, Status};
 use proptest::prelude::*;
 
@@ -179,7 +179,7 @@ fn a_refused_request_is_the_errno_that_linux_gives() {
             to.started(0, ms(0));
             let refused = io(direction, us(10), 4_096);
             to.submitted(0, &refused, 1);
-            to.failed(0, &refused, us(10), Status::OutOfRange);
+            to.failed(0, &refused, us(10), Cause::Device(Status::OutOfRange));
             to.finished(0, us(10));
         });
         assert_eq!(reports[0].stats.failure.expect("it failed").errno(), errno);

@@ -4,7 +4,7 @@
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::loader::Nothing;
-use flashlab_fio::workload::{File, Io, Jobs, Record, Task, file_bytes};
+use flashlab_fio::workload::{Cause, File, Io, Jobs, Record, Task, file_bytes};
 use flashlab_sim::{
     Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request, RequestId,
     Spent, Status, run,
@@ -141,7 +141,7 @@ impl Record for Kept {
     fn ramp_over(&mut self, job: usize, at: Instant) {
         self.0.push((job, Event::RampOver(at)));
     }
-    fn failed(&mut self, job: usize, _: &Io, at: Instant, _: Status) {
+    fn failed(&mut self, job: usize, _: &Io, at: Instant, _: Cause) {
         self.0.push((job, Event::Failed(at)));
     }
     fn finished(&mut self, job: usize, at: Instant) {

@@ -305,3 +305,23 @@ fn a_refused_request_ends_its_job_and_no_other() {
         assert!(kept.finished(1) > kept.finished(0));
     }
 }
+
+#[test]
+fn a_request_above_max_latency_ends_its_job() {
+    let base = "--rw=randwrite --bs=4k --size=64m --number_ios=100 --iodepth=4";
+    let failed = |options: &str, us| {
+        let kept = run_options(&format!("{base} {options}"), us);
+        (kept.done(0).len(), kept.of(0).any(|event| matches!(event, Event::Failed(_))))
+    };
+    assert_eq!(failed("--max_latency=250us", 250), (100, false));
+    // Those that are out come back and are counted, as in fio; nothing more is asked.
+    assert_eq!(failed("--max_latency=249", 250), (4, true));
+    assert_eq!(failed("--max_latency=1us,250us", 250), (100, false));
+    assert_eq!(failed("--max_latency=1ms,249us", 250), (4, true));
+    // fio measures nothing in a ramp.
+    let after_ramp = failed("--max_latency=249us --ramp_time=1ms", 250);
+    assert!(after_ramp.1 && after_ramp.0 > 12, "{after_ramp:?}");
+    // The flush of a synchronous write belongs to its latency.
+    assert_eq!(failed("--max_latency=499us --sync=1 --iodepth=1", 250), (1, true));
+    assert_eq!(failed("--max_latency=500us --sync=1 --iodepth=1", 250), (100, false));
+}

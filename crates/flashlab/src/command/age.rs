@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         Some(path) => file::write(Path::new(path), text.as_bytes())?,
         None => file::print(&text)?,
     }
-    jobs::remarks("age", &invocation);
+    jobs::remarks("age", &options.medium, &invocation);
     say(format_args!(
         "the state of {} after {} is {} ({}); begin with it: {}state={}",
         device.argument,

@@ -6,7 +6,7 @@ use crate::{Medium, file, progress};
 use clap::Args;
 use flashlab_fio::against::{Comparison, RealRun};
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
-use flashlab_fio::output::{Run, json, logs, normal::Normal};
+use flashlab_fio::output::{Run, json, logs, normal::Normal, terse};
 use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_lab::bench::{Bench, hints, refusal};
 use flashlab_lab::device::Device;
@@ -77,11 +77,14 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let reports = statistics.reports(&invocation.jobs);
     let text = match &real {
         Some(real) => against(real, &reports)?,
-        None => output(&invocation, &reports, &counted),
+        None => output(&options.medium, &invocation, &reports, &counted),
     };
     match &invocation.output {
         Some(path) => file::write(Path::new(path), text.as_bytes())?,
         None => file::print(&text)?,
+    }
+    if real.is_some() || invocation.output_formats == [OutputFormat::Terse] {
+        jobs::notes(&options.medium, &invocation);
     }
     write_logs(&invocation, &statistics)?;
     for (job, iolog) in &iologs {
@@ -150,7 +153,13 @@ fn logger_rates(texts: &[String]) -> Result<Vec<u64>, Failure> {
 
 /// fio's output in each of the formats that were asked for, and what the device counted: behind the normal text, and
 /// in JSON under `flashlab` beside the jobs, where fio has nothing.
-fn output(invocation: &Invocation, reports: &[Report], counted: &DeviceStatistics) -> String {
+fn output(
+    medium: &Medium,
+    invocation: &Invocation,
+    reports: &[Report],
+    counted: &DeviceStatistics,
+) -> String {
+    let files = jobs::files_on_device(medium, invocation);
     let accepted = jobs::without_effect(invocation);
     let run = Run {
         version: concat!("flashlab-", env!("CARGO_PKG_VERSION")),
@@ -161,16 +170,25 @@ fn output(invocation: &Invocation, reports: &[Report], counted: &DeviceStatistic
     let one = |format: &OutputFormat| match format {
         OutputFormat::Normal => {
             let text = Normal { jobs: &invocation.jobs, run }.to_string();
-            format!("{text}\n{}", flashlab_report::of_device(counted))
+            let files = files.iter().map(|note| format!("\n{note}\n")).collect::<String>();
+            format!("{text}{files}\n{}", flashlab_report::of_device(counted))
         }
-        OutputFormat::Json => with_device(json::document(&run, json::Bins::Without), counted),
-        OutputFormat::JsonPlus => with_device(json::document(&run, json::Bins::With), counted),
+        OutputFormat::Json => {
+            with_device(json::document(&run, json::Bins::Without), counted, files.as_deref())
+        }
+        OutputFormat::Terse => terse::text(reports, invocation.terse_version),
+        OutputFormat::JsonPlus => {
+            with_device(json::document(&run, json::Bins::With), counted, files.as_deref())
+        }
     };
     invocation.output_formats.iter().map(one).collect()
 }
 
-fn with_device(mut document: serde_json::Value, counted: &DeviceStatistics) -> String {
+fn with_device(mut document: serde_json::Value, counted: &DeviceStatistics, files: Option<&str>) -> String {
     document["flashlab"] = serde_json::to_value(counted).expect("names are text and figures are finite");
+    if let Some(files) = files {
+        document["flashlab"]["files"] = files.into();
+    }
     json::layout(&document)
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         Some(path) => file::write(Path::new(path), table.as_bytes())?,
         None => file::print(&table)?,
     }
-    remarks(&compared, &invocation);
+    remarks(&compared, &options.medium, &invocation);
     if !timeless.is_empty() {
         let names: Vec<&str> = timeless.iter().map(|device| device.name.as_str()).collect();
         say(format_args!("left out, since they take no time: {}", names.join(", ")));
@@ -66,7 +66,7 @@ fn refused_by_all(compared: &[Compared]) -> Option<Failure> {
 }
 
 /// What the table does not show.
-fn remarks(compared: &[Compared], invocation: &Invocation) {
+fn remarks(compared: &[Compared], medium: &Medium, invocation: &Invocation) {
     let mut hints: Vec<&Hint> = Vec::new();
     for hint in compared.iter().flat_map(|device| &device.hints) {
         if !hints.contains(&hint) {
@@ -74,5 +74,5 @@ fn remarks(compared: &[Compared], invocation: &Invocation) {
         }
     }
     hints.into_iter().for_each(say);
-    jobs::remarks("compare", invocation);
+    jobs::remarks("compare", medium, invocation);
 }

@@ -154,6 +154,16 @@ fn read_iolog(path: &str) -> Result<Iolog, Failure> {
         .map_err(|error| Failure::usage(format!("{path}:{}:{}: {}", error.line, error.column, error.problem)))
 }
 
+/// Returns the note that files lie on the bare device, where jobs have `directory=` and there is no filesystem.
+pub(crate) fn files_on_device(medium: &Medium, invocation: &Invocation) -> Option<String> {
+    let directory = invocation.jobs.iter().find_map(|job| job.directory.as_ref());
+    let directory = directory.filter(|_| medium.fs.is_none())?;
+    Some(format!(
+        "directory={directory}: its files lie one after the other on the bare device, without a filesystem (--fs vfat puts \
+         one there)"
+    ))
+}
+
 /// The options that were accepted and change nothing here, each once.
 pub(crate) fn without_effect(invocation: &Invocation) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
@@ -176,12 +186,18 @@ pub(crate) fn no_fio_output(command: &str, prints: &str, invocation: &Invocation
     )))
 }
 
-/// Says what such a command does not show or write of what the jobs ask for.
-pub(crate) fn remarks(command: &str, invocation: &Invocation) {
+/// Reports the options without effect and the place of files on standard error, for an output that has no room for them.
+pub(crate) fn notes(medium: &Medium, invocation: &Invocation) {
     let without_effect = without_effect(invocation);
     if !without_effect.is_empty() {
         say(format_args!("without effect here: {}", without_effect.join(", ")));
     }
+    files_on_device(medium, invocation).iter().for_each(say);
+}
+
+/// Says what such a command does not show or write of what the jobs ask for.
+pub(crate) fn remarks(command: &str, medium: &Medium, invocation: &Invocation) {
+    notes(medium, invocation);
     let logs = |job: &Job| {
         [&job.write_bw_log, &job.write_lat_log, &job.write_iops_log, &job.write_iolog]
             .into_iter()

@@ -204,9 +204,9 @@ fn how_long_a_card_lives_under_a_job_or_a_trace() {
         messages.push_str(&desk.line(line).refused());
     }
     desk.put("wrong.fio", "[w]\nrw=wirte\n")
-        .put("fs.fio", "[w]\ndirect=1\nrw=write\nsize=1M\ndirectory=/mnt\n");
+        .put("bytes.fio", "[w]\ndirect=1\nrw=write\nsize=1M\nverify=crc32c\n");
     desk.put("wrong.log", "fio version 3 iolog\n0 a add\n0 a opne\n");
-    for job in ["wrong.fio", "wrong.log", "fs.fio"] {
+    for job in ["wrong.fio", "wrong.log", "bytes.fio"] {
         messages
             .push_str(&desk.line(&format!("run endurance --job {job} --devices {CARD} --seeds 1")).refused());
     }

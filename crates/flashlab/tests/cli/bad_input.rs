@@ -256,6 +256,8 @@ fn what_is_no_fio_run_is_not_compared_with() {
     let desk = Desk::new("against");
     desk.put("job", JOB);
     let run = desk.line("bench sd/kingston job --output-format=json").fine();
+    let two = "bench sd/kingston --direct=1 --number_ios=5 --name=b --name=c --output-format=json";
+    let two = desk.line(two).fine();
     let mut messages = String::new();
     for bytes in [
         b"".as_slice(),
@@ -264,7 +266,7 @@ fn what_is_no_fio_run_is_not_compared_with() {
         &run.as_bytes()[..500],
         b"\xff\xfe\x00",
         "[".repeat(100_000).as_bytes(),
-        run.replace("\"a\"", "\"b\"").as_bytes(),
+        two.as_bytes(),
     ] {
         messages.push_str(
             &desk.put("real.json", bytes).line("bench --against real.json sd/kingston job").refused(),

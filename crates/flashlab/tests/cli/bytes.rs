@@ -130,7 +130,10 @@ fn what_cannot_be_verified_is_refused_by_name() {
             "leave one of them out",
         ),
         ("bench memory:size=1M --name=a --direct=1 --rw=write --verify=meta", "verify"),
-        ("bench memory:size=1M --name=a --direct=1 --rw=write --verify=md5 --verify_fatal=1", "verify_fatal"),
+        (
+            "bench memory:size=1M --name=a --direct=1 --rw=write --verify=md5 --verify_backlog=1",
+            "verify_backlog",
+        ),
     ] {
         let said = desk.line(line);
         assert!(said.code == Some(2) || said.code == Some(1), "{line}: {:?}", said.code);

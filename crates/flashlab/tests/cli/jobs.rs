@@ -143,13 +143,30 @@ fn a_ramp_is_not_measured() {
 }
 
 #[test]
-fn files_lie_on_a_filesystem_and_need_one() {
+fn files_lie_on_a_filesystem_or_on_the_bare_device() {
     let desk = desk("vfat");
     let jobs = run(&desk, "--fs vfat sd/kingston vfat.fio");
     let bytes: Vec<u64> = jobs.iter().map(|job| whole(&job["write"]["io_bytes"])).collect();
     assert_eq!(bytes, [32 << 20, 2 << 20, 4 << 20]);
-    let err = desk.line("bench sd/kingston vfat.fio").refused();
-    assert!(err.contains("put --fs vfat before the device"), "{err}");
+    const NOTE: &str = "directory=/mnt/card: its files lie one after the other on the bare device";
+    let jobs = run(&desk, "sd/kingston vfat.fio");
+    let bytes: Vec<u64> = jobs.iter().map(|job| whole(&job["write"]["io_bytes"])).collect();
+    assert_eq!(bytes, [32 << 20, 2 << 20, 4 << 20]);
+    assert!(desk.line("bench sd/kingston vfat.fio").fine().contains(NOTE));
+    let json = desk.line("bench sd/kingston vfat.fio --output-format=json").fine();
+    assert!(json.contains(NOTE), "{json}");
+    for line in ["compare sd/kingston vfat.fio", "bench sd/kingston vfat.fio --minimal"] {
+        assert!(desk.line(line).err.contains(NOTE), "{line}");
+    }
+    assert!(!desk.line("bench --fs vfat sd/kingston vfat.fio").fine().contains(NOTE));
+    let read = "--name=a --rw=randread --direct=1 --directory=/mnt --size=3000k --number_ios=50";
+    let out = desk.line(&format!("bench sd/kingston {read}"));
+    // A file that is read was written, so that reads reach the flash.
+    assert_eq!(out.err, "");
+    assert!(out.fine().contains(" read="), "the array is read");
+    let full = "--name=a --rw=write --direct=1 --directory=/mnt --size=1g --nrfiles=3 --filesize=20g";
+    let err = desk.line(&format!("bench sd/kingston {full}")).refused();
+    assert!(err.contains("a.0.1: a file of 21474836480 B does not fit on the device"), "{err}");
     let err = desk.line("bench --fs vfat sd/kingston phases.fio").refused();
     assert!(err.contains("add directory="), "{err}");
     let err = desk.line("bench --fs vfat sd/kingston trim.fio --directory=/mnt").refused();
@@ -250,4 +267,49 @@ fn one_table_compares_all_cards() {
     some.failed();
     let all = desk.line("compare sd/* --name=a --direct=1 --rw=read --bs=1000").refused();
     assert_eq!(all.lines().count(), 1, "{all}");
+}
+
+#[test]
+fn a_request_that_takes_too_long_ends_its_job_and_the_exit_code_tells() {
+    let desk = desk("max-latency");
+    let line = "bench sd/kingston --name=a --rw=randwrite --bs=4k --size=64m --direct=1 --number_ios=100";
+    desk.line(&format!("{line} --max_latency=1s")).fine();
+    let said = desk.line(&format!("{line} --max_latency=100us"));
+    assert!(said.out.contains("err=110 (write of 4096 bytes at "), "{}", said.out);
+    let err = said.failed();
+    assert!(err.contains("longer than max_latency=100us; the results end with it"), "{err}");
+}
+
+#[test]
+fn unlinked_files_make_room_for_those_of_the_next_wave() {
+    let desk = desk("unlink");
+    let line = |unlink| {
+        let jobs = "--direct=1 --directory=/mnt --rw=write --bs=1m --size=3g --number_ios=8";
+        format!("bench --fs vfat sd/kingston:capacity=4GiB {jobs} {unlink} --name=a --name=b --stonewall")
+    };
+    let err = desk.line(&line("")).refused();
+    assert!(err.contains("b.0.0: a vfat file of 3221225472 B does not fit"), "{err}");
+    desk.line(&line("--unlink=1")).fine();
+}
+
+#[test]
+fn terse_output_has_what_scripts_cut_out_of_it() {
+    let desk = desk("terse");
+    let line = "bench sd/kingston --name=a --rw=randrw --bs=4k --size=64m --direct=1 --runtime=5 --thread";
+    let job = &run(&desk, &line["bench ".len()..])[0];
+    for format in ["--minimal", "--output-format=terse", "--output-format terse --terse-version=3"] {
+        let said = desk.line(&format!("{line} {format}"));
+        assert!(said.err.contains("without effect here: thread"), "{}", said.err);
+        let out = said.fine();
+        let fields: Vec<&str> = out.trim_end().split(';').collect();
+        // As `cut -d";" -f 3,7,8,48,49` has them.
+        let [name, read_bw, read_iops, write_bw, write_iops] = [3, 7, 8, 48, 49].map(|n| fields[n - 1]);
+        let iops = |direction: &str| (number(&job[direction]["iops"]) as u64).to_string();
+        let bw = |direction: &str| whole(&job[direction]["bw"]).to_string();
+        assert_eq!((fields[0], fields[1], name), ("3", "fio-3.33", "a"));
+        assert_eq!((read_bw, read_iops), (&*bw("read"), &*iops("read")));
+        assert_eq!((write_bw, write_iops), (&*bw("write"), &*iops("write")));
+    }
+    let both = desk.line(&format!("{line} --append-terse")).fine();
+    assert!(both.starts_with("a: (g=0)") && both.contains("\n3;fio-3.33;a;0;0;"), "{both}");
 }

@@ -72,6 +72,10 @@ pub(crate) struct Submitter {
     /// one request at a time, and nothing comes between two (nor a thought, a flush or the end of a ramp).
     looks_at_once: bool,
     pub(crate) sync_writes: Option<SyncWrites>,
+    /// `max_latency=` by direction.
+    max_latency: [Option<Duration>; 3],
+    /// Directions whose completions need more than being counted: a flush follows, or a limit is checked.
+    is_special: [bool; 3],
     flush_at_end: bool,
     think_time: Duration,
     think_time_blocks: u64,
@@ -141,6 +145,7 @@ impl Submitter {
         let looks_at_once = in_series
             && reap_min == 1
             && job.sync.is_none()
+            && job.max_latency == [None; 3]
             && job.think_time == Duration::ZERO
             && job.ramp_time == Duration::ZERO;
         let has_ramp = job.ramp_time > Duration::ZERO;
@@ -164,6 +169,11 @@ impl Submitter {
             reap_max,
             looks_at_once,
             sync_writes: job.sync,
+            max_latency: job.max_latency,
+            is_special: Direction::ALL.map(|direction| {
+                job.max_latency[direction as usize].is_some()
+                    || (job.sync.is_some() && direction == Direction::Write)
+            }),
             flush_at_end: job.fsync_on_close || job.end_fsync,
             think_time: job.think_time,
             think_time_blocks,

@@ -2,7 +2,7 @@
 
 use super::{Goal, Next, Source, Submitter};
 use crate::job::Direction;
-use crate::workload::{Io, Record};
+use crate::workload::{Cause, Io, Record};
 use flashlab_sim::{Instant, Mechanism, Spent, Status};
 
 /// A completed request that the job has not looked at.
@@ -63,6 +63,13 @@ impl Submitter {
             // It lay there until the job looked.
             spent[Mechanism::Queue] += now.since(*at);
             record.completed(self.index, io, now, spent);
+            // fio measures nothing in a ramp, so that no latency is too long there.
+            let limit = self.max_latency[io.direction as usize].filter(|_| self.ramp_end == Instant::MAX);
+            let took = now.saturating_since(io.ready);
+            if let Some(limit) = limit.filter(|limit| took > *limit && !self.failed) {
+                self.failed = true;
+                record.failed(self.index, io, now, Cause::MaxLatency { took, limit });
+            }
         }
         self.arrived.pop_front();
         self.counted(now, record);
@@ -91,10 +98,15 @@ impl Submitter {
         record.ramp_over(self.index, now);
     }
 
-    /// Whether each request like this is followed by a flush.
-    #[inline]
+    /// Returns true if each request like this is followed by a flush.
     pub(crate) fn flushes(&self, io: &Io) -> bool {
         self.sync_writes.is_some() && io.direction == Direction::Write
+    }
+
+    /// Returns true if the completion of such a request needs more than being counted.
+    #[inline]
+    pub(crate) fn is_special(&self, io: &Io) -> bool {
+        self.is_special[io.direction as usize]
     }
 
     /// A request of this job is done.
@@ -138,7 +150,7 @@ impl Submitter {
         self.out -= 1;
         self.failed = true;
         self.looks_at_once = false;
-        record.failed(self.index, io, at, status);
+        record.failed(self.index, io, at, Cause::Device(status));
         self.something_arrived(at, record);
     }
 
