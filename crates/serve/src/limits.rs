@@ -1,21 +1,34 @@
-//! What clients may take of a server, together and each.
+//! Limits on the resources that clients take of a server.
+//!
+//! A large request is served whole while [`Limits::bytes_in_flight`] has room for it, and in pieces of [`SMALL`] bytes
+//! otherwise. No request waits for the memory of another connection, so a client that stalls delays nobody else.
 
+use crate::rate::LeastRate;
 use flashlab_sim::Duration;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What clients may take.
+/// Limits on the resources that clients take of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections at a time; more of them wait until one ends.
+    /// Connections at a time; further clients wait until one ends.
     pub connections: usize,
-    /// Bytes of large requests (those above [`SMALL`]) at a time, over all connections; more of them wait.
+    /// Bytes of large requests (those above [`SMALL`]) in memory, over all connections. A connection takes at most an
+    /// eighth. A payload counts as it arrives, a reply from when it is read until it is sent.
     pub bytes_in_flight: u64,
-    /// How long a client may take to agree on an export.
+    /// Time to agree on an export.
     pub handshake: Duration,
-    /// How long connections have to finish once the server is to end.
+    /// Least rate at which a client sends a request that it has begun, and takes its replies.
+    pub least_rate: LeastRate,
+    /// Time after which a connection without requests is closed; `None` leaves it open.
+    pub idle: Option<Duration>,
+    /// Time after which a connection without requests is closed if another client waits for it; `None` leaves it open.
+    pub idle_when_full: Option<Duration>,
+    /// Time that connections have to finish when the server ends.
     pub grace: Duration,
-    /// Whether replies in chunks are offered: without them there are no holes and no block status, and clients of libnbd
-    /// need two calls fewer a read.
+    /// True if structured replies are offered. Without them there are no holes and no block status, and clients of
+    /// libnbd need two system calls fewer per read.
     pub structured_replies: bool,
 }
 
@@ -25,63 +38,141 @@ impl Default for Limits {
             connections: 4096,
             bytes_in_flight: 1 << 30,
             handshake: Duration::from_secs(10),
+            least_rate: LeastRate::default(),
+            idle: None,
+            idle_when_full: Some(Duration::from_secs(60)),
             grace: Duration::from_secs(10),
             structured_replies: true,
         }
     }
 }
 
-/// Bytes of a request that never waits for others: a connection's own buffers hold it.
+impl Limits {
+    /// Returns the time after which a receiving thread looks at these limits again.
+    pub(crate) fn patience(&self) -> Duration {
+        let idle = [self.idle, self.idle_when_full].into_iter().flatten();
+        idle.fold(self.least_rate.window, Duration::min).max(Duration::from_ms(1))
+    }
+}
+
+/// Bytes of a request that needs nothing of [`Limits::bytes_in_flight`]: a connection's own buffers hold it.
 pub const SMALL: usize = 1 << 20;
 
-/// The bytes that large requests may still take.
+/// Connections of which each may take its whole share of the bytes in flight.
+const SHARES: u64 = 8;
+/// Address space of announced payloads, as a multiple of the bytes in flight. Pages take memory when bytes arrive in them.
+const ADDRESSES: u64 = 4;
+
+/// The memory of all connections' large requests.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    whole: u64,
-    left: Mutex<u64>,
-    freed: Condvar,
+    bytes_in_flight: u64,
+    bytes: AtomicU64,
+    addresses: AtomicU64,
 }
 
-/// Bytes taken from a [`Budget`]; they go back when this is dropped.
+/// One connection's part of a [`Budget`].
+#[derive(Clone, Debug)]
+pub(crate) struct Share<'a> {
+    budget: &'a Budget,
+    left: Rc<Cell<u64>>,
+}
+
+/// Bytes taken from a [`Share`]; they go back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Taken<'a>(&'a Budget, u64);
+pub(crate) struct Taken<'a> {
+    share: Share<'a>,
+    bytes: u64,
+}
+
+/// Address space taken from a [`Budget`]; it goes back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Addresses<'a>(&'a Budget, u64);
 
 impl Budget {
-    pub(crate) fn new(bytes: u64) -> Budget {
-        Budget { whole: bytes, left: Mutex::new(bytes), freed: Condvar::new() }
+    pub(crate) fn new(bytes_in_flight: u64) -> Budget {
+        let addresses = bytes_in_flight.saturating_mul(ADDRESSES).into();
+        Budget { bytes_in_flight, bytes: bytes_in_flight.into(), addresses }
     }
 
-    /// Takes `bytes` if they are there.
-    pub(crate) fn try_take(&self, bytes: u64) -> Option<Taken<'_>> {
-        let bytes = bytes.min(self.whole);
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        *left = left.checked_sub(bytes)?;
-        Some(Taken(self, bytes))
+    /// Returns the share of a new connection.
+    pub(crate) fn share(&self) -> Share<'_> {
+        self.share_of(self.bytes_in_flight / SHARES)
     }
 
-    /// Takes `bytes`, and waits until they are there; the whole budget where it is smaller.
-    pub(crate) fn take(&self, bytes: u64) -> Taken<'_> {
-        let bytes = bytes.min(self.whole);
-        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut left =
-            self.freed.wait_while(left, |left| *left < bytes).unwrap_or_else(PoisonError::into_inner);
-        *left -= bytes;
-        Taken(self, bytes)
+    /// Returns a share of at most `bytes`.
+    pub(crate) fn share_of(&self, bytes: u64) -> Share<'_> {
+        Share { budget: self, left: Rc::new(Cell::new(bytes)) }
+    }
+
+    /// Reserves the address space of a payload that was announced.
+    pub(crate) fn announce(&self, bytes: u64) -> Option<Addresses<'_>> {
+        take(&self.addresses, bytes).then_some(Addresses(self, bytes))
     }
 }
 
-impl Taken<'_> {
-    /// So many of its bytes on their own, or all that there are.
-    pub(crate) fn split(&mut self, bytes: u64) -> Self {
-        let bytes = bytes.min(self.1);
-        self.1 -= bytes;
-        Taken(self.0, bytes)
+impl<'a> Share<'a> {
+    /// Takes `bytes`, if both the share and the budget have them.
+    pub(crate) fn try_take(&self, bytes: u64) -> Option<Taken<'a>> {
+        let left = self.left.get().checked_sub(bytes)?;
+        take(&self.budget.bytes, bytes).then(|| {
+            self.left.set(left);
+            Taken { share: self.clone(), bytes }
+        })
     }
+}
+
+impl<'a> Taken<'a> {
+    /// Splits off `bytes`, or all that there are.
+    pub(crate) fn split(&mut self, bytes: u64) -> Taken<'a> {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Taken { share: self.share.clone(), bytes }
+    }
+
+    /// Adds `other`, which is of the same share.
+    pub(crate) fn join(&mut self, mut other: Taken<'a>) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
+fn take(from: &AtomicU64, bytes: u64) -> bool {
+    from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        *self.0.left.lock().unwrap_or_else(PoisonError::into_inner) += self.1;
-        self.0.freed.notify_all();
+        self.share.left.update(|left| left + self.bytes);
+        self.share.budget.bytes.fetch_add(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Addresses<'_> {
+    fn drop(&mut self) {
+        self.0.addresses.fetch_add(self.1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_takes_no_more_than_its_share_and_all_of_them_no_more_than_the_budget() {
+        let budget = Budget::new(64);
+        let shares: Vec<_> = (0..9).map(|_| budget.share()).collect();
+        assert!(shares[0].try_take(9).is_none());
+        let mut taken: Vec<_> = shares.iter().map_while(|share| share.try_take(8)).collect();
+        assert_eq!(taken.len(), 8);
+        let half = taken[0].split(4);
+        assert!(shares[8].try_take(4).is_none());
+        drop(half);
+        let mut half = shares[8].try_take(4).expect("it was given back");
+        assert!(shares[0].try_take(5).is_none());
+        drop(taken);
+        half.join(shares[8].try_take(4).expect("the share has another half"));
+        assert!(shares[8].try_take(1).is_none());
+        drop(half);
+        assert!(shares[8].try_take(8).is_some());
     }
 }

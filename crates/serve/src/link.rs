@@ -1,11 +1,15 @@
 //! One connection's bytes: a socket, or a pair of pipes, in the clear or under TLS. Every system call that moves bytes is
 //! made and counted here.
 
+use crate::Clock;
+use crate::listener::detect_dead_peer;
+use crate::rate::{Direction, LeastRate, Progress};
 use crate::secure::Secure;
 use flashlab_sim::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown};
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,6 +21,9 @@ const SOCKET_BUFFER: usize = 2 << 20;
 /// Slices that Linux takes in one call (UIO_MAXIOV).
 const SLICES_MAX: usize = 1024;
 
+/// Bytes sent in one call that may block. A batch of replies fits; in a longer reply the peer's progress shows.
+const SEND_MAX: usize = 2 << 20;
+
 /// The two directions of a connection; for a socket they are the same file.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -24,6 +31,9 @@ pub(crate) struct Link {
     output: Arc<File>,
     socket: bool,
     tls: Option<Box<Secure>>,
+    least_rate: Option<LeastRate>,
+    /// Time that [`Link::receive`] waits for bytes; `None` is for ever.
+    patience: Option<Duration>,
     /// System calls made for this connection.
     pub(crate) calls: u64,
 }
@@ -40,16 +50,34 @@ impl Link {
             let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);
         }
         let file = Arc::new(File::from(socket));
-        Link { input: file.clone(), output: file, socket: true, tls: None, calls: 0 }
+        Link::new(file.clone(), file, true)
     }
 
     /// Over an inherited input and output, which may be the same socket, or two pipes.
     pub(crate) fn pair(input: OwnedFd, output: OwnedFd) -> Link {
         if rustix::net::getsockname(&input).is_ok() {
+            detect_dead_peer(&input);
             return Link::socket(input);
         }
-        let (input, output) = (Arc::new(input.into()), Arc::new(output.into()));
-        Link { input, output, socket: false, tls: None, calls: 0 }
+        Link::new(Arc::new(input.into()), Arc::new(output.into()), false)
+    }
+
+    fn new(input: Arc<File>, output: Arc<File>, socket: bool) -> Link {
+        Link { input, output, socket, tls: None, least_rate: None, patience: None, calls: 0 }
+    }
+
+    /// Has [`Link::send`] fail when the peer takes bytes more slowly than `least`, and [`Link::receive`] return
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) when nothing has arrived for `patience`. Pipes have one client only, and go on
+    /// waiting for it.
+    pub(crate) fn limit(&mut self, least: LeastRate, patience: Duration) -> io::Result<()> {
+        if self.socket {
+            // In the kernel, so that the calls that move bytes stay the same.
+            let time = |duration: Duration| Some(std::time::Duration::from_nanos(duration.as_ns()));
+            sockopt::set_socket_timeout(&*self.input, Timeout::Recv, time(patience))?;
+            sockopt::set_socket_timeout(&*self.output, Timeout::Send, time(least.window))?;
+            (self.least_rate, self.patience) = (Some(least), Some(patience));
+        }
+        Ok(())
     }
 
     /// Whether it is a socket, not pipes.
@@ -102,19 +130,27 @@ impl Link {
     /// Receives what is there, at most `into`, waiting for the first byte. Nothing means that the peer is gone.
     pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let Some(mut tls) = self.tls.take() else { return self.receive_plain(into) };
-        let received = loop {
-            match tls.open(into) {
-                Ok(Some(0)) => {}
-                Ok(received) => break Ok(received.unwrap_or(0)),
-                Err(error) => break Err(error),
-            }
-            match tls.receive(|into| self.receive_plain(into)) {
-                Ok(true) => {}
-                ended => break ended.map(|_| 0),
-            }
-        };
+        let received = self.receive_under(&mut tls, into);
         self.tls = Some(tls);
         received
+    }
+
+    fn receive_under(&mut self, tls: &mut Secure, into: &mut [u8]) -> io::Result<usize> {
+        let mut clock = None;
+        loop {
+            match tls.open(into)? {
+                Some(0) => {}
+                received => return Ok(received.unwrap_or(0)),
+            }
+            // A record that arrives byte by byte is nothing yet.
+            let waited = clock.get_or_insert_with(Clock::start).now().since(Instant::ZERO);
+            if self.patience.is_some_and(|patience| waited >= patience) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            if !tls.receive(|into| self.receive_plain(into))? {
+                return Ok(0);
+            }
+        }
     }
 
     fn receive_plain(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -127,34 +163,49 @@ impl Link {
         }
     }
 
-    /// Sends all of `parts`, in one call where the socket takes it.
+    /// Sends all of `parts`, a batch in one call where the socket takes it.
     pub(crate) fn send(&mut self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         IoSlice::advance_slices(&mut parts, 0);
-        let Link { output, tls, calls, .. } = self;
-        let mut output = &**output;
-        while !parts.is_empty() {
-            let sent = match tls {
-                Some(tls) => tls.seal(parts),
-                None => {
-                    *calls += 1;
-                    output.write_vectored(parts)
-                }
-            };
-            match sent {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-            while tls.as_ref().is_some_and(|tls| tls.wants_to_send()) {
-                *calls += 1;
-                match tls.as_mut().map_or(Ok(0), |tls| tls.send(&mut output)) {
-                    Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                    _ => {}
-                }
+        let mut progress: Option<Progress> = None;
+        while !parts.is_empty() || self.wants_to_send() {
+            let (taken, moved) = self.send_once(parts)?;
+            IoSlice::advance_slices(&mut parts, taken);
+            let Some(least) = self.least_rate else { continue };
+            match &mut progress {
+                Some(progress) => progress.moved(moved)?,
+                // A batch that goes out in one call needs no clock.
+                None if parts.is_empty() && !self.wants_to_send() => {}
+                None if moved > 0 => progress = Some(Progress::new(least, Direction::Sending)),
+                None => return Err(Progress::stalled(least, Direction::Sending)),
             }
         }
         Ok(())
+    }
+
+    /// Sends once, waiting for room; returns the bytes that it took of `parts`, and the bytes that the socket took: none
+    /// after [`LeastRate::window`].
+    fn send_once(&mut self, parts: &[IoSlice<'_>]) -> io::Result<(usize, u64)> {
+        let Link { output, tls, calls, least_rate, .. } = self;
+        let mut output = &**output;
+        let sealed = match tls {
+            Some(tls) if !parts.is_empty() && !tls.wants_to_send() => tls.seal(parts)?,
+            _ => 0,
+        };
+        loop {
+            *calls += 1;
+            let sent = match tls {
+                Some(tls) => tls.send(&mut output),
+                None if least_rate.is_some() => write_bounded(output, parts),
+                None => output.write_vectored(parts),
+            };
+            match sent {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(sent) => return Ok((if tls.is_some() { sealed } else { sent }, sent as u64)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((sealed, 0)),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Sends what can be sent of `parts` without waiting, where that is known; nothing where nothing can. Under TLS some of
@@ -277,6 +328,19 @@ impl Write for Now<'_> {
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Writes at most [`SEND_MAX`] bytes of `parts`, which are not empty.
+fn write_bounded(mut output: &File, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    let mut bytes = 0;
+    let whole = parts.iter().take_while(|part| {
+        bytes += part.len();
+        bytes <= SEND_MAX
+    });
+    match whole.count() {
+        0 => output.write(&parts[0][..SEND_MAX]),
+        whole => output.write_vectored(&parts[..whole]),
     }
 }
 

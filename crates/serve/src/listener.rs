@@ -5,6 +5,7 @@ use crate::{Address, Stop};
 use flashlab_nbd::uri::Transport;
 use flashlab_sim::Duration;
 use listenfd::ListenFd;
+use rustix::net::sockopt;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -15,11 +16,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time;
 use tracing::warn;
 use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
 /// How long to wait after accepting failed for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_ms(100);
+
+/// Linux' own defaults would notice a vanished peer after two hours and eleven minutes of idleness, or a quarter of an hour of
+/// retransmissions. These take two minutes.
+const IDLE_BEFORE_PROBES: time::Duration = time::Duration::from_secs(60);
+const BETWEEN_PROBES: time::Duration = time::Duration::from_secs(10);
+const PROBES: u32 = 6;
+const UNACKNOWLEDGED_MAX: time::Duration = time::Duration::from_secs(120);
 
 /// A socket on which clients arrive. A socket in the filesystem goes when it is dropped.
 #[derive(Debug)]
@@ -135,6 +144,7 @@ impl Listener {
             Socket::Tcp(socket) => socket.accept().map(|(stream, from)| {
                 // Without it a small reply could wait for the acknowledgement of the one before.
                 let _ = stream.set_nodelay(true);
+                detect_dead_peer(&stream);
                 (OwnedFd::from(stream), from.to_string())
             }),
             Socket::Vsock(socket) => socket.accept().and_then(|(stream, from)| {
@@ -169,6 +179,17 @@ impl Drop for Listener {
     }
 }
 
+/// Has the system end a TCP connection whose peer has vanished: after [`PROBES`] unanswered probes of an idle one, and after
+/// [`UNACKNOWLEDGED_MAX`] with bytes that were not acknowledged.
+pub(crate) fn detect_dead_peer(socket: &impl AsFd) {
+    // A system without one of these does what it does without.
+    let _ = sockopt::set_socket_keepalive(socket, true);
+    let _ = sockopt::set_tcp_keepidle(socket, IDLE_BEFORE_PROBES);
+    let _ = sockopt::set_tcp_keepintvl(socket, BETWEEN_PROBES);
+    let _ = sockopt::set_tcp_keepcnt(socket, PROBES);
+    let _ = sockopt::set_tcp_user_timeout(socket, UNACKNOWLEDGED_MAX.as_millis() as u32);
+}
+
 /// A socket's file outlives a process that was killed. One that nobody answers on is removed; a file of another kind,
 /// or a living server's, is not.
 fn remove_stale(path: &Path) -> io::Result<()> {
@@ -191,6 +212,7 @@ pub(crate) fn connect(transport: &Transport) -> io::Result<Link> {
             let host = if host.is_empty() { "localhost" } else { host.as_str() };
             let stream = TcpStream::connect((host, *port))?;
             stream.set_nodelay(true)?;
+            detect_dead_peer(&stream);
             stream.into()
         }
         Transport::Vsock { cid, port } => {
@@ -198,4 +220,24 @@ pub(crate) fn connect(transport: &Transport) -> io::Result<Link> {
         }
     };
     Ok(Link::socket(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tcp_peer_that_vanishes_is_noticed() {
+        let address = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
+        let listener = Listener::bind(&address).expect("there is a free port");
+        let Ok(Address::Tcp(address)) = listener.address() else { panic!("it has an address") };
+        let client = TcpStream::connect(address).expect("it listens");
+        let (server, _) = listener.accept_socket().expect("it accepts").expect("somebody came");
+        assert_eq!(sockopt::socket_keepalive(&server), Ok(true));
+        assert_eq!(sockopt::tcp_keepidle(&server), Ok(IDLE_BEFORE_PROBES));
+        assert_eq!(sockopt::tcp_keepintvl(&server), Ok(BETWEEN_PROBES));
+        assert_eq!(sockopt::tcp_keepcnt(&server), Ok(PROBES));
+        assert_eq!(sockopt::tcp_user_timeout(&server), Ok(120_000));
+        drop(client);
+    }
 }

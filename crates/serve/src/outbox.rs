@@ -45,6 +45,11 @@ impl<'a> Outbox<'a> {
         self.payloads.push((self.heads.len(), bytes, taken));
     }
 
+    /// Returns true if nothing waits to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heads.is_empty() && self.payloads.is_empty()
+    }
+
     /// Whether to send before more is added.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes + self.heads.len() >= BYTES_MAX || self.payloads.len() >= PAYLOADS_MAX
@@ -52,7 +57,7 @@ impl<'a> Outbox<'a> {
 
     /// Sends everything.
     pub(crate) fn send(&mut self, link: &mut Link) -> io::Result<()> {
-        if self.heads.is_empty() {
+        if self.is_empty() {
             return Ok(());
         }
         let mut slices = Vec::with_capacity(2 * self.payloads.len() + 1);

@@ -1,6 +1,6 @@
 //! A server: it accepts clients, gives each a thread that owns its socket, and ends in order.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, End};
 use crate::counters::{Count, Counters};
 use crate::limits::Budget;
 use crate::link::{Hangup, Link, wait_for};
@@ -8,12 +8,13 @@ use crate::pace::Pace;
 use crate::realtime::before_all_others;
 use crate::{Clock, Exports, Limits, Listener, Recorder, Speed, Stop, Tls};
 use flashlab_nbd::server::Policy;
-use flashlab_sim::Instant;
+use flashlab_sim::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
@@ -41,6 +42,8 @@ pub struct Server {
     /// Whether latencies are counted.
     pub(crate) latencies: bool,
     pub(crate) stop: Stop,
+    /// True while a client waits for one of all [`Limits::connections`] to end.
+    wanted: AtomicBool,
 }
 
 /// The connections that are open, so that they can be ended.
@@ -71,6 +74,7 @@ impl Server {
             realtime: false,
             latencies: false,
             stop,
+            wanted: AtomicBool::new(false),
         }
     }
 
@@ -168,7 +172,7 @@ impl Server {
             let room = self.limits.connections.saturating_sub(open.hangups().len());
             let mut fds =
                 vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&open.ended, PollFlags::IN)];
-            if room > 0 {
+            if room > 0 || !self.wanted.load(Ordering::SeqCst) {
                 fds.extend(listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
             }
             wait_for(&mut fds, None)?;
@@ -180,12 +184,27 @@ impl Server {
                 // Only a wake-up: how many are open is asked above.
                 let _ = rustix::io::read(&open.ended, &mut [0; 8]);
             }
+            // Whoever waits is accepted when a connection ends; an idle one gives way.
+            self.wanted.store(room == 0 && fds.len() > 2 && ready[2..].contains(&true), Ordering::SeqCst);
             let arrived = listeners.iter().zip(ready.iter().skip(2)).filter(|(_, ready)| **ready);
             for (listener, _) in arrived.take(room) {
                 number += 1;
                 self.accept(scope, listener, open, number);
             }
         }
+    }
+
+    /// Fails if a connection that has been idle for so long is to be closed.
+    pub(crate) fn may_idle(&self, idle: Duration) -> Result<(), End> {
+        let over = |limit: Option<Duration>| limit.is_some_and(|limit| idle >= limit);
+        if over(self.limits.idle) {
+            return Err(End::Idle(idle, false));
+        }
+        // One connection gives way to one client.
+        if over(self.limits.idle_when_full) && self.wanted.swap(false, Ordering::SeqCst) {
+            return Err(End::Idle(idle, true));
+        }
+        Ok(())
     }
 
     fn accept<'scope, 'env>(

@@ -36,6 +36,24 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
+fn the_pidfile_of_a_server_on_standard_input_is_there_when_it_greets_and_stays() {
+    let folder = Folder::new("pidfile");
+    let mut server = flashlab(&["serve", "memory:size=1M", "-s", "-P", "pid"])
+        .current_dir(&folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it is built");
+    let greeting = &mut [0; 18];
+    server.stdout.as_mut().expect("it is piped").read_exact(greeting).expect("it greets");
+    let pid = || std::fs::read_to_string(folder.path("pid")).expect("it is written");
+    assert_eq!(pid().trim_end(), server.id().to_string());
+    drop(server.stdin.take());
+    assert!(server.wait().expect("it ends").success());
+    assert_eq!(pid().trim_end(), server.id().to_string());
+}
+
+#[test]
 fn a_signal_under_load_ends_it_in_order_and_leaves_nothing_behind() {
     for name in ["TERM", "INT"] {
         let folder = Folder::new(&format!("signal-{name}"));

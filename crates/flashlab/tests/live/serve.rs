@@ -65,6 +65,8 @@ fn options_that_make_no_sense_are_refused() {
             &["serve", one, "-s", "--tcp", "1"],
             &["serve", one, "--connections", "0"],
             &["serve", one, "--handshake-time", "10"],
+            &["serve", one, "--idle-time", "0s"],
+            &["serve", one, "--min-rate", "fast"],
             &["serve", one, "--log", "loud"],
             &["load", "localhost"],
             &["load", "nbds://localhost"],
@@ -103,6 +105,10 @@ fn what_a_card_behind_usb_does_not_know_is_refused_by_name() {
         "--connections=3",
         "--bytes-in-flight=1G",
         "--handshake-time=1s",
+        "--min-rate=1KiB/s",
+        "--stall-time=1s",
+        "--idle-time=1s",
+        "--idle-time-when-full=1s",
         "--grace=1s",
     ];
     for option in options {

@@ -187,6 +187,11 @@ impl Session {
         }
     }
 
+    /// Returns true while the payload of a refused request is still to come. It is consumed as it arrives.
+    pub fn is_draining(&self) -> bool {
+        matches!(&self.phase, Phase::Transmission(transmission) if transmission.is_draining())
+    }
+
     /// The most bytes that [`Event::Need`] asks for: the least size of the owner's buffer.
     pub fn need_max(policy: &Policy) -> usize {
         (OptionHeader::LEN + OPTION_DATA_MAX).max(32 + policy.direct_min)

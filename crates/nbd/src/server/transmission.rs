@@ -72,6 +72,9 @@ impl Transmission {
     pub(super) fn replies(&self) -> Replies {
         self.replies
     }
+    pub(super) fn is_draining(&self) -> bool {
+        self.drain.is_some()
+    }
     pub(super) fn take_refused(&mut self) -> u64 {
         core::mem::take(&mut self.refused)
     }

@@ -2,8 +2,10 @@
 
 use super::holes::Parts;
 use crate::limits::Taken;
+use flashlab_block::Outcome;
 use flashlab_nbd::server::{ContextSet, Token};
 use flashlab_sim::Instant;
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// A request that was started: what its answer needs.
@@ -19,7 +21,7 @@ impl Asked<'_> {
     /// Bytes of memory that it holds while the device keeps it.
     pub(super) fn held(&self) -> u64 {
         match self.what {
-            What::Read | What::Part { .. } | What::Write => self.bytes,
+            What::Read | What::Part { .. } | What::Piece(_) | What::Write => self.bytes,
             What::Holes { .. } | What::Flush | What::Other | What::Status { .. } => 0,
         }
     }
@@ -37,6 +39,8 @@ pub(super) enum What {
         offset: u64,
         read: Rc<Parts>,
     },
+    /// A piece of a request for which there was no memory; what comes of it goes there.
+    Piece(Rc<Cell<Option<Outcome>>>),
     Write,
     Flush,
     Other,

@@ -112,11 +112,12 @@ mod tests {
         let server = Server::new(exports, limits, Stop::new().expect("there are descriptors"));
         let (replies, token) = asked(&server);
         let mut answerer = Answerer::new(&server, 0, replies);
-        let taken = server.budget.try_take(READ);
+        let share = server.budget.share_of(READ);
+        let taken = share.try_take(READ);
         answerer.start(token, 0, READ, &Command::Read { unfragmented: false }, taken);
-        assert!(server.budget.try_take(HOLE + 1).is_none(), "the rest is in memory");
-        assert!(server.budget.try_take(HOLE).is_some(), "the hole is not");
+        assert!(share.try_take(HOLE + 1).is_none(), "the rest is in memory");
+        assert!(share.try_take(HOLE).is_some(), "the hole is not");
         drop(answerer);
-        assert!(server.budget.try_take(READ).is_some());
+        assert!(share.try_take(READ).is_some());
     }
 }

@@ -2,10 +2,13 @@
 
 mod asked;
 mod holes;
+mod pieces;
+
+pub(crate) use pieces::WriteInPieces;
 
 use crate::alarm::Alarm;
 use crate::counters::{Count, Counted, Way};
-use crate::limits::{SMALL, Taken};
+use crate::limits::{Share, Taken};
 use crate::link::Link;
 use crate::outbox::Outbox;
 use crate::pending::Pending;
@@ -37,6 +40,8 @@ pub(crate) struct Answerer<'a> {
     ending: Vec<(Way, Instant)>,
     /// How often the device had lost power when this connection began.
     power_losses: u64,
+    /// Its part of the memory for large requests.
+    share: Share<'a>,
     tells_holes: bool,
     replies: Replies,
     pending: Pending<Asked<'a>>,
@@ -62,6 +67,7 @@ impl<'a> Answerer<'a> {
             arrived_at: server.clock.now(),
             ending: Vec::new(),
             power_losses: device.power_losses(),
+            share: server.budget.share(),
             tells_holes: replies.fragments() && abilities.extents && !abilities.timed,
             replies,
             pending: Pending::new(),
@@ -90,25 +96,13 @@ impl<'a> Answerer<'a> {
         if self.outbox.is_full() { self.send(link) } else { Ok(()) }
     }
 
-    /// The leave for a large request's buffer. While this connection has requests of its own in the device it does not
-    /// block: they may hold what it waits for.
-    pub(crate) fn take_budget(
-        &mut self,
-        command: &Command,
-        length: u64,
-        link: &mut Link,
-    ) -> io::Result<Option<Taken<'a>>> {
-        let buffered = matches!(command, Command::Read { .. } | Command::Write { .. });
-        if !buffered || length <= SMALL as u64 {
-            return Ok(None);
-        }
+    /// Takes memory for so many bytes of a large request. While there is none, waits for this connection's own requests, which
+    /// may hold it; returns `None` once there are none: then the request is served in pieces.
+    pub(crate) fn take_memory(&mut self, bytes: u64, link: &mut Link) -> io::Result<Option<Taken<'a>>> {
         loop {
-            if let Some(taken) = self.server.budget.try_take(length) {
-                return Ok(Some(taken));
-            }
-            self.send(link)?;
-            if self.pending.len() == 0 {
-                return Ok(Some(self.server.budget.take(length)));
+            let taken = self.share.try_take(bytes);
+            if taken.is_some() || (!self.is_waiting() && self.outbox.is_empty()) {
+                return Ok(taken);
             }
             self.wait_for_device(link)?;
         }
@@ -285,7 +279,7 @@ impl<'a> Answerer<'a> {
             What::Flush => self.ends(Way::Flush, arrived_at),
             What::Other | What::Status { .. } => self.ends(Way::Other, arrived_at),
             // It ends with its last part.
-            What::Holes { .. } | What::Part { .. } => {}
+            What::Holes { .. } | What::Part { .. } | What::Piece(_) => {}
         }
         let heads = &mut self.outbox.heads;
         match (what, outcome) {
@@ -307,6 +301,7 @@ impl<'a> Answerer<'a> {
                 read.failed.set(Some(outcome.err().unwrap_or(IoError::Medium)));
                 self.end_part(token, &read);
             }
+            (What::Piece(to), outcome) => to.set(Some(outcome)),
             (What::Write, Ok(_)) => {
                 self.replies.done(token, heads);
                 self.count_io(Count::Writes, Count::WriteBytes, bytes);

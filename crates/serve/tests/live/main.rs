@@ -4,6 +4,7 @@ mod answers;
 mod certificates;
 mod counts;
 mod ending;
+mod hostile;
 mod house;
 mod limits;
 mod load;

@@ -21,8 +21,8 @@ use flashlab_lab::library::Library;
 use flashlab_lab::served::Served;
 use flashlab_serve::uri::PORT;
 use flashlab_serve::{
-    Address, Control, Export, Exports, Limits, Listener, Metrics, PrivateSocket, Recorder, Server, Speed,
-    Stop, run as run_beside,
+    Address, Control, Export, Exports, LeastRate, Limits, Listener, Metrics, PrivateSocket, Recorder, Server,
+    Speed, Stop, run as run_beside,
 };
 use flashlab_sim::Duration;
 use std::os::fd::AsFd;
@@ -60,6 +60,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         connections: options.connections,
         bytes_in_flight: options.bytes_in_flight,
         handshake: options.handshake_time,
+        least_rate: LeastRate { bytes_per_second: options.min_rate, window: options.stall_time },
+        idle: options.idle_time.0,
+        idle_when_full: options.idle_time_when_full.0,
         grace: options.grace,
         structured_replies: !options.simple_replies,
     };
@@ -158,7 +161,7 @@ fn serve_all(
     status: &StatusLine,
 ) -> Result<ExitCode, Failure> {
     if options.stdin {
-        let _pidfile = options.pidfile.as_deref().map(Pidfile::write).transpose()?;
+        options.pidfile.as_deref().map(Pidfile::write_and_leave).transpose()?;
         serve_standard_input(server)?;
         return Ok(ExitCode::SUCCESS);
     }

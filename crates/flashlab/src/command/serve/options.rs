@@ -24,7 +24,7 @@ Without an address it listens on localhost; with --run, on a private socket; und
 it hands over (LISTEN_FDS). SIGTERM and Ctrl-C answer what was received, then end.";
 
 /// Options that say nothing where there is no NBD.
-const NBD_ONLY: [&str; 18] = [
+const NBD_ONLY: [&str; 22] = [
     "unix",
     "abstract_",
     "tcp",
@@ -42,6 +42,10 @@ const NBD_ONLY: [&str; 18] = [
     "connections",
     "bytes_in_flight",
     "handshake_time",
+    "min_rate",
+    "stall_time",
+    "idle_time",
+    "idle_time_when_full",
     "grace",
 ];
 
@@ -71,7 +75,7 @@ pub(crate) struct Options {
     /// Prints the URI on standard output, once clients can connect.
     #[arg(long)]
     pub(in crate::command) print_uri: bool,
-    /// Writes the process id to FILE, once clients can connect.
+    /// Writes the process id to FILE, once clients can connect. The file goes with the server; with -s it stays.
     #[arg(long, short = 'P', value_name = "FILE")]
     pub(in crate::command) pidfile: Option<PathBuf>,
     /// Clients may not write.
@@ -122,15 +126,28 @@ pub(crate) struct Options {
     /// Does not offer structured replies: fewer system calls for clients of libnbd, but no holes and no block status.
     #[arg(long)]
     pub(in crate::command) simple_replies: bool,
-    /// Connections at a time; more of them wait.
+    /// Connections at a time; further clients wait.
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections, value_parser = at_least_one)]
     pub(in crate::command) connections: usize,
-    /// Bytes of requests above 1MiB at a time; more of them wait.
+    /// Memory for requests above 1MiB, of which a connection takes at most an eighth. Without room, a request is served in
+    /// pieces of 1MiB.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
     pub(in crate::command) bytes_in_flight: u64,
     /// How long a client may take to agree on an export.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = interval)]
     pub(in crate::command) handshake_time: Duration,
+    /// Closes the connection of a client that sends a request that it has begun, or takes its replies, more slowly.
+    #[arg(long, value_name = "RATE", default_value = "16KiB/s", value_parser = rate)]
+    pub(in crate::command) min_rate: u64,
+    /// Time over which --min-rate is measured: a client that stalls for so long is closed.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = interval)]
+    pub(in crate::command) stall_time: Duration,
+    /// Closes the connection of a client that asks for nothing for so long, or `never`.
+    #[arg(long, value_name = "TIME", default_value = "never", value_parser = interval_or_never)]
+    pub(in crate::command) idle_time: Patience,
+    /// The same once all --connections are taken and another client waits for one.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval_or_never)]
+    pub(in crate::command) idle_time_when_full: Patience,
     /// How long connections have to finish once the server is to end.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub(in crate::command) grace: Duration,
@@ -156,6 +173,21 @@ fn interval(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("expected more than no time".to_owned()),
         time => Ok(time),
     }
+}
+
+/// A time, or none.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience(pub(super) Option<Duration>);
+
+fn interval_or_never(text: &str) -> Result<Patience, String> {
+    match text {
+        "never" => Ok(Patience(None)),
+        time => interval(time).map(Some).map(Patience).map_err(|error| format!("{error}, or never")),
+    }
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    Dimension::Rate.parse_argument(text).map_err(|error| error.to_string())
 }
 
 /// Millionths, so that nothing is rounded from run to run.

@@ -9,8 +9,14 @@ pub(in crate::command) struct Pidfile(PathBuf);
 
 impl Pidfile {
     pub(in crate::command) fn write(path: &Path) -> Result<Pidfile, Failure> {
-        file::write(path, format!("{}\n", std::process::id()).as_bytes())?;
+        Pidfile::write_and_leave(path)?;
         Ok(Pidfile(path.to_owned()))
+    }
+
+    /// Writes a file that stays when the process ends, as nbdkit's does: a client on standard input may have had its answers
+    /// before anybody looks for the file.
+    pub(super) fn write_and_leave(path: &Path) -> Result<(), Failure> {
+        file::write(path, format!("{}\n", std::process::id()).as_bytes())
     }
 }
 

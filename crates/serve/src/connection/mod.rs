@@ -1,18 +1,21 @@
 //! One client: a thread that owns its socket, takes in what is there, answers every complete request of it, and sends
 //! all replies at once. Two system calls a batch.
 
+mod payload;
+
 use crate::answer::Answerer;
 use crate::counters::Count;
+use crate::limits::SMALL;
 use crate::link::Link;
+use crate::rate::{Direction, Progress, TooSlow};
 use crate::realtime::{Awake, before_all_others_and_awake, without_slack};
 use crate::server::Server;
-use flashlab_block::Payload;
 use flashlab_nbd::server::{Closed, Command, Event, Received, Request, Session};
 use flashlab_sim::{Duration, Instant};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 /// Bytes received at once: whole batches of what clients keep in flight, and more than any request that is not received
 /// into a buffer of its own.
@@ -30,36 +33,49 @@ pub(crate) struct Connection<'a> {
     batch: Arc<Vec<u8>>,
     taken: usize,
     filled: usize,
+    /// Time without a byte from the client, since its last request.
+    idle: Duration,
+    /// Set while a request has begun to arrive and is not whole.
+    progress: Option<Progress>,
 }
 
 /// How a connection ended.
 #[derive(Debug)]
-enum End {
+pub(crate) enum End {
     /// The session is over.
     Closed(Closed),
     /// The client is gone, or the server ends.
     Eof,
     /// The client took too long to agree on an export.
     Late,
+    /// The client sends or receives below the least rate.
+    Slow(TooSlow),
+    /// The client asked for nothing for so long; true if another client waits.
+    Idle(Duration, bool),
     /// Reading or writing failed.
     Failed(io::Error),
 }
 
 impl From<io::Error> for End {
     fn from(error: io::Error) -> End {
-        End::Failed(error)
+        match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(slow) => End::Slow(*slow),
+            None => End::Failed(error),
+        }
     }
 }
 
 impl<'a> Connection<'a> {
     /// Of `server`, number `number`.
     pub(crate) fn new(server: &'a Server, link: Link, number: u64, from: String) -> Connection<'a> {
-        Connection { server, link, number, from, batch: Arc::new(vec![0; RECEIVE]), taken: 0, filled: 0 }
+        let batch = Arc::new(vec![0; RECEIVE]);
+        let (idle, progress) = (Duration::ZERO, None);
+        Connection { server, link, number, from, batch, taken: 0, filled: 0, idle, progress }
     }
 
     /// Serves the client to its end.
     pub(crate) fn run(mut self) {
-        let (number, from) = (self.number, &self.from);
+        let (number, from) = (self.number, self.from.clone());
         debug!(connection = number, %from, "accepted");
         match self.serve() {
             // A client that is killed is nothing special.
@@ -68,6 +84,11 @@ impl<'a> Connection<'a> {
             }
             Err(End::Closed(why)) => info!(connection = number, %why, "refused"),
             Err(End::Late) => info!(connection = number, "no export chosen in time"),
+            Err(End::Slow(why)) => warn!(connection = number, %from, "closed: {why}"),
+            Err(End::Idle(idle, wanted)) => {
+                let why = if wanted { ", and another client waits" } else { "" };
+                warn!(connection = number, %from, "closed: no request for {} s{why}", idle.as_ns() / 1_000_000_000);
+            }
             Err(End::Failed(error)) => info!(connection = number, %error, "lost"),
             Ok(never) => match never {},
         }
@@ -85,7 +106,12 @@ impl<'a> Connection<'a> {
         let replies = session.replies().expect("it is open");
         let mut answerer = Answerer::new(self.server, export, replies);
         let _awake = self.keep_exact_time(export);
+        self.link.limit(self.server.limits.least_rate, self.server.limits.patience())?;
         let ended = self.transmit(&mut session, &mut answerer);
+        if let (Err(End::Slow(_)), Some(hangup)) = (&ended, self.link.hangup()) {
+            // The rest of its replies would wait as long again.
+            hangup.cut();
+        }
         // What was received whole is answered, however the session ended.
         let finished = answerer.finish(&mut self.link);
         self.count(&mut session, &mut answerer);
@@ -111,7 +137,7 @@ impl<'a> Connection<'a> {
                         self.send_by(&replies, until)?;
                         replies.clear();
                         self.wait_by(until)?;
-                        self.receive()?;
+                        self.receive(false)?;
                     }
                     Event::Send => break,
                     Event::Opened => return self.send_by(&replies, until),
@@ -164,7 +190,11 @@ impl<'a> Connection<'a> {
             if answerer.is_waiting() && !answerer.wait(&mut self.link, true)? {
                 continue;
             }
-            self.receive()?;
+            let begun = self.taken < self.filled || session.is_draining();
+            if asked || !begun {
+                self.progress = None;
+            }
+            self.receive(begun)?;
             answerer.arrived_now();
         }
     }
@@ -173,36 +203,29 @@ impl<'a> Connection<'a> {
     fn request(&mut self, request: Request, start: usize, answerer: &mut Answerer<'a>) -> Result<(), End> {
         let Request { token, offset, length, command } = request;
         answerer.make_room(&mut self.link)?;
-        let taken = answerer.take_budget(&command, length, &mut self.link)?;
-        let Command::Write { here, fua } = command else {
-            answerer.start(token, offset, length, &command, taken);
-            return Ok(());
-        };
-        let here = start + here.start..start + here.end;
-        let length = length as usize;
-        let data = if here.len() == length {
-            Payload::new(&self.batch, here)
-        } else {
-            // A slow sender must not hold back what is answered already.
-            answerer.send(&mut self.link)?;
-            let mut buffer = answerer.outbox.buffer(length);
-            let mut there = here.len();
-            buffer[..there].copy_from_slice(&self.batch[here]);
-            while there < length {
-                self.wait_unless_socket()?;
-                match self.link.receive(&mut buffer[there..])? {
-                    0 => return Err(End::Eof),
-                    received => there += received,
-                }
+        match command {
+            Command::Write { here, fua } => {
+                let here = start + here.start..start + here.end;
+                self.write((token, offset, length), here, fua, answerer)
             }
-            Payload::from(buffer)
-        };
-        answerer.write(token, offset, data, fua, taken);
-        Ok(())
+            Command::Read { unfragmented } if length > SMALL as u64 => {
+                match answerer.take_memory(length, &mut self.link)? {
+                    Some(taken) => answerer.start(token, offset, length, &command, Some(taken)),
+                    None => {
+                        answerer.read_in_pieces(token, (offset, length), unfragmented, &mut self.link)?;
+                    }
+                }
+                Ok(())
+            }
+            _ => {
+                answerer.start(token, offset, length, &command, None);
+                Ok(())
+            }
+        }
     }
 
-    /// Receives once, behind what is not dealt with yet.
-    fn receive(&mut self) -> Result<(), End> {
+    /// Receives once, behind what is not dealt with yet; `begun` says that a request is on its way.
+    fn receive(&mut self, begun: bool) -> Result<(), End> {
         self.wait_unless_socket()?;
         let rest = self.taken..self.filled;
         let batch = match Arc::get_mut(&mut self.batch) {
@@ -219,13 +242,30 @@ impl<'a> Connection<'a> {
             }
         };
         (self.taken, self.filled) = (0, rest.len());
-        match self.link.receive(&mut batch[rest.len()..])? {
-            0 => Err(End::Eof),
-            received => {
-                self.filled += received;
-                Ok(())
-            }
+        if begun {
+            let least = self.server.limits.least_rate;
+            self.progress.get_or_insert_with(|| Progress::new(least, Direction::Receiving)).resume();
         }
+        let received = loop {
+            match self.link.receive(&mut batch[rest.len()..]) {
+                Ok(0) => return Err(End::Eof),
+                Ok(received) => break received,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error.into()),
+                Err(_) => match &mut self.progress {
+                    Some(progress) => progress.moved(0)?,
+                    None => {
+                        self.idle += self.server.limits.patience();
+                        self.server.may_idle(self.idle)?;
+                    }
+                },
+            }
+        };
+        self.filled += received;
+        self.idle = Duration::ZERO;
+        if let Some(progress) = &mut self.progress {
+            progress.moved(received as u64)?;
+        }
+        Ok(())
     }
 
     /// A socket is shut down by the server when it ends; pipes have to be watched.

@@ -1,0 +1,145 @@
+//! Large requests for which there is no memory: they are served piece by piece, from the memory that each connection has for
+//! its small requests.
+//!
+//! A device then sees several requests instead of one, and a client that dies in the middle of a write has written a part of it.
+//! NBD promises neither that a write is atomic nor that a request reaches a device whole.
+
+use super::Answerer;
+use super::asked::{Asked, What};
+use crate::counters::{Count, Way};
+use crate::limits::SMALL;
+use crate::link::Link;
+use flashlab_block::{Answer, Io, IoError, Outcome, Payload};
+use flashlab_fio::iolog::Action;
+use flashlab_nbd::server::Token;
+use flashlab_sim::Instant;
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+
+/// A write whose pieces are on their way.
+pub(crate) struct WriteInPieces {
+    token: Token,
+    offset: u64,
+    length: u64,
+    fua: bool,
+    arrived_at: Instant,
+    /// Bytes that are done with.
+    pub(crate) done: u64,
+    failed: Option<IoError>,
+}
+
+impl Answerer<'_> {
+    /// Reads a range piece by piece, sending each before the next is read.
+    pub(crate) fn read_in_pieces(
+        &mut self,
+        token: Token,
+        (offset, length): (u64, u64),
+        unfragmented: bool,
+        link: &mut Link,
+    ) -> io::Result<()> {
+        let arrived_at = self.arrived_at;
+        self.note(Action::Read, offset, length);
+        let whole = unfragmented || !self.replies.fragments();
+        if whole {
+            // Nothing may come between the parts of an unfragmented reply.
+            self.finish(link)?;
+        }
+        let mut at = 0;
+        while at < length {
+            let piece = (length - at).min(SMALL as u64);
+            let buffer = self.outbox.buffer(piece as usize);
+            let outcome = self.ask_and_wait(token, piece, Io::Read { offset: offset + at, buffer }, link)?;
+            let read = match outcome {
+                Ok(Answer::Read(read)) if read.len() as u64 == piece => Ok(read),
+                Ok(_) => Err(IoError::Medium),
+                Err(error) => Err(error),
+            };
+            let read = match read {
+                Ok(read) => read,
+                // "If an error occurs while reading after the server has already sent out the reply header with an error
+                // field set to zero (i.e., signalling no error), the server MUST immediately initiate a hard disconnect."
+                Err(error) if whole && at > 0 => {
+                    return Err(io::Error::other(format!(
+                        "a read failed after its reply had begun: {error}"
+                    )));
+                }
+                Err(error) => {
+                    self.fail(token, error);
+                    self.ends(Way::Read, arrived_at);
+                    return Ok(());
+                }
+            };
+            match (whole, at) {
+                (true, 0) => self.replies.read(token, length as u32, &mut self.outbox.heads),
+                (true, _) => {}
+                (false, _) => {
+                    self.replies.data(token, offset + at, piece as u32, false, &mut self.outbox.heads);
+                }
+            }
+            self.outbox.payload(read, None);
+            at += piece;
+            if at == length {
+                if !whole {
+                    self.replies.end(token, &mut self.outbox.heads);
+                }
+                self.count_io(Count::Reads, Count::ReadBytes, length);
+                self.ends(Way::Read, arrived_at);
+            }
+            self.send(link)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a write whose pieces are given to [`Answerer::write_piece`].
+    pub(crate) fn write_in_pieces(
+        &mut self,
+        token: Token,
+        (offset, length): (u64, u64),
+        fua: bool,
+    ) -> WriteInPieces {
+        self.note(Action::Write, offset, length);
+        let arrived_at = self.arrived_at;
+        WriteInPieces { token, offset, length, fua, arrived_at, done: 0, failed: None }
+    }
+
+    /// Writes the next piece. After an error the rest is dropped; the last piece answers the request.
+    pub(crate) fn write_piece(
+        &mut self,
+        write: &mut WriteInPieces,
+        bytes: Vec<u8>,
+        link: &mut Link,
+    ) -> io::Result<()> {
+        let piece = bytes.len() as u64;
+        if write.failed.is_none() {
+            let offset = write.offset + write.done;
+            let io = Io::Write { offset, data: Payload::from(bytes), durable: write.fua };
+            write.failed = self.ask_and_wait(write.token, piece, io, link)?.err();
+        }
+        write.done += piece;
+        if write.done == write.length {
+            self.ends(Way::Write, write.arrived_at);
+            match write.failed {
+                Some(error) => self.fail(write.token, error),
+                None => {
+                    self.replies.done(write.token, &mut self.outbox.heads);
+                    self.count_io(Count::Writes, Count::WriteBytes, write.length);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_and_wait(&mut self, token: Token, bytes: u64, io: Io, link: &mut Link) -> io::Result<Outcome> {
+        let outcome = Rc::new(Cell::new(None));
+        let (what, arrived_at) = (What::Piece(outcome.clone()), self.arrived_at);
+        self.ask(Asked { token, bytes, what, taken: None, arrived_at }, io);
+        loop {
+            if let Some(outcome) = outcome.take() {
+                return Ok(outcome);
+            }
+            self.wait_for_device(link)?;
+            self.arrived_now();
+        }
+    }
+}

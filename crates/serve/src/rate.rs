@@ -1,0 +1,136 @@
+//! The least rate at which a client sends a request that it has begun, and takes its replies.
+
+use crate::Clock;
+use flashlab_sim::{Duration, Instant};
+use std::fmt;
+use std::io;
+
+/// A least rate, held against each window of waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeastRate {
+    /// Bytes a second.
+    pub bytes_per_second: u64,
+    /// Time in which a stalled transfer has to move so many bytes again.
+    pub window: Duration,
+}
+
+impl Default for LeastRate {
+    /// 16 KiB/s over 30 s. No link that carries a block device is slower; nginx gives a stalled client 60 s.
+    fn default() -> Self {
+        LeastRate { bytes_per_second: 16 << 10, window: Duration::from_secs(30) }
+    }
+}
+
+impl LeastRate {
+    fn bytes_per_window(self) -> u64 {
+        let bytes = u128::from(self.bytes_per_second) * u128::from(self.window.as_ns()) / 1_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// Direction of a transfer, as the server sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Receiving,
+    Sending,
+}
+
+/// One transfer that waits for its peer.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    least: LeastRate,
+    direction: Direction,
+    clock: Clock,
+    since: Instant,
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Progress {
+    /// Starts to measure.
+    pub(crate) fn new(least: LeastRate, direction: Direction) -> Progress {
+        let clock = Clock::start();
+        Progress { least, direction, since: clock.now(), clock, waited: Duration::ZERO, bytes: 0 }
+    }
+
+    /// Returns the error of a peer that moved nothing for a whole window.
+    pub(crate) fn stalled(least: LeastRate, direction: Direction) -> io::Error {
+        TooSlow { least, direction, waited: least.window, bytes: 0 }.into()
+    }
+
+    /// Leaves out the time since the last call: it was not the peer's.
+    pub(crate) fn resume(&mut self) {
+        self.since = self.clock.now();
+    }
+
+    /// Counts `bytes`, and the time since the last call. Fails at the end of a window in which the peer was too slow.
+    pub(crate) fn moved(&mut self, bytes: u64) -> io::Result<()> {
+        let now = self.clock.now();
+        self.waited += now.since(self.since);
+        self.since = now;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.waited < self.least.window {
+            return Ok(());
+        }
+        if self.bytes < self.least.bytes_per_window() {
+            let Progress { least, direction, waited, bytes, .. } = *self;
+            return Err(TooSlow { least, direction, waited, bytes }.into());
+        }
+        (self.waited, self.bytes) = (Duration::ZERO, 0);
+        Ok(())
+    }
+}
+
+/// A client fell below the least rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TooSlow {
+    least: LeastRate,
+    direction: Direction,
+    waited: Duration,
+    bytes: u64,
+}
+
+impl fmt::Display for TooSlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TooSlow { least, direction, waited, bytes } = self;
+        let did = match direction {
+            Direction::Receiving => "sent",
+            Direction::Sending => "took",
+        };
+        let of = match direction {
+            Direction::Receiving => "a request that it had begun",
+            Direction::Sending => "its replies",
+        };
+        let seconds = waited.as_ns() as f64 / 1e9;
+        let rate = least.bytes_per_second;
+        write!(f, "the client {did} {bytes} bytes of {of} in {seconds:.1} s; the least is {rate} B/s")
+    }
+}
+
+impl std::error::Error for TooSlow {}
+
+impl From<TooSlow> for io::Error {
+    fn from(slow: TooSlow) -> io::Error {
+        io::Error::new(io::ErrorKind::TimedOut, slow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_window_below_the_rate_is_too_slow() {
+        let least = LeastRate { bytes_per_second: 1 << 40, window: Duration::from_ms(1) };
+        let mut progress = Progress::new(least, Direction::Sending);
+        progress.moved(0).or_else(|_| progress.moved(1 << 50)).expect("it is fast enough");
+        let mut progress = Progress::new(least, Direction::Sending);
+        let refused = loop {
+            if let Err(refused) = progress.moved(1) {
+                break refused;
+            }
+        };
+        assert!(refused.get_ref().is_some_and(|inner| inner.is::<TooSlow>()));
+        assert!(refused.to_string().starts_with("the client took "), "{refused}");
+    }
+}
