@@ -342,6 +342,7 @@ fn extended_headers_take_precedence() {
     assert_eq!(talk.say(&option(8, &[])), reply(8, ACK, &[]));
     assert_eq!(talk.say(&option(11, &[])), reply(11, ACK, &[]));
     talk.refused(8, &[], EXT_HEADER_REQD);
+    talk.refused(11, &[], INVALID);
     assert_eq!(talk.say(&option(10, &queries("card", &["x-flashlab:wear"]))).len(), 20 + 4 + 15 + 20);
     // NBD_FLAG_BLOCK_STATUS_PAYLOAD only with contexts for this export.
     let sent = talk.say(&option(6, &wants("", &[])));

@@ -384,6 +384,10 @@ impl Handshake {
         if !self.policy.extended {
             return error(OptionReplyType::ErrUnsup, "extended headers are turned off");
         }
+        if self.agreed.extended {
+            // As QEMU's server answers, and libnbd expects.
+            return error(OptionReplyType::ErrInvalid, "extended headers were agreed on already");
+        }
         self.agreed.extended = true;
         Ok(())
     }
