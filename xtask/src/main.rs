@@ -3,6 +3,7 @@
 mod determinism;
 mod faults;
 mod tidy;
+mod under_load;
 
 use std::process::{Command, ExitCode};
 
@@ -18,6 +19,8 @@ cargo xtask <task>
   golden-check  every experiment in a release build gives its golden table, and keeps its bounds
   determinism   every experiment in a debug build gives the golden digest, and another seed another one
   fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain
+  under-load [N [ARGS]]  the tests with clocks, threads or sockets N times (5) beside 16 busy loops; ARGS go to the
+                test binaries: a filter, or --skip and a part of a name
   golden        writes the golden tables of the experiments and the README's picture anew
 ";
 
@@ -36,6 +39,8 @@ fn main() -> ExitCode {
         ["determinism"] => determinism::check(),
         ["fuzz"] => fuzz("60"),
         ["fuzz", seconds] => fuzz(seconds),
+        ["under-load"] => under_load::check("5", &[]),
+        ["under-load", times, ref arguments @ ..] => under_load::check(times, arguments),
         ["golden"] => golden(),
         _ => {
             eprint!("{USAGE}");

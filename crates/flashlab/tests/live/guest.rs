@@ -131,7 +131,7 @@ fn guest(
          find {modules} {names} | xargs -I+ cp + modules
          port=${{uri##*:}}; sed s/PORT/${{port%%/*}}/ ../init > init; chmod +x init
          find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd; cd ..
-         timeout 300 qemu-system-x86_64 -accel tcg -m 512 -nodefaults -no-reboot -display none -serial stdio \\
+         timeout 1800 qemu-system-x86_64 -accel tcg -m 512 -nodefaults -no-reboot -display none -serial stdio \\
             -kernel {kernel} -initrd initrd -append 'console=ttyS0 panic=-1 quiet no_timer_check' {devices} < /dev/null
          nbdcopy $uri card.img; fsck.ext4 -f -n card.img || true",
         modules = modules.display(),
@@ -174,7 +174,7 @@ pub(crate) fn guest_with_us(
         Command::new("sh").args(["-c", &script]).current_dir(folder).output().expect("there is a shell");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let mut guest = Command::new("timeout");
-    guest.args(["-s", "KILL", "300", "qemu-system-x86_64", "-accel", "tcg", "-m", "1024", "-nodefaults"]);
+    guest.args(["-s", "KILL", "1800", "qemu-system-x86_64", "-accel", "tcg", "-m", "1024", "-nodefaults"]);
     guest
         .args(["-no-reboot", "-display", "none", "-serial", "stdio", "-initrd", "initrd", "-kernel"])
         .arg(kernel);

@@ -61,7 +61,7 @@ impl Served {
             std::thread::sleep(Duration::from_millis(10));
             self.figures()
         };
-        (0..3_000)
+        (0..60_000)
             .map(figures)
             .find(|figures| figures["flashlab_connections"] == 0.0)
             .expect("clients have gone")

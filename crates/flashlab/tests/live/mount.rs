@@ -15,7 +15,7 @@ fn a_filesystem_made_on_it_through_nbdfuse_is_clean() {
     let folder = Folder::new("nbdfuse");
     folder.noise("file", 3 << 20);
     let script = "mkdir mnt; nbdfuse -P pid mnt/disk $uri & server=$!
-        for n in $(seq 200); do test -s pid && break; sleep 0.05; done; test -s pid
+        until test -s pid; do kill -0 $server; sleep 0.05; done
         trap 'fusermount3 -u mnt || true; wait $server || true' EXIT
         mkfs.ext4 -q -F mnt/disk; fsck.ext4 -f -n mnt/disk
         debugfs -w -R 'write file noise' mnt/disk; fsck.ext4 -f -n mnt/disk
@@ -38,7 +38,7 @@ fn a_loop_device_over_nbdfuse_is_a_block_device_like_any() {
         return;
     }
     let script = "mkdir mnt on; nbdfuse -P pid mnt/disk $uri & server=$!
-        for n in $(seq 200); do test -s pid && break; sleep 0.05; done; test -s pid
+        until test -s pid; do kill -0 $server; sleep 0.05; done
         trap 'umount on 2>/dev/null || true; losetup -d $loop 2>/dev/null || true; fusermount3 -u mnt || true; wait $server || true' EXIT
         loop=$(losetup -f --show mnt/disk)
         mkfs.ext4 -q $loop; mount $loop on

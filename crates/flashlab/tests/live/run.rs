@@ -71,7 +71,7 @@ fn a_signal_under_load_ends_it_in_order_and_leaves_nothing_behind() {
         let (mut server, uri) = started(&folder, &serve);
         let pid = std::fs::read_to_string(folder.path("pid")).expect("clients can connect");
         assert_eq!(pid.trim_end(), server.id().to_string());
-        let load = ["load", &uri, "--rw=randrw", "--iodepth=16", "--connections=2", "--runtime=60"];
+        let load = ["load", &uri, "--rw=randrw", "--iodepth=16", "--connections=2", "--runtime=3600"];
         let loading = flashlab(&load).stderr(Stdio::piped()).spawn().expect("it is built");
         // Something has arrived when the log has grown.
         while std::fs::metadata(folder.path("log")).is_ok_and(|log| log.len() < 10_000) {

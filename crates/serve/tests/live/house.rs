@@ -7,6 +7,7 @@ use flashlab_nbd::wire::ErrorNumber;
 use flashlab_serve::{
     Address, Counters, Export, Exports, Limits, Listener, Recorder, Server, Speed, Stop, Tls,
 };
+use flashlab_sim::Duration;
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
@@ -30,6 +31,17 @@ pub(crate) fn memory(size: u64) -> Arc<dyn BlockDevice> {
 /// A device as the default export.
 pub(crate) fn alone(device: Arc<dyn BlockDevice>) -> Vec<Export> {
     vec![Export { name: String::new(), description: String::new(), device, read_only: false }]
+}
+
+/// Returns `limits` with the times that a test does not set so long that a busy machine never reaches them.
+fn patient(limits: Limits) -> Limits {
+    let (default, hang) = (Limits::default(), Duration::from_secs(600));
+    let unless_set = |set, default| if set == default { hang } else { set };
+    Limits {
+        handshake: unless_set(limits.handshake, default.handshake),
+        grace: unless_set(limits.grace, default.grace),
+        ..limits
+    }
 }
 
 impl House {
@@ -63,7 +75,7 @@ impl House {
         let listener = Listener::bind(&Address::Abstract(name.clone().into())).expect("the name is free");
         let stop = Stop::new().expect("there are descriptors");
         let exports = Exports::new(exports).expect("they fit together");
-        let mut server = Server::new(exports, limits, stop.clone()).with_speed(speed);
+        let mut server = Server::new(exports, patient(limits), stop.clone()).with_speed(speed);
         if let Some(recorder) = recorder {
             server = server.with_recorder(recorder);
         }

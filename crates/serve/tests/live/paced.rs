@@ -11,6 +11,7 @@ use flashlab_sim::{
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Serves one request at a time; nothing is durable before a flush, and a cut loses what is not.
 #[derive(Clone)]
@@ -131,40 +132,63 @@ fn a_flush_on_one_connection_covers_what_was_answered_on_any_other() {
     assert_eq!(other.read(4096, 4096), [0; 4096]);
 }
 
+/// Cuts under load; each waits until one of the writers has flushed since the cut before.
+const CUTS: usize = 600;
+
+/// One writer's block and what became of its writes.
+struct Written {
+    at: u64,
+    flushed: u64,
+    refused: u64,
+}
+
+/// Writes and flushes round after round to one block until `done`; counts the rounds that were flushed in `progress`. A
+/// writer that is refused connects anew, as after a loss of power.
+fn write_until(house: &House, at: u64, progress: &AtomicU64, done: &AtomicBool) -> Written {
+    let (mut client, mut written, mut round) = (house.client(), Written { at, flushed: 0, refused: 0 }, 0u64);
+    while !done.load(Ordering::SeqCst) {
+        round += 1;
+        let mut block = [0; 512];
+        block[..8].copy_from_slice(&round.to_le_bytes());
+        let mut ask =
+            |request, bytes: &[u8]| client.ask(request, bytes).expect("the connection holds").is_ok();
+        if ask(Request::write(at, 512), &block) && ask(Request::flush(), &[]) {
+            written.flushed = round;
+            progress.fetch_add(1, Ordering::SeqCst);
+        } else {
+            written.refused += 1;
+            client = house.client();
+        }
+    }
+    written
+}
+
 #[test]
 fn after_power_cuts_under_load_what_was_flushed_is_there() {
     let device = Slow::device(Duration::from_us(30));
     let house = House::of(device.clone());
-    // Each block's last round that was flushed. Who is refused connects anew, as after a loss of power.
-    let write = |at: u64| {
-        let (mut client, mut flushed, mut refused) = (house.client(), 0, 0);
-        for round in 1u64..=400 {
-            let mut block = [0; 512];
-            block[..8].copy_from_slice(&round.to_le_bytes());
-            let mut ask =
-                |request, bytes: &[u8]| client.ask(request, bytes).expect("the connection holds").is_ok();
-            if ask(Request::write(at, 512), &block) && ask(Request::flush(), &[]) {
-                flushed = round;
-            } else {
-                refused += 1;
-                client = house.client();
+    let (progress, done) = ([const { AtomicU64::new(0) }; 3], AtomicBool::new(false));
+    let written: Vec<Written> = std::thread::scope(|scope| {
+        let (house, done) = (&house, &done);
+        let writers: Vec<_> = (0u64..)
+            .zip(&progress)
+            .map(|(n, progress)| scope.spawn(move || write_until(house, n << 20, progress, done)))
+            .collect();
+        for cut in 0..CUTS {
+            let writer = cut % progress.len();
+            let before = progress[writer].load(Ordering::SeqCst);
+            while progress[writer].load(Ordering::SeqCst) == before && !writers[writer].is_finished() {
+                std::thread::yield_now();
             }
-        }
-        (at, flushed, refused)
-    };
-    let write = &write;
-    let written: Vec<(u64, u64, u64)> = std::thread::scope(|scope| {
-        let writers: Vec<_> = (0u64..3).map(|n| scope.spawn(move || write(n << 20))).collect();
-        while writers.iter().any(|writer| !writer.is_finished()) {
             device.power_cut(Instant::ZERO).expect("memory does not fail");
             device.power_up(Instant::ZERO);
-            std::thread::sleep(std::time::Duration::from_micros(300));
         }
+        done.store(true, Ordering::SeqCst);
         writers.into_iter().map(|writer| writer.join().expect("it does not panic")).collect()
     });
     device.power_cut(Instant::ZERO).expect("memory does not fail");
     device.power_up(Instant::ZERO);
-    for (at, flushed, refused) in written {
+    for Written { at, flushed, refused } in written {
         let found = conformance::read(&*device, at, 512)[..8].to_vec();
         let found = u64::from_le_bytes(found.try_into().expect("eight bytes"));
         assert!(found >= flushed, "{found} at {at}, but {flushed} was flushed");
