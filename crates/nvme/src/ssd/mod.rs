@@ -161,6 +161,10 @@ impl Ssd {
     pub fn layer(&self) -> &PageMap {
         &self.layer
     }
+    /// Keeps the versions of all units, for tests; see [`PageMap::keep_versions`].
+    pub fn keep_versions(&mut self) {
+        self.layer.keep_versions();
+    }
     /// Returns the map.
     pub fn map(&self) -> &Map {
         &self.map

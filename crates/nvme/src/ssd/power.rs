@@ -18,9 +18,6 @@ impl Ssd {
         while self.advance(now).is_some() {}
         let torn = self.array.power_cut(now);
         let mut undecided = self.layer.power_cut(&torn);
-        if fault("cut-forgets-a-unit") {
-            undecided.pop();
-        }
         for unit in undecided.iter().filter(|_| !fault("undone-trim-has-no-map-page")) {
             self.map.found_again(MapPage((u64::from(*unit) / self.map.entries()) as u32));
         }
@@ -33,6 +30,9 @@ impl Ssd {
         }
         undecided.sort_unstable();
         undecided.dedup();
+        if fault("cut-forgets-a-unit") {
+            undecided.pop();
+        }
         self.forget();
         self.host_memory = Buffer::new(self.parameters.hmb);
         let mut cut = PowerCut::default();

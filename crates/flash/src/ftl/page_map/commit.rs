@@ -29,6 +29,7 @@ impl PageMap {
         if failed && !fault("failed-program-is-committed") {
             self.counters.failed += 1;
             self.counters.failed_units += u64::from(units);
+            self.forget_versions(id);
             self.program_again(id, &program);
         } else {
             self.counters.padding += u64::from(units - program.count);

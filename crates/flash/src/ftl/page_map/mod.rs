@@ -39,6 +39,7 @@ mod program;
 mod programs;
 mod records;
 mod recovery;
+mod spares;
 mod state;
 
 pub use counters::Written;
@@ -73,6 +74,9 @@ pub struct PageMap {
     l2p: Vec<Entry>,
     /// Physical to logical, as the spare areas hold it.
     p2l: Vec<u32>,
+    /// Versions of the units at all places, where a test has them kept.
+    #[serde(skip)]
+    versions: Option<Vec<u64>>,
     validity: Validity,
     states: Vec<BlockState>,
     histories: Vec<BlockHistory>,
@@ -183,6 +187,7 @@ impl PageMap {
             seed,
             l2p: vec![Entry::NOWHERE; layout.logical() as usize],
             p2l: vec![NONE; layout.places() as usize],
+            versions: None,
             validity: Validity::new(layout.places()),
             states: (0..layout.blocks).map(state).collect(),
             histories: vec![BlockHistory::default(); layout.blocks as usize],

@@ -265,6 +265,9 @@ impl PageMap {
         if count < units.len() {
             units[count..].fill(NONE);
         }
+        if self.versions.is_some() {
+            self.note_versions(id);
+        }
         // A page is transferred as a whole, padding too.
         let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };
         self.ready.push(Operation { kind, block: Block(block), page, slc, cause, tag: id });

@@ -56,6 +56,7 @@ impl PageMap {
             .collect();
         let issued: Vec<u32> = self.programs.issued().collect();
         for id in issued {
+            self.forget_versions(id);
             let program = self.programs.get(id);
             let state = &mut self.states[program.block as usize];
             if torn.contains(&id) {

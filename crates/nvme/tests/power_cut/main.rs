@@ -1,7 +1,9 @@
 //! Power cuts at any instant, through the model: what a completed flush covered or a completed write with FUA wrote is never
 //! undecided, nothing of before is outstanding afterwards, what was lost stays an error, and the whole structure holds.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod versions;
 
 use common::{KIB, MIB, loading, small, unreliable_cells, us};
 use flashlab_flash::ftl::MapPage;
@@ -10,6 +12,7 @@ use flashlab_flash::nand::Endurance;
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sim::{Duration, Fate, FileId, Instant, Model, Op, Request, RequestId, Rng, Status};
 use std::collections::{BTreeMap, BTreeSet};
+use versions::{Begun, Versions};
 
 const UNIT: u64 = 4 * KIB;
 const CUTS: u64 = 60;
@@ -78,6 +81,7 @@ fn random(rng: &mut Rng, id: u64, capacity: u64) -> Request {
 fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
     let reliable = parameters.reliability.is_none();
     let mut ssd = Ssd::new(parameters.clone(), seed);
+    let mut versions = Versions::new(&mut ssd, UNIT);
     let capacity = ssd.geometry().capacity;
     let mut rng = Rng::new(seed);
     let mut now = Instant::ZERO;
@@ -86,7 +90,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
     let mut id = 0;
     let mut lost_units = 0;
     for cut in 0..CUTS {
-        let mut outstanding: BTreeMap<u64, (Request, Instant)> = BTreeMap::new();
+        let mut outstanding: BTreeMap<u64, (Request, Instant, Option<Begun>)> = BTreeMap::new();
         // Writes that have to keep a part of what is lost.
         let mut doomed = BTreeSet::new();
         let end = now + Duration::from_ns(1 + rng.below(30_000_000));
@@ -94,7 +98,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
             let limit = (now + Duration::from_ns(rng.below(400_000))).min(end);
             while let Some(done) = ssd.complete(limit) {
                 now = done.at;
-                let (request, submitted) = outstanding.remove(&done.id.0).expect("it was submitted");
+                let (request, submitted, begun) = outstanding.remove(&done.id.0).expect("it was submitted");
                 let reads =
                     request.op == Op::Read || (request.op.is_write() && parts(&request).next().is_some());
                 let failed = done.status == Status::Unreadable && reads && !reliable;
@@ -103,8 +107,14 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
                     failed || !doomed.remove(&done.id.0),
                     "seed {seed}, cut {cut}: {request:?} kept what is lost"
                 );
+                if let Some(begun) = begun {
+                    versions.end(&ssd, &request, begun, now, !failed);
+                }
                 match request.op {
-                    Op::Flush => open.flushed(submitted),
+                    Op::Flush => {
+                        open.flushed(submitted);
+                        versions.flushed(submitted);
+                    }
                     Op::Write | Op::WriteFua if failed => open.fail(&request),
                     Op::WriteFua => open.forced(&request, submitted),
                     Op::Write | Op::Trim => open.end(&request, now),
@@ -123,17 +133,20 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
                 if request.op.is_write() && parts(&request).any(keeps) {
                     doomed.insert(id);
                 }
+                let changes = request.op.is_write() || request.op == Op::Trim;
+                let begun = changes.then(|| versions.begin(&ssd, &request));
                 ssd.submit(now, request);
-                if request.op.is_write() || request.op == Op::Trim {
+                if changes {
                     open.begin(&request);
                 }
-                outstanding.insert(id, (request, now));
+                outstanding.insert(id, (request, now, begun));
             }
         }
         let unreadable: Vec<u32> = (0..ssd.layer().units())
             .filter(|unit| ssd.layer().read(*unit) == Found::Unreadable)
             .filter(|unit| !open.units.contains_key(&u64::from(*unit)))
             .collect();
+        let before = Versions::now(&ssd);
         let lost = ssd.power_cut(now);
         for (range, fate) in &lost.undecided {
             assert_eq!(*fate, Fate::Old);
@@ -147,6 +160,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
         now = ssd.power_up(now);
         // What is there now is durable.
         open.units.clear();
+        versions.assert_kept(&ssd, &before, &lost, &format!("seed {seed}, cut {cut}"));
         ssd.layer().check();
         ssd.map().check();
         for unit in unreadable {

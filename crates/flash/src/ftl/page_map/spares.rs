@@ -1,0 +1,51 @@
+//! Versions in the spare areas, for tests that compare what a power cut leaves with what was promised.
+//!
+//! A page's spare area holds the version of each unit in it (see `recovery.rs`). The layer needs none of them, and keeps
+//! them only where a test asks for it.
+
+use super::place::Mapped;
+use super::programs::{Part, Source};
+use super::{PageMap, Ticket};
+use alloc::vec;
+
+impl PageMap {
+    /// Keeps the version of each unit that is programmed from now on, in 8 bytes for each unit of the array.
+    pub fn keep_versions(&mut self) {
+        self.versions = Some(vec![0; self.layout.places() as usize]);
+    }
+
+    /// Returns the number of the write that a read of `unit` finds; `None` where the unit is not mapped, cannot be read, or
+    /// lies in a page whose program was torn or failed, and where no versions are kept.
+    pub fn version(&self, unit: u32) -> Option<Ticket> {
+        let version = match self.l2p[unit as usize].decode() {
+            Mapped::Slot(slot) if self.buffer(unit).slot(slot).trimmed > 0 => None,
+            Mapped::Slot(slot) => Some(self.buffer(unit).slot(slot).version),
+            Mapped::At(place) => self.versions.as_ref().map(|versions| versions[place as usize]),
+            Mapped::Nowhere | Mapped::Trimmed(_) | Mapped::Unreadable => None,
+        };
+        version.filter(|version| *version > 0).map(Ticket)
+    }
+
+    /// Writes the versions of a program's units into the spare areas of its page.
+    #[cold]
+    pub(super) fn note_versions(&mut self, id: u32) {
+        let program = self.programs.get(id);
+        let Some(versions) = &mut self.versions else { return };
+        for (n, Part { from, .. }) in self.programs.parts(id)[..program.count as usize].iter().enumerate() {
+            versions[program.place as usize + n] = match program.source {
+                Source::Data => self.data.slot(*from).version,
+                Source::Map => self.map.slot(*from).version,
+                Source::Moved(_) => versions[*from as usize],
+            };
+        }
+    }
+
+    /// Makes the spare areas of a program's page unreadable: the program was cut or failed.
+    #[cold]
+    pub(super) fn forget_versions(&mut self, id: u32) {
+        let place = self.programs.get(id).place as usize;
+        if let Some(versions) = &mut self.versions {
+            versions[place..place + self.layout.units_per_page as usize].fill(0);
+        }
+    }
+}
