@@ -42,6 +42,13 @@ pub struct Results {
     pub statistics: Vec<DeviceStatistics>,
 }
 
+impl Results {
+    /// Returns true if a cell has a published figure beside it.
+    pub fn has_published(&self) -> bool {
+        self.cells.iter().any(|cell| cell.published.is_some())
+    }
+}
+
 /// A free parameter.
 #[derive(Clone, Debug, Serialize)]
 pub struct Parameter {

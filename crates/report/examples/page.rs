@@ -1,7 +1,7 @@
 //! Writes the page of made-up results, so that every figure can be seen without a run:
 //! `cargo run -p flashlab-report --example page -- sweep page.html`.
 //!
-//! Made-up results are `sd-cards`, `at91`, `sweep` (curves), `worn` (wear, series, statistics), `hostile` and `empty`. A
+//! Made-up results are `sd-cards`, `at91`, `sweep` (curves), `worn` (wear, series, statistics), `endurance`, `hostile` and `empty`. A
 //! name ending in `.svg` gets the first figure; one that ends in `/` is a folder that gets every figure as a file. Without
 //! a name the terminal's form is printed; `--colour` prints it as a terminal shows it.
 
@@ -20,11 +20,12 @@ fn main() -> ExitCode {
         Some("at91") => fixture::at91_fixture(),
         Some("sweep") => fixture::sweep_fixture(),
         Some("worn") => fixture::worn_fixture(),
+        Some("endurance") => fixture::endurance_fixture(),
         Some("hostile") => fixture::hostile_fixture(),
         Some("empty") => fixture::empty_fixture(),
         Some(other) => {
             eprintln!(
-                "there is no fixture {other}; there are sd-cards, at91, sweep, worn, hostile and empty"
+                "there is no fixture {other}; there are sd-cards, at91, sweep, worn, endurance, hostile and empty"
             );
             return ExitCode::from(2);
         }

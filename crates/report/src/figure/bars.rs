@@ -4,11 +4,10 @@
 //! dashed where they rest on an assumption, since only a prediction carries weight. Whiskers are one standard deviation.
 
 use super::{
-    Figure, Key,
-    chart::{Bar, Chart, charts},
-    gutter,
+    Figure, Key, Labels,
+    chart::{Bar, Chart, Group, charts},
     scale::Scale,
-    shortened, simulated_style,
+    simulated_style,
 };
 use crate::{
     markup::Element,
@@ -28,6 +27,9 @@ const AXIS: f64 = 24.0;
 /// A deviation narrower than this is not drawn, in per cent of the width.
 const WHISKER_MIN: f64 = 0.5;
 
+/// Published words longer than this stand in the table alone, in characters.
+const WORDS_MAX: usize = 24;
+
 /// Where the plot ends; right of it is room for the numbers.
 const RIGHT: f64 = 77.0;
 
@@ -40,9 +42,10 @@ pub fn figures(results: &Results) -> Vec<Figure> {
 pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
     let bars = || chart.groups.iter().flat_map(|group| &group.bars);
     let scale = scale(bars());
-    let left = gutter(chart.groups.iter().map(|group| group.label));
-    let plot = Plot { left: left.0, scale };
-    let groups: f64 = chart.groups.iter().map(|group| group_height(group.bars.len()) + GROUP_GAP).sum();
+    let labels = Labels::of(chart.groups.iter().map(|group| group.label));
+    let plot = Plot { left: labels.left().0, scale };
+    let groups: f64 =
+        chart.groups.iter().map(|group| labels.height(group.label) + group_height(group) + GROUP_GAP).sum();
     let height = TOP + groups + AXIS;
 
     let compared = format!("Published and simulated {} in {}", chart.title, chart.unit);
@@ -55,13 +58,17 @@ pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
     }
     let mut y = TOP + GROUP_GAP / 2.0;
     for group in &chart.groups {
-        let height = group_height(group.bars.len());
-        let middle = y + height / 2.0 + 4.0;
-        svg.push(svg::text(left, -8.0, middle, Anchor::End, shortened(group.label)).class("name"));
-        for (i, bar) in group.bars.iter().enumerate() {
-            let top = y + i as f64 * (2.0 * BAR + PAIR_GAP + SERIES_GAP);
-            plot.published(&mut svg, chart, bar, top);
-            plot.simulated(&mut svg, chart, bar, top + BAR + PAIR_GAP);
+        y += labels.height(group.label);
+        let height = group_height(group);
+        labels.draw(&mut svg, group.label, y, height);
+        let mut top = y;
+        for bar in &group.bars {
+            if let Some(published) = &bar.cell.published {
+                plot.published(&mut svg, chart, bar, published, top);
+                top += BAR + PAIR_GAP;
+            }
+            plot.simulated(&mut svg, chart, bar, top);
+            top += BAR + SERIES_GAP;
         }
         y += height + GROUP_GAP;
     }
@@ -78,8 +85,10 @@ pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
     Figure { title: chart.title.clone(), subtitle, height, svg, legend: legend(chart) }
 }
 
-fn group_height(bars: usize) -> f64 {
-    bars as f64 * (2.0 * BAR + PAIR_GAP + SERIES_GAP) - SERIES_GAP
+/// Pixels of a group's bars; a figure that nobody published takes no room.
+fn group_height(group: &Group<'_>) -> f64 {
+    let published = group.bars.iter().filter(|bar| bar.cell.published.is_some()).count() as f64;
+    published * (BAR + PAIR_GAP) + group.bars.len() as f64 * (BAR + SERIES_GAP) - SERIES_GAP
 }
 
 fn scale<'a>(bars: impl Iterator<Item = &'a Bar<'a>>) -> Scale {
@@ -136,23 +145,26 @@ impl Plot {
         high
     }
 
-    fn published(&self, svg: &mut Element, chart: &Chart<'_>, bar: &Bar<'_>, y: f64) {
+    fn published(&self, svg: &mut Element, chart: &Chart<'_>, bar: &Bar<'_>, published: &Published, y: f64) {
         let mut group = svg::named(format!("{}, published", self.called(chart, bar)));
         let base = y + BAR - 1.5;
-        let (end, label) = match &bar.cell.published {
-            Some(Published::Figure { mean, sd }) if mean.is_finite() => {
+        let (end, label) = match published {
+            Published::Figure { mean, sd } if mean.is_finite() => {
                 let (mean, sd) = (mean * bar.factor, sd.unwrap_or(0.0) * bar.factor);
                 group.push(self.bar(mean, y).class(format!("solid s{}", bar.series % super::SERIES)));
                 (self.whisker(&mut group, mean, sd, y), number::compact(mean))
             }
-            Some(Published::Below { below }) => {
+            Published::Below { below } => {
                 let below = below * bar.factor;
                 let class = format!("outline hollow dashed s{}", bar.series % super::SERIES);
                 group.push(self.bar(below, y).class(class));
                 (self.x(below), format!("< {}", number::compact(below)))
             }
-            Some(Published::Text { text }) => (self.at(self.scale.origin()), shortened(text)),
-            Some(Published::Figure { .. }) | None => (self.at(self.scale.origin()), number::NONE.into()),
+            Published::Text { text } if text.chars().count() > WORDS_MAX => {
+                (self.at(self.scale.origin()), "published in words: see the table".into())
+            }
+            Published::Text { text } => (self.at(self.scale.origin()), text.clone()),
+            Published::Figure { .. } => (self.at(self.scale.origin()), number::NONE.into()),
         };
         group.push(svg::text(end, 5.0, base, Anchor::Start, label).class("value"));
         svg.push(group);

@@ -52,6 +52,15 @@ pub(crate) fn charts(results: &Results) -> Vec<Chart<'_>> {
         let together: Vec<&Table<'_>> = together.iter().map(|&i| &tables[i]).collect();
         charts.push(if together.len() > 1 { side_by_side(&together) } else { alone(together[0]) });
     }
+    let titles: Vec<String> = charts.iter().map(|chart| chart.title.clone()).collect();
+    for chart in &mut charts {
+        if titles.iter().filter(|title| **title == chart.title).count() > 1 {
+            chart.title = match chart.groups.as_slice() {
+                [only] if !only.label.is_empty() => format!("{}: {}", chart.title, only.label),
+                _ => format!("{}, {}", chart.title, chart.unit),
+            };
+        }
+    }
     charts
 }
 

@@ -4,7 +4,7 @@
 //! cell. Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables
 //! stand in the order of the charts, so that raw is beside vfat. Of a curve's cells those with an error are shown.
 
-use super::{Figure, bars::error_label, chart::charts, gutter, scale::step, shortened};
+use super::{Figure, Labels, bars::error_label, chart::charts, scale::step};
 use crate::{
     grid::{self, Table},
     markup::{Element, element},
@@ -35,10 +35,16 @@ pub fn figures(results: &Results) -> Vec<Figure> {
     tables.sort_by_key(|table| charts.iter().position(|chart| chart.tables.contains(&table.name)));
     let errors = results.cells.iter().filter_map(error).map(f64::abs).fold(0.0, f64::max);
     let limit = ceiling(errors.max(1.0)).min(LIMIT_MAX_PERCENT);
-    let labels: Vec<String> =
-        tables.iter().flat_map(|t| &t.cells).map(|cell| shortened(&grid::place(cell))).collect();
-    let left = gutter(labels.iter().map(String::as_str)).0;
-    tables.iter().map(|table| figure(results, table, &Plot { left, limit })).collect()
+    let labels =
+        Labels::of(tables.iter().flat_map(|table| table.cells.iter().map(|cell| label(table, cell))));
+    let mut figures: Vec<Figure> =
+        tables.iter().map(|table| figure(results, table, &Plot { labels, limit })).collect();
+    for (i, table) in tables.iter().enumerate() {
+        if tables.iter().filter(|other| other.name == table.name).count() > 1 {
+            figures[i].title = format!("{}, {}", table.name, table.unit);
+        }
+    }
+    figures
 }
 
 /// What stands beside a cell's row: its column, unless the table has but one.
@@ -57,22 +63,21 @@ fn ceiling(value: f64) -> f64 {
 }
 
 struct Plot {
-    left: f64,
+    labels: Labels,
     limit: f64,
 }
 
 impl Plot {
     fn x(&self, error: f64) -> Percent {
         let fraction = 0.5 + 0.5 * (error / self.limit).clamp(-1.0, 1.0);
-        Percent(self.left + fraction * (RIGHT - self.left))
+        let left = self.labels.left().0;
+        Percent(left + fraction * (RIGHT - left))
     }
 
     fn row(&self, results: &Results, cell: &Cell, label: &str, y: f64) -> Element {
         let middle = y + ROW / 2.0;
         let mut group = svg::named(format!("{}, {}", grid::name(cell), cell.role.name()));
-        group.push(
-            svg::text(Percent(self.left), -8.0, middle + 4.0, Anchor::End, shortened(label)).class("name"),
-        );
+        self.labels.draw(&mut group, label, y, ROW);
         if let Some(sd) = grid::sd_percent(cell).filter(|sd| *sd > 0.0) {
             let (from, to) = (self.x(-sd), self.x(sd));
             group.push(svg::rect(from, y + 3.0, Percent(to.0 - from.0), ROW - 6.0).class("band"));
@@ -116,7 +121,8 @@ fn marker(role: Role, x: Percent, y: f64) -> Element {
 fn figure(results: &Results, table: &Table<'_>, plot: &Plot) -> Figure {
     let has_headings = table.columns.len() > 1;
     let headings = table.rows.iter().filter(|row| has_headings && !row.is_empty()).count();
-    let bottom = TOP + (table.cells.len() + headings) as f64 * ROW;
+    let above: f64 = table.cells.iter().map(|cell| plot.labels.height(label(table, cell))).sum();
+    let bottom = TOP + above + (table.cells.len() + headings) as f64 * ROW;
     let height = bottom + AXIS;
     let description = format!("Signed error of each simulated figure of {} in per cent", table.name);
     let mut svg = svg::drawing(height, table.name, &description);
@@ -141,7 +147,9 @@ fn figure(results: &Results, table: &Table<'_>, plot: &Plot) -> Figure {
                 y += ROW;
             }
         }
-        svg.push(plot.row(results, cell, label(table, cell), y));
+        let label = label(table, cell);
+        y += plot.labels.height(label);
+        svg.push(plot.row(results, cell, label, y));
         y += ROW;
     }
     Figure { title: table.name.into(), subtitle: "error, %".into(), height, svg, legend: vec![] }

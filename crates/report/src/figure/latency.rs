@@ -4,7 +4,7 @@
 //! follows from the rest. The number after a bar has it. One figure a curve of a chart; the bars of all its curves are on
 //! one scale, so that they can be compared.
 
-use super::{Figure, mechanisms, scale::Scale, shortened};
+use super::{Figure, Labels, mechanisms, scale::Scale};
 use crate::{
     explain::{self, Part},
     grid, number,
@@ -39,10 +39,10 @@ pub(crate) fn of_chart<'a>(results: &'a Results, chart: &str) -> Vec<(&'a str, F
             columns.push(&cell.column);
         }
     }
-    let left = super::gutter(cells.iter().map(|cell| cell.row.as_str()));
+    let labels = Labels::of(cells.iter().map(|cell| cell.row.as_str()));
     let of = |column: &'a str| -> (&'a str, Figure) {
         let cells: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.column == column).collect();
-        (column, figure(column, &cells, scale, left))
+        (column, figure(column, &cells, scale, labels))
     };
     columns.into_iter().map(of).collect()
 }
@@ -56,15 +56,18 @@ fn sum(parts: &[Part]) -> f64 {
     parts.iter().map(|part| part.ns).sum()
 }
 
-fn figure(column: &str, cells: &[&Cell], scale: Scale, left: Percent) -> Figure {
-    let height = TOP + cells.len() as f64 * (BAR + GAP);
+fn figure(column: &str, cells: &[&Cell], scale: Scale, labels: Labels) -> Figure {
+    let above: f64 = cells.iter().map(|cell| labels.height(&cell.row)).sum();
+    let height = TOP + above + cells.len() as f64 * (BAR + GAP);
+    let left = labels.left();
     let width = RIGHT - left.0;
     let description = "What a request's own time was spent on at each point, without waiting behind others";
     let mut svg = svg::drawing(height, column, description);
     let mut names: Vec<&str> = vec![];
-    for (i, cell) in cells.iter().enumerate() {
-        let y = TOP + i as f64 * (BAR + GAP);
-        svg.push(svg::text(left, -8.0, y + BAR - 2.0, Anchor::End, shortened(&cell.row)).class("name"));
+    let mut y = TOP;
+    for cell in cells {
+        y += labels.height(&cell.row);
+        labels.draw(&mut svg, &cell.row, y, BAR);
         let mut from = 0.0;
         for part in own(cell) {
             if !names.contains(&part.mechanism) {
@@ -89,6 +92,7 @@ fn figure(column: &str, cells: &[&Cell], scale: Scale, left: Percent) -> Figure 
             label += &format!(" of {}", number::duration_ns(whole));
         }
         svg.push(svg::text(end, 5.0, y + BAR - 2.0, Anchor::Start, label).class("value"));
+        y += BAR + GAP;
     }
     Figure {
         title: column.into(),

@@ -3,7 +3,7 @@
 //! From below: the controller's SRAM, the host memory buffer, and the array, which is what costs.
 
 use super::{
-    Key,
+    Key, LABEL_LINE, lines,
     plot::{Across, Plot},
     scale::Scale,
 };
@@ -39,9 +39,19 @@ fn hits(series: &CurveSeries) -> impl Iterator<Item = &MapHits> {
     series.map_hits.iter().filter(|hits| hits.x.is_finite())
 }
 
+/// The lines of a strip's name.
+fn heading(names: &str) -> Vec<String> {
+    lines(&format!("map look-ups, {names}"))
+}
+
+/// The pixels that a strip's name takes.
+fn heading_height(names: &str) -> f64 {
+    NAME + LABEL_LINE * (heading(names).len() - 1) as f64
+}
+
 /// The pixels that the strips of this curve take.
 pub(super) fn height(curve: &Curve) -> f64 {
-    strips(curve).len() as f64 * (STRIP + NAME)
+    strips(curve).iter().map(|(names, _)| heading_height(names) + STRIP).sum()
 }
 
 /// Draws the strips from `top` on, along the axis of the curve above.
@@ -51,11 +61,13 @@ pub(super) fn draw(svg: &mut Element, canvas: &mut Element, curve: &Curve, acros
         let plot = Plot {
             across: across.clone(),
             scale: Scale::Linear { least: 0.0, greatest: 1.0 },
-            top: y + NAME,
+            top: y + heading_height(&names),
             height: STRIP,
         };
-        let heading = format!("map look-ups, {}", cut(&names));
-        svg.push(svg::text(plot.left(), 0.0, y + NAME - 5.0, Anchor::Start, heading).class("group"));
+        for (n, line) in heading(&names).iter().enumerate() {
+            let base = y + NAME - 5.0 + LABEL_LINE * n as f64;
+            svg.push(svg::text(plot.left(), 0.0, base, Anchor::Start, line).class("group"));
+        }
         for (share, label) in [(0.0, "0 %"), (1.0, "100 %")] {
             let base = plot.y(share) + if share == 0.0 { 0.0 } else { 8.0 };
             svg.push(svg::text(plot.left(), -6.0, base, Anchor::End, label).class("tick"));
@@ -70,16 +82,7 @@ pub(super) fn draw(svg: &mut Element, canvas: &mut Element, curve: &Curve, acros
             let path = plot.area(&area).element().class(format!("area {class}"));
             canvas.push(svg::named(format!("{names}: {name}, {}", shares(curve, series, level))).child(path));
         }
-        y += STRIP + NAME;
-    }
-}
-
-/// As many characters as a narrow strip has room for; the areas say the whole names when pointed at.
-fn cut(names: &str) -> String {
-    const ROOM: usize = 30;
-    match names.char_indices().nth(ROOM) {
-        Some((end, _)) => format!("{}…", names[..end].trim_end()),
-        None => names.into(),
+        y += heading_height(&names) + STRIP;
     }
 }
 

@@ -13,7 +13,6 @@ pub mod mechanisms;
 pub(crate) mod paths;
 pub(crate) mod plot;
 pub(crate) mod scale;
-pub mod sequence;
 pub mod series;
 mod symbol;
 pub mod wear_histogram;
@@ -160,18 +159,86 @@ pub(crate) fn simulated_style(series: usize, role: Role) -> (String, Option<Stri
     }
 }
 
-/// Characters of the longest label, as per cent of a narrow chart; labels above that are cut by [`shortened`].
-pub(crate) fn gutter<'a>(labels: impl Iterator<Item = &'a str>) -> Percent {
-    let longest = labels.map(|label| label.chars().count()).max().unwrap_or(0);
-    Percent((3.0 + 1.9 * longest as f64).clamp(12.0, 38.0))
+/// Characters that fit into the widest gutter of a narrow chart.
+const GUTTER_LETTERS: usize = 20;
+
+/// Characters of a label's line above its row, which has the whole width of a narrow chart.
+const ROW_LETTERS: usize = 42;
+
+/// Pixels down of a label's line above its row.
+pub(crate) const LABEL_LINE: f64 = 15.0;
+
+/// Where the labels of a chart's rows stand.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Labels {
+    /// Left of the plot, which begins there.
+    Beside(Percent),
+    /// Above each row, since one of them is too long for the widest gutter; the plot has the whole width.
+    Above,
 }
 
-/// The label as far as the widest gutter has room for it.
-pub(crate) fn shortened(label: &str) -> String {
-    const ROOM: usize = 20;
-    if label.chars().count() <= ROOM {
-        label.into()
-    } else {
-        label.chars().take(ROOM - 1).chain(['…']).collect()
+impl Labels {
+    /// The place that lets every label be read whole.
+    pub(crate) fn of<'a>(labels: impl Iterator<Item = &'a str>) -> Labels {
+        let longest = labels.map(|label| label.chars().count()).max().unwrap_or(0);
+        if longest > GUTTER_LETTERS {
+            Labels::Above
+        } else {
+            Labels::Beside(Percent((3.0 + 1.9 * longest as f64).clamp(12.0, 38.0)))
+        }
     }
+
+    /// Where the plot begins.
+    pub(crate) fn left(self) -> Percent {
+        match self {
+            Labels::Beside(left) => left,
+            Labels::Above => Percent(1.0),
+        }
+    }
+
+    /// Pixels that the label takes above its row.
+    pub(crate) fn height(self, label: &str) -> f64 {
+        match self {
+            Labels::Beside(_) => 0.0,
+            Labels::Above => LABEL_LINE * lines(label).len() as f64,
+        }
+    }
+
+    /// Draws the label of the row whose plot lies from `top` to `top + height`.
+    pub(crate) fn draw(self, svg: &mut Element, label: &str, top: f64, height: f64) {
+        match self {
+            Labels::Beside(left) => {
+                let middle = top + height / 2.0 + 4.0;
+                svg.push(svg::text(left, -8.0, middle, Anchor::End, label).class("name"));
+            }
+            Labels::Above => {
+                let first = top - self.height(label) + 10.0;
+                for (n, line) in lines(label).iter().enumerate() {
+                    let y = first + LABEL_LINE * n as f64;
+                    svg.push(svg::text(Percent(0.0), 0.0, y, Anchor::Start, line).class("name"));
+                }
+            }
+        }
+    }
+}
+
+/// The label in lines of at most [`ROW_LETTERS`]; a longer word is broken.
+pub(crate) fn lines(label: &str) -> Vec<String> {
+    let mut lines: Vec<String> = vec![];
+    for word in label.split_whitespace() {
+        let mut word: Vec<char> = word.chars().collect();
+        let length = |line: &String| line.chars().count();
+        match lines.last_mut().filter(|line| length(line) + 1 + word.len() <= ROW_LETTERS) {
+            Some(line) => line.extend([' '].into_iter().chain(word)),
+            None => {
+                while word.len() > ROW_LETTERS {
+                    let rest = word.split_off(ROW_LETTERS);
+                    lines.push(word.into_iter().collect());
+                    word = rest;
+                }
+                lines.push(word.into_iter().collect());
+            }
+        }
+    }
+    lines
 }

@@ -3,21 +3,28 @@
 //! Figures of two machines mean nothing side by side; each row's share of one row of the same run does. The whisker of a
 //! measured bar goes from the least to the greatest repeat.
 
-use super::{Figure, Key, scale::Scale};
-use crate::live::Page;
+use super::{Figure, Key, Labels, scale::Scale};
+use crate::live::{Page, Row};
 use crate::number;
 use crate::svg::{self, Anchor, Percent};
 
-/// Pixels down: a row's name, a bar, between bars, between rows, above and below all.
-const NAME: f64 = 16.0;
+/// Pixels down: a bar, between bars, a row without its name, above and below all.
 const BAR: f64 = 10.0;
 const GAP: f64 = 1.5;
-const ROW: f64 = NAME + 2.0 * BAR + GAP + 12.0;
+const ROW: f64 = 2.0 * BAR + GAP + 12.0;
 const TOP: f64 = 8.0;
 const AXIS: f64 = 24.0;
 /// Where the plot begins and ends; right of it is room for the numbers.
 const LEFT: Percent = Percent(0.5);
 const RIGHT: f64 = 88.0;
+
+/// The row's name and how it is attached.
+fn name(row: &Row) -> String {
+    match &*row.attached {
+        "" => row.name.clone(),
+        attached => format!("{} ({attached})", row.name),
+    }
+}
 
 /// The figure of a page's rows.
 pub(crate) fn figure(page: &Page<'_>) -> Figure {
@@ -25,24 +32,23 @@ pub(crate) fn figure(page: &Page<'_>) -> Figure {
     let tops = page.rows.iter().filter_map(|row| row.spread.map(|(_, most)| most));
     let scale = Scale::from_zero(all.chain(tops));
     let x = |value: f64| Percent(LEFT.0 + scale.fraction(value) * (RIGHT - LEFT.0));
-    let height = TOP + ROW * page.rows.len() as f64 + AXIS;
+    // Names are too long and too alike to be cut.
+    let names: Vec<String> = page.rows.iter().map(name).collect();
+    let above: f64 = names.iter().map(|name| Labels::Above.height(name)).sum();
+    let height = TOP + above + ROW * page.rows.len() as f64 + AXIS;
     let title = format!("What each row moves, as a share of {}", page.reference);
     let mut svg = svg::drawing(height, &title, "Published and measured; the same figures follow as a table");
     for (value, label) in scale.ticks() {
         svg.push(svg::line((x(value), TOP), (x(value), height - AXIS)).class("grid"));
         svg.push(svg::text(x(value), 0.0, height - 8.0, Anchor::Middle, label).class("tick"));
     }
-    for (n, row) in page.rows.iter().enumerate() {
-        let top = TOP + ROW * n as f64 + 5.0;
-        // Names are too long and too alike to be cut.
-        let name = match &*row.attached {
-            "" => row.name.clone(),
-            attached => format!("{} ({attached})", row.name),
-        };
-        svg.push(svg::text(LEFT, 5.0, top + NAME - 5.0, Anchor::Start, name).class("name"));
+    let mut top = TOP + 5.0;
+    for (row, name) in page.rows.iter().zip(&names) {
+        top += Labels::Above.height(name);
+        Labels::Above.draw(&mut svg, name, top, 0.0);
         let bars = [(row.published_ratio, "published", "solid s5"), (row.ratio, "measured", "solid s0")];
         for (place, (ratio, what, class)) in bars.into_iter().enumerate() {
-            let y = top + NAME + place as f64 * (BAR + GAP);
+            let y = top + place as f64 * (BAR + GAP);
             let mut group = svg::named(format!("{}, {what}", row.name));
             let mut end = x(ratio.unwrap_or(0.0));
             if let Some(ratio) = ratio {
@@ -64,6 +70,7 @@ pub(crate) fn figure(page: &Page<'_>) -> Figure {
             group.push(svg::text(end, 5.0, y + BAR - 1.5, Anchor::Start, label).class("value"));
             svg.push(group);
         }
+        top += ROW;
     }
     svg.push(svg::line((x(0.0), TOP), (x(0.0), height - AXIS)).class("axis"));
     let legend = vec![

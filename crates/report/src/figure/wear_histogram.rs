@@ -110,7 +110,8 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
     let plot = Plot { across, scale, top: TOP, height: PLOT };
     let height = plot.bottom() + AXIS;
 
-    let mut svg = svg::drawing(height, &map.name, &description(map, &bins));
+    let title = format!("{}: histogram", map.name);
+    let mut svg = svg::drawing(height, &title, &description(map, &bins));
     plot.frame(&mut svg);
     let mut canvas = svg::canvas(height);
     for bin in bins.iter().filter(|bin| bin.used + bin.bad > 0) {
@@ -120,7 +121,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
         let mut group = svg::named(name);
         let middle = bar(&plot, bin, 0, bin.used);
         let upper = bar(&plot, bin, bin.used, bin.used + bin.bad);
-        for (path, class) in [(middle, "solid s0"), (upper, "unusable")] {
+        for (path, class) in [(middle, "solid s0 crisp"), (upper, "unusable")] {
             if !path.is_empty() {
                 group.push(path.element().class(class));
             }
@@ -140,8 +141,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
         legend.push(Key::swatch("solid s0", None, "in use"));
         legend.push(Key::swatch("unusable", None, "out of use"));
     }
-    let subtitle = "erase blocks by their erases".into();
-    Figure { title: map.name.clone(), subtitle, height, svg, legend }
+    Figure { title, subtitle: "number of erase blocks by their erases".into(), height, svg, legend }
 }
 
 /// A bin's bar between two sums of blocks.

@@ -83,8 +83,11 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
     let row = (MAP / rows.max(1) as f64).floor().clamp(1.0, ROW_MAX);
     let height = TOP + row * rows as f64;
     let unusable = cells.counts.iter().filter(|count| count.is_none()).count();
-    let mut svg = svg::drawing(height + SCALE, &map.name, &description(map));
+    let mut svg = svg::drawing(height + SCALE, &format!("{}: map", map.name), &description(map));
 
+    // The last row may be short: its rest is no block.
+    let whole = svg::rect(Percent(LEFT), TOP, Percent(RIGHT - LEFT), row * rows as f64);
+    svg.push(whole.class("band"));
     let runs = runs(&cells, columns);
     let mut canvas = element("svg")
         .attr("aria-hidden", "true")
@@ -115,7 +118,8 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
     if unusable > 0 {
         legend.push(Key::swatch("unusable", None, format!("out of use: {}", map.bad.len())));
     }
-    Figure { title: map.name.clone(), subtitle: subtitle(map, &cells), height: height + SCALE, svg, legend }
+    let title = format!("{}: map", map.name);
+    Figure { title, subtitle: subtitle(map, &cells), height: height + SCALE, svg, legend }
 }
 
 fn subtitle(map: &WearMap, cells: &Cells) -> String {

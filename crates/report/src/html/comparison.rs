@@ -20,16 +20,25 @@ pub(super) fn figures(results: &Results) -> Option<Section> {
             framed(&bars::figure(chart)).child(details)
         })
         .collect();
-    (!figures.is_empty()).then(|| Section {
-        id: "figures",
-        title: "Measured and simulated",
-        short: "Figures",
-        intro: Some(
+    let (title, intro) = if results.has_published() {
+        (
+            "Measured and simulated",
             "Solid bars were measured on hardware. Hatched bars are predictions; hollow bars were fitted, so that their \
              agreement proves nothing. Whiskers are one standard deviation over the runs; the number after a simulated \
-             bar is its error."
-                .into(),
-        ),
+             bar is its error.",
+        )
+    } else {
+        (
+            "Simulated",
+            "Every bar was simulated; no measurement of these figures has been published. Whiskers are one standard \
+             deviation over the runs.",
+        )
+    };
+    (!figures.is_empty()).then(|| Section {
+        id: "figures",
+        title,
+        short: "Figures",
+        intro: Some(intro.into()),
         body: vec![element("div").class("grid2").children(figures)],
     })
 }

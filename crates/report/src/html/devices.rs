@@ -21,6 +21,8 @@ pub(super) fn parameters(results: &Results) -> Option<Section> {
     });
     let columns = [("parameter", false), ("value", true), ("how", false), ("fitted on", false)];
     let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    let table = tables::scrolling("Free parameters", table);
+    let summary = terminal::plural(results.parameters.len(), "free parameter");
     (!results.parameters.is_empty()).then(|| Section {
         id: "parameters",
         title: "Free parameters",
@@ -30,7 +32,7 @@ pub(super) fn parameters(results: &Results) -> Option<Section> {
              counts once.",
             terminal::count(results)
         )),
-        body: vec![tables::scrolling("Free parameters", table)],
+        body: vec![tables::folded_if_long(&summary, results.parameters.len(), table)],
     })
 }
 
@@ -74,7 +76,7 @@ fn profile(i: usize, device: &Device, first: Option<&Device>) -> Element {
         Some(first) if numbers.is_empty() => format!(" as {}", first.name),
         Some(first) => format!(" as {}, but for {}", first.name, terminal::plural(numbers.len(), "number")),
     };
-    let html = element("details").attr("id", format!("device-{i}")).class("profile").attr("open", "open");
+    let html = element("details").attr("id", format!("device-{i}")).class("profile");
     let html = html.child(element("summary").child(element("b").text(&device.name)).text(title));
     if numbers.is_empty() { html } else { html.child(tables::scrolling(&device.name, table)) }
 }

@@ -1,6 +1,6 @@
 //! The page of a live experiment: ratios within one run beside the published ones, all figures, and what they were measured with.
 
-use super::{comparison::framed, document, tables};
+use super::{Section, comparison::framed, document, tables};
 use crate::figure::paths;
 use crate::live::{Page, Row};
 use crate::markup::{Element, element};
@@ -13,25 +13,22 @@ pub fn live_page(page: &Page<'_>) -> String {
         .child(element("h1").text(page.name))
         .child(element("p").class("lead").text(page.title))
         .child(element("p").text(format!("{}.", page.note)));
-    let mut main = element("main")
-        .attr("id", "main")
-        .child(section("ratios", "Ratios within one run", framed(&paths::figure(page))))
-        .child(section("figures", "All figures", table(page)));
+    let mut sections = vec![
+        Section::new("ratios", "Ratios within one run", "Ratios", vec![framed(&paths::figure(page))]),
+        Section::new("figures", "All figures", "Figures", vec![table(page)]),
+    ];
     let missing: Vec<&Row> = page.rows.iter().filter(|row| row.missing.is_some()).collect();
     if !missing.is_empty() {
         let line = |row: &&Row| {
             element("li").text(format!("{}: {}", row.name, row.missing.as_deref().unwrap_or_default()))
         };
-        main.push(section("missing", "Not measured", element("ul").children(missing.iter().map(line))));
+        let list = element("ul").children(missing.iter().map(line));
+        sections.push(Section::new("missing", "Not measured", "Not measured", vec![list]));
     }
-    main.push(section("with", "Measured with", about(page)));
+    sections.push(Section::new("with", "Measured with", "Machine", vec![about(page)]));
     let footer = element("footer")
         .child(element("p").text("Measure again with ").child(element("code").text(page.command)).text("."));
-    document(page.name, "flashlab", [header, main, footer])
-}
-
-fn section(id: &'static str, title: &str, content: Element) -> Element {
-    element("section").attr("id", id).child(element("h2").text(title)).child(content)
+    document(page.name, "flashlab", header, &sections, footer)
 }
 
 fn table(page: &Page<'_>) -> Element {

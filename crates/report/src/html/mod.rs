@@ -1,13 +1,15 @@
 //! One self-contained page: what was compared, how it came out, and why each number is what it is.
 //!
-//! The page needs no network and no script, follows the reader's light or dark theme, fits a telephone, and gives every
-//! chart's figures as a table too. Its source is HTML that is also well-formed XML.
+//! The page needs no network and is complete without its script, follows the reader's light or dark theme, fits a telephone,
+//! and gives every chart's figures as a table too. Long parts are folded. Its source is HTML that is also well-formed XML.
 
 mod comparison;
 pub(crate) mod curves;
 mod devices;
+mod lifetime;
 mod live;
 mod notes;
+mod sequence;
 mod series;
 mod statistics;
 pub(crate) mod style;
@@ -30,12 +32,18 @@ pub use trace::trace_page;
 
 /// The page of `results`.
 pub fn page(results: &Results) -> String {
+    // Without a measurement to compare with, the figures are the answer and come before the blocks behind them.
+    let mut shown = [wear::section(results), series::section(results), comparison::figures(results)];
+    if !results.has_published() {
+        shown.rotate_right(1);
+    }
+    let [first, second, third] = shown;
     let sections: Vec<Section> = [
         summary::section(results),
         curves::section(results),
-        wear::section(results),
-        series::section(results),
-        comparison::figures(results),
+        first,
+        second,
+        third,
         comparison::errors(results),
         statistics::section(results),
         why::section(results),
@@ -48,13 +56,13 @@ pub fn page(results: &Results) -> String {
     .flatten()
     .collect();
 
-    let main = element("main").attr("id", "main").children(sections.iter().map(Section::html));
     let generator = format!("flashlab {}", results.version);
-    document(&results.experiment, &generator, [header(results, &sections), main, footer(results)])
+    document(&results.experiment, &generator, header(results), &sections, footer(results))
 }
 
-/// A page of these parts, with the style that all pages have.
-fn document(title: &str, generator: &str, parts: [Element; 3]) -> String {
+/// The page of these sections under a header, which gets the links to them, with the style that all pages have.
+fn document(title: &str, generator: &str, header: Element, sections: &[Section], footer: Element) -> String {
+    let main = element("main").attr("id", "main").children(sections.iter().map(Section::html));
     let head = element("head")
         .child(element("meta").attr("charset", "utf-8"))
         .child(
@@ -73,7 +81,9 @@ fn document(title: &str, generator: &str, parts: [Element; 3]) -> String {
     let body = element("body")
         .child(element("a").class("skip").attr("href", "#main").text("Skip to the results"))
         .child(hatches)
-        .children(parts)
+        .child(header.child(contents(sections)))
+        .child(main)
+        .child(footer)
         .child(style::script());
     format!("<!DOCTYPE html>\n{}", element("html").attr("lang", "en").child(head).child(body))
 }
@@ -89,6 +99,10 @@ struct Section {
 }
 
 impl Section {
+    fn new(id: &'static str, title: &'static str, short: &'static str, body: Vec<Element>) -> Section {
+        Section { id, title, short, intro: None, body }
+    }
+
     fn html(&self) -> Element {
         let heading = format!("{}-title", self.id);
         let intro = self.intro.iter().map(|text| element("p").class("intro").text(text));
@@ -101,13 +115,18 @@ impl Section {
     }
 }
 
-fn header(results: &Results, sections: &[Section]) -> Element {
+/// Links to the sections, and the switch between the themes.
+fn contents(sections: &[Section]) -> Element {
     let links = sections.iter().map(|s| element("a").attr("href", format!("#{}", s.id)).text(s.short));
     let button = element("button")
         .attr("id", "theme")
         .attr("type", "button")
         .attr("hidden", "hidden")
         .attr("aria-label", "Switch between the light and the dark theme");
+    element("nav").class("bar").attr("aria-label", "Contents").children(links).child(button)
+}
+
+fn header(results: &Results) -> Element {
     let tables = grid::tables(results);
     let mut names: Vec<&str> = vec![];
     for table in &tables {
@@ -125,7 +144,11 @@ fn header(results: &Results, sections: &[Section]) -> Element {
         .child(element("p").class("kicker").text(kicker))
         .child(element("h1").text(&results.experiment))
         .child(element("p").class("lead").text(&results.title))
-        .child(element("nav").class("bar").attr("aria-label", "Contents").children(links).child(button))
+}
+
+/// A long part under its summary, closed until a reader opens it.
+fn folded(summary: &str, body: impl IntoIterator<Item = Element>) -> Element {
+    element("details").class("fold").child(element("summary").text(summary)).children(body)
 }
 
 fn footer(results: &Results) -> Element {

@@ -1,6 +1,6 @@
 //! What each device counted: bytes, amplification, erases, collections, look-ups of its map, life left.
 
-use super::{Section, tables};
+use super::{Section, folded, tables};
 use crate::{
     markup::{Element, element},
     statistics::{self, Line},
@@ -15,13 +15,14 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     let mut body = vec![];
     let whole = statistics::whole_runs(results);
     if !whole.is_empty() {
-        body.push(table("Statistics of the devices", &whole));
+        let summary = format!("Statistics of {}", plural(whole.len(), "run"));
+        let table = table("Statistics of the devices", &whole);
+        body.push(if whole.len() > COLUMNS_MAX { folded(&summary, [table]) } else { table });
     }
     let points = statistics::points(results);
     if !points.is_empty() {
         let summary = format!("Statistics of {} on the curves", plural(points.len(), "point"));
-        let details = element("details").child(element("summary").text(&summary));
-        body.push(details.child(table(&summary, &points)));
+        body.push(folded(&summary, [table(&summary, &points)]));
     }
     (!body.is_empty()).then(|| Section {
         id: "statistics",

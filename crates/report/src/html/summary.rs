@@ -1,6 +1,6 @@
 //! The first look: how many bounds hold, how far off the worst figures are, and on how many free numbers it rests.
 
-use super::{Section, tables};
+use super::{Section, lifetime, tables};
 use crate::{
     grid,
     markup::{Element, element},
@@ -10,12 +10,18 @@ use crate::{
 use flashlab_lab::results::{Cell, ParameterKind, Results, Role};
 
 pub(super) fn section(results: &Results) -> Option<Section> {
-    let mut body = vec![tiles(results)];
+    let lives = lifetime::tables(results);
+    let mut body: Vec<Element> = lives.iter().filter_map(lifetime::tiles).collect();
+    body.extend(lives.iter().map(lifetime::table));
+    body.push(tiles(results));
     if !results.bounds.is_empty() {
         body.push(bounds(results));
     }
     body.push(facts(results));
-    Some(Section { id: "summary", title: "Summary", short: "Summary", intro: Some(verdict(results)), body })
+    let mut intro: Vec<String> = lives.iter().filter_map(lifetime::sentence).collect();
+    intro.push(verdict(results));
+    let intro = Some(intro.join(" "));
+    Some(Section { id: "summary", title: "Summary", short: "Summary", intro, body })
 }
 
 /// What the whole amounts to, in a few sentences.
@@ -89,7 +95,7 @@ fn worst(results: &Results, role: Role) -> Option<(&Cell, f64)> {
     errors.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
 }
 
-fn tile(name: &str, figure: &str, class: &str, comment: &str) -> Element {
+pub(super) fn tile(name: &str, figure: &str, class: &str, comment: &str) -> Element {
     let mut value = element("dd");
     if !class.is_empty() {
         value = value.class(class);

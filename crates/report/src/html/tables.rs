@@ -16,14 +16,23 @@ pub(super) fn head(columns: &[(&str, bool)]) -> Element {
     element("thead").child(element("tr").children(cells))
 }
 
-/// What names a row.
+/// The header cell of a row.
 pub(super) fn row_head(text: &str) -> Element {
-    element("th").attr("scope", "row").text(text)
+    roomy(element("th").attr("scope", "row"), text)
 }
 
-/// Text.
+/// A cell of text.
 pub(super) fn text(text: &str) -> Element {
-    element("td").text(text)
+    roomy(element("td"), text)
+}
+
+/// Texts of more characters get a column that is wide enough to read them.
+const WORDS: usize = 24;
+
+/// The cell with its text.
+pub(super) fn roomy(cell: Element, text: &str) -> Element {
+    let cell = if text.chars().count() > WORDS { cell.class("w") } else { cell };
+    cell.text(text)
 }
 
 /// A number.
@@ -31,14 +40,25 @@ pub(super) fn number(text: impl AsRef<str>) -> Element {
     element("td").class("n").text(number::typeset(text.as_ref().to_string()))
 }
 
-/// The table in a region that scrolls across where it must.
+/// The table in a region that scrolls sideways where the window is narrower, under a line that says so.
 pub(super) fn scrolling(label: &str, table: Element) -> Element {
-    element("div")
+    let hint =
+        element("p").class("across").attr("aria-hidden", "true").text("Scroll sideways for more columns →");
+    let region = element("div")
         .class("scroll")
         .attr("role", "region")
         .attr("tabindex", "0")
         .attr("aria-label", label)
-        .child(table.class("wide"))
+        .child(table.class("wide"));
+    element("div").child(hint).child(region)
+}
+
+/// A table of more rows is folded.
+const ROWS_MAX: usize = 12;
+
+/// The table, folded under its summary if it has many rows.
+pub(super) fn folded_if_long(summary: &str, rows: usize, table: Element) -> Element {
+    if rows > ROWS_MAX { super::folded(summary, [table]) } else { table }
 }
 
 /// Published and simulated figures of one table.

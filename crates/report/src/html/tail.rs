@@ -26,7 +26,8 @@ pub(super) fn section(results: &Results) -> Option<Section> {
             )
         })
         .collect();
-    if rows.is_empty() {
+    let count = rows.len();
+    if count == 0 {
         return None;
     }
     let columns = [
@@ -48,6 +49,10 @@ pub(super) fn section(results: &Results) -> Option<Section> {
              column is what a logger that writes at half the cell's mean rate must buffer so as never to wait."
                 .into(),
         ),
-        body: vec![tables::scrolling("Write-latency tail", table)],
+        body: vec![tables::folded_if_long(
+            &format!("The tails of {count} cells"),
+            count,
+            tables::scrolling("Write-latency tail", table),
+        )],
     })
 }

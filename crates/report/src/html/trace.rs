@@ -1,7 +1,6 @@
 //! The page of a bring-up: the sequence diagram, every step as a table, and Linux' own lines.
 
-use super::{comparison::framed, document, tables};
-use crate::figure::sequence;
+use super::{Section, document, folded, sequence, tables};
 use crate::markup::{Element, element};
 use crate::terminal::trace::{answer, headline, milliseconds, name, summary};
 use flashlab_lab::trace::{Step, Trace};
@@ -13,22 +12,18 @@ pub fn trace_page(trace: &Trace) -> String {
         .child(element("p").class("kicker").text(format!("{} · {}", trace.title, trace.host_title)))
         .child(element("h1").text(&title))
         .child(element("p").class("lead").text(summary(trace)));
-    let picture = section("sequence", "Step by step", framed(&sequence::figure(trace)));
     let linux = element("pre").text(trace.linux.join("\n"));
-    let main = element("main")
-        .attr("id", "main")
-        .child(picture)
-        .child(section("steps", "The steps as a table", table(trace)))
-        .child(section("linux", "What Linux prints", tables::scrolling("What Linux prints", linux)));
+    let steps = folded("The steps as a table", [table(trace)]);
+    let linux = folded("What Linux prints", [tables::scrolling("What Linux prints", linux)]);
+    let sections = [
+        Section::new("sequence", "Step by step", "Sequence", vec![sequence::figure(trace), steps]),
+        Section::new("linux", "The kernel's log", "Linux", vec![linux]),
+    ];
     let command =
         format!("flashlab trace bring-up {} --host {} --kernel {}", trace.card, trace.host, trace.kernel);
     let footer = element("footer")
         .child(element("p").text("Run again with ").child(element("code").text(command)).text("."));
-    document(&title, "flashlab", [header, main, footer])
-}
-
-fn section(id: &'static str, title: &str, content: Element) -> Element {
-    element("section").attr("id", id).child(element("h2").text(title)).child(content)
+    document(&title, "flashlab", header, &sections, footer)
 }
 
 fn table(trace: &Trace) -> Element {
@@ -50,11 +45,11 @@ fn row(step: &Step) -> Element {
     let number = |ns| element("td").class("n").text(milliseconds(ns));
     let code = |text: String| element("td").child(element("code").text(text));
     element("tr")
-        .child(element("td").text(step.phase))
+        .child(tables::row_head(step.phase))
         .child(number(step.at_ns))
         .child(number(step.duration_ns))
         .child(code(name(step)))
         .child(code(answer(step)))
-        .child(element("td").text(&step.asked))
-        .child(element("td").text(&step.means))
+        .child(tables::text(&step.asked))
+        .child(tables::text(&step.means))
 }

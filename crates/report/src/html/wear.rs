@@ -8,8 +8,11 @@ use crate::{
 };
 use flashlab_lab::results::Results;
 
+/// Maps that are shown unfolded.
+const OPEN: usize = 2;
+
 pub(super) fn section(results: &Results) -> Option<Section> {
-    let body = results.wear.iter().map(|map| {
+    let body = results.wear.iter().enumerate().map(|(i, map)| {
         let mut text = format!("{}.", capitalised(&wear_map::spread(map)));
         if let Some(rated) = map.rated_cycles {
             text += &format!(" A block is rated for {} erases.", number::fixed(f64::from(rated), 0));
@@ -23,7 +26,10 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         if !map.erase_counts.is_empty() {
             pair.push(framed(&wear_histogram::figure(map)));
         }
-        element("div").class("worn").child(element("p").text(text)).child(pair)
+        let summary = element("summary").child(element("b").text(&map.name)).text(format!(". {text}"));
+        let part = element("details").class("fold worn");
+        let part = if i < OPEN { part.attr("open", "open") } else { part };
+        part.child(summary).child(pair)
     });
     (!results.wear.is_empty()).then(|| Section {
         id: "wear",

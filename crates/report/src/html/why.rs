@@ -1,7 +1,7 @@
 //! Why the number is what it is: for every cell the mechanisms that took its time, and the one that decides, in words.
 //!
 //! Cells stand by device, in the order of the charts, so that raw stands beside vfat. Of a curve's cells those that were
-//! published stand here; the others are in its figure.
+//! published stand here; the others are in its figure. Counts, which timed no request, stand in the figures alone.
 
 use super::{Section, curves, devices, tables};
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     grid,
     markup::{Element, element},
     number,
+    terminal::plural,
 };
 use flashlab_lab::results::{Cell, Published, Results};
 
@@ -21,6 +22,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     }
     let on_curves = results.cells.iter().filter(|cell| grid::is_curve(results, &cell.table));
     ordered.extend(on_curves.filter(|cell| grid::stands_alone(results, cell)));
+    ordered.retain(|cell| !explain::parts(cell).is_empty());
     let mut columns: Vec<&str> = vec![];
     for &cell in &ordered {
         if !columns.contains(&cell.column.as_str()) {
@@ -28,9 +30,10 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         }
     }
     let mut body = vec![words(results)];
-    for column in columns {
+    for (i, column) in columns.into_iter().enumerate() {
         let cells: Vec<&Cell> = ordered.iter().copied().filter(|cell| cell.column == column).collect();
-        body.push(device(results, column, &cells));
+        let is_open = i == 0 || ordered.len() <= OPEN;
+        body.push(device(results, column, &cells, is_open));
     }
     (!ordered.is_empty()).then(|| Section {
         id: "why",
@@ -43,6 +46,9 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         body,
     })
 }
+
+/// With more cells than these, the cards of all devices but the first are folded.
+const OPEN: usize = 8;
 
 /// The mechanisms that any cell has, with their colours and meanings.
 fn words(results: &Results) -> Element {
@@ -71,17 +77,16 @@ fn swatch(mechanism: &str) -> Element {
     )
 }
 
-fn device(results: &Results, column: &str, cells: &[&Cell]) -> Element {
-    let mut html = element("article").class("card");
+fn device(results: &Results, column: &str, cells: &[&Cell], is_open: bool) -> Element {
     let profile = results.devices.iter().position(|device| {
         let base = devices::base(device);
         base == column || base.rsplit_once('/').is_some_and(|(_, name)| name == column)
     });
-    if column.is_empty() {
-        html.push(element("h3").text("Figures of no one device"));
-    } else {
-        html.push(element("h3").text(column));
-    }
+    let name = if column.is_empty() { "Figures of no one device" } else { column };
+    let summary = element("summary").child(element("h3").text(name));
+    let html = element("details").class("card");
+    let mut html = if is_open { html.attr("open", "open") } else { html };
+    html.push(summary.text(format!(" · {}", plural(cells.len(), "figure"))));
     if let Some(i) = profile.filter(|_| !column.is_empty()) {
         let device = &results.devices[i];
         html.push(
@@ -95,27 +100,29 @@ fn device(results: &Results, column: &str, cells: &[&Cell]) -> Element {
 
 fn explained(results: &Results, cell: &Cell) -> Element {
     let parts = explain::parts(cell);
+    let latency = format!("{} a request", number::duration_ns(cell.latency_ns_mean));
     let name = [cell.table.as_str(), &cell.row]
         .into_iter()
         .filter(|w| !w.is_empty())
         .collect::<Vec<_>>()
         .join(" · ");
-    let mut head = element("h4").text(name).child(tables::role(cell.role));
-    if !parts.is_empty() {
-        let latency = format!("{} a request", number::duration_ns(cell.latency_ns_mean));
-        head.push(element("span").class("latency").text(latency));
-    }
-    let mut html = element("div").class("cell").child(head).child(compared(cell));
-    if !parts.is_empty() {
-        html.push(mechanisms::bar(cell, &parts));
-        html.push(element("ul").class("parts").children(parts.iter().map(|part| {
-            element("li")
-                .child(swatch(part.mechanism))
-                .text(part.mechanism)
-                .child(element("b").text(number::duration_ns(part.ns)))
-                .text(explain::percent(part.share))
-        })));
-    }
+    let head = element("h4")
+        .text(name)
+        .child(tables::role(cell.role))
+        .child(element("span").class("latency").text(latency));
+    let shares = parts.iter().map(|part| {
+        element("li")
+            .child(swatch(part.mechanism))
+            .text(part.mechanism)
+            .child(element("b").text(number::duration_ns(part.ns)))
+            .text(explain::percent(part.share))
+    });
+    let mut html = element("div")
+        .class("cell")
+        .child(head)
+        .child(compared(cell))
+        .child(mechanisms::bar(cell, &parts))
+        .child(element("ul").class("parts").children(shares));
     if let Some(link) = curves::link(results, &cell.table) {
         html.push(
             element("p").class("on-curve").child(element("a").attr("href", link).text("the curve it is on")),

@@ -1,11 +1,11 @@
-//! The page in a real browser: it loads, draws its charts, and fits a telephone.
+//! The pages in a real browser: they load without an error in the console, draw their charts, and fit a telephone.
 //!
 //! Runs where Chromium or Chrome is installed; elsewhere each test says that it was skipped. Windows of headless
 //! Chromium are at least 500 pixels wide, so that the page is put into a frame of the width in question.
 
 use crate::fixture::*;
-use flashlab_lab::results::Results;
-use flashlab_report::html::page;
+use flashlab_report::html::{live_page, page, trace_page};
+use flashlab_report::live::{Page, Row};
 use std::{env, fs, path::PathBuf, process::Command};
 
 fn browser() -> Option<PathBuf> {
@@ -48,12 +48,16 @@ fn run(test: &str, html: &str, options: &[&str]) -> Option<(Folder, String)> {
         "--hide-scrollbars",
         "--disable-quic",
         "--no-first-run",
+        "--enable-logging=stderr",
     ]);
     command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
     command.arg(format!("--user-data-dir={}", folder.0.join("profile").display()));
     command.args(options).arg(format!("file://{}", file.display())).current_dir(&folder.0);
     let output = command.output().expect("the browser starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{messages}");
+    let console: Vec<&str> = messages.lines().filter(|line| line.contains(":CONSOLE")).collect();
+    assert!(console.is_empty(), "{test}: the console has {console:#?}");
     Some((folder, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
@@ -85,18 +89,23 @@ fn framed(page: &str, widths: &[u32]) -> String {
                 var before = style(page.body).backgroundColor;
                 page.getElementById('theme').click();
                 var after = style(page.body).backgroundColor;
+                var regions = Array.from(page.querySelectorAll('.scroll'));
+                var silent = regions.filter(function (region) {
+                    var hint = region.previousElementSibling;
+                    return (region.scrollWidth > region.clientWidth + 1) !== (hint.getClientRects().length > 0);
+                });
+                page.querySelectorAll('details').forEach(function (details) { details.open = true; });
                 said.push([frame.width, root.scrollWidth - root.clientWidth, charts.length, flat.length, cut.length,
-                    before !== after].join(' '));
+                    before !== after, silent.length].join(' '));
             });
             document.body.textContent = 'measured:' + said.join(';') + ':end';
         });";
     format!("<!DOCTYPE html><html><body>{frames}<script>{script}</script></body></html>")
 }
 
-fn measure(test: &str, results: &Results) {
-    let widths = [360, 720, 1200];
-    let page = page(results);
-    let Some((_folder, dom)) = run(test, &framed(&page, &widths), &["--window-size=1400,1000", "--dump-dom"])
+fn measure(test: &str, page: &str) {
+    let widths = [360, 400, 720, 1200];
+    let Some((_folder, dom)) = run(test, &framed(page, &widths), &["--window-size=1400,1000", "--dump-dom"])
     else {
         return;
     };
@@ -109,35 +118,81 @@ fn measure(test: &str, results: &Results) {
     for (line, width) in lines.iter().zip(widths) {
         assert_eq!(
             *line,
-            format!("{width} 0 {charts} 0 0 true"),
-            "width, pixels of overflow, charts, charts without width, texts outside, whether the theme switched"
+            format!("{width} 0 {charts} 0 0 true 0"),
+            "{test}: width, pixels of overflow, charts, charts without width, texts outside, whether the theme switched, \
+             tables that scroll and do not say so"
         );
     }
 }
 
-#[test]
-fn the_page_of_sd_cards_fits_every_width_without_overflow() {
-    measure("sd-cards-fits", &sd_cards_fixture());
+/// Charts in folded parts have no width: the page with all of them open.
+fn unfolded(page: &str) -> String {
+    page.replace("<details ", "<details open=\"open\" ")
+        .replace("<details>", "<details open=\"open\">")
+        .replace(" open=\"open\" open=\"open\"", " open=\"open\"")
 }
 
 #[test]
-fn the_page_of_at91_fits_every_width_without_overflow() {
-    measure("at91-fits", &at91_fixture());
-}
-
-#[test]
-fn the_page_of_a_sweep_fits_every_width_without_overflow() {
-    measure("sweep-fits", &sweep_fixture());
-}
-
-#[test]
-fn the_page_of_wear_fits_every_width_without_overflow() {
-    measure("worn-fits", &worn_fixture());
+fn the_pages_of_experiments_fit_every_width_without_overflow_or_error() {
+    measure("sd-cards", &unfolded(&page(&sd_cards_fixture())));
+    measure("at91", &unfolded(&page(&at91_fixture())));
+    measure("hmb", &unfolded(&page(&sweep_fixture())));
+    measure("wear", &unfolded(&page(&worn_fixture())));
+    measure("endurance", &unfolded(&page(&endurance_fixture())));
+    measure("empty", &unfolded(&page(&empty_fixture())));
 }
 
 #[test]
 fn a_page_of_strange_names_fits_every_width_and_runs_none_of_them() {
-    measure("strange-names-fit", &hostile_fixture());
+    measure("strange-names", &unfolded(&page(&hostile_fixture())));
+}
+
+#[test]
+fn the_page_of_a_bring_up_fits_every_width_without_overflow_or_error() {
+    use flashlab_lab::trace::{Controller, Kernel, bring_up};
+    let library = flashlab_lab::library::Library::built_in().expect("the repository's own library");
+    let device = flashlab_lab::device::Device::open("sd/kingston", &library).expect("it exists");
+    let trace = bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).expect("an SD card");
+    measure("bring-up", &unfolded(&trace_page(&trace)));
+}
+
+#[test]
+fn the_page_of_a_live_experiment_fits_every_width_without_overflow_or_error() {
+    let row = |name: &str, ratio: Option<f64>| Row {
+        name: name.into(),
+        attached: "a unix socket, 4 connections".into(),
+        measured: ratio.map(|ratio| (2048.0 * ratio, 1536.0 * ratio)),
+        ratio,
+        spread: ratio.map(|ratio| (ratio * 0.9, ratio * 1.1)),
+        published: Some((4096.0, 3072.0)),
+        published_ratio: Some(0.5),
+        missing: ratio.is_none().then(|| "qemu-nbd is not installed".into()),
+    };
+    let live = Page {
+        name: "block-paths",
+        title: "What a block device's path to its user costs",
+        note: "Figures of two machines mean nothing side by side",
+        reference: "a file on tmpfs",
+        about: &[("kernel".into(), "Linux 6.1".into()), ("fio".into(), "3.33".into())],
+        command: "flashlab run block-paths",
+        rows: &[
+            row("a file on tmpfs", Some(1.0)),
+            row("nbdkit memory over a socket", Some(0.4)),
+            row("qemu", None),
+        ],
+    };
+    measure("block-paths", &unfolded(&live_page(&live)));
+}
+
+#[test]
+fn an_error_of_a_script_is_seen() {
+    if browser().is_none() {
+        eprintln!("skipped: an_error_of_a_script_is_seen: neither Chromium nor Chrome is installed");
+        return;
+    }
+    let broken = "<!DOCTYPE html><html><body><script>document.getElementById('none').hidden = 1;</script></body></html>";
+    let seen = std::panic::catch_unwind(|| run("broken", broken, &["--dump-dom"]));
+    assert!(seen.is_err(), "the browser's console is not looked at");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The page: well-formed, self-contained, complete, and safe with any names.
 
 use crate::fixture::*;
-use flashlab_lab::results::Results;
+use flashlab_lab::results::{Cell, Results};
 use flashlab_report::html::page;
 use roxmltree::{Document, Node, ParsingOptions};
+use std::collections::BTreeMap;
 
 fn parse(page: &str) -> Document<'_> {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
@@ -20,10 +21,11 @@ fn text_of(node: Node<'_, '_>) -> String {
     node.descendants().filter(Node::is_text).filter_map(|n| n.text()).collect()
 }
 
-fn all() -> [(&'static str, Results); 6] {
+fn all() -> [(&'static str, Results); 7] {
     [
         ("sweep", sweep_fixture()),
         ("worn", worn_fixture()),
+        ("endurance", endurance_fixture()),
         ("sd-cards", sd_cards_fixture()),
         ("at91", at91_fixture()),
         ("hostile", hostile_fixture()),
@@ -80,42 +82,139 @@ fn both_themes_are_in_the_page_with_the_same_colours() {
     let light = names(include_str!("../../src/style/light.css"));
     assert_eq!(light, names(include_str!("../../src/style/dark.css")));
     for variable in page.split("var(").skip(1).filter_map(|rest| rest.split_once(')')).map(|(name, _)| name) {
-        assert!(
-            ["--series", "--heat"].contains(&variable) || light.iter().any(|name| name == variable),
-            "{variable} is not defined"
-        );
+        assert!(page.contains(&format!("{variable}: ")), "{variable} is not defined");
     }
 }
 
 #[test]
-fn every_cell_is_charted_tabled_and_explained() {
+fn every_cell_is_charted_and_tabled_and_explained_where_requests_were_timed() {
     for (name, results) in all().into_iter().filter(|(_, results)| results.curves.is_empty()) {
         let page = page(&results);
         let document = parse(&page);
-        let cells = results.cells.len();
-        assert_eq!(with_class(&document, "cell").count(), cells, "{name}: explanations");
+        let count = |is: fn(&Cell) -> bool| results.cells.iter().filter(|cell| is(cell)).count();
+        let timed = count(|cell| cell.mechanisms.0.iter().any(|(_, ns)| *ns > 0.0));
+        assert_eq!(with_class(&document, "cell").count(), timed, "{name}: explanations");
         let sentences: Vec<String> = with_class(&document, "why").map(text_of).collect();
-        assert_eq!(sentences.len(), cells, "{name}: sentences");
+        assert_eq!(sentences.len(), timed, "{name}: sentences");
         assert!(sentences.iter().all(|s| s.ends_with('.')), "{name}");
         let section = document.descendants().find(|node| node.attribute("id") == Some("figures"));
         let Some(section) = section else {
-            assert_eq!(cells, 0, "{name} has no figures");
+            assert_eq!(results.cells.len(), 0, "{name} has no figures");
             continue;
         };
         let rows = section.descendants().filter(|n| n.has_tag_name("tbody")).flat_map(|n| n.children());
-        assert_eq!(rows.filter(|n| n.has_tag_name("tr")).count(), cells, "{name}: table rows");
+        let rows = rows.filter(|n| n.has_tag_name("tr")).count();
+        assert_eq!(rows, results.cells.len(), "{name}: table rows");
         let titles =
             section.descendants().filter(|n| n.has_tag_name("title")).map(text_of).collect::<Vec<_>>();
-        assert_eq!(
-            titles.iter().filter(|t| t.contains(", simulated, ")).count(),
-            cells,
-            "{name}: simulated bars"
-        );
-        assert_eq!(
-            titles.iter().filter(|t| t.ends_with(", published")).count(),
-            cells,
-            "{name}: published bars"
-        );
+        let simulated = titles.iter().filter(|t| t.contains(", simulated, ")).count();
+        assert_eq!(simulated, results.cells.len(), "{name}: simulated bars");
+        let published = titles.iter().filter(|t| t.ends_with(", published")).count();
+        assert_eq!(published, count(|cell| cell.published.is_some()), "{name}: published bars");
+    }
+}
+
+#[test]
+fn headings_are_distinct_and_labels_whole() {
+    for (name, mut results) in all() {
+        // One table with two units is two charts.
+        let more: Vec<Cell> = results.cells.iter().take(3).cloned().collect();
+        results.cells.extend(more.into_iter().map(|cell| Cell { unit: "erases".into(), ..cell }));
+        if let Some(cell) = results.cells.iter_mut().find(|cell| !cell.row.is_empty()) {
+            cell.row = "a name of a row that is much longer than any gutter has room for".into();
+        }
+        let page = page(&results);
+        let document = parse(&page);
+        for section in document.descendants().filter(|n| n.has_tag_name("section")) {
+            let captions = section.descendants().filter(|n| n.has_tag_name("figcaption"));
+            let mut headings: Vec<String> = captions.map(text_of).collect();
+            let count = headings.len();
+            headings.sort_unstable();
+            headings.dedup();
+            assert_eq!(headings.len(), count, "{name}: two figures with one heading: {headings:?}");
+        }
+        for text in document.descendants().filter(|n| n.has_tag_name("text")).map(text_of) {
+            assert!(!text.contains('…'), "{name}: cut: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_days_that_a_device_lives_come_first() {
+    let page = page(&endurance_fixture());
+    let document = parse(&page);
+    let summary = document.descendants().find(|n| n.attribute("id") == Some("summary")).expect("a summary");
+    let text = text_of(summary).replace('\u{a0}', " ");
+    assert!(
+        text.trim_start().starts_with(
+            "Summary\nDays until the first failure, by the median: from 199 days for kingston to"
+        ),
+        "{text}"
+    );
+    let tile = with_class(&document, "tile").nth(1).map(text_of).unwrap_or_default();
+    assert_eq!(tile.trim(), "transcend\n1,289 daysmedian; 1,288 to 1,291; 3.5 years");
+    let ids: Vec<&str> = document
+        .descendants()
+        .filter(|n| n.has_tag_name("section"))
+        .filter_map(|n| n.attribute("id"))
+        .collect();
+    assert_eq!(ids[..3], ["summary", "figures", "wear"]);
+}
+
+#[test]
+fn long_parts_are_folded() {
+    let page = page(&sd_cards_fixture());
+    let document = parse(&page);
+    let cards: Vec<Node<'_, '_>> = with_class(&document, "card").collect();
+    assert!(cards.len() > 1 && cards.iter().all(|card| card.has_tag_name("details")));
+    assert_eq!(cards.iter().filter(|card| card.attribute("open").is_some()).count(), 1);
+    assert!(with_class(&document, "profile").all(|profile| profile.attribute("open").is_none()));
+    let parameters = document.descendants().find(|n| n.attribute("id") == Some("parameters")).expect("one");
+    assert!(parameters.descendants().any(|n| n.has_tag_name("details")), "29 parameters are folded");
+}
+
+/// The value of each variable of a theme's style sheet.
+fn colours(sheet: &str) -> BTreeMap<&str, &str> {
+    sheet.split([';', '\n']).filter_map(|rule| rule.trim().strip_prefix("--")?.split_once(": ")).collect()
+}
+
+/// The relative luminance of `#rrggbb`, as WCAG 2.2 defines it.
+fn luminance(colour: &str) -> f64 {
+    let channel = |i: usize| {
+        let value = u8::from_str_radix(&colour[1 + 2 * i..3 + 2 * i], 16).expect("hexadecimal");
+        let value = f64::from(value) / 255.0;
+        if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * channel(0) + 0.7152 * channel(1) + 0.0722 * channel(2)
+}
+
+fn contrast(a: &str, b: &str) -> f64 {
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+/// WCAG 2.2, 1.4.11: 3 to 1 for graphics; 1.4.3: 4.5 to 1 for text.
+#[test]
+fn colours_of_mechanisms_and_text_stand_out_from_both_grounds() {
+    let figure = include_str!("../../src/style/figure.css");
+    let variable =
+        |rule: &'static str| rule.split_once("fill: var(--")?.1.split_once(')').map(|(name, _)| name);
+    let mechanisms: Vec<&str> = figure.split(".m-").skip(1).filter_map(variable).collect();
+    assert_eq!(mechanisms.len(), 10, "{mechanisms:?}");
+    for (theme, sheet) in [
+        ("light", include_str!("../../src/style/light.css")),
+        ("dark", include_str!("../../src/style/dark.css")),
+    ] {
+        let colours = colours(sheet);
+        for ground in ["paper", "surface"] {
+            let graphics = mechanisms.iter().map(|name| (*name, 3.0));
+            let series = ["s0", "s1", "s2", "s3", "s4", "s5"].into_iter().map(|name| (name, 3.0));
+            let text = ["ink", "soft", "accent", "good", "bad"].into_iter().map(|name| (name, 4.5));
+            for (name, least) in graphics.chain(series).chain(text) {
+                let contrast = contrast(colours[name], colours[ground]);
+                assert!(contrast >= least, "{theme}: {name} on {ground} has {contrast:.2}, needs {least}");
+            }
+        }
     }
 }
 
@@ -281,8 +380,9 @@ fn the_page_of_a_bring_up_is_well_formed_and_has_every_step() {
     ));
     let rows = document.descendants().filter(|node| node.has_tag_name("tr")).count();
     assert_eq!(rows, trace.steps.len() + 1, "a row a step, and the head");
-    let figure = flashlab_report::figure::sequence::figure(&trace).to_svg();
-    let drawing = parse(&figure);
-    let called = with_class(&drawing, "call").count();
-    assert!(called > trace.steps.iter().filter(|step| step.command().is_some()).count(), "{called}");
+    let calls = with_class(&document, "arrow")
+        .filter(|node| node.attribute("class").is_some_and(|c| c.contains("call")));
+    let commands = trace.steps.iter().filter(|step| step.command().is_some()).count();
+    assert!(calls.count() >= commands, "an arrow a command");
+    assert_eq!(with_class(&document, "words-of-step").count(), trace.steps.len());
 }

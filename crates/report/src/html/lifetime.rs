@@ -1,0 +1,89 @@
+//! How long devices live, in days: the answer of an experiment on endurance, which stands first in the summary.
+
+use super::{summary::tile, tables};
+use crate::{
+    grid::{self, Table},
+    markup::{Element, element},
+    number,
+};
+use flashlab_lab::results::{Cell, Results};
+
+const UNIT: &str = "days";
+const TYPICAL: &str = "median";
+
+/// More devices than these stand in the table alone.
+const TILES_MAX: usize = 8;
+
+/// The tables of `results` that count days, with the least, median and most of each device.
+pub(super) fn tables(results: &Results) -> Vec<Table<'_>> {
+    let mut tables = grid::tables(results);
+    tables.retain(|table| table.unit == UNIT && table.rows.contains(&TYPICAL));
+    tables
+}
+
+fn cell<'a>(table: &Table<'a>, row: &str, column: &str) -> Option<&'a Cell> {
+    table.cells.iter().copied().find(|cell| cell.row == row && cell.column == column)
+}
+
+/// The median of each device.
+fn medians<'a>(table: &Table<'a>) -> Vec<&'a Cell> {
+    table.columns.iter().filter_map(|column| cell(table, TYPICAL, column)).collect()
+}
+
+fn days(days: f64) -> String {
+    format!("{} days", number::fixed(days, number::decimals_for(days, 3)))
+}
+
+/// `; 3.5 years` of two years and more.
+fn years(days: f64) -> String {
+    const YEAR: f64 = 365.25;
+    if days < 2.0 * YEAR { String::new() } else { format!("; {} years", number::fixed(days / YEAR, 1)) }
+}
+
+/// The shortest and the longest median in a sentence.
+pub(super) fn sentence(table: &Table<'_>) -> Option<String> {
+    let medians = medians(table);
+    let by_days = |a: &&&Cell, b: &&&Cell| a.simulated.mean.total_cmp(&b.simulated.mean);
+    let (least, most) = (medians.iter().min_by(by_days)?, medians.iter().max_by(by_days)?);
+    let of = |cell: &Cell| format!("{} for {}", days(cell.simulated.mean), cell.column);
+    let mut name = table.name.chars();
+    let name: String = name.next().map_or(String::new(), |first| first.to_uppercase().chain(name).collect());
+    Some(match medians.len() {
+        1 => format!("{name}: {}.", of(least)),
+        _ => format!("{name}, by the median: from {} to {}.", of(least), of(most)),
+    })
+}
+
+/// A tile a device: its median, and the least and most below; none where there are too many.
+pub(super) fn tiles(table: &Table<'_>) -> Option<Element> {
+    let medians = medians(table);
+    let of = |median: &&Cell| {
+        let bound = |row| cell(table, row, &median.column).map(|cell| cell.simulated.mean);
+        let comment = match (bound("least"), bound("most")) {
+            (Some(least), Some(most)) => {
+                format!("median; {} to {}", number::fixed(least, 0), number::fixed(most, 0))
+            }
+            _ => "median".into(),
+        };
+        tile(&median.column, &days(median.simulated.mean), "", &(comment + &years(median.simulated.mean)))
+    };
+    (medians.len() <= TILES_MAX).then(|| element("dl").class("tiles").children(medians.iter().map(of)))
+}
+
+/// A line a device, with the rows of the table as columns.
+pub(super) fn table(table: &Table<'_>) -> Element {
+    let columns: Vec<(&str, bool)> =
+        [("device", false)].into_iter().chain(table.rows.iter().map(|row| (*row, true))).collect();
+    let rows = table.columns.iter().map(|column| {
+        let figures = table.rows.iter().map(|row| {
+            let figure =
+                cell(table, row, column).map(|cell| number::fixed(cell.simulated.mean, table.decimals));
+            tables::number(figure.unwrap_or_else(|| number::NONE.into()))
+        });
+        element("tr").child(tables::row_head(column)).children(figures)
+    });
+    let caption = element("caption").text(table.name);
+    let html =
+        element("table").child(caption).child(tables::head(&columns)).child(element("tbody").children(rows));
+    tables::scrolling(table.name, html)
+}
