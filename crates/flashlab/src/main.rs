@@ -1,7 +1,7 @@
 //! The command line. Everything here is glue: what is run lives in `lab`, how it looks in `report`.
 //!
 //! Exit codes: 0 done and all bounds held; 1 a bound missed (named) or I/O failed; 2 bad arguments, job, profile or
-//! experiment; 130 stopped by Ctrl-C.
+//! experiment; 128 a bench stopped by Ctrl-C, with what it measured until then; 130 any other command.
 
 mod command;
 mod failure;
@@ -35,7 +35,7 @@ Examples:
   flashlab trace bring-up sd/kingston
 
 Exit codes: 0 done, and all bounds held; 1 a bound missed, or reading, writing or the device failed; 2 bad arguments, job,
-profile or experiment; 130 stopped by Ctrl-C.";
+profile or experiment; 128 a bench that Ctrl-C stopped, which prints what it measured; 130 any other command.";
 
 /// A flash-storage laboratory: virtual SD cards in simulated time, beside what was measured on real ones.
 #[derive(Parser)]

@@ -1,70 +1,190 @@
-//! Progress on a terminal, nothing in a pipe; and Ctrl-C.
+//! Progress on standard error, for every command that may take longer than a second; and Ctrl-C.
+//!
+//! A terminal shows a bar after one second. Without a terminal, and for as long as the work goes on, a line follows every
+//! ten seconds. Both say the same: per cent, simulated time, time left. One thread per piece of work reads the
+//! [`Progress`] that the simulation writes; nothing of it reaches the results.
 
-use crate::failure::INTERRUPTED;
+use crate::command::jobs::span;
+use crate::failure::{INTERRUPTED, say};
 use crate::file;
-use flashlab_lab::experiment::Watch;
+use flashlab_lab::progress::Progress;
+use flashlab_sim::Duration as Simulated;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// From here on Ctrl-C ends the process at once, whatever it does, and no half-written file stays.
 pub(crate) fn catch_interrupts() {
     // Where the handler cannot be set, Ctrl-C still ends the process.
-    let _ = ctrlc::set_handler(|| {
-        let mut terminal = io::stderr();
-        if terminal.is_terminal() {
-            // Over the bar, if there is one.
-            let _ = write!(terminal, "\r\x1b[2Kflashlab: stopped\n");
+    let _ = ctrlc::set_handler(end_at_once);
+}
+
+/// From here on the first Ctrl-C stops the work of `progress`, whose results so far are then printed; the second one ends
+/// the process.
+pub(crate) fn stop_on_interrupt(progress: &Progress) {
+    let progress = progress.clone();
+    let _ = ctrlc::set_handler(move || {
+        if progress.is_stopped() {
+            end_at_once();
         }
-        file::exit_clean(INTERRUPTED.into());
+        progress.stop();
     });
 }
 
-/// A bar for work of known length, or a spinner. Shows itself only on a terminal, and only if the work takes a second.
-pub(crate) struct Progress(ProgressBar);
+fn end_at_once() {
+    let mut terminal = io::stderr();
+    if terminal.is_terminal() {
+        // Over the bar, if there is one.
+        let _ = write!(terminal, "\r\x1b[2Kflashlab: stopped\n");
+    }
+    file::exit_clean(INTERRUPTED.into());
+}
 
-impl Progress {
-    /// For `length` steps of `what`.
-    pub(crate) fn bar(length: u64, what: &str) -> Self {
-        let style = "{msg} {bar:40} {pos}/{len} {elapsed}";
-        Progress::styled(ProgressBar::hidden(), Some(length), style, what)
-    }
-    /// For work of unknown length.
-    pub(crate) fn spinner(what: &str) -> Self {
-        Progress::styled(ProgressBar::hidden(), None, "{spinner} {msg} {elapsed}", what)
-    }
+/// A piece of work whose progress is shown until this is dropped.
+pub(crate) struct Shown {
+    progress: Progress,
+    over: Arc<(Mutex<bool>, Condvar)>,
+    shows: Option<JoinHandle<()>>,
+}
 
-    fn styled(bar: ProgressBar, length: Option<u64>, style: &str, what: &str) -> Self {
-        if let Some(length) = length {
-            bar.set_length(length);
-        }
-        bar.set_style(ProgressStyle::with_template(style).expect("the templates above are well-formed"));
-        bar.set_message(what.to_owned());
-        let shown = bar.clone();
-        // Ends with the process, or finds a bar that is finished.
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_secs(1));
-            if !shown.is_finished() {
-                shown.set_draw_target(ProgressDrawTarget::stderr());
-                shown.enable_steady_tick(Duration::from_millis(200));
-            }
-        });
-        Progress(bar)
-    }
-    /// One step further.
-    pub(crate) fn step(&self) {
-        self.0.inc(1);
+impl Shown {
+    /// Shows the progress of `what`: a command, and what it works on.
+    pub(crate) fn new(what: impl Into<String>) -> Shown {
+        let progress = Progress::default();
+        let over = Arc::new((Mutex::new(false), Condvar::new()));
+        let (what, told, ends) = (what.into(), progress.clone(), over.clone());
+        let shows = std::thread::Builder::new().spawn(move || show(&what, &told, &ends)).ok();
+        Shown { progress, over, shows }
     }
 }
 
-impl Drop for Progress {
+impl Deref for Shown {
+    type Target = Progress;
+    fn deref(&self) -> &Progress {
+        &self.progress
+    }
+}
+
+impl Drop for Shown {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        let (over, changed) = &*self.over;
+        *over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+        if let Some(shows) = self.shows.take() {
+            // A thread that panicked has said so itself.
+            let _ = shows.join();
+        }
+        self.progress.take_news().into_iter().for_each(say);
     }
 }
 
-impl Watch for Progress {
-    fn ran(&self) {
-        self.step();
+/// Time until the bar is shown on a terminal.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Time between two updates of the bar.
+const TICK: Duration = Duration::from_millis(200);
+/// Time between two lines where there is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+fn show(what: &str, progress: &Progress, (over, changed): &(Mutex<bool>, Condvar)) {
+    let bar = ProgressBar::with_draw_target(Some(1_000), ProgressDrawTarget::hidden());
+    bar.set_style(ProgressStyle::with_template("{bar:30} {msg}").expect("the template is well-formed"));
+    let (terminal, mut lines) = (io::stderr().is_terminal(), 0);
+    let mut over = over.lock().unwrap_or_else(PoisonError::into_inner);
+    while !*over {
+        (over, _) = changed.wait_timeout(over, TICK).unwrap_or_else(PoisonError::into_inner);
+        let elapsed = bar.elapsed();
+        let news = progress.take_news();
+        bar.suspend(|| news.into_iter().for_each(say));
+        if *over || (terminal && elapsed < PATIENCE) {
+            continue;
+        }
+        let now = Now::of(progress, elapsed);
+        if terminal {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.set_position((now.share.unwrap_or(0.0) * 1e3) as u64);
+            bar.set_message(now.line(what));
+        } else if lines_due(elapsed) > lines {
+            lines = lines_due(elapsed);
+            say(now.line(what));
+        }
+    }
+    bar.finish_and_clear();
+}
+
+fn lines_due(elapsed: Duration) -> u64 {
+    elapsed.as_secs() / LINE_INTERVAL.as_secs()
+}
+
+/// The state of a piece of work at one instant.
+struct Now {
+    share: Option<f64>,
+    simulated: Simulated,
+    phase: String,
+    elapsed: Duration,
+}
+
+impl Now {
+    fn of(progress: &Progress, elapsed: Duration) -> Now {
+        let (share, simulated) = (progress.share(), progress.simulated());
+        Now { share, simulated, phase: progress.phase(), elapsed }
+    }
+
+    /// `sd-cards: 40 %, 3.2 h simulated, 12 s left (raw write 1M/kioxia)`
+    fn line(&self, what: &str) -> String {
+        let mut parts = Vec::new();
+        match self.share {
+            Some(share) => parts.push(format!("{:.0} %", (share * 100.0).floor())),
+            None => parts.push(format!("{} so far", for_people(self.elapsed.as_secs_f64()))),
+        }
+        if self.simulated > Simulated::ZERO {
+            parts.push(format!("{} simulated", span(self.simulated)));
+        }
+        // Less than a hundredth says nothing of the rest.
+        if let Some(share) = self.share.filter(|share| *share >= 0.01) {
+            let left = self.elapsed.as_secs_f64() * (1.0 - share) / share;
+            parts.push(format!("{} left", for_people(left)));
+        }
+        let phase = if self.phase.is_empty() { String::new() } else { format!(" ({})", self.phase) };
+        format!("{what}: {}{phase}", parts.join(", "))
+    }
+}
+
+/// A time on the clock: `12 s`, `3 min 20 s`, `2 h 5 min`.
+fn for_people(seconds: f64) -> String {
+    match seconds.ceil() as u64 {
+        s if s < 60 => format!("{s} s"),
+        s if s < 3_600 => format!("{} min {} s", s / 60, s % 60),
+        s => format!("{} h {} min", s / 3_600, s % 3_600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(share: Option<f64>, simulated: Simulated, phase: &str, seconds: u64) -> String {
+        let elapsed = Duration::from_secs(seconds);
+        Now { share, simulated, phase: phase.to_owned(), elapsed }.line("hmb")
+    }
+
+    #[test]
+    fn a_line_says_per_cent_simulated_time_and_time_left() {
+        let hours = Simulated::from_secs(3 * 3_600);
+        assert_eq!(
+            line(Some(0.25), hours, "randread 1 GiB/off", 50),
+            "hmb: 25 %, 3.0 h simulated, 2 min 30 s left (randread 1 GiB/off)"
+        );
+        assert_eq!(line(Some(0.001), Simulated::ZERO, "", 20), "hmb: 0 %");
+        assert_eq!(line(Some(0.999), hours, "", 7_200), "hmb: 99 %, 3.0 h simulated, 8 s left");
+        assert_eq!(line(None, Simulated::ZERO, "", 4_000), "hmb: 1 h 6 min so far");
+    }
+
+    #[test]
+    fn lines_are_due_every_ten_seconds() {
+        let due: Vec<u64> = [0, 9, 10, 19, 20, 100].map(|s| lines_due(Duration::from_secs(s))).to_vec();
+        assert_eq!(due, [0, 0, 1, 1, 2, 10]);
     }
 }

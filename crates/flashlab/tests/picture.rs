@@ -3,6 +3,7 @@
 
 use flashlab_lab::experiment::Experiment;
 use flashlab_lab::library::Library;
+use flashlab_lab::progress::Progress;
 use flashlab_report::figure::bars;
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use std::path::Path;
 fn the_picture_of_the_readme_is_what_the_program_draws() {
     let library = Library::built_in().expect("the repository's own library");
     let experiment = Experiment::open("sd-cards", &library).expect("it exists");
-    let results = experiment.run(&library, 1, &()).expect("it runs");
+    let results = experiment.run(&library, 1, &Progress::default()).expect("it runs");
     let figures = bars::figures(&results);
     let picture =
         figures.iter().find(|figure| figure.title.contains("Random write")).expect("random writes are drawn");

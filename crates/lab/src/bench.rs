@@ -5,6 +5,7 @@
 
 use crate::device::Device;
 use crate::files::{self, Files};
+use crate::progress::Progress;
 use crate::read_back::{self, Noting, Written};
 use crate::statistics::{Counters, Wear};
 use flashlab_fio::iolog::{Iolog, Recording, Version};
@@ -33,6 +34,7 @@ pub struct Bench {
     iologs: BTreeMap<String, Iolog>,
     /// Whether what lies below has bytes, and judges them.
     has_bytes: bool,
+    progress: Progress,
 }
 
 #[derive(Clone)]
@@ -52,6 +54,7 @@ impl Bench {
             files: Vec::new(),
             iologs: BTreeMap::new(),
             has_bytes: false,
+            progress: Progress::default(),
         }
     }
 
@@ -68,6 +71,17 @@ impl Bench {
     /// The trace that jobs name as `read_iolog=name`.
     pub fn load_iolog(&mut self, name: &str, iolog: Iolog) {
         self.iologs.insert(name.to_owned(), iolog);
+    }
+
+    /// Reports all that runs from here on to `progress`, whose stop ends the jobs: what they did until then is counted,
+    /// and jobs of later waves do not begin.
+    pub fn report_to(&mut self, progress: &Progress) {
+        self.progress = progress.clone();
+    }
+
+    /// Returns true once the run was asked to stop, so that its figures are incomplete.
+    pub fn is_stopped(&self) -> bool {
+        self.progress.is_stopped()
     }
 
     /// Puts a vfat filesystem on the device, unless it has one.
@@ -114,6 +128,9 @@ impl Bench {
         let mut statistics = Statistics::new(jobs, settings);
         let mut iologs = BTreeMap::new();
         for wave in waves(jobs) {
+            if self.is_stopped() {
+                break;
+            }
             let mut tasks = Vec::new();
             for (number, job) in wave.clone().zip(&jobs[wave.clone()]) {
                 if job.verify.method().is_some() && !self.has_bytes {
@@ -163,6 +180,9 @@ impl Bench {
         let files: Vec<Vec<File>> = tasks.iter().map(|task| task.files.clone()).collect();
         let noting = Noting::new(tasks.len(), statistics.wave(wave.clone()));
         let (_, written) = self.run_wave(tasks, noting)?.finish();
+        if self.is_stopped() {
+            return Ok(());
+        }
         let ran = self.now.since(begin);
         let due: Vec<usize> = wave.clone().filter(|n| read_back::is_due(&jobs[*n])).collect();
         let readers: Vec<Job> = due.iter().map(|n| read_back::job(&jobs[*n], ran)).collect();
@@ -188,9 +208,13 @@ impl Bench {
         if begin > END || tasks.iter().filter_map(latest).any(|at| at > END.since(Instant::ZERO)) {
             return Err(BenchError::TooLong);
         }
+        let capacity = self.device().geometry().capacity;
+        let work = tasks.iter().map(|task| work_of(task.job, capacity)).sum();
         let jobs = Jobs::new(begin, tasks, record).map_err(BenchError::Workload)?;
-        let mut workload = Ending { jobs, ended: false };
+        let told = Told { progress: self.progress.clone(), work, done: 0, at: begin };
+        let mut workload = Ending { jobs, ended: false, stopped: false, events: 0, told };
         let last = flashlab_sim::run(self.model(), &mut workload, begin);
+        workload.told.wave_is_over(last);
         if workload.ended {
             return Err(BenchError::TooLong);
         }
@@ -365,10 +389,88 @@ fn number_of(files: &mut Vec<String>, file: &str) -> usize {
 const END: Instant = Instant::from_ns(YEARS * 365 * 86_400 * 1_000_000_000);
 const YEARS: u64 = 150;
 
-/// Jobs that stop asking at the end of time.
+/// Units of work, as [`Progress`] counts it, of one run of `jobs` on a device of `capacity` bytes.
+pub fn work(jobs: &[Job], capacity: u64) -> u64 {
+    let runs = |job: &Job| 1 + u64::from(read_back::is_due(job));
+    jobs.iter().map(|job| runs(job) * work_of(job, capacity)).sum()
+}
+
+/// An estimate: requests and the bytes that they move, or the time that they may take.
+fn work_of(job: &Job, capacity: u64) -> u64 {
+    /// Requests a second of a device of which nothing is known.
+    const REQUESTS_PER_SECOND: u64 = 5_000;
+    /// Bytes whose simulation takes about as long as a request.
+    const BYTES_PER_UNIT: u64 = 64 << 10;
+    let bytes_of = |extent: Option<Extent>| match extent {
+        Some(Extent::Bytes(bytes)) => bytes.min(capacity),
+        Some(Extent::Percent(percent)) => capacity / 100 * u64::from(percent),
+        None => capacity,
+    };
+    let bytes = bytes_of(job.io_size.or(job.size)).saturating_mul(job.loops.max(1));
+    let block = match &job.block_size[usize::from(job.pattern.mix != Mix::Read)] {
+        BlockSize::Fixed(bytes) => *bytes,
+        BlockSize::Range { min, max } => min / 2 + max / 2,
+        BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).max().unwrap_or(1),
+    };
+    let requests = (bytes / block.max(1)).min(job.number_ios.unwrap_or(u64::MAX));
+    let moved = requests.saturating_add(bytes / BYTES_PER_UNIT);
+    let in_time = job.runtime.map_or(u64::MAX, |runtime| {
+        let rate = job.rate_iops.iter().flatten().sum::<u64>();
+        let rate = if rate > 0 { rate } else { REQUESTS_PER_SECOND };
+        ((runtime + job.ramp_time).as_secs_f64() * rate as f64) as u64
+    });
+    let work = if job.time_based { in_time } else { moved.min(in_time) };
+    work.clamp(1, 1 << 40)
+}
+
+/// How often jobs look up from their work: after so many events.
+const EVENTS_BETWEEN_LOOKS: u32 = 1_024;
+
+/// Jobs that stop asking at the end of time, or when somebody asks them to.
 struct Ending<R> {
     jobs: Jobs<R>,
     ended: bool,
+    stopped: bool,
+    /// Events since the last look.
+    events: u32,
+    told: Told,
+}
+
+impl<R: Record> Ending<R> {
+    #[cold]
+    fn look_up(&mut self, now: Instant) {
+        self.events = 0;
+        self.told.wave_is_at(self.jobs.share_done(now), now);
+        if !self.stopped && self.told.progress.is_stopped() {
+            self.stopped = true;
+            self.jobs.stop(now);
+        }
+    }
+}
+
+/// What was reported of a wave.
+struct Told {
+    progress: Progress,
+    /// Units of the whole wave.
+    work: u64,
+    /// Units that are reported as done.
+    done: u64,
+    /// The simulated instant up to which time is reported.
+    at: Instant,
+}
+
+impl Told {
+    fn wave_is_at(&mut self, share: f64, now: Instant) {
+        let done = ((self.work as f64 * share) as u64).clamp(self.done, self.work);
+        self.progress.advance(done - self.done);
+        self.done = done;
+        self.progress.add_simulated(now.saturating_since(self.at));
+        self.at = now.max(self.at);
+    }
+
+    fn wave_is_over(&mut self, at: Instant) {
+        self.wave_is_at(1.0, at);
+    }
 }
 
 impl<R: Record> Workload for Ending<R> {
@@ -377,6 +479,10 @@ impl<R: Record> Workload for Ending<R> {
         if now > END {
             self.ended = true;
             return Arrival::Done;
+        }
+        self.events += 1;
+        if self.events >= EVENTS_BETWEEN_LOOKS {
+            self.look_up(now);
         }
         self.jobs.next(now)
     }
@@ -583,6 +689,8 @@ pub enum BenchError {
     },
     /// The jobs would take longer than can be simulated.
     TooLong,
+    /// Somebody asked the run to stop, so that there is no whole figure.
+    Stopped,
     /// A job cannot run on its files or its device.
     Workload(WorkloadError),
 }
@@ -653,6 +761,7 @@ impl fmt::Display for BenchError {
                 "the jobs are not done after {YEARS} years of simulated time: lower runtime=, startdelay= or thinktime=, or \
                  shorten the iolog"
             ),
+            BenchError::Stopped => f.write_str("stopped before the jobs were done"),
             BenchError::Workload(error) => error.fmt(f),
         }
     }

@@ -1,8 +1,9 @@
 //! One job on many devices: which card for my job?
 
-use crate::bench::{Bench, BenchError, Hint, hints, refusal};
+use crate::bench::{Bench, BenchError, Hint, hints, refusal, work};
 use crate::device::Device;
 use crate::experiment::side_by_side::side_by_side;
+use crate::progress::Progress;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::stats::{JobStats, Settings, Tail};
 use flashlab_sim::Mechanism;
@@ -39,20 +40,21 @@ pub struct Line {
     pub most: (Mechanism, f64),
 }
 
-/// Runs `jobs` on each device, which `prepare` puts on a bench. Devices know nothing of each other. `done` is called
-/// for each that is.
+/// Runs `jobs` on each device, which `prepare` puts on a bench. Devices know nothing of each other.
 pub fn compare(
     devices: &[Device],
     prepare: &(dyn Fn(&Device) -> Result<Bench, BenchError> + Sync),
     jobs: &[Job],
-    done: &(dyn Fn() + Sync),
+    progress: &Progress,
 ) -> Vec<Compared> {
+    progress.plan(devices.iter().map(|device| work(jobs, device.capacity())).sum());
     side_by_side(devices, |device| {
+        progress.enter(device.name.as_str());
         let reports = prepare(device).and_then(|mut bench| {
+            bench.report_to(progress);
             let reports = bench.run(jobs, &Settings::default())?.reports(jobs);
             refusal(&reports).map_or(Ok(reports), Err)
         });
-        done();
         let hints = reports.as_ref().map_or(Vec::new(), |reports| hints(reports, device.t_read()));
         let lines =
             reports.map(|reports| reports.iter().flat_map(|r| lines(&r.job.name, &r.stats)).collect());

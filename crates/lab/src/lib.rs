@@ -9,6 +9,7 @@ pub mod explain;
 mod files;
 pub mod library;
 pub mod profile;
+pub mod progress;
 mod read_back;
 pub mod results;
 pub mod served;

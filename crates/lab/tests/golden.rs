@@ -4,13 +4,14 @@
 //! A week of writing takes its time in a debug build, so `cargo test` leaves this file out; `cargo xtask golden-check`
 //! runs it in a release build.
 
-use flashlab_lab::experiment::{Experiment, ExperimentError, Live, Watch, cell_name};
+use flashlab_lab::experiment::{Experiment, ExperimentError, Live, cell_name};
 use flashlab_lab::library::{Folder, Library};
+use flashlab_lab::progress::Progress;
 use flashlab_lab::results::{Cell, ParameterKind, Published, Results, Role};
+use flashlab_sim::Duration;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::built_in().unwrap_or_else(|e| panic!("{e}")));
 /// Every experiment of the library, one after the other: each takes all processors.
@@ -26,7 +27,7 @@ fn open(name: &str) -> Experiment {
     Experiment::open(name, &LIBRARY).unwrap_or_else(|e| panic!("{e}"))
 }
 fn run(name: &str, seed: u64) -> Results {
-    open(name).run(&LIBRARY, seed, &()).unwrap_or_else(|e| panic!("{e}"))
+    open(name).run(&LIBRARY, seed, &Progress::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 fn results_of(name: &str) -> &'static Results {
     ALL.iter().find(|results| results.experiment == name).unwrap_or_else(|| panic!("no experiment {name}"))
@@ -220,32 +221,17 @@ fn a_seed_is_a_run_and_another_seed_another() {
     assert_eq!(paths(&other), paths(at91), "a seed is no parameter");
 }
 
-/// Asks to stop when some runs are done.
-struct Impatient {
-    patience: u64,
-    ran: AtomicU64,
-}
-
-impl Watch for Impatient {
-    fn ran(&self) {
-        self.ran.fetch_add(1, Ordering::Relaxed);
-    }
-    fn stopped(&self) -> bool {
-        self.ran.load(Ordering::Relaxed) >= self.patience
-    }
-}
-
 #[test]
-fn an_experiment_stops_when_it_is_asked_to_and_tells_every_run_otherwise() {
+fn an_experiment_stops_when_it_is_asked_to_and_tells_how_far_it_is_otherwise() {
     let experiment = open("at91");
-    let watch = |patience| Impatient { patience, ran: AtomicU64::new(0) };
-    let at_once = watch(0);
-    assert_eq!(experiment.run(&LIBRARY, 1, &at_once).err(), Some(ExperimentError::Stopped));
-    assert_eq!(at_once.ran.into_inner(), 0);
-    let soon = watch(3);
-    assert_eq!(experiment.run(&LIBRARY, 1, &soon).err(), Some(ExperimentError::Stopped));
-    assert!(soon.ran.into_inner() < experiment.runs());
-    let never = watch(u64::MAX);
-    assert!(experiment.run(&LIBRARY, 1, &never).is_ok());
-    assert_eq!(never.ran.into_inner(), experiment.runs());
+    let stopped = Progress::default();
+    stopped.stop();
+    assert_eq!(experiment.run(&LIBRARY, 1, &stopped).err(), Some(ExperimentError::Stopped));
+    assert_eq!(stopped.simulated(), Duration::ZERO);
+    let whole = Progress::default();
+    assert_eq!(whole.share(), None);
+    assert!(experiment.run(&LIBRARY, 1, &whole).is_ok());
+    assert_eq!(whole.share(), Some(1.0));
+    assert!(whole.simulated() > Duration::from_secs(1));
+    assert!(whole.phase().starts_with("mean request"), "{}", whole.phase());
 }

@@ -106,6 +106,22 @@ impl<R: Record> Jobs<R> {
         self.jobs.iter().map(|job| job.end).reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 
+    /// Ends all jobs at `now`, as a signal ends fio's: no request is handed over any more but the flushes at a job's end,
+    /// and those that are outstanding complete.
+    pub fn stop(&mut self, now: Instant) {
+        self.agenda.clear();
+        for job in 0..self.jobs.len() {
+            self.jobs[job].stop(now, &mut self.record);
+            self.note(job);
+        }
+    }
+
+    /// Returns the share of the work that is done at `now`, between 0 and 1: the mean over the jobs.
+    pub fn share_done(&self, now: Instant) -> f64 {
+        let done: f64 = self.jobs.iter().map(|job| job.share_done(now)).sum();
+        done / self.jobs.len().max(1) as f64
+    }
+
     /// The recorder.
     pub fn record(&self) -> &R {
         &self.record

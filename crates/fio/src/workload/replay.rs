@@ -11,6 +11,8 @@ use flashlab_sim::{Duration, FileId, Instant};
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
     entries: std::vec::IntoIter<Entry>,
+    /// Number of entries of the whole iolog.
+    entry_count: usize,
     /// The job's file for each of the log's.
     files: Vec<FileId>,
     stall: bool,
@@ -40,6 +42,7 @@ impl Replay {
         };
         let stall = !job.replay_no_stall;
         Ok(Replay {
+            entry_count: iolog.entries.len(),
             entries: iolog.entries.into_iter(),
             files,
             stall,
@@ -47,6 +50,11 @@ impl Replay {
             last_at: Duration::ZERO,
             last_offset: 0,
         })
+    }
+
+    /// Returns the share of the entries that were asked for.
+    pub(crate) fn share_asked(&self) -> f64 {
+        1.0 - self.entries.len() as f64 / self.entry_count.max(1) as f64
     }
 
     /// The next request and when it comes at the earliest, in a replay since `start` of which the last request was handed

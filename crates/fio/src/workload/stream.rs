@@ -235,6 +235,15 @@ impl Stream {
         (self.bytes_left == 0 || self.requests_left == 0) && !self.choice.time_based
     }
 
+    /// Returns the share of its bytes or requests that the job has asked for; 0 if only time ends the job.
+    pub(crate) fn share_asked(&self) -> f64 {
+        if self.choice.time_based {
+            return 0.0;
+        }
+        let share = |left: u64, most: u64| 1.0 - left as f64 / most.max(1) as f64;
+        share(self.bytes_left, self.bytes_max).max(share(self.requests_left, self.requests_max))
+    }
+
     /// The flush that is due before the next request. fio counts writes, and looks after every request.
     #[inline]
     pub(crate) fn flush_due(&mut self) -> Option<Flush> {

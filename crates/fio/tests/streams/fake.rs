@@ -6,8 +6,8 @@ use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::loader::Nothing;
 use flashlab_fio::workload::{Cause, File, Io, Jobs, Record, Task, file_bytes};
 use flashlab_sim::{
-    Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request, RequestId,
-    Spent, Status, run,
+    Arrival, Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request,
+    RequestId, Spent, Status, Workload, run,
 };
 use std::collections::VecDeque;
 
@@ -180,6 +180,54 @@ pub(crate) fn run_jobs(jobs: &[Job], bytes: Option<u64>, model: &mut FixedLatenc
     let last = run(model, &mut wave, Instant::ZERO);
     assert!(wave.end().is_some_and(|end| end >= last), "every job has ended, none before its last event");
     wave.into_record()
+}
+
+/// A wave that is watched before each step, and may be stopped.
+struct Watched<F> {
+    wave: Jobs<Kept>,
+    watch: F,
+}
+
+impl<F: FnMut(&mut Jobs<Kept>, Instant)> Workload for Watched<F> {
+    fn next(&mut self, now: Instant) -> Arrival {
+        (self.watch)(&mut self.wave, now);
+        self.wave.next(now)
+    }
+    fn submit(&mut self, at: Instant) -> Request {
+        self.wave.submit(at)
+    }
+    fn completed(&mut self, completion: &Completion) {
+        self.wave.completed(completion);
+    }
+}
+
+fn run_watched(jobs: &[Job], watch: impl FnMut(&mut Jobs<Kept>, Instant)) -> (Kept, Instant) {
+    let tasks = jobs.iter().zip(0..).map(|(job, number)| Task::on_device(job, number, 1 << 40)).collect();
+    let wave = Jobs::new(Instant::ZERO, tasks, Kept::default()).unwrap_or_else(|error| panic!("{error}"));
+    let mut watched = Watched { wave, watch };
+    let mut model = FixedLatency::new(Duration::from_us(250));
+    let last = run(&mut model, &mut watched, Instant::ZERO);
+    (watched.wave.into_record(), last)
+}
+
+/// Runs all jobs together until the first event at `at` or later, and stops them there; returns that instant and the one
+/// of the last event, too.
+pub(crate) fn run_stopped(jobs: &[Job], at: Instant) -> (Kept, Instant, Instant) {
+    let mut stopped = None;
+    let (kept, last) = run_watched(jobs, |wave, now| {
+        if stopped.is_none() && now >= at {
+            stopped = Some(now);
+            wave.stop(now);
+        }
+    });
+    (kept, stopped.expect("it runs for longer"), last)
+}
+
+/// The shares of the work that are done, over the whole run.
+pub(crate) fn shares_of(jobs: &[Job]) -> Vec<f64> {
+    let mut shares = Vec::new();
+    run_watched(jobs, |wave, now| shares.push(wave.share_done(now)));
+    shares
 }
 
 /// Runs what the options mean, each request taking `us` microseconds.

@@ -1,6 +1,6 @@
 //! When requests go out and come back: depth, batches, rates, pauses, ramps, limits, flushes.
 
-use crate::fake::{Event, FixedLatency, Kept, is_read, jobs, run_jobs, run_options};
+use crate::fake::{Event, FixedLatency, Kept, is_read, jobs, run_jobs, run_options, run_stopped, shares_of};
 use flashlab_fio::job::{Engine, Job};
 use flashlab_fio::workload::Io;
 use flashlab_sim::{Duration, Instant};
@@ -324,4 +324,52 @@ fn a_request_above_max_latency_ends_its_job() {
     // The flush of a synchronous write belongs to its latency.
     assert_eq!(failed("--max_latency=499us --sync=1 --iodepth=1", 250), (1, true));
     assert_eq!(failed("--max_latency=500us --sync=1 --iodepth=1", 250), (100, false));
+}
+
+#[test]
+fn a_stop_ends_each_job_with_what_the_device_has_and_nothing_else() {
+    for options in [
+        "--iodepth=1 --ioengine=psync --direct=1",
+        "--iodepth=16",
+        "--iodepth=16 --iodepth_batch_submit=4 --iodepth_batch_complete_min=4",
+        "--iodepth=4 --rate_iops=1000",
+        "--iodepth=4 --thinktime=3ms",
+        "--iodepth=4 --startdelay=1h",
+        "--iodepth=4 --ramp_time=1h",
+        "--rw=randwrite --sync=1",
+        "--rw=randwrite --fsync=3 --end_fsync=1",
+        "--rw=randread --numjobs=3 --iodepth=2",
+    ] {
+        let line = format!("--rw=randread --bs=4k --size=64m --time_based --runtime=100d {options}");
+        for at in [0, 1, 777_000, 10_000_000, 10_000_001] {
+            let jobs = jobs(&line);
+            let (kept, stopped, last) = run_stopped(&jobs, Instant::from_ns(at));
+            for job in 0..jobs.len() {
+                let ended = kept.finished(job);
+                assert!(ended <= last.max(stopped), "{options}: {ended:?}");
+                assert!(last <= stopped + Duration::from_ms(2), "{options}: {stopped:?} to {last:?}");
+                let late = kept.asked(job).into_iter().filter(|io| io.issued > stopped).count();
+                assert_eq!(late, 0, "{options}, stopped at {at}");
+                if !options.contains("ramp") {
+                    assert_eq!(kept.asked(job).len(), kept.done(job).len(), "{options}, stopped at {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_share_that_is_done_goes_from_0_to_1() {
+    for line in [
+        "--rw=randread --bs=4k --size=1m",
+        "--rw=read --bs=4k --size=1m --time_based --runtime=100ms",
+        "--rw=write --bs=4k --number_ios=100 --size=1g",
+        "--rw=randrw --bs=4k --size=1m --loops=3 --numjobs=2",
+    ] {
+        let shares = shares_of(&jobs(line));
+        assert!(shares.windows(2).all(|pair| pair[0] <= pair[1]), "{line}: {shares:?}");
+        let half = shares[shares.len() / 2];
+        assert!((0.4..0.6).contains(&half), "{line}: {half}");
+        assert_eq!(shares.last(), Some(&1.0), "{line}");
+    }
 }

@@ -5,7 +5,7 @@ use crate::failure::{Failure, say};
 use crate::{Medium, file, progress};
 use clap::Args;
 use flashlab_fio::stats::Settings;
-use flashlab_lab::bench::refusal;
+use flashlab_lab::bench::{refusal, work};
 use flashlab_lab::device::{Device, State};
 use flashlab_lab::library::Library;
 use flashlab_lab::statistics::statistics;
@@ -39,8 +39,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     jobs::introduce(&device);
     progress::catch_interrupts();
     let (bench, before, reports) = {
-        let _spinning = progress::Progress::spinner(&device.name);
+        let progress = progress::Shown::new(format!("age {}", device.name));
+        progress.plan(work(&invocation.jobs, device.capacity()));
         let mut bench = setup.bench(&device)?;
+        bench.report_to(&progress);
         let before = bench.counters();
         let statistics = bench.run(&invocation.jobs, &Settings::default())?;
         (bench, before, statistics.reports(&invocation.jobs))

@@ -8,13 +8,14 @@ use flashlab_fio::against::{Comparison, RealRun};
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::output::{Run, json, logs, normal::Normal, terse};
 use flashlab_fio::stats::{Report, Settings, Statistics};
-use flashlab_lab::bench::{Bench, hints, refusal};
+use flashlab_lab::bench::{Bench, hints, refusal, work};
 use flashlab_lab::device::Device;
 use flashlab_lab::library::{Library, read_file};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::served::{Carried, Served, Verified};
 use flashlab_lab::statistics::statistics as counted;
 use flashlab_lab::units::Dimension;
+use flashlab_sim::{Duration, Instant};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -62,22 +63,29 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     {
         *carried = carried.clone().verified_by(verified);
     }
-    progress::catch_interrupts();
-    let (statistics, iologs, counted) = {
-        let _spinning = progress::Progress::spinner(&options.device);
+    let (stopped_after, statistics, iologs, counted) = {
+        let progress = progress::Shown::new(format!("bench {}", options.device));
+        progress::stop_on_interrupt(&progress);
         let mut bench = match &target {
             Target::Model(device) => setup.bench(device)?,
             Target::Bytes(carried) => setup.around(Bench::of_bytes(Box::new(carried.clone())))?,
         };
+        progress.plan(work(&invocation.jobs, bench.device().geometry().capacity));
+        bench.report_to(&progress);
         let before = bench.counters();
         let (statistics, iologs) = bench.run_recorded(&invocation.jobs, &settings)?;
         let counted = counted(&before, &bench.counters(), bench.wear().as_ref());
-        (statistics, iologs, DeviceStatistics { column: options.device.clone(), ..counted })
+        let stopped_after = bench.is_stopped().then(|| bench.now().since(Instant::ZERO));
+        (stopped_after, statistics, iologs, DeviceStatistics { column: options.device.clone(), ..counted })
     };
     let reports = statistics.reports(&invocation.jobs);
     let text = match &real {
         Some(real) => against(real, &reports)?,
-        None => output(&options.medium, &invocation, &reports, &counted),
+        None => output(&options.medium, &invocation, &reports, &counted, stopped_after.is_some()),
+    };
+    let text = match stopped_after {
+        Some(after) => mark_incomplete(text, &invocation, after),
+        None => text,
     };
     match &invocation.output {
         Some(path) => file::write(Path::new(path), text.as_bytes())?,
@@ -102,7 +110,24 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     let refusal = refusal(&reports);
     refusal.iter().for_each(say);
-    Ok(if refusal.is_some() || failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(match stopped_after {
+        Some(_) => ExitCode::from(STOPPED),
+        None if refusal.is_some() || failed => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
+    })
+}
+
+/// Exit code of a bench that Ctrl-C ended: fio's.
+const STOPPED: u8 = 128;
+
+/// Says that `text` is incomplete: in front of it, as fio does, or on standard error where the text is JSON.
+fn mark_incomplete(text: String, invocation: &Invocation, after: Duration) -> String {
+    let mark = format!("stopped by a signal after {} of simulated time: incomplete", jobs::span(after));
+    if invocation.output_formats.contains(&OutputFormat::Normal) {
+        return format!("\nflashlab: {mark}\n\n{text}");
+    }
+    say(mark);
+    text
 }
 
 /// What jobs run on.
@@ -158,8 +183,9 @@ fn output(
     invocation: &Invocation,
     reports: &[Report],
     counted: &DeviceStatistics,
+    incomplete: bool,
 ) -> String {
-    let files = jobs::files_on_device(medium, invocation);
+    let notes = Notes { files: jobs::files_on_device(medium, invocation), incomplete };
     let accepted = jobs::without_effect(invocation);
     let run = Run {
         version: concat!("flashlab-", env!("CARGO_PKG_VERSION")),
@@ -170,24 +196,31 @@ fn output(
     let one = |format: &OutputFormat| match format {
         OutputFormat::Normal => {
             let text = Normal { jobs: &invocation.jobs, run }.to_string();
-            let files = files.iter().map(|note| format!("\n{note}\n")).collect::<String>();
+            let files = notes.files.iter().map(|note| format!("\n{note}\n")).collect::<String>();
             format!("{text}{files}\n{}", flashlab_report::of_device(counted))
         }
-        OutputFormat::Json => {
-            with_device(json::document(&run, json::Bins::Without), counted, files.as_deref())
-        }
+        OutputFormat::Json => with_device(json::document(&run, json::Bins::Without), counted, &notes),
         OutputFormat::Terse => terse::text(reports, invocation.terse_version),
-        OutputFormat::JsonPlus => {
-            with_device(json::document(&run, json::Bins::With), counted, files.as_deref())
-        }
+        OutputFormat::JsonPlus => with_device(json::document(&run, json::Bins::With), counted, &notes),
     };
     invocation.output_formats.iter().map(one).collect()
 }
 
-fn with_device(mut document: serde_json::Value, counted: &DeviceStatistics, files: Option<&str>) -> String {
+/// Facts about a run that stand beside its figures.
+struct Notes {
+    /// How the files of the jobs lie on a bare device.
+    files: Option<String>,
+    /// True if a signal ended the run early.
+    incomplete: bool,
+}
+
+fn with_device(mut document: serde_json::Value, counted: &DeviceStatistics, notes: &Notes) -> String {
     document["flashlab"] = serde_json::to_value(counted).expect("names are text and figures are finite");
-    if let Some(files) = files {
-        document["flashlab"]["files"] = files.into();
+    if let Some(files) = &notes.files {
+        document["flashlab"]["files"] = files.as_str().into();
+    }
+    if notes.incomplete {
+        document["flashlab"]["incomplete"] = true.into();
     }
     json::layout(&document)
 }

@@ -38,8 +38,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     progress::catch_interrupts();
     let compared = {
-        let progress = progress::Progress::bar(devices.len() as u64, "compare");
-        compare(&devices, &|device| setup.bench(device), &invocation.jobs, &|| progress.step())
+        let progress = progress::Shown::new("compare");
+        compare(&devices, &|device| setup.bench(device), &invocation.jobs, &progress)
     };
     if let Some(error) = refused_by_all(&compared) {
         return Err(error);

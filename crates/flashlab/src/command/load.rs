@@ -6,7 +6,7 @@ use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_fio::number::{KbBase, LARGEST, TimeUnit, bounded, time};
 use flashlab_serve::Stop;
-use flashlab_serve::load::{Job, LoadError, Mix, load};
+use flashlab_serve::load::{Job, LoadError, Mix, load_telling};
 use flashlab_serve::uri::Uri;
 use flashlab_sim::Duration;
 use std::process::ExitCode;
@@ -97,6 +97,9 @@ fn runtime(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parts of a load that progress counts.
+const PARTS: u64 = 1_000_000;
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let uri =
         Uri::parse(&options.uri).map_err(|error| Failure::usage(format_args!("{}: {error}", options.uri)))?;
@@ -116,11 +119,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let stop = Stop::new().map_err(|error| Failure::system("events", &error))?;
     end_on_signals(&stop);
     let loaded = {
-        let _spinning = progress::Progress::spinner(&options.rw);
-        load(&uri, &job, &stop).map_err(|error| match error {
-            LoadError::Connect(_) => Failure::failed(format_args!("{}: {error}", options.uri)),
-            error => error.into(),
-        })?
+        let progress = progress::Shown::new(format!("load {}", options.rw));
+        progress.plan(PARTS);
+        load_telling(&uri, &job, &stop, &|share| progress.reach((share * PARTS as f64) as u64)).map_err(
+            |error| match error {
+                LoadError::Connect(_) => Failure::failed(format_args!("{}: {error}", options.uri)),
+                error => error.into(),
+            },
+        )?
     };
     let text = match options.output_format {
         Format::Normal => loaded.text(),

@@ -6,7 +6,7 @@ pub(crate) mod compare;
 mod control;
 pub(crate) mod ctl;
 pub(crate) mod explain;
-mod jobs;
+pub(crate) mod jobs;
 pub(crate) mod list;
 pub(crate) mod load;
 mod metrics;

@@ -2,8 +2,9 @@
 
 use super::{Outcome, Row};
 use crate::failure::Failure;
-use crate::progress::Progress;
-use flashlab_lab::experiment::{Live, LiveSettings, Watch};
+use crate::progress::Shown;
+use flashlab_lab::experiment::{Live, LiveSettings};
+use flashlab_lab::progress::Progress;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,7 +39,8 @@ pub(crate) fn measure(live: &Live, settings: Settings) -> Result<Outcome, Failur
         ..Row::default()
     });
     let mut outcome = Outcome { about: about(live, settings), rows: rows.collect() };
-    let progress = Progress::bar(outcome.rows.len() as u64 * u64::from(settings.sizes.repeats), live.name());
+    let progress = Shown::new(live.name());
+    progress.plan(outcome.rows.len() as u64 * u64::from(settings.sizes.repeats));
     for _ in 0..settings.sizes.repeats {
         once(live, settings, &progress, &mut outcome)?;
     }
@@ -125,11 +127,11 @@ fn take(line: &str, progress: &Progress, outcome: &mut Outcome) -> Result<bool, 
                 Some(figures) => row.runs.push(figures),
                 None => row.missing = Some("what fio printed was cut short".to_owned()),
             }
-            progress.ran();
+            progress.advance(1);
         }
         ("missing", Some(row)) => {
             row.missing = Some(rest_of_it.to_owned());
-            progress.ran();
+            progress.advance(1);
         }
         _ => {}
     }
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn what_a_script_says_becomes_rows() {
         let mut outcome = outcome();
-        let progress = Progress::bar(2, "test");
+        let progress = Progress::default();
         let fio = r#"{"jobs":[{"read":{"bw_bytes":2097152},"write":{"bw_bytes":1048576}}]}"#;
         let ours = r#"{"read":{"bw_bytes":4194304},"write":{"bw_bytes":0}}"#;
         for line in [
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn a_cut_off_answer_is_no_figure() {
         let mut outcome = outcome();
-        take("PATHS result 0 tcm_loop {\"jobs\":[{\"re", &Progress::bar(1, "test"), &mut outcome)
+        take("PATHS result 0 tcm_loop {\"jobs\":[{\"re", &Progress::default(), &mut outcome)
             .expect("the row is missing, the run goes on");
         assert!(outcome.rows[0].runs.is_empty() && outcome.rows[0].missing.is_some());
     }

@@ -70,7 +70,16 @@ impl Drop for Desk {
 pub(crate) fn said(command: &mut Command) -> Said {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    let err = without_progress(&text(output.stderr));
+    Said { code: output.status.code(), out: text(output.stdout), err }
+}
+
+/// Leaves out the lines of progress, which a slow machine may add to any run.
+fn without_progress(err: &str) -> String {
+    let is_progress = |line: &&str| {
+        line.contains(" %, ") || line.contains(" so far") || line.ends_with(" %\n") || line.contains(" % (")
+    };
+    err.split_inclusive('\n').filter(|line| !is_progress(line)).collect()
 }
 
 impl Said {

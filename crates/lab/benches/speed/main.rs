@@ -26,6 +26,7 @@ use flashlab_lab::bench::Bench;
 use flashlab_lab::device::{Device, Hardware};
 use flashlab_lab::experiment::Experiment;
 use flashlab_lab::library::Library;
+use flashlab_lab::progress::Progress;
 use flashlab_lab::statistics::Counters;
 use flashlab_sim::Rng;
 use std::path::Path;
@@ -357,7 +358,7 @@ fn hmb(library: &Library) {
 fn experiment_seconds(name: &str, library: &Library) -> f64 {
     let start = ProcessTime::now();
     let experiment = Experiment::open(name, library).unwrap_or_else(|error| panic!("{error}"));
-    experiment.run(library, 1, &()).unwrap_or_else(|error| panic!("{error}"));
+    experiment.run(library, 1, &Progress::default()).unwrap_or_else(|error| panic!("{error}"));
     start.elapsed().as_secs_f64()
 }
 

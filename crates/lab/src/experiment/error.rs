@@ -46,6 +46,16 @@ pub enum ExperimentError {
     Stopped,
 }
 
+impl ExperimentError {
+    /// Returns the error of a run of `cell`.
+    pub(super) fn of_bench(cell: String, error: BenchError) -> Self {
+        match error {
+            BenchError::Stopped => ExperimentError::Stopped,
+            error => ExperimentError::Bench { cell, error },
+        }
+    }
+}
+
 impl fmt::Display for ExperimentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -8,10 +8,11 @@ use super::error::ExperimentError;
 use super::measured::{Measured, MeasuredCell, figure_of, measure, run_whole};
 use super::pattern::cell_name;
 use super::side_by_side::side_by_side;
-use super::{Experiment, Outcome, Watch};
-use crate::bench::{Bench, BenchError};
+use super::{Experiment, Outcome};
+use crate::bench::{Bench, BenchError, work};
 use crate::device::{Device, Filesystem};
 use crate::library::Library;
+use crate::progress::Progress;
 use crate::results::DeviceStatistics;
 use crate::statistics::statistics;
 use flashlab_fio::job::{Job, Mix};
@@ -37,7 +38,7 @@ struct Matrix<'a> {
     preparation: Vec<Vec<Job>>,
     steps: Vec<ReadyStep<'a>>,
     seed: u64,
-    watch: &'a dyn Watch,
+    progress: &'a Progress,
 }
 
 /// Runs all steps on all places.
@@ -45,7 +46,7 @@ pub(super) fn run(
     experiment: &Experiment,
     library: &Library,
     seed: u64,
-    watch: &dyn Watch,
+    progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
     let definition = &experiment.definition;
     let preparation = definition.preparation.iter().map(|p| experiment.read_job("preparation", &p.job));
@@ -56,7 +57,8 @@ pub(super) fn run(
         steps.push(ReadyStep { step, jobs: experiment.read_job(&step.table, &step.job)?, filesystem });
     }
     let places = places(experiment, library)?;
-    let matrix = Matrix { runs: definition.runs, preparation, steps, seed, watch };
+    let matrix = Matrix { runs: definition.runs, preparation, steps, seed, progress };
+    progress.plan(places.iter().map(|place| matrix.work(place)).sum());
 
     let mut outcome = Outcome::default();
     for result in side_by_side(&places, |place| matrix.run_place(place)) {
@@ -84,36 +86,51 @@ fn places(experiment: &Experiment, library: &Library) -> Result<Vec<Place>, Expe
 }
 
 impl Matrix<'_> {
+    /// The steps of a place, in their order.
+    fn steps_of(&self, place: &Place) -> impl Iterator<Item = &ReadyStep<'_>> {
+        let in_row = |step: &Step| step.rows.as_ref().is_none_or(|rows| rows.contains(&place.row));
+        self.steps.iter().filter(move |ready| ready.step.is_on(&place.column) && in_row(ready.step))
+    }
+
+    /// Units of work of a place, as [`Progress`] counts it.
+    fn work(&self, place: &Place) -> u64 {
+        let capacity = place.device.capacity();
+        let prepared: u64 = self.preparation.iter().map(|jobs| work(jobs, capacity)).sum();
+        let measured = self.steps_of(place).map(|ready| {
+            let runs = self.runs + u32::from(writes(&ready.jobs));
+            u64::from(runs) * work(&ready.jobs, capacity)
+        });
+        prepared + measured.sum::<u64>()
+    }
+
     fn run_place(&self, place: &Place) -> Result<(Vec<MeasuredCell>, DeviceStatistics), ExperimentError> {
         let mut bench = Bench::with(&place.device, self.seed);
+        bench.report_to(self.progress);
         let failed = |what: &str| {
             let cell = cell_name(what, &place.row, &place.column);
-            move |error| ExperimentError::Bench { cell, error }
+            move |error| ExperimentError::of_bench(cell, error)
         };
+        self.progress.enter(cell_name("preparation", &place.row, &place.column));
         for jobs in &self.preparation {
             run_whole(&mut bench, jobs, &Settings::default()).map_err(failed("preparation"))?;
         }
         let begin = bench.counters();
         let mut cells = Vec::new();
-        for ready in &self.steps {
+        for ready in self.steps_of(place) {
             let step = ready.step;
-            let in_row = step.rows.as_ref().is_none_or(|rows| rows.contains(&place.row));
-            if !step.is_on(&place.column) || !in_row {
-                continue;
-            }
+            self.progress.enter(cell_name(&step.table, &place.row, &place.column));
             if let Some(filesystem) = &ready.filesystem {
                 bench.format_once(&filesystem.vfat).map_err(failed(&step.table))?;
             }
             let mut runs: Vec<Measured> = Vec::new();
             let before = writes(&ready.jobs).then(|| bench.clone());
             for _ in 0..self.runs {
-                if self.watch.stopped() {
+                if self.progress.is_stopped() {
                     return Err(ExperimentError::Stopped);
                 }
                 // Every run finds its file laid out anew.
                 bench.remove_files();
                 runs.push(measure(&mut bench, step, &ready.jobs).map_err(failed(&step.table))?);
-                self.watch.ran();
             }
             let logger_bytes = before
                 .map(|bench| logger_bytes(bench, &ready.jobs, &runs[0]))

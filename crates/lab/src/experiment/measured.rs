@@ -43,6 +43,9 @@ pub(super) fn run_whole(
     settings: &Settings,
 ) -> Result<Statistics, BenchError> {
     let statistics = bench.run(jobs, settings)?;
+    if bench.is_stopped() {
+        return Err(BenchError::Stopped);
+    }
     refusal(&statistics.reports(jobs)).map_or(Ok(statistics), Err)
 }
 

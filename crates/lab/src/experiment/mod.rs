@@ -26,6 +26,7 @@ pub use pattern::{CellPattern, cell_name};
 
 use crate::device::{Device, Filesystem};
 use crate::library::{Folder, Library, LibraryError, read_file};
+use crate::progress::Progress;
 use crate::results::{DeviceStatistics, Results, Series, WearMap};
 use definition::Step;
 use flashlab_fio::cmdline::Invocation;
@@ -34,19 +35,6 @@ use measured::MeasuredCell;
 use published::PublishedTables;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Somebody who watches an experiment run, from several threads.
-pub trait Watch: Sync {
-    /// One run of one cell is done.
-    fn ran(&self) {}
-    /// Whether the experiment should stop without results.
-    fn stopped(&self) -> bool {
-        false
-    }
-}
-
-/// Nobody.
-impl Watch for () {}
 
 /// An experiment, read and checked.
 #[derive(Clone, Debug)]
@@ -104,31 +92,13 @@ impl Experiment {
         self.endurance = settings;
     }
 
-    /// How often [`Watch::ran`] will be called.
-    pub fn runs(&self) -> u64 {
-        let definition = &self.definition;
-        if let Some(endurance) = &definition.endurance {
-            let devices = self.endurance.devices.as_ref().map_or(definition.columns.len(), Vec::len);
-            return devices as u64 * u64::from(self.endurance.seeds.unwrap_or(endurance.seeds));
-        }
-        let places = |step: &Step| {
-            let columns = step.columns.as_ref().map_or(definition.columns.len(), Vec::len);
-            let rows = match &definition.range {
-                Some(range) => range.values.len(),
-                None => step.rows.as_ref().map_or(definition.rows.len().max(1), Vec::len),
-            };
-            (columns * rows) as u64
-        };
-        definition.steps.iter().map(places).sum::<u64>() * u64::from(definition.runs)
-    }
-
-    /// Runs it on the medium of `seed`.
-    pub fn run(&self, library: &Library, seed: u64, watch: &dyn Watch) -> Result<Results, ExperimentError> {
+    /// Runs it on the medium of `seed`. A stop of `progress` ends it without results.
+    pub fn run(&self, library: &Library, seed: u64, progress: &Progress) -> Result<Results, ExperimentError> {
         let outcome = match self.definition.kind {
-            Kind::Matrix => matrix::run(self, library, seed, watch),
-            Kind::Sweep => sweep::run(self, library, seed, watch),
-            Kind::Wear => wear::run(self, library, seed, watch),
-            Kind::Endurance => endurance::run(self, library, seed, watch),
+            Kind::Matrix => matrix::run(self, library, seed, progress),
+            Kind::Sweep => sweep::run(self, library, seed, progress),
+            Kind::Wear => wear::run(self, library, seed, progress),
+            Kind::Endurance => endurance::run(self, library, seed, progress),
         };
         Ok(self.results(outcome?, seed))
     }

@@ -28,10 +28,11 @@ use super::error::ExperimentError;
 use super::measured::{MeasuredCell, figure_of, measure, run_whole};
 use super::pattern::cell_name;
 use super::side_by_side::at_most_side_by_side;
-use super::{Experiment, Outcome, Watch};
-use crate::bench::Bench;
+use super::{Experiment, Outcome};
+use crate::bench::{Bench, work};
 use crate::device::Device;
 use crate::library::Library;
+use crate::progress::Progress;
 use crate::results::{Cell, Curve, CurvePoint, CurveSeries, DeviceStatistics, MapHits, PublishedPoint};
 use crate::statistics::statistics;
 use crate::units::Dimension;
@@ -61,7 +62,7 @@ struct Sweep<'a> {
     preparation: Vec<Vec<Job>>,
     steps: Vec<ReadyStep<'a>>,
     seed: u64,
-    watch: &'a dyn Watch,
+    progress: &'a Progress,
 }
 
 /// The row of a value of the range: `1 GiB`.
@@ -74,7 +75,7 @@ pub(super) fn run(
     experiment: &Experiment,
     library: &Library,
     seed: u64,
-    watch: &dyn Watch,
+    progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
     let definition = &experiment.definition;
     let range = definition.range.as_ref().expect("checked when the experiment was read");
@@ -83,7 +84,8 @@ pub(super) fn run(
     let steps = definition.steps.iter().map(|step| ready(experiment, step, range));
     let steps = steps.collect::<Result<Vec<_>, _>>()?;
     let columns = experiment.columns(library)?;
-    let sweep = Sweep { preparation, steps, seed, watch };
+    let sweep = Sweep { preparation, steps, seed, progress };
+    progress.plan(columns.iter().map(|(column, device)| sweep.work(column, device.capacity())).sum());
 
     let mut outcome = Outcome::default();
     let most = columns.iter().map(|(_, device)| device.capacity() / 4096 * BYTES_A_UNIT).max().unwrap_or(1);
@@ -118,6 +120,14 @@ fn ready<'a>(
 }
 
 impl Sweep<'_> {
+    /// Units of work of a column, as [`Progress`] counts it.
+    fn work(&self, column: &str, capacity: u64) -> u64 {
+        let all = |phases: &[Vec<Job>]| phases.iter().map(|jobs| work(jobs, capacity)).sum::<u64>();
+        let points = self.steps.iter().filter(|ready| ready.step.is_on(column)).flat_map(|r| &r.points);
+        let points = points.map(|point| all(&point.before) + work(&point.jobs, capacity));
+        all(&self.preparation) + points.sum::<u64>()
+    }
+
     fn run_column(
         &self,
         column: &str,
@@ -125,9 +135,11 @@ impl Sweep<'_> {
     ) -> Result<(Vec<MeasuredCell>, Vec<DeviceStatistics>), ExperimentError> {
         let failed = |table: &str, row: &str| {
             let cell = cell_name(table, row, column);
-            move |error| ExperimentError::Bench { cell, error }
+            move |error| ExperimentError::of_bench(cell, error)
         };
         let mut prepared = Bench::with(device, self.seed);
+        prepared.report_to(self.progress);
+        self.progress.enter(cell_name("preparation", "", column));
         for jobs in &self.preparation {
             run_whole(&mut prepared, jobs, &Settings::default()).map_err(failed("preparation", ""))?;
         }
@@ -139,15 +151,15 @@ impl Sweep<'_> {
             let bench = if last { prepared.take() } else { prepared.clone() };
             let mut bench = bench.expect("only the last step takes it");
             for point in &ready.points {
-                if self.watch.stopped() {
+                if self.progress.is_stopped() {
                     return Err(ExperimentError::Stopped);
                 }
+                self.progress.enter(cell_name(&ready.step.table, &point.row, column));
                 let (cell, found) = self
                     .run_point(&mut bench, ready, point, column)
                     .map_err(failed(&ready.step.table, &point.row))?;
                 cells.push(cell);
                 counted.push(found);
-                self.watch.ran();
             }
         }
         Ok((cells, counted))

@@ -42,10 +42,11 @@ use super::measured::{Measured, MeasuredCell, bytes_of, figure_of, run_whole};
 use super::pattern::cell_name;
 use super::published::PublishedTables;
 use super::side_by_side::side_by_side;
-use super::{Experiment, Outcome, Watch};
-use crate::bench::{Bench, BenchError};
+use super::{Experiment, Outcome};
+use crate::bench::{Bench, BenchError, work};
 use crate::device::Device;
 use crate::library::Library;
+use crate::progress::Progress;
 use crate::results::{DeviceStatistics, Figure, Series, WearMap};
 use crate::statistics::{Counters, Wear, statistics};
 use flashlab_fio::job::Job;
@@ -175,7 +176,7 @@ pub(super) fn run(
     experiment: &Experiment,
     library: &Library,
     seed: u64,
-    watch: &dyn Watch,
+    progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
     let definition = &experiment.definition;
     let columns = experiment.columns(library)?;
@@ -187,7 +188,8 @@ pub(super) fn run(
     };
     let places: Vec<Place<'_>> = steps.iter().flat_map(on).collect();
     let mut outcome = Outcome::default();
-    for result in side_by_side(&places, |place| place.run(seed, watch)) {
+    progress.plan(places.iter().map(Place::work).sum());
+    for result in side_by_side(&places, |place| place.run(seed, progress)) {
         let (cells, map, series, statistics) = result?;
         outcome.cells.extend(cells);
         outcome.wear.extend(map);
@@ -226,19 +228,30 @@ impl<'a> ReadyStep<'a> {
 type Found = (Vec<MeasuredCell>, Option<WearMap>, Vec<Series>, DeviceStatistics);
 
 impl Place<'_> {
-    fn run(&self, seed: u64, watch: &dyn Watch) -> Result<Found, ExperimentError> {
+    /// Units of work, as [`Progress`] counts it.
+    fn work(&self) -> u64 {
+        let ReadyStep { step, preparation, before, jobs, .. } = self.ready;
+        let capacity = self.device.capacity();
+        let all = |phases: &[Vec<Job>]| phases.iter().map(|jobs| work(jobs, capacity)).sum::<u64>();
+        let iterations = u64::from(step.iterations.unwrap_or(0));
+        all(preparation) + iterations * (all(before) + work(jobs, capacity))
+    }
+
+    fn run(&self, seed: u64, progress: &Progress) -> Result<Found, ExperimentError> {
         let step = self.ready.step;
         let failed = |what: &str| {
             let cell = cell_name(&step.table, what, self.column);
-            move |error| ExperimentError::Bench { cell, error }
+            move |error| ExperimentError::of_bench(cell, error)
         };
         let mut bench = Bench::with(self.device, seed);
+        bench.report_to(progress);
+        progress.enter(cell_name(&step.table, "", self.column));
         for jobs in &self.ready.preparation {
             run_whole(&mut bench, jobs, &Settings::default()).map_err(failed("preparation"))?;
         }
         let mut history = History::begin(&bench, step);
         for _ in 0..step.iterations.unwrap_or(0) {
-            if watch.stopped() {
+            if progress.is_stopped() {
                 return Err(ExperimentError::Stopped);
             }
             match self.iterate(&mut bench) {
@@ -251,7 +264,6 @@ impl Place<'_> {
                 Err(error) => return Err(failed("")(error)),
             }
         }
-        watch.ran();
         Ok(history.end(self, &bench))
     }
 

@@ -21,6 +21,16 @@ use std::thread;
 
 /// Runs a load to its end, or until `stop` is thrown.
 pub fn load(uri: &Uri, job: &Job, stop: &Stop) -> Result<Loaded, LoadError> {
+    load_telling(uri, job, stop, &|_| {})
+}
+
+/// As [`load`]; calls `tell` with the share that the first connection has done, often.
+pub fn load_telling(
+    uri: &Uri,
+    job: &Job,
+    stop: &Stop,
+    tell: &(dyn Fn(f64) + Sync),
+) -> Result<Loaded, LoadError> {
     let mut sessions = vec![Session::open(uri, job.simple_replies)?];
     let export = sessions[0].export().clone();
     let size = job.area(&export)?;
@@ -34,7 +44,7 @@ pub fn load(uri: &Uri, job: &Job, stop: &Stop) -> Result<Loaded, LoadError> {
             .zip(&mut sessions)
             .map(|(number, session)| {
                 scope.spawn(move || {
-                    let done = worker::run(session, job, number, size, (clock, start), stop);
+                    let done = worker::run(session, job, number, size, (clock, start), (stop, tell));
                     if done.is_err() {
                         // One that failed ends all.
                         stop.throw();

@@ -41,6 +41,7 @@ pub(super) struct Plan {
     cursor: u64,
     asked: u64,
     until: Until,
+    start: Instant,
     interval: Option<Duration>,
     due: Instant,
     /// Of each block, its generation, and whether it is in flight; only where blocks are verified.
@@ -76,6 +77,7 @@ impl Plan {
             rng: Rng::for_purpose(job.seed, u64::from(number)),
             cursor: 0,
             asked: 0,
+            start,
             until: match job.runtime {
                 Some(runtime) => Until::At(start.saturating_add(runtime)),
                 None => Until::Asked(share),
@@ -110,6 +112,17 @@ impl Plan {
         self.asked += 1;
         let write = self.rng.below(100) >= self.reads_percent;
         Next::Ask(self.take(block, write))
+    }
+
+    /// Returns the share of the connection's part that is done at `now`.
+    pub(super) fn share_done(&self, now: Instant) -> f64 {
+        match self.until {
+            Until::Asked(most) => self.asked as f64 / most.max(1) as f64,
+            Until::At(end) => {
+                let whole = end.saturating_since(self.start).as_ns().max(1);
+                now.saturating_since(self.start).as_ns() as f64 / whole as f64
+            }
+        }
     }
 
     fn draw(&mut self) -> Option<u64> {

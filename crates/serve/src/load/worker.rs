@@ -49,7 +49,7 @@ pub(super) fn run(
     number: u32,
     size: u64,
     (clock, start): (Clock, Instant),
-    stop: &Stop,
+    (stop, tell): (&Stop, &(dyn Fn(f64) + Sync)),
 ) -> Result<Done, LoadError> {
     let nothing =
         Place { ask: Ask { write: false, block: 0, generation: 0 }, asked: start, buffer: Vec::new() };
@@ -81,6 +81,9 @@ pub(super) fn run(
                 desk.now = clock.now();
             }
             _ => session.receive(&mut desk)?,
+        }
+        if number == 0 {
+            tell(desk.plan.share_done(desk.now));
         }
     }
     desk.done.calls = session.link.calls;

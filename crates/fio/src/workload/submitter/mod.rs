@@ -86,6 +86,8 @@ pub(crate) struct Submitter {
     started: bool,
     /// When the job ends; [`Instant::MAX`] in the ramp.
     deadline: Instant,
+    /// Estimate of the deadline, from the start on; `None` for a job without `runtime=`.
+    expected_end: Option<Instant>,
     /// The end of a ramp that no completion has passed; else [`Instant::MAX`].
     ramp_end: Instant,
 
@@ -182,6 +184,9 @@ impl Submitter {
             last_submitted: start,
             started: false,
             deadline,
+            expected_end: job
+                .runtime
+                .map(|runtime| start.saturating_add(job.ramp_time).saturating_add(runtime)),
             ramp_end: if has_ramp { start.saturating_add(job.ramp_time) } else { Instant::MAX },
             goal: Goal::Ask,
             next: None,

@@ -166,6 +166,48 @@ impl Submitter {
         }
     }
 
+    /// Ends the job at `now`, as a signal ends one of fio: drops the requests that the device has not got, and waits for
+    /// those that it has. The figures of a ramp that is not over are dropped, too.
+    pub(crate) fn stop(&mut self, now: Instant, record: &mut impl Record) {
+        if self.end.is_some() {
+            return;
+        }
+        self.terminated = true;
+        self.deadline = now;
+        self.looks_at_once = false;
+        if self.ramp_end != Instant::MAX {
+            self.ramp_end = Instant::MAX;
+            self.tell_start(record);
+            record.ramp_over(self.index, now);
+        }
+        let flush_is_out = matches!(self.goal, Goal::AwaitFlush) && self.next.is_none();
+        if flush_is_out || matches!(self.goal, Goal::EndFlush) {
+            return;
+        }
+        if let Some((_, Next::Io(_))) = self.next.take() {
+            self.out -= 1;
+        }
+        self.out -= self.batch.len();
+        self.batch.clear();
+        self.drain(now, record);
+    }
+
+    /// Returns the share of the job that is done at `now`, by the limit that comes first.
+    pub(crate) fn share_done(&self, now: Instant) -> f64 {
+        if self.end.is_some() {
+            return 1.0;
+        }
+        let asked = match &self.source {
+            Source::Stream(stream) => stream.share_asked(),
+            Source::Replay(replay) => replay.share_asked(),
+        };
+        let passed = self.expected_end.map_or(0.0, |end| {
+            let whole = end.saturating_since(self.start).as_ns().max(1);
+            now.saturating_since(self.start).as_ns() as f64 / whole as f64
+        });
+        asked.max(passed).min(1.0)
+    }
+
     /// Nothing more is asked: what is out comes back.
     pub(super) fn drain(&mut self, now: Instant, record: &mut impl Record) {
         self.hand_over(Goal::Drain, now, record);

@@ -23,9 +23,10 @@ mod report;
 
 use super::error::ExperimentError;
 use super::side_by_side::side_by_side;
-use super::{Experiment, Outcome, Watch};
+use super::{Experiment, Outcome};
 use crate::device::Device;
 use crate::library::Library;
+use crate::progress::Progress;
 use flashlab_fio::iolog::Iolog;
 use flashlab_fio::job::Job;
 use history::Scene;
@@ -59,7 +60,7 @@ pub(super) fn run(
     experiment: &Experiment,
     library: &Library,
     seed: u64,
-    watch: &dyn Watch,
+    progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
     let definition = experiment.definition.endurance.as_ref().expect("checked when the experiment was read");
     let own;
@@ -84,8 +85,10 @@ pub(super) fn run(
     let preparation = preparation.collect::<Result<Vec<_>, _>>()?;
     let count = u64::from(experiment.endurance.seeds.unwrap_or(definition.seeds));
     let seeds: Vec<u64> = (0..count).map(|n| seed.wrapping_add(n)).collect();
+    progress.plan(columns.len() as u64 * count);
     let lives = side_by_side(&columns, |(column, device)| {
-        if watch.stopped() {
+        progress.enter(column.as_str());
+        if progress.is_stopped() {
             return Err(ExperimentError::Stopped);
         }
         let scene =
@@ -93,8 +96,8 @@ pub(super) fn run(
         // A state is that of one medium.
         let seeds = if device.state.is_some() { &seeds[..1] } else { &seeds };
         let lives = scene.lives(seeds);
-        seeds.iter().for_each(|_| watch.ran());
-        lives.map_err(|error| ExperimentError::Bench { cell: column.clone(), error })
+        progress.advance(count);
+        lives.map_err(|error| ExperimentError::of_bench(column.clone(), error))
     });
     let mut outcome = Outcome::default();
     for ((column, device), lives) in columns.iter().zip(lives) {
