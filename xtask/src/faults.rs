@@ -18,7 +18,7 @@ const SUITES: &[(&str, &[&str])] = &[
     ("flash", &["power_cut"]),
     ("nvme", &["power_cut"]),
     ("block", &["timed"]),
-    ("sd", &["power_cut", "card"]),
+    ("sd", &["power_cut", "card", "cache"]),
 ];
 
 /// The environment variable that chooses a fault.

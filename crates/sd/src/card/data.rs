@@ -94,7 +94,9 @@ impl Card {
         let accepted = now.max(self.volatile.busy);
         // A length that goes beyond the end is not believed: the block that does is refused.
         let end = blocks.map(|blocks| at + u64::from(blocks) * 512).filter(|end| *end <= self.capacity);
+        self.put_into_cache();
         self.write.begin(accepted, at, end, &mut self.array);
+        self.write.cached = self.volatile.settings.caches();
         self.writing = true;
         let v = &mut self.volatile;
         v.refusing = false;

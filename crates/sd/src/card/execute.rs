@@ -228,6 +228,7 @@ impl Card {
     fn go_idle(&mut self, now: Instant) -> Option<Response> {
         self.end_transfer(now);
         self.csd.set_tran_speed(self.identity.csd.tran_speed());
+        self.empty_cache();
         let v = &mut self.volatile;
         let (spi, busy, signal) = (v.spi, v.busy, v.signal);
         *v = Volatile::new();

@@ -9,8 +9,9 @@
 //! - No command, data or time makes it panic, as long as time does not go backwards.
 //! - An error bit is told by the next response that can carry it, and cleared by that (clear condition C of section 4.10.1);
 //!   an illegal command and a wrong CRC7 are told by the response to the next legal command, or never (condition B).
-//! - What a write command has written is durable when the card is no longer busy. A cut before that leaves of each page
-//!   what [`Card::power_off`] returns, and the store agrees with it.
+//! - What a write command has written is durable when the card is no longer busy; with a volatile cache that the host has
+//!   turned on, when the cache is flushed. A cut before that leaves of each page what [`Card::power_off`] returns, and the
+//!   store agrees with it.
 //!
 //! # One timing
 //! A read or write takes as long as [`crate::CardModel`] says where the front takes the same times on the wires. It differs
@@ -24,6 +25,7 @@
 //! 512 bytes, whatever the CSD says of smaller ones.
 
 mod application;
+mod cache;
 mod data;
 mod execute;
 mod faulty;
@@ -43,9 +45,10 @@ use crate::register::{Csd, Health, Identity, Voltage};
 use crate::{CardParameters, Signal};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use cache::Cache;
 use core::ops::Range;
 use flashlab_flash::ftl::Blocks;
-use flashlab_sim::{Duration, Fate, Instant, Observer, PowerCut, RestoreError, Spent, Store, fault};
+use flashlab_sim::{Duration, Fate, Instant, Observer, PowerCut, RestoreError, Spent, Store, fault, mix};
 use lock::Lock;
 use protect::Protection;
 use volatile::{Lines, Volatile};
@@ -101,6 +104,7 @@ pub struct Card {
     volatile: Volatile,
     write: Write,
     writing: bool,
+    cache: Cache,
     spent: Spent,
 }
 
@@ -142,6 +146,7 @@ impl Card {
             volatile: Volatile::new(),
             write: Write::default(),
             writing: false,
+            cache: Cache::default(),
             spent: Spent::default(),
         }
     }
@@ -169,7 +174,13 @@ impl Card {
         let mut cut = PowerCut::default();
         if core::mem::take(&mut self.writing) {
             cut = self.write.cut(now, &mut self.array, self.store.as_deref());
+        } else {
+            self.put_into_cache();
         }
+        self.write.cached = false;
+        let (seed, cut_at) = (self.seed, now.as_ns());
+        let is_lost = |page| mix(mix(seed ^ cut_at) ^ page) & 1 == 0;
+        cut = self.cache.cut(cut, is_lost, &mut self.array, self.store.as_deref());
         for (range, fate) in &cut.undecided {
             self.readable(range.clone());
             if *fate == Fate::Unreadable && !fault("torn-page-can-be-read") {
@@ -193,6 +204,25 @@ impl Card {
     /// Whether a write has begun that is not durable yet.
     pub fn is_writing(&self) -> bool {
         self.writing
+    }
+
+    /// Returns true if a loss of power may lose what was written to `range`, though the card is not busy with it.
+    pub fn is_cached(&self, range: &Range<u64>) -> bool {
+        let last = self.write.start()..self.write.at;
+        self.cache.holds(range) || self.write.cached && last.start < range.end && range.start < last.end
+    }
+
+    /// A write that is done goes into the cache, where the cache is on.
+    fn put_into_cache(&mut self) {
+        if self.write.cached {
+            self.cache.take(&mut self.write);
+        }
+    }
+
+    /// Everything that was written is in the array.
+    fn empty_cache(&mut self) {
+        self.cache.clear();
+        self.write.cached = false;
     }
 
     /// Whether there is power.
@@ -353,6 +383,7 @@ impl Card {
             unreadable: self.unreadable.clone(),
             volatile: self.volatile.clone(),
             write: self.write.clone(),
+            cache: self.cache.without_bytes(),
             ..*self
         }
     }

@@ -101,6 +101,8 @@ impl Card {
                 self.error(Status::WP_ERASE_SKIP);
                 continue;
             }
+            self.put_into_cache();
+            self.cache.erase(&part);
             self.array.flash.trim(part.clone());
             self.readable(part.clone());
             let failed = match &self.store {

@@ -6,7 +6,7 @@ use crate::command::Status;
 use crate::quirk::{Place, STUCK};
 use crate::register::{Csd, Group};
 use core::ops::Range;
-use flashlab_sim::{Duration, Instant, Mechanism};
+use flashlab_sim::{Duration, Instant, Mechanism, fault};
 
 impl Card {
     /// What the data lines are to do.
@@ -233,6 +233,8 @@ impl Card {
             self.refuse(now);
             return Some(CrcStatus::WriteError);
         }
+        // A block that was lost is mended for good, or stays lost.
+        self.write.cached &= self.unreadable.is_empty();
         self.readable(at..at + 512);
         self.volatile.written_blocks += 1;
         if self.write.end == Some(self.write.at) {
@@ -295,9 +297,15 @@ impl Card {
             Taken::Extension { function, offset, length } => {
                 let Range { start, end } = offset..offset.saturating_add(length).min(512);
                 for (at, byte) in (start..end).zip(bytes) {
+                    let caches = self.volatile.settings.caches();
                     self.identity.extensions.write(function, at, *byte, &mut self.volatile.settings);
-                    if self.identity.extensions.flushes(function, at, *byte) && self.quirks.flush_sticks() {
+                    let settings = self.volatile.settings;
+                    let flushes = self.identity.extensions.flushes(function, at, *byte);
+                    if flushes && self.quirks.flush_sticks() {
                         self.be_busy(now, now.saturating_add(STUCK));
+                    } else if flushes && !fault("card-ignores-a-flush") || caches && settings.empties_cache()
+                    {
+                        self.empty_cache();
                     }
                 }
             }

@@ -21,9 +21,9 @@ struct Page {
 
 /// What a block replaced.
 #[derive(Clone, Debug)]
-struct Before {
+pub(super) struct Before {
     /// Its address.
-    offset: u64,
+    pub(super) offset: u64,
     /// Where it lies in the store.
     place: u64,
     length: usize,
@@ -61,6 +61,18 @@ pub(super) struct Write {
     programmed: Option<Instant>,
     /// When the card is no longer busy with it, once nothing more comes.
     pub(super) durable: Instant,
+    /// It goes into the cache when it is done.
+    pub(super) cached: bool,
+}
+
+impl Before {
+    /// Makes the block what it was; its bytes lie in `bytes_before`.
+    pub(super) fn restore(&self, bytes_before: &[u8], store: &dyn Store) -> Result<(), StoreError> {
+        match self.at {
+            Some(at) => store.write(self.place, &bytes_before[at..at + self.length]),
+            None => store.discard(self.place, self.length as u64),
+        }
+    }
 }
 
 impl Write {
@@ -87,6 +99,11 @@ impl Write {
             bytes_before,
             ..Write::default()
         };
+    }
+
+    /// Its first byte.
+    pub(super) fn start(&self) -> u64 {
+        self.start
     }
 
     /// Until when DAT0 is low because the next page has no room.
@@ -203,6 +220,14 @@ impl Write {
         now < self.durable
     }
 
+    /// Takes out, of a write that is done, its pages, whether some of what it overwrote was mapped, and what it replaced.
+    pub(super) fn take_done(&mut self) -> (Vec<Range<u64>>, bool, Vec<Before>, Vec<u8>) {
+        self.cached = false;
+        let pages = self.pages.drain(..).map(|page| page.bytes).collect();
+        let (before, bytes_before) = (&mut self.before, &mut self.bytes_before);
+        (pages, self.mapped, core::mem::take(before), core::mem::take(bytes_before))
+    }
+
     /// Bytes that the array holds.
     pub(super) fn written(&self) -> u64 {
         self.page_start - self.start
@@ -252,10 +277,7 @@ impl Write {
         // The newest first: two addresses of a card that is not what it says may lie in one place.
         let skipped = usize::from(fault("undo-forgets-a-block"));
         for before in self.before[first..end.max(first)].iter().rev().skip(skipped) {
-            match before.at {
-                Some(at) => store.write(before.place, &self.bytes_before[at..at + before.length])?,
-                None => store.discard(before.place, before.length as u64)?,
-            }
+            before.restore(&self.bytes_before, store)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use super::log::{Event, Phase};
 use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::Bytes;
 use super::{Error, Mmc};
-use flashlab_sim::Duration;
+use flashlab_sim::{Duration, fault};
 
 /// Bytes that one CMD48 or CMD49 moves.
 const PAGE: usize = 512;
@@ -82,11 +82,21 @@ impl Mmc {
         Ok(())
     }
 
+    /// Returns true if the card has a cache that is turned on.
+    pub fn caches(&self) -> bool {
+        self.card
+            .as_ref()
+            .is_some_and(|card| card.extensions.cache.is_some() && card.extensions.cache_enabled)
+    }
+
     /// Empties the cache, and hears from the card that it is empty. Nothing is sent to a card without one.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.poll();
         self.enter(Phase::Flush);
         self.awake()?;
+        if fault("driver-forgets-to-flush") {
+            return Ok(());
+        }
         let Some(card) = self.card.clone() else { return Err(Error::NoCard) };
         let Some(at) = card.extensions.cache.filter(|_| card.extensions.cache_enabled) else { return Ok(()) };
         let at = ExtensionAt { offset: at.offset + CACHE_FLUSH, ..at };

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_sim::{
     Completion, Duration, Fate, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
-    RestoreError, Spent, Status,
+    RestoreError, Spent, Status, fault,
 };
 
 /// The device.
@@ -123,12 +123,16 @@ impl MmcModel {
             Serving { request, arrived, start, begun: self.mmc.now(), transfer, ends: start, done: None };
         if !self.geometry.admits(&request) {
             self.end(&mut serving, Status::OutOfRange);
-        } else if request.op.is_flush() {
+        } else if request.op.is_flush() && !self.mmc.caches() {
             self.end(&mut serving, Status::Ok);
         } else {
             self.reach(start);
             serving.begun = self.mmc.now();
-            self.go_on(&mut serving);
+            if request.op.is_flush() {
+                self.flush(&mut serving);
+            } else {
+                self.go_on(&mut serving);
+            }
         }
         self.served = Some(serving);
     }
@@ -147,9 +151,20 @@ impl MmcModel {
             _ => (self.mmc.write(sector, count, &[]), Status::ReadOnly),
         };
         serving.ends = serving.start + self.mmc.now().since(serving.begun);
-        if sent.is_err() || serving.transfer.end == end {
+        if sent.is_ok() && serving.transfer.end == end && op == Op::WriteFua && !fault("fua-is-a-plain-write")
+        {
+            // SD cards have no FUA; Linux flushes behind the write.
+            self.flush(serving);
+        } else if sent.is_err() || serving.transfer.end == end {
             self.end(serving, if sent.is_ok() { Status::Ok } else { failed });
         }
+    }
+
+    /// Flushes the card's cache; a card without one is not asked.
+    fn flush(&mut self, serving: &mut Serving) {
+        let flushed = self.mmc.flush();
+        serving.ends = serving.start + self.mmc.now().since(serving.begun);
+        self.end(serving, if flushed.is_ok() { Status::Ok } else { Status::ReadOnly });
     }
 
     /// Nothing more is sent.
@@ -157,7 +172,7 @@ impl MmcModel {
         let Serving { request, arrived, start, .. } = *serving;
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(arrived);
-        if !serving.transfer.is_empty() {
+        if serving.ends > start {
             self.account(&request, serving.ends.since(start), &mut spent);
         }
         serving.done = Some(Completion { id: request.id, at: serving.ends, status, spent });
@@ -190,6 +205,23 @@ impl MmcModel {
         spent[Mechanism::Host] += host;
         spent[Mechanism::Bus] += wires - host;
     }
+}
+
+/// Adds what `cut` does not name of `range`, as new.
+fn with_new(cut: PowerCut, range: Range<u64>) -> PowerCut {
+    let (mut all, mut at) = (PowerCut::default(), range.start);
+    for (named, fate) in cut.undecided {
+        let gap = at..named.start.min(range.end);
+        if !gap.is_empty() {
+            all.push(gap, Fate::New);
+        }
+        at = at.max(named.end);
+        all.push(named, fate);
+    }
+    if at < range.end {
+        all.push(at..range.end, Fate::New);
+    }
+    all
 }
 
 impl Clone for MmcModel {
@@ -243,14 +275,16 @@ impl Model for MmcModel {
             while serving.done.is_none() && serving.ends <= now {
                 self.go_on(&mut serving);
             }
-            let torn = self.cut_card(now);
+            cut = self.cut_card(now);
             if serving.writes() {
-                let under_way = torn.undecided.first().map_or(serving.transfer.end, |(range, _)| range.start);
-                if serving.request.offset < under_way {
-                    cut.push(serving.request.offset..under_way, Fate::New);
-                }
-                torn.undecided.into_iter().for_each(|(range, fate)| cut.push(range, fate));
+                let transfer = &serving.transfer;
+                let meets = |range: &Range<u64>| range.start < transfer.end && transfer.start < range.end;
+                let torn = cut.undecided.iter().find(|(range, _)| meets(range));
+                let under_way = torn.map_or(transfer.end, |(range, _)| range.start.max(transfer.start));
+                cut = with_new(cut, serving.request.offset..under_way);
             }
+        } else if self.mmc.caches() {
+            cut = self.cut_card(now);
         }
         self.reach(now);
         self.mmc.cut_power();
@@ -272,7 +306,9 @@ impl Model for MmcModel {
 
     fn is_durable(&self, range: &Range<u64>) -> bool {
         let written = self.served.as_ref().filter(|serving| serving.writes()).map(|serving| &serving.request);
-        written.is_none_or(|request| range.end <= request.offset || request.end() <= range.start)
+        let is_cached = self.mmc.native().card().is_some_and(|card| card.is_cached(range));
+        !is_cached
+            && written.is_none_or(|request| range.end <= request.offset || request.end() <= range.start)
     }
 
     fn save(&self) -> Option<Vec<u8>> {

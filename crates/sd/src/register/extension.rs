@@ -4,7 +4,7 @@
 //! performance enhancement (section 5.8.2), function 3 the [`Health`] page, of a vendor's own code. Each has one page of 512
 //! bytes.
 //!
-//! The card has no volatile cache, so a cache that is offered loses nothing, and its flush takes no time.
+//! A cache that is offered is volatile once the host has turned it on; the card empties it when it is told to flush.
 
 use alloc::boxed::Box;
 use serde::{Deserialize, Serialize};
@@ -114,6 +114,17 @@ pub(crate) struct Settings {
     power_off_ready: bool,
 }
 
+impl Settings {
+    /// Returns true if writes go into the cache.
+    pub(crate) fn caches(&self) -> bool {
+        self.cache_enabled
+    }
+    /// Returns true if nothing may be left in the cache: it was turned off, or power will go.
+    pub(crate) fn empties_cache(&self) -> bool {
+        !self.cache_enabled || self.power_off_ready
+    }
+}
+
 impl Extensions {
     /// The page of a function; all zeroes of one that there is not.
     pub(crate) fn page(
@@ -156,8 +167,7 @@ impl Extensions {
         }
     }
 
-    /// Whether a byte that was written asks for a flush of the cache, which this card has done by then: its writes are
-    /// durable when it is no longer busy.
+    /// Returns true if a byte that was written asks for a flush of the cache.
     pub(crate) fn flushes(&self, function: u8, offset: usize, byte: u8) -> bool {
         self.cache && (function, offset) == (PERFORMANCE, 261) && byte & 1 == 1
     }

@@ -1,0 +1,242 @@
+//! A card with a volatile cache: what a host has flushed is there after a loss of power, and a host that does not flush loses
+//! writes.
+
+mod common;
+
+use flashlab_block::conformance::{answer, ask, read};
+use flashlab_block::{BlockDevice, Context, Io, Memory, Pages, Timed};
+use flashlab_sd::mmc::{Controller, Kernel, Mmc, MmcModel};
+use flashlab_sd::{Card, Identity, Link, Mode, Native};
+use flashlab_sim::{
+    Duration, Fate, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, StoreError, conformance,
+};
+use std::ops::Range;
+use std::sync::Arc;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const CAPACITY: u64 = 4096 * MIB;
+
+/// Bytes that the test and the card share.
+#[derive(Clone)]
+struct Shared(Arc<Memory>);
+
+impl Store for Shared {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        Store::read(&*self.0, offset, buffer)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        Store::write(&*self.0, offset, bytes)
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
+        Store::discard(&*self.0, offset, length)
+    }
+    fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        Store::data_in(&*self.0, range)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+fn memory() -> Memory {
+    Memory::new(CAPACITY, Pages::Small).expect("a size that is possible")
+}
+
+fn card(cache: bool, store: Option<Box<dyn Store>>) -> Card {
+    let parameters = common::parameters(CAPACITY);
+    let mut identity = Identity::new(&parameters);
+    identity.extensions.cache = cache;
+    Card::new(parameters, identity, store, 1)
+}
+
+/// A host with a card in its slot, and the card's bytes.
+fn host(cache: bool) -> (Mmc, Shared) {
+    let bytes = Shared(Arc::new(memory()));
+    let card = card(cache, Some(Box::new(bytes.clone())));
+    let mut mmc = Mmc::new(Native::new(Some(card)), Controller::SDHCI, Kernel::V6_1);
+    mmc.start_host();
+    assert_eq!(mmc.caches(), cache);
+    (mmc, bytes)
+}
+
+/// Cuts the card's power; returns the ranges that are as they were at the last flush.
+fn cut(mmc: &mut Mmc) -> Vec<Range<u64>> {
+    let now = mmc.now();
+    let cut = mmc.native_mut().card_mut().expect("a card").power_off(now);
+    cut.undecided.into_iter().filter(|(_, fate)| *fate == Fate::Old).map(|(range, _)| range).collect()
+}
+
+fn bytes_at(bytes: &Shared, offset: u64, length: u64) -> Vec<u8> {
+    let mut found = vec![0; length as usize];
+    Store::read(bytes, offset, &mut found).expect("memory does not fail");
+    found
+}
+
+#[test]
+fn a_driver_that_forgets_to_flush_loses_what_it_wrote_last_and_no_more() {
+    for flushes in [true, false] {
+        let (mut mmc, bytes) = host(true);
+        let block = |byte| vec![byte; 64 * KIB as usize];
+        mmc.write(0, 128, &block(1)).expect("a write");
+        mmc.flush().expect("it is flushed");
+        mmc.write(0, 128, &block(2)).expect("a write");
+        mmc.write(1024, 128, &block(3)).expect("a write");
+        if flushes {
+            mmc.flush().expect("it is flushed");
+        }
+        let lost = cut(&mut mmc);
+        assert_eq!(lost.is_empty(), flushes, "{lost:?}");
+        for (offset, before, after) in [(0, 1, 2), (512 * KIB, 0, 3)] {
+            for at in (offset..offset + 64 * KIB).step_by(512) {
+                let is_lost = lost.iter().any(|range| range.contains(&at));
+                let expected = if is_lost { before } else { after };
+                assert_eq!(bytes_at(&bytes, at, 512), [expected; 512], "{at}, flushed: {flushes}");
+            }
+        }
+        mmc.native().card().expect("a card").check();
+    }
+}
+
+#[test]
+fn without_a_cache_nothing_waits_for_a_flush() {
+    let (mut mmc, bytes) = host(false);
+    mmc.write(0, 128, &[2; 64 * KIB as usize]).expect("a write");
+    assert_eq!(cut(&mut mmc), []);
+    assert_eq!(bytes_at(&bytes, 0, 64 * KIB), [2; 64 * KIB as usize]);
+}
+
+#[test]
+fn the_announcement_that_power_will_go_empties_the_cache() {
+    let (mut mmc, bytes) = host(true);
+    mmc.write(0, 128, &[2; 64 * KIB as usize]).expect("a write");
+    mmc.suspend().expect("it goes to sleep");
+    assert_eq!(cut(&mut mmc), []);
+    assert_eq!(bytes_at(&bytes, 0, 64 * KIB), [2; 64 * KIB as usize]);
+}
+
+/// An erase is durable at once: what lay there before does not come back.
+#[test]
+fn what_was_erased_behind_a_cached_write_stays_erased() {
+    let (mut mmc, bytes) = host(true);
+    mmc.write(0, 128, &[1; 64 * KIB as usize]).expect("a write");
+    mmc.flush().expect("it is flushed");
+    mmc.write(0, 128, &[2; 64 * KIB as usize]).expect("a write");
+    mmc.discard(0, 128).expect("it is discarded");
+    assert_eq!(cut(&mut mmc), []);
+    assert_eq!(bytes_at(&bytes, 0, 64 * KIB), [0; 64 * KIB as usize]);
+}
+
+/// Each 4 KiB of the device: the byte that an answer promised last, and the bytes that were answered since.
+#[derive(Clone, Default)]
+struct Promised {
+    byte: u8,
+    since: Vec<u8>,
+}
+
+/// Random requests, flushes, FUA and cuts on the joined device, beside a record of what the answers promised.
+#[test]
+fn what_was_flushed_on_a_card_with_a_cache_survives_every_cut() {
+    const UNIT: u64 = 4 * KIB;
+    let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
+    let mut lost = 0;
+    for seed in 0..12 {
+        let model = MmcModel::new(&card(true, None), link, &[Mode::DefaultSpeed], 16 * KIB);
+        let device = Timed::new(Box::new(model), Box::new(memory()));
+        let mut rng = Rng::new(seed);
+        let mut units = vec![Promised::default(); 64];
+        let mut now = Instant::ZERO;
+        for step in 0..400u64 {
+            let first = rng.below(60);
+            let range = first as usize..(first + 1 + rng.below(4)) as usize;
+            let (offset, length) = (first * UNIT, range.len() as u64 * UNIT);
+            let byte = 1 + (step % 250) as u8;
+            let what = rng.below(12);
+            let durable = what == 8;
+            let io = match what {
+                0..9 => Io::Write { offset, data: vec![byte; length as usize].into(), durable },
+                9 => Io::Discard { offset, length, durable: false },
+                _ => Io::Flush,
+            };
+            let started = device.start(&Context::new(now), io);
+            if rng.below(10) == 0 {
+                // It may be cut in the middle of the request.
+                let due = device.next_due().unwrap_or(now).as_ns();
+                now = now.max(Instant::from_ns(due - rng.below(2_000_000).min(due)));
+                let cut = device.power_cut(now).expect("memory does not fail");
+                now = device.power_up(now);
+                let named = |at: u64| cut.undecided.iter().find(|(range, _)| range.contains(&at));
+                for (n, unit) in (0..).zip(&mut units) {
+                    let mut found = vec![0; UNIT as usize];
+                    match ask(&device, Io::Read { offset: n * UNIT, buffer: found.clone() }) {
+                        Ok(_) => found = read(&device, n * UNIT, UNIT as usize),
+                        // Torn, it is written again.
+                        Err(_) => {
+                            assert!(what < 9 && range.contains(&(n as usize)), "seed {seed}: unit {n}");
+                            let data = vec![byte; UNIT as usize].into();
+                            let again = Io::Write { offset: n * UNIT, data, durable: true };
+                            assert!(ask(&device, again).is_ok());
+                            found.fill(byte);
+                        }
+                    }
+                    let written = (what < 9 && range.contains(&(n as usize))).then_some(byte);
+                    let erased = (what == 9 && range.contains(&(n as usize))).then_some(0);
+                    let may_be = |found: u8| {
+                        found == unit.byte
+                            || unit.since.contains(&found)
+                            || [written, erased].contains(&Some(found))
+                    };
+                    assert!(
+                        found.iter().all(|byte| may_be(*byte)),
+                        "seed {seed}, step {step}: unit {n} reads {}, promised {}, since {:?}",
+                        found[0],
+                        unit.byte,
+                        unit.since
+                    );
+                    let changed = !unit.since.is_empty() || written.is_some() || erased.is_some();
+                    assert!(
+                        named(n * UNIT).is_none() || changed,
+                        "seed {seed}, step {step}: unit {n} was promised, and the cut names it"
+                    );
+                    lost += u32::from(unit.since.last().is_some_and(|last| *last != found[0]));
+                    *unit = Promised { byte: found[0], since: Vec::new() };
+                }
+                continue;
+            }
+            assert!(answer(&device, started).is_ok());
+            match what {
+                0..8 => units[range].iter_mut().for_each(|unit| unit.since.push(byte)),
+                8 => units[range].fill(Promised { byte, since: Vec::new() }),
+                9 => units[range].iter_mut().for_each(|unit| unit.since.push(0)),
+                _ => units.iter_mut().for_each(|unit| {
+                    unit.byte = unit.since.pop().unwrap_or(unit.byte);
+                    unit.since.clear();
+                }),
+            }
+        }
+    }
+    assert!(lost > 100, "cuts lose what was not flushed: only {lost}");
+}
+
+#[test]
+fn a_card_with_a_cache_is_a_model() {
+    let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
+    let model = || MmcModel::new(&card(true, None), link, &[Mode::DefaultSpeed], 64 * KIB);
+    for seed in 0..4 {
+        conformance::check(&|| Box::new(model()), seed);
+    }
+}
+
+/// Requests of the model: a flush takes its commands' time where there is a cache, and none where there is none.
+#[test]
+fn a_flush_is_sent_to_a_card_with_a_cache_alone() {
+    let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
+    let flush = |cache| {
+        let mut model = MmcModel::new(&card(cache, None), link, &[Mode::DefaultSpeed], 64 * KIB);
+        let request = Request { id: RequestId(1), op: Op::Flush, file: FileId::DEVICE, offset: 0, length: 0 };
+        model.submit(Instant::ZERO, request);
+        model.complete(Instant::MAX).expect("it completes").spent.total()
+    };
+    assert_eq!(flush(false), Duration::ZERO);
+    assert!(flush(true) > Duration::ZERO);
+}
