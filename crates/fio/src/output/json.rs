@@ -6,7 +6,8 @@
 use super::Run;
 use crate::job::{Direction, Job};
 use crate::stats::{
-    BatchTable, DepthTable, DirectionStats, GroupLine, LatencyTable, Report, groups, share, share_of_group,
+    BatchTable, DepthTable, DirectionStats, GroupLine, LatencyTable, LoggerBuffer, Report, groups, share,
+    share_of_group,
 };
 use flashlab_sim::{Histogram, Moments};
 use serde_json::{Map, Value, json};
@@ -201,6 +202,8 @@ fn extras(run: &Run<'_>, report: &Report) -> Value {
                 "bytes_per_second": logger.rate(),
                 "buffer_bytes": logger.bytes(),
                 "keeps_up": logger.keeps_up(),
+                "is_lower_bound": true,
+                "leaves_out": LoggerBuffer::LEAVES_OUT,
             })
         });
         out["write_tail"] = json!({

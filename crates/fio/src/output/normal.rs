@@ -7,8 +7,8 @@
 use super::{Base, Run, Unit, bytes, count, rate, short};
 use crate::job::{Direction, Job};
 use crate::stats::{
-    BatchTable, DepthTable, DirectionStats, GroupLine, JobStats, LatencyTable, Report, Samples, block_sizes,
-    groups, share, share_of_group,
+    BatchTable, DepthTable, DirectionStats, GroupLine, JobStats, LatencyTable, LoggerBuffer, Report, Samples,
+    block_sizes, groups, share, share_of_group,
 };
 use flashlab_sim::{Histogram, Moments};
 use std::fmt::{self, Display, Formatter};
@@ -380,6 +380,9 @@ fn tail_lines(f: &mut Formatter<'_>, Report { job, stats, .. }: &Report) -> fmt:
                 "  buffer for a logger at {at}: none is large enough, the writes are slower ({buffer} in this run, not fitted)"
             )?,
         }
+    }
+    if !stats.loggers.is_empty() {
+        writeln!(f, "    {}", LoggerBuffer::LEAVES_OUT)?;
     }
     Ok(())
 }

@@ -46,6 +46,10 @@ pub struct LoggerBuffer {
 }
 
 impl LoggerBuffer {
+    /// Limit of every answer.
+    pub const LEAVES_OUT: &'static str = "a lower bound: the model of a fresh card has no latency tail. Real cards pause for \
+        garbage collection and housekeeping; worst writes of 8 to 500 ms are published";
+
     /// For a producer of `rate` bytes a second.
     pub fn new(rate: u64) -> Self {
         LoggerBuffer { rate, backlog: 0, greatest: 0, busy_ns: 0, bytes: 0, last: Instant::ZERO }
