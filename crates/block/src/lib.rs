@@ -35,5 +35,6 @@ pub use huge_pages::HugePages;
 pub use io::{Answer, Extent, Io, Outcome};
 pub use memory::{Memory, MemoryError, Pages};
 pub use payload::Payload;
+pub use ranges::Ranges;
 pub use timed::{Journal, Timed};
 pub use workers::Workers;

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Ranges that do not overlap, by their beginnings.
+/// Ranges that neither overlap nor touch, by their beginnings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ranges(BTreeMap<u64, u64>);
+pub struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    /// Whether any of `range` is in it.
-    pub(crate) fn meets(&self, range: &Range<u64>) -> bool {
+    /// Returns true if any byte of `range` is in the set.
+    pub fn meets(&self, range: &Range<u64>) -> bool {
         self.0.range(..range.end).next_back().is_some_and(|(_, end)| *end > range.start)
     }
 
-    /// Takes `range` in.
-    pub(crate) fn add(&mut self, range: Range<u64>) {
+    /// Adds `range`.
+    pub fn add(&mut self, range: Range<u64>) {
         self.remove(&range);
         let (mut start, mut end) = (range.start, range.end);
         if let Some((first, _)) = self.0.range(..start).next_back().filter(|(_, last)| **last == start) {
@@ -28,8 +28,8 @@ impl Ranges {
         }
     }
 
-    /// Takes `range` out.
-    pub(crate) fn remove(&mut self, range: &Range<u64>) {
+    /// Removes `range`.
+    pub fn remove(&mut self, range: &Range<u64>) {
         while let Some((start, end)) =
             self.0.range(..range.end).next_back().filter(|(_, end)| **end > range.start)
         {
@@ -44,8 +44,8 @@ impl Ranges {
         }
     }
 
-    /// The ranges of `part` that are in the set, and those that are not: in order, each with whether it is.
-    pub(crate) fn cut(&self, part: Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> + '_ {
+    /// Splits `part` into the ranges that are in the set (true) and those that are not, in order.
+    pub fn cut(&self, part: Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> + '_ {
         let mut at = part.start;
         std::iter::from_fn(move || {
             if at >= part.end {

@@ -24,6 +24,67 @@ pub(crate) fn exit_clean(code: i32) -> ! {
     std::process::exit(code)
 }
 
+/// Refuses `path` as a file to write: if its folder is missing or takes no file, or if it is a folder itself. Nothing that
+/// exists is changed.
+pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
+    let refuse = |why: String| Err(Failure::usage(format!("{}: {why}", path.display())));
+    // A link that leads nowhere yet is created where it leads.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    match fs::metadata(&target) {
+        Ok(there) if there.is_dir() => return refuse("it is a folder; name a file in it".into()),
+        Ok(there) if !there.is_file() => return Ok(()),
+        Ok(_) => {
+            if let Err(error) = OpenOptions::new().append(true).open(&target) {
+                return refuse(format!("it cannot be written ({error}); name another file"));
+            }
+        }
+        Err(_) => {}
+    }
+    let folder = folder_of(&target);
+    if !folder.exists() {
+        let folder = folder.display();
+        return refuse(format!("there is no folder {folder}; create it (mkdir -p {folder}) or name another"));
+    }
+    match takes_files(&target) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            refuse(format!("its folder {} takes no file ({error}); name another", folder.display()))
+        }
+    }
+}
+
+/// Refuses `folder` as one in which files are written: if something else has its name, or if it cannot be created or
+/// takes no file.
+pub(crate) fn check_output_folder(folder: &Path) -> Result<(), Failure> {
+    let refuse = |why: String| Err(Failure::usage(format!("{}: {why}", folder.display())));
+    if folder.exists() && !folder.is_dir() {
+        return refuse("it is no folder; name another".into());
+    }
+    let there = folder.ancestors().map(or_here).find(|ancestor| ancestor.exists());
+    let there = there.unwrap_or(Path::new("."));
+    match takes_files(&there.join("figures")) {
+        Ok(()) => Ok(()),
+        Err(error) => refuse(format!("{} takes no file ({error}); name another folder", there.display())),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().map_or(Path::new("."), or_here)
+}
+
+fn or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
+/// Creates and removes the file under which `path` would be written.
+fn takes_files(path: &Path) -> io::Result<()> {
+    let beside = beside(path);
+    *partial() = Some(beside.clone());
+    let created = File::create(&beside).and_then(|_| fs::remove_file(&beside));
+    *partial() = None;
+    created
+}
+
 /// Writes `text` to `path`, as [`write_with`] does.
 pub(crate) fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
     write_with(path, |file| file.write_all(text))

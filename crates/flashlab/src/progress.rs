@@ -81,6 +81,12 @@ impl Drop for Shown {
     }
 }
 
+/// Does work of unknown length, such as reading a large state, and shows that it goes on.
+pub(crate) fn during<T>(what: impl Into<String>, work: impl FnOnce() -> T) -> T {
+    let _shown = Shown::new(what);
+    work()
+}
+
 /// Time until the bar is shown on a terminal.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Time between two updates of the bar.

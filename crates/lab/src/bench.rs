@@ -7,10 +7,11 @@ use crate::device::Device;
 use crate::files::{self, Files};
 use crate::progress::Progress;
 use crate::read_back::{self, Noting, Written};
+use crate::read_first;
 use crate::statistics::{Counters, Wear};
-use flashlab_fio::iolog::{Iolog, Recording, Version};
-use flashlab_fio::job::{BlockSize, Direction, Extent, Fallocate, Job, Mix, Pattern};
-use flashlab_fio::stats::{Report, Settings, Statistics};
+use flashlab_fio::iolog::{Action, Entry, Iolog, Recording, Version};
+use flashlab_fio::job::{BlockSize, Direction, Engine, Extent, Fallocate, Job, Mix, Pattern};
+use flashlab_fio::stats::{JobStats, Report, Settings, Statistics};
 use flashlab_fio::workload::{Cause, File, Jobs, Record, Task, WorkloadError, file_bytes};
 use flashlab_host::VfatParameters;
 use flashlab_host::vfat::{Allocate, NoRoom, Vfat};
@@ -82,6 +83,57 @@ impl Bench {
     /// Returns true once the run was asked to stop, so that its figures are incomplete.
     pub fn is_stopped(&self) -> bool {
         self.progress.is_stopped()
+    }
+
+    /// Writes the ranges of the bare device that `jobs` read before they write them, in order and once, and lets the device
+    /// come to rest; returns the number of bytes.
+    pub fn write_what_is_read(&mut self, jobs: &[Job]) -> Result<u64, BenchError> {
+        let Stack::Device(device) = &self.stack else { return Ok(0) };
+        let ranges = read_first::ranges(jobs, &self.iologs, &device.geometry());
+        let bytes = ranges.iter().map(|range| range.end - range.start).sum();
+        if bytes == 0 {
+            return Ok(0);
+        }
+        self.progress.enter(WRITING_FIRST);
+        let entry = |at: u64, end: u64| Entry {
+            at: Duration::ZERO,
+            action: Action::Write,
+            file: 0,
+            offset: at,
+            length: WRITTEN_AT_ONCE.min(end - at),
+        };
+        let pieces = |range: Range<u64>| {
+            let end = range.end;
+            range.step_by(WRITTEN_AT_ONCE as usize).map(move |at| entry(at, end))
+        };
+        let iolog = Iolog {
+            version: Version::Three,
+            files: vec!["device".into()],
+            entries: ranges.into_iter().flat_map(pieces).collect(),
+        };
+        let job = Job {
+            name: WRITING_FIRST.into(),
+            pattern: Pattern { mix: Mix::Write, ..Job::default().pattern },
+            block_size: [(); 3].map(|()| BlockSize::Fixed(WRITTEN_AT_ONCE)),
+            size: Some(Extent::Bytes(bytes)),
+            engine: Engine::Asynchronous,
+            depth: 16,
+            read_iolog: Some(WRITING_FIRST.into()),
+            replay_no_stall: true,
+            ..Job::default()
+        };
+        let device = File { id: FileId::DEVICE, size: self.device().geometry().capacity };
+        let task = Task { job: &job, files: vec![device], number: 0, entropy: 0, iolog: Some(iolog) };
+        self.progress.plan(work_of(&job, device.size));
+        let jobs = std::slice::from_ref(&job);
+        let mut statistics = Statistics::new(jobs, &Settings::default());
+        self.run_wave(vec![task], statistics.wave(0..1))?;
+        if let Some(refused) = refusal(&statistics.reports(jobs)) {
+            return Err(refused);
+        }
+        self.pause(REST);
+        self.progress.enter("");
+        Ok(bytes)
     }
 
     /// Puts a vfat filesystem on the device, unless it has one.
@@ -384,6 +436,13 @@ fn number_of(files: &mut Vec<String>, file: &str) -> usize {
     })
 }
 
+/// Name of the phase that writes what jobs read later.
+const WRITING_FIRST: &str = "writing what is read later";
+/// Bytes of a request of that phase.
+const WRITTEN_AT_ONCE: u64 = 1 << 20;
+/// Idle time behind that phase.
+const REST: Duration = Duration::from_secs(10);
+
 /// No job runs beyond this instant. What a job may add to where it is (delay, ramp, runtime, a pause: a hundred years
 /// each) still is an instant.
 const END: Instant = Instant::from_ns(YEARS * 365 * 86_400 * 1_000_000_000);
@@ -545,22 +604,25 @@ impl fmt::Display for Hint {
             Hint::ReadsUnwritten { job } => write!(
                 f,
                 "job `{job}` mostly reads what nothing has written, which a device answers without its flash: a used one \
-                 is slower. To read written data, put a job that writes it before, and `stonewall` into this one"
+                 is slower. To read written data, leave --unwritten out, or put a job that writes it before, and \
+                 `stonewall` into this one"
             ),
         }
     }
 }
 
+/// Returns true if less than half of the reads met the array, an access to which takes `t_read`.
+pub fn reads_unwritten(stats: &JobStats, t_read: Duration) -> bool {
+    let reads = stats.direction(Direction::Read);
+    // An access takes t_read or more, but for a few percent of spread.
+    let accesses_at_most = reads.mechanism_ns(Mechanism::Read) / (t_read.as_ns() * 3 / 4).max(1);
+    accesses_at_most < reads.total_ios().div_ceil(2)
+}
+
 /// The hints on what ran on a card with this time for an access to its array (`flash.t_read`).
 pub fn hints(reports: &[Report], t_read: Duration) -> Vec<Hint> {
-    let unwritten = |report: &&Report| {
-        let reads = report.stats.direction(Direction::Read);
-        // An access takes t_read or more, but for a few percent of spread.
-        let accesses_at_most = reads.mechanism_ns(Mechanism::Read) / (t_read.as_ns() * 3 / 4).max(1);
-        report.job.pattern.mix != Mix::Write && accesses_at_most < reads.total_ios().div_ceil(2)
-    };
     let mut hints: Vec<Hint> = Vec::new();
-    for report in reports.iter().filter(unwritten) {
+    for report in reports.iter().filter(|report| reads_unwritten(&report.stats, t_read)) {
         let hint = Hint::ReadsUnwritten { job: report.job.name.clone() };
         if !hints.contains(&hint) {
             hints.push(hint);

@@ -1,12 +1,12 @@
 //! One job on many devices: which card for my job?
 
-use crate::bench::{Bench, BenchError, Hint, hints, refusal, work};
+use crate::bench::{Bench, BenchError, Hint, hints, reads_unwritten, refusal, work};
 use crate::device::Device;
 use crate::experiment::side_by_side::side_by_side;
 use crate::progress::Progress;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::stats::{JobStats, Settings, Tail};
-use flashlab_sim::Mechanism;
+use flashlab_sim::{Duration, Mechanism};
 
 /// A device's row.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct Compared {
     pub lines: Result<Vec<Line>, BenchError>,
     /// What a reader of the lines should know.
     pub hints: Vec<Hint>,
+    /// Bytes that the jobs read and that were written before they began.
+    pub written_first_bytes: u64,
 }
 
 /// One direction of one job or group.
@@ -38,31 +40,47 @@ pub struct Line {
     pub tail: Tail,
     /// The mechanism that took most of the time, with its share in percent.
     pub most: (Mechanism, f64),
+    /// True if most of these reads met what nothing has written, and touched no flash: no figure of the card's.
+    pub unwritten: bool,
 }
 
-/// Runs `jobs` on each device, which `prepare` puts on a bench. Devices know nothing of each other.
+/// Runs `jobs` on each device, which `prepare` puts on a bench. Devices know nothing of each other. With `write_first`, a
+/// new device has what the jobs read written before they begin.
 pub fn compare(
     devices: &[Device],
     prepare: &(dyn Fn(&Device) -> Result<Bench, BenchError> + Sync),
     jobs: &[Job],
+    write_first: bool,
     progress: &Progress,
 ) -> Vec<Compared> {
     progress.plan(devices.iter().map(|device| work(jobs, device.capacity())).sum());
     side_by_side(devices, |device| {
         progress.enter(device.name.as_str());
+        let mut written_first_bytes = 0;
         let reports = prepare(device).and_then(|mut bench| {
             bench.report_to(progress);
+            if write_first && device.state.is_none() {
+                written_first_bytes = bench.write_what_is_read(jobs)?;
+            }
             let reports = bench.run(jobs, &Settings::default())?.reports(jobs);
             refusal(&reports).map_or(Ok(reports), Err)
         });
-        let hints = reports.as_ref().map_or(Vec::new(), |reports| hints(reports, device.t_read()));
-        let lines =
-            reports.map(|reports| reports.iter().flat_map(|r| lines(&r.job.name, &r.stats)).collect());
-        Compared { device: device.argument.clone(), title: device.title.clone(), lines, hints }
+        let t_read = device.t_read();
+        let hints = reports.as_ref().map_or(Vec::new(), |reports| hints(reports, t_read));
+        let lines = reports
+            .map(|reports| reports.iter().flat_map(|r| lines(&r.job.name, &r.stats, t_read)).collect());
+        Compared {
+            device: device.argument.clone(),
+            title: device.title.clone(),
+            lines,
+            hints,
+            written_first_bytes,
+        }
     })
 }
 
-fn lines(job: &str, stats: &JobStats) -> Vec<Line> {
+fn lines(job: &str, stats: &JobStats, t_read: Duration) -> Vec<Line> {
+    let unwritten = reads_unwritten(stats, t_read);
     let line = |direction| {
         let figures = stats.direction(direction);
         let tail = Tail::of(&figures.clat)?;
@@ -76,7 +94,64 @@ fn lines(job: &str, stats: &JobStats) -> Vec<Line> {
             latency_ns_mean: figures.clat.mean_ns(),
             tail,
             most: (mechanism, share),
+            unwritten: direction == Direction::Read && unwritten,
         })
     };
     Direction::ALL.into_iter().filter_map(line).collect()
+}
+
+/// Returns the device with the most requests a second in one direction of a job; `None` where fewer than two were measured,
+/// where the first two are equal as a table shows them, and where one of the figures is none of the flash.
+pub fn fastest<'a>(compared: &'a [Compared], job: &str, direction: Direction) -> Option<&'a Compared> {
+    let mut rates: Vec<(&Compared, f64)> = Vec::new();
+    for device in compared {
+        let lines = device.lines.as_ref().map_or(&[][..], Vec::as_slice);
+        let Some(line) = lines.iter().find(|line| line.job == job && line.direction == direction) else {
+            continue;
+        };
+        if line.unwritten {
+            return None;
+        }
+        rates.push((device, line.requests_per_second.round()));
+    }
+    rates.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    match rates[..] {
+        [(first, most), (_, next), ..] if most > next => Some(first),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_sim::Histogram;
+
+    fn compared(device: &str, iops: f64, unwritten: bool) -> Compared {
+        let mut latencies = Histogram::new();
+        latencies.record(Duration::from_us(1));
+        let line = Line {
+            job: "a".into(),
+            direction: Direction::Read,
+            bytes_per_second: 1,
+            requests_per_second: iops,
+            latency_ns_mean: 1.0,
+            tail: Tail::of(&latencies).expect("it has a latency"),
+            most: (Mechanism::Bus, 100.0),
+            unwritten,
+        };
+        let lines = Ok(vec![line]);
+        Compared { device: device.into(), title: String::new(), lines, hints: vec![], written_first_bytes: 0 }
+    }
+
+    #[test]
+    fn nothing_is_fastest_among_equal_or_unmeasured_results() {
+        let name = |compared: &[Compared]| {
+            fastest(compared, "a", Direction::Read).map(|device| device.device.clone())
+        };
+        let (slow, fast) = (compared("slow", 10.0, false), compared("fast", 20.0, false));
+        assert_eq!(name(&[slow.clone(), fast.clone()]), Some("fast".to_owned()));
+        assert_eq!(name(&[fast.clone(), compared("as fast", 20.3, false), slow.clone()]), None);
+        assert_eq!(name(&[fast.clone(), slow, compared("empty", 30.0, true)]), None);
+        assert_eq!(name(&[fast]), None);
+    }
 }

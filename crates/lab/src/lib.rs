@@ -11,6 +11,7 @@ pub mod library;
 pub mod profile;
 pub mod progress;
 mod read_back;
+mod read_first;
 pub mod results;
 pub mod served;
 pub mod statistics;

@@ -6,6 +6,8 @@ use tabled::builder::Builder;
 use tabled::settings::{Alignment, Style, object::Columns};
 
 const HEAD: [&str; 8] = ["device", "job", "", "IOPS", "MiB/s", "mean", "p99", "max"];
+/// Mark of a line whose reads met nothing written, in place of the mechanism that took most of the time.
+const NO_FLASH: &str = "no flash was read";
 const MIB: f64 = 1_048_576.0;
 
 /// The table: a line for each device and direction, fastest first within a job, and what took the time.
@@ -25,7 +27,10 @@ pub fn table(compared: &[Compared]) -> String {
                     number::duration_ns(line.latency_ns_mean),
                     number::duration_ns(line.tail.p99.as_ns() as f64),
                     number::duration_ns(line.tail.max.as_ns() as f64),
-                    format!("{} {} %", mechanism.name(), number::fixed(share, 0)),
+                    match line.unwritten {
+                        true => NO_FLASH.to_owned(),
+                        false => format!("{} {} %", mechanism.name(), number::fixed(share, 0)),
+                    },
                 ];
                 (line.requests_per_second, cells)
             })),
@@ -45,5 +50,23 @@ pub fn table(compared: &[Compared]) -> String {
     let mut table = builder.build();
     table.with(Style::blank()).modify(Columns::new(3..8), Alignment::right());
     let text: String = table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    format!("{text}{failures}Latencies are completion latencies; nothing here was fitted on this job.\n")
+    let mut notes =
+        String::from("Latencies are completion latencies; nothing here was fitted on this job.\n");
+    let lines = || compared.iter().flat_map(|device| device.lines.iter().flatten());
+    if lines().any(|line| line.unwritten) {
+        notes.push_str(&format!(
+            "{NO_FLASH}: most of these reads met what nothing has written, which says nothing of the card's flash.\n"
+        ));
+    }
+    let first = compared.iter().map(|device| device.written_first_bytes);
+    if let (Some(least), Some(most)) = (first.clone().filter(|bytes| *bytes > 0).min(), first.max()) {
+        let bytes = match least == most {
+            true => number::bytes(most),
+            false => format!("{} to {}", number::bytes(least), number::bytes(most)),
+        };
+        notes.push_str(&format!(
+            "Before the jobs began, {bytes} that they read were written on each new device; --unwritten leaves that out.\n"
+        ));
+    }
+    format!("{text}{failures}{notes}")
 }

@@ -29,13 +29,16 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let mut words = options.fio.clone();
     let to = destination(options.to.as_deref(), &mut words)?;
-    let device = Device::open(&options.device, library)?;
+    let opening = format!("opening {}", options.device);
+    let device = progress::during(opening, || Device::open(&options.device, library))?;
     let invocation = jobs::read(&words)?;
     jobs::no_fio_output("age", "what the device counted, and no fio output", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
+    jobs::check_outputs(&invocation, false)?;
+    file::check_output(&to)?;
     jobs::introduce(&device);
     progress::catch_interrupts();
     let (bench, before, reports) = {
@@ -47,9 +50,11 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         let statistics = bench.run(&invocation.jobs, &Settings::default())?;
         (bench, before, statistics.reports(&invocation.jobs))
     };
-    let state = State::keep(&device, options.medium.seed, bench.used(), bench.device())?;
-    let bytes = state.to_bytes();
-    file::write(&to, &bytes)?;
+    let bytes = progress::during(format!("keeping {}", to.display()), || -> Result<_, Failure> {
+        let bytes = State::keep(&device, options.medium.seed, bench.used(), bench.device())?.to_bytes();
+        file::write(&to, &bytes)?;
+        Ok(bytes)
+    })?;
     let mut found = statistics(&before, &bench.counters(), bench.wear().as_ref());
     device.argument.clone_into(&mut found.column);
     let text = flashlab_report::of_device(&found);

@@ -15,7 +15,7 @@ use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::served::{Carried, Served, Verified};
 use flashlab_lab::statistics::statistics as counted;
 use flashlab_lab::units::Dimension;
-use flashlab_sim::{Duration, Instant};
+use flashlab_sim::Duration;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,6 +29,10 @@ pub(crate) struct Options {
     /// Tells the buffer that a logger of this rate needs (`1MiB/s`), so as never to wait for a write.
     #[arg(long, value_name = "RATE")]
     logger_rate: Vec<String>,
+    /// Leaves a new device as it is; else what the jobs read is written before they begin, as it is on a used device. Devices
+    /// that move bytes, and those with state=, are always left as they are.
+    #[arg(long)]
+    unwritten: bool,
     /// Moves bytes, too, as a served device does: each write is recognisable, each read is checked. Always so for memory, files,
     /// and devices with layers.
     #[arg(long)]
@@ -55,6 +59,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
+    jobs::check_outputs(&invocation, true)?;
     if let Target::Model(device) = &target {
         jobs::introduce(device);
     }
@@ -63,7 +68,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     {
         *carried = carried.clone().verified_by(verified);
     }
-    let (stopped_after, statistics, iologs, counted) = {
+    let (mut notes, statistics, iologs, counted) = {
         let progress = progress::Shown::new(format!("bench {}", options.device));
         progress::stop_on_interrupt(&progress);
         let mut bench = match &target {
@@ -72,18 +77,29 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         };
         progress.plan(work(&invocation.jobs, bench.device().geometry().capacity));
         bench.report_to(&progress);
-        let before = bench.counters();
+        let written_first = match &target {
+            Target::Model(device) if !options.unwritten && device.state.is_none() => {
+                bench.write_what_is_read(&invocation.jobs)?
+            }
+            _ => 0,
+        };
+        let (before, begin) = (bench.counters(), bench.now());
         let (statistics, iologs) = bench.run_recorded(&invocation.jobs, &settings)?;
         let counted = counted(&before, &bench.counters(), bench.wear().as_ref());
-        let stopped_after = bench.is_stopped().then(|| bench.now().since(Instant::ZERO));
-        (stopped_after, statistics, iologs, DeviceStatistics { column: options.device.clone(), ..counted })
+        let stopped_after = bench.is_stopped().then(|| bench.now().since(begin));
+        let counted = DeviceStatistics { column: options.device.clone(), ..counted };
+        (Notes { files: None, written_first, stopped_after }, statistics, iologs, counted)
     };
     let reports = statistics.reports(&invocation.jobs);
+    notes.files = jobs::files_on_device(&options.medium, &invocation);
     let text = match &real {
-        Some(real) => against(real, &reports)?,
-        None => output(&options.medium, &invocation, &reports, &counted, stopped_after.is_some()),
+        Some(real) => {
+            notes.first().iter().for_each(say);
+            against(real, &reports)?
+        }
+        None => output(&invocation, &reports, &counted, &notes),
     };
-    let text = match stopped_after {
+    let text = match notes.stopped_after {
         Some(after) => mark_incomplete(text, &invocation, after),
         None => text,
     };
@@ -110,7 +126,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     let refusal = refusal(&reports);
     refusal.iter().for_each(say);
-    Ok(match stopped_after {
+    Ok(match notes.stopped_after {
         Some(_) => ExitCode::from(STOPPED),
         None if refusal.is_some() || failed => ExitCode::FAILURE,
         None => ExitCode::SUCCESS,
@@ -142,7 +158,8 @@ impl Target {
     fn open(options: &Options, library: &Library) -> Result<Target, Failure> {
         let argument = &options.device;
         if !options.bytes && !Served::always_carries(argument) {
-            return Ok(Target::Model(Box::new(Device::open(argument, library)?)));
+            let device = progress::during(format!("opening {argument}"), || Device::open(argument, library))?;
+            return Ok(Target::Model(Box::new(device)));
         }
         // Opening it would make the file of its bytes.
         if [":state=", ",state="].iter().any(|key| argument.contains(key)) {
@@ -178,14 +195,7 @@ fn logger_rates(texts: &[String]) -> Result<Vec<u64>, Failure> {
 
 /// fio's output in each of the formats that were asked for, and what the device counted: behind the normal text, and
 /// in JSON under `flashlab` beside the jobs, where fio has nothing.
-fn output(
-    medium: &Medium,
-    invocation: &Invocation,
-    reports: &[Report],
-    counted: &DeviceStatistics,
-    incomplete: bool,
-) -> String {
-    let notes = Notes { files: jobs::files_on_device(medium, invocation), incomplete };
+fn output(invocation: &Invocation, reports: &[Report], counted: &DeviceStatistics, notes: &Notes) -> String {
     let accepted = jobs::without_effect(invocation);
     let run = Run {
         version: concat!("flashlab-", env!("CARGO_PKG_VERSION")),
@@ -196,12 +206,11 @@ fn output(
     let one = |format: &OutputFormat| match format {
         OutputFormat::Normal => {
             let text = Normal { jobs: &invocation.jobs, run }.to_string();
-            let files = notes.files.iter().map(|note| format!("\n{note}\n")).collect::<String>();
-            format!("{text}{files}\n{}", flashlab_report::of_device(counted))
+            format!("{text}{}\n{}", notes.text(), flashlab_report::of_device(counted))
         }
-        OutputFormat::Json => with_device(json::document(&run, json::Bins::Without), counted, &notes),
+        OutputFormat::Json => with_device(json::document(&run, json::Bins::Without), counted, notes),
         OutputFormat::Terse => terse::text(reports, invocation.terse_version),
-        OutputFormat::JsonPlus => with_device(json::document(&run, json::Bins::With), counted, &notes),
+        OutputFormat::JsonPlus => with_device(json::document(&run, json::Bins::With), counted, notes),
     };
     invocation.output_formats.iter().map(one).collect()
 }
@@ -210,8 +219,27 @@ fn output(
 struct Notes {
     /// How the files of the jobs lie on a bare device.
     files: Option<String>,
-    /// True if a signal ended the run early.
-    incomplete: bool,
+    /// Bytes that were written before the jobs began, since they read them.
+    written_first: u64,
+    /// Simulated time after which a signal ended the run.
+    stopped_after: Option<Duration>,
+}
+
+impl Notes {
+    /// The notes as paragraphs of fio's normal output.
+    fn text(&self) -> String {
+        let first = self.first();
+        let notes = [&self.files, &first].into_iter().flatten();
+        notes.map(|note| format!("\n{note}\n")).collect()
+    }
+
+    /// The note on what was written before the jobs began.
+    fn first(&self) -> Option<String> {
+        let bytes = Some(self.written_first).filter(|bytes| *bytes > 0).map(jobs::size)?;
+        Some(format!(
+            "Before the jobs began, {bytes} that they read were written; --unwritten leaves that out."
+        ))
+    }
 }
 
 fn with_device(mut document: serde_json::Value, counted: &DeviceStatistics, notes: &Notes) -> String {
@@ -219,7 +247,8 @@ fn with_device(mut document: serde_json::Value, counted: &DeviceStatistics, note
     if let Some(files) = &notes.files {
         document["flashlab"]["files"] = files.as_str().into();
     }
-    if notes.incomplete {
+    document["flashlab"]["written_first_bytes"] = notes.written_first.into();
+    if notes.stopped_after.is_some() {
         document["flashlab"]["incomplete"] = true.into();
     }
     json::layout(&document)

@@ -16,6 +16,9 @@ use std::process::ExitCode;
 pub(crate) struct Options {
     #[command(flatten)]
     medium: Medium,
+    /// Leaves a new device as it is; else what the jobs read is written before they begin.
+    #[arg(long)]
+    unwritten: bool,
     /// The devices: `sd/*`, `sd/s*:host=raspberry-pi-4`, or one name.
     devices: String,
     /// A job file (`-`: standard input), or fio's own options.
@@ -24,7 +27,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let all = Device::open_all(&options.devices, library)?;
+    let opening = format!("opening {}", options.devices);
+    let all = progress::during(opening, || Device::open_all(&options.devices, library))?;
     let (mut devices, mut timeless): (Vec<_>, Vec<_>) = all.into_iter().partition(Device::takes_time);
     // Whoever asks for these alone gets them.
     if devices.is_empty() {
@@ -36,10 +40,11 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
+    jobs::check_outputs(&invocation, false)?;
     progress::catch_interrupts();
     let compared = {
         let progress = progress::Shown::new("compare");
-        compare(&devices, &|device| setup.bench(device), &invocation.jobs, &progress)
+        compare(&devices, &|device| setup.bench(device), &invocation.jobs, !options.unwritten, &progress)
     };
     if let Some(error) = refused_by_all(&compared) {
         return Err(error);

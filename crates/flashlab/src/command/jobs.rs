@@ -10,9 +10,10 @@ use flashlab_lab::bench::{Bench, BenchError};
 use flashlab_lab::device::{Device, Filesystem};
 use flashlab_lab::library::Library;
 use flashlab_sim::Duration;
+use std::path::Path;
 
 /// Options of flashlab that somebody may put behind the device by mistake.
-const OURS: [&str; 10] = [
+const OURS: [&str; 11] = [
     "--fs",
     "--seed",
     "--against",
@@ -23,6 +24,7 @@ const OURS: [&str; 10] = [
     "--format",
     "--to",
     "--bytes",
+    "--unwritten",
 ];
 
 const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
@@ -135,7 +137,8 @@ pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         b if b < 10 << 10 => format!("{b} B"),
         b if b < 10 << 20 => format!("{} KiB", b >> 10),
-        b => format!("{} MiB", b >> 20),
+        b if b < 10 << 30 => format!("{} MiB", b >> 20),
+        b => format!("{} GiB", b >> 30),
     }
 }
 
@@ -162,6 +165,23 @@ pub(crate) fn files_on_device(medium: &Medium, invocation: &Invocation) -> Optio
         "directory={directory}: its files lie one after the other on the bare device, without a filesystem (--fs vfat puts \
          one there)"
     ))
+}
+
+/// Refuses places that cannot be written, of all files that the jobs name for results; before anything runs.
+pub(crate) fn check_outputs(invocation: &Invocation, logs: bool) -> Result<(), Failure> {
+    if let Some(path) = &invocation.output {
+        file::check_output(Path::new(path))?;
+    }
+    for job in invocation.jobs.iter().filter(|_| logs) {
+        let named = [(&job.write_bw_log, "bw"), (&job.write_lat_log, "lat"), (&job.write_iops_log, "iops")];
+        let logs = named.into_iter().filter_map(|(log, kind)| Some((log.as_ref()?, kind)));
+        // Their numbers do not matter: it is the folder that may be wrong.
+        let logs = logs.map(|(prefix, kind)| format!("{prefix}_{kind}.1.log"));
+        for path in logs.chain(job.write_iolog.clone()) {
+            file::check_output(Path::new(&path))?;
+        }
+    }
+    Ok(())
 }
 
 /// The options that were accepted and change nothing here, each once.

@@ -65,9 +65,11 @@ enum Format {
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     if let Some(live) = Live::open(&options.experiment, library)? {
+        options.check_outputs(live.name())?;
         return run_live(options, &live);
     }
     let mut experiment = Experiment::open(&options.experiment, library)?;
+    options.check_outputs(experiment.name())?;
     if let Some(option) = options.live_ones().next() {
         let name = experiment.name();
         return Err(Failure::usage(format!("{option} belongs to live experiments; {name} is simulated")));
@@ -104,13 +106,26 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 }
 
 fn write_page(options: &Options, name: &str, page: &str) -> Result<(), Failure> {
-    let path = options.html.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.html")));
+    let path = options.page(name);
     file::write(&path, page.as_bytes())?;
     say(format_args!("the page is {}", path.display()));
     Ok(())
 }
 
 impl Options {
+    /// The place of the page of experiment `name`.
+    fn page(&self, name: &str) -> PathBuf {
+        self.html.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.html")))
+    }
+
+    /// Refuses places that cannot be written, before anything runs.
+    fn check_outputs(&self, name: &str) -> Result<(), Failure> {
+        if let Some(folder) = &self.csv {
+            file::check_output_folder(folder)?;
+        }
+        if self.no_html { Ok(()) } else { file::check_output(&self.page(name)) }
+    }
+
     /// What was said that is for live experiments alone.
     fn live_ones(&self) -> impl Iterator<Item = &'static str> {
         let given = [

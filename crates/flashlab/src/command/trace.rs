@@ -56,6 +56,7 @@ enum Format {
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let What::BringUp(options) = &options.what;
+    options.html.as_deref().map_or(Ok(()), file::check_output)?;
     let device = Device::open(&options.card, library)?;
     let controller = match &options.host {
         None => trace::controller_of(&device.host_name),

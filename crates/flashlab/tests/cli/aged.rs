@@ -115,7 +115,7 @@ fn a_state_that_is_wrong_is_refused_and_so_is_where_it_should_go() {
         messages.push_str(&desk.line(&line).refused());
     }
     assert_snapshot!(messages);
-    let err = desk.line(&format!("age {CARD} {WRITE} --to nowhere/x")).failed();
+    let err = desk.line(&format!("age {CARD} {WRITE} --to nowhere/x")).refused();
     assert!(err.starts_with("flashlab: nowhere/x: "), "{err}");
 }
 

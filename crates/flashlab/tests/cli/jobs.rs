@@ -39,11 +39,14 @@ fn a_logger_writes_at_its_rate_and_syncs() {
     assert_eq!(whole(&jobs[0]["sync"]["total_ios"]), 60 * 512 / 16 / 32);
     let text = desk.line("bench --logger-rate 512KiB/s sd/kingston logger.fio").fine();
     assert!(text.contains("write tail"), "{text}");
+    let (_, beside) = text.split_once("buffer for a logger at 512KiB/s: ").expect("the answer");
+    let limit = beside.lines().nth(1).expect("a line below it");
+    assert!(limit.contains("a lower bound") && limit.contains("no latency tail"), "{limit}");
 }
 
 #[test]
 fn a_database_has_its_mix_and_its_log_its_rate() {
-    let jobs = run(&desk("database"), "sd/kingston database.fio");
+    let jobs = run(&desk("database"), "--unwritten sd/kingston database.fio");
     assert_eq!(jobs.len(), 1, "one group");
     let (read, write) = (&jobs[0]["read"], &jobs[0]["write"]);
     let wal = 50 * 20;

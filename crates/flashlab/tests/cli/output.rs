@@ -113,13 +113,43 @@ fn a_place_that_cannot_be_written_is_named() {
     desk.put("folder/x", "");
     for path in ["nowhere/x", "folder"] {
         let said = desk.line(&format!("bench sd/kingston {JOB} --output={path}"));
-        assert!(said.failed().starts_with(&format!("flashlab: {path}: ")));
+        assert!(said.refused().starts_with(&format!("flashlab: {path}: ")));
         let said = desk.line(&format!("run at91 --html {path}"));
-        assert!(said.failed().starts_with(&format!("flashlab: {path}: ")));
+        assert!(said.refused().starts_with(&format!("flashlab: {path}: ")));
     }
-    let logs = desk.line(&format!("bench sd/kingston {JOB} --write_bw_log=nowhere/x")).failed();
+    let logs = desk.line(&format!("bench sd/kingston {JOB} --write_bw_log=nowhere/x")).refused();
     assert!(logs.starts_with("flashlab: nowhere/x_bw.1.log: "), "{logs}");
     assert_eq!(desk.names(), ["folder"]);
+}
+
+#[test]
+fn places_are_checked_before_anything_runs_and_nothing_is_truncated() {
+    let desk = Desk::new("checked");
+    desk.put("folder/x", "").put("file", "old");
+    // A job that would never end.
+    let endless = "--name=a --rw=randread --bs=4k --direct=1 --size=1m --time_based --runtime=300d";
+    for (line, says) in [
+        (format!("bench sd/kingston {endless} --output=nowhere/x"), "no folder nowhere; create it"),
+        (format!("bench sd/kingston {endless} --output=folder"), "it is a folder"),
+        (format!("bench sd/kingston {endless} --output=/proc/x"), "takes no file"),
+        (format!("bench sd/kingston {endless} --output=file/x"), "takes no file"),
+        (format!("bench sd/kingston {endless} --write_iolog=nowhere/x"), "no folder nowhere"),
+        (format!("compare sd/* {endless} --output=nowhere/x"), "no folder nowhere"),
+        (format!("age sd/kingston {endless} --to nowhere/x"), "no folder nowhere"),
+        (format!("age sd/kingston {endless} --to folder"), "it is a folder"),
+        ("run hmb --html nowhere/x".to_owned(), "no folder nowhere"),
+        ("run hmb --no-html --csv file".to_owned(), "it is no folder"),
+        ("run hmb --no-html --csv /proc/x/y".to_owned(), "takes no file"),
+        ("run block-paths --html nowhere/x".to_owned(), "no folder nowhere"),
+        ("trace bring-up sd/kingston --html folder".to_owned(), "it is a folder"),
+    ] {
+        let err = desk.line(&line).refused();
+        assert!(err.contains(says), "{line}: {err}");
+    }
+    assert_eq!(desk.names(), ["file", "folder"]);
+    let err = desk.line(&format!("bench sd/kingston {JOB} --bs=1000 --output=file")).refused();
+    assert!(err.contains("no multiple"), "{err}");
+    assert_eq!(desk.read("file"), "old");
 }
 
 #[test]

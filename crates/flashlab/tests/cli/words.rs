@@ -79,7 +79,7 @@ fn every_name_that_is_listed_is_explained() {
 #[test]
 fn fresh_cards_are_told_from_used_ones() {
     let desk = Desk::new("fresh");
-    let fresh = desk.line(&format!("bench sd/kingston {JOB}"));
+    let fresh = desk.line(&format!("bench --unwritten sd/kingston {JOB}"));
     assert!(fresh.err.contains("job `a` mostly reads what nothing has written"), "{}", fresh.err);
     fresh.fine();
     let used =
@@ -87,6 +87,46 @@ fn fresh_cards_are_told_from_used_ones() {
     let used = desk.line(&format!("bench sd/kingston {used}"));
     assert_eq!(used.err, "");
     used.fine();
+}
+
+#[test]
+fn what_a_job_reads_is_written_before_it_begins() {
+    let desk = Desk::new("written-first");
+    let job = "--name=a --rw=randread --bs=4k --size=16m --direct=1";
+    let json = |line: &str| -> serde_json::Value {
+        let text = desk.line(&format!("{line} --output-format=json")).fine();
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let iops = |json: &serde_json::Value| json["jobs"][0]["read"]["iops"].as_f64().expect("a rate");
+    let (written, unwritten) =
+        (json(&format!("bench sd/kingston {job}")), json(&format!("bench --unwritten sd/kingston {job}")));
+    assert_eq!(written["flashlab"]["written_first_bytes"], 16 << 20);
+    assert_eq!(unwritten["flashlab"]["written_first_bytes"], 0);
+    assert_eq!(written["flashlab"]["host_written_bytes"], 0, "it is not counted as the job's");
+    let after =
+        "--direct=1 --size=16m --name=fill --rw=write --bs=1m --name=a --stonewall --rw=randread --bs=4k";
+    let after = json(&format!("bench sd/kingston {after}"));
+    assert_eq!(after["flashlab"]["written_first_bytes"], 0, "its first job writes it");
+    let by_job = after["jobs"][1]["read"]["iops"].as_f64().expect("a rate");
+    assert!((iops(&written) / by_job - 1.0).abs() < 0.02, "{} {by_job}", iops(&written));
+    assert!(iops(&written) < iops(&unwritten));
+    let text = desk.line(&format!("bench sd/kingston {job}")).fine();
+    assert!(
+        text.contains("\nBefore the jobs began, 16 MiB that they read were written; --unwritten"),
+        "{text}"
+    );
+    // A used device is left as it is.
+    desk.line("age --to used.state sd/kingston --name=w --rw=write --bs=1m --size=16m --direct=1").fine();
+    let used = json(&format!("bench sd/kingston:state=used.state {job}"));
+    assert_eq!(used["flashlab"]["written_first_bytes"], 0);
+
+    let compared = desk.line(&format!("compare sd/k* {job}")).fine();
+    assert!(!compared.contains("no flash was read"), "{compared}");
+    assert!(compared.contains("written on each new device; --unwritten leaves that out"), "{compared}");
+    let compared = desk.line(&format!("compare --unwritten sd/k* {job}")).fine();
+    let marked = compared.lines().filter(|line| line.starts_with("sd/k") || line.starts_with(" sd/k"));
+    assert!(marked.clone().count() >= 2, "{compared}");
+    assert!(marked.clone().all(|line| line.ends_with("no flash was read")), "{compared}");
 }
 
 #[test]

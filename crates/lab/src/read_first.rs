@@ -1,0 +1,146 @@
+//! Ranges of a bare device that jobs read before any of them writes them.
+//!
+//! A new device answers reads of such ranges without its flash, so a bench may write them before the jobs begin. Jobs in
+//! directories are left out: their files are written when they are laid out.
+
+use flashlab_block::Ranges;
+use flashlab_fio::iolog::{Action, Iolog};
+use flashlab_fio::job::{BlockSize, Direction, Distribution, Job, Mix};
+use flashlab_fio::workload::{File, Regions};
+use flashlab_sim::{FileId, Geometry};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Returns the ranges in whole blocks, sorted, none twice. Jobs of one wave run together, so none of them counts on the
+/// writes of another.
+pub(crate) fn ranges(jobs: &[Job], iologs: &BTreeMap<String, Iolog>, device: &Geometry) -> Vec<Range<u64>> {
+    let (mut read, mut written) = (Ranges::default(), Ranges::default());
+    for wave in jobs.chunk_by(|a, b| a.wave == b.wave) {
+        let bare: Vec<&Job> = wave.iter().filter(|job| job.directory.is_none()).collect();
+        for job in &bare {
+            match job.read_iolog.as_ref().map(|name| iologs.get(name)) {
+                Some(iolog) => iolog.into_iter().for_each(|iolog| replay(iolog, &written, &mut read)),
+                None if reads(job) => {
+                    let read_in = |range: Range<u64>| {
+                        range.start..range.end.min(range.start.saturating_add(most_read(job)))
+                    };
+                    regions(job, device).map(read_in).for_each(|range| add(&mut read, range, &written));
+                }
+                None => {}
+            }
+        }
+        for job in bare.iter().filter(|job| writes_all(job)) {
+            regions(job, device).for_each(|range| written.add(range));
+        }
+    }
+    let block = device.block;
+    let capacity = device.capacity / block * block;
+    let mut whole = Ranges::default();
+    for (range, _) in read.cut(0..capacity).filter(|(_, is_read)| *is_read) {
+        whole.add(range.start / block * block..range.end.next_multiple_of(block).min(capacity));
+    }
+    whole.cut(0..capacity).filter(|(_, is_read)| *is_read).map(|(range, _)| range).collect()
+}
+
+fn reads(job: &Job) -> bool {
+    matches!(job.pattern.mix, Mix::Read | Mix::ReadWrite)
+}
+
+/// Returns the most bytes of its region that the job reads: all of them, unless it goes through them once and ends before.
+fn most_read(job: &Job) -> u64 {
+    if job.pattern.random || job.pattern.sequence_skip != 0 || job.time_based || job.loops > 1 {
+        return u64::MAX;
+    }
+    let block = match &job.block_size[Direction::Read as usize] {
+        BlockSize::Fixed(bytes) | BlockSize::Range { max: bytes, .. } => *bytes,
+        BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).max().unwrap_or(0),
+    };
+    job.number_ios.map_or(u64::MAX, |count| count.saturating_mul(block))
+}
+
+/// Returns true if the job leaves nothing of its regions unwritten, as far as its options say.
+fn writes_all(job: &Job) -> bool {
+    let writes = matches!(job.pattern.mix, Mix::Write | Mix::TrimWrite) && job.read_iolog.is_none();
+    let once_each = match job.pattern.random {
+        true => !job.no_random_map && job.distribution == Distribution::Uniform,
+        false => job.pattern.sequence_skip == 0,
+    };
+    writes && once_each && job.runtime.is_none() && job.number_ios.is_none() && job.io_size.is_none()
+}
+
+/// The regions of a job on the bare device; none where it cannot run, which its run reports.
+fn regions(job: &Job, device: &Geometry) -> impl Iterator<Item = Range<u64>> {
+    let file = File { id: FileId::DEVICE, size: device.capacity };
+    let regions = Regions::of(job, &[file]).map_or(Vec::new(), |found| found.regions);
+    regions.into_iter().map(|region| region.start..region.start + region.length)
+}
+
+/// Adds what an iolog reads before it writes it.
+fn replay(iolog: &Iolog, written: &Ranges, read: &mut Ranges) {
+    let mut written = written.clone();
+    for entry in &iolog.entries {
+        let range = entry.offset..entry.offset.saturating_add(entry.length);
+        match entry.action {
+            Action::Read => add(read, range, &written),
+            Action::Write => written.add(range),
+            Action::Trim | Action::Sync | Action::DataSync => {}
+        }
+    }
+}
+
+fn add(read: &mut Ranges, range: Range<u64>, written: &Ranges) {
+    for (part, _) in written.cut(range).filter(|(_, is_written)| !is_written) {
+        read.add(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_fio::cmdline::Invocation;
+    use flashlab_fio::loader::Nothing;
+
+    const DEVICE: Geometry = Geometry { capacity: 64 << 20, block: 512, request_max: 1 << 20 };
+
+    /// In KiB.
+    fn kib(line: &str, iolog: &str) -> Vec<(u64, u64)> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let jobs = Invocation::parse(&words, &Nothing).unwrap_or_else(|error| panic!("{error}")).jobs;
+        let iologs = [("log".to_owned(), Iolog::read(iolog.as_bytes()).expect("an iolog"))].into();
+        let found = ranges(&jobs, &iologs, &DEVICE);
+        found.into_iter().map(|range| (range.start >> 10, range.end >> 10)).collect()
+    }
+
+    #[test]
+    fn regions_that_are_read_and_not_written_before_are_found() {
+        let empty = "fio version 2 iolog\n";
+        for (line, expected) in [
+            ("--name=a --rw=randread", vec![(0, 65_536)]),
+            ("--name=a --rw=read --offset=1m --size=2m", vec![(1_024, 3_072)]),
+            ("--name=a --rw=randrw --size=1m", vec![(0, 1_024)]),
+            ("--name=a --rw=read --bs=64k --number_ios=4 --offset=1m", vec![(1_024, 1_280)]),
+            ("--name=a --rw=write --size=1m", vec![]),
+            ("--name=a --rw=trim --size=1m", vec![]),
+            (
+                "--name=a --rw=read --size=1m --offset_increment=8m --numjobs=2",
+                vec![(0, 1_024), (8_192, 9_216)],
+            ),
+            ("--name=a --rw=read --size=1m --name=b --rw=read --offset=512k --size=1m", vec![(0, 1_536)]),
+            ("--name=a --rw=write --size=1m --name=b --stonewall --rw=read --size=3m", vec![(1_024, 3_072)]),
+            ("--name=a --rw=write --size=1m --name=b --rw=read --size=1m", vec![(0, 1_024)]),
+            (
+                "--name=a --rw=write --size=1m --runtime=1 --name=b --stonewall --rw=read --size=1m",
+                vec![(0, 1_024)],
+            ),
+            ("--name=a --rw=read --size=1m --directory=/mnt", vec![]),
+        ] {
+            assert_eq!(kib(&format!("--direct=1 {line}"), empty), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_replay_reads_what_it_has_not_written() {
+        let log = "fio version 2 iolog\nd add\nd open\nd write 0 8192\nd read 4096 8192\nd read 65536 512\nd close\n";
+        assert_eq!(kib("--name=a --direct=1 --read_iolog=log", log), [(8, 12), (64, 64)]);
+    }
+}
