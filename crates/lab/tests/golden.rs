@@ -233,5 +233,5 @@ fn an_experiment_stops_when_it_is_asked_to_and_tells_how_far_it_is_otherwise() {
     assert!(experiment.run(&LIBRARY, 1, &whole).is_ok());
     assert_eq!(whole.share(), Some(1.0));
     assert!(whole.simulated() > Duration::from_secs(1));
-    assert!(whole.phase().starts_with("mean request"), "{}", whole.phase());
+    assert!(whole.phase().contains('/'), "a cell: {}", whole.phase());
 }
