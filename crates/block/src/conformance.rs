@@ -149,7 +149,7 @@ pub fn refuses_what_is_beyond_its_end(device: &dyn BlockDevice) {
     let block = geometry.block;
     for (offset, length) in [
         (geometry.capacity, block),
-        (geometry.capacity - block, 2 * block),
+        (geometry.capacity.saturating_sub(block), 2 * block),
         (u64::MAX - block + 1, block),
         (u64::MAX / block * block, block),
     ] {
@@ -168,6 +168,7 @@ pub fn refuses_what_is_beyond_its_end(device: &dyn BlockDevice) {
             assert_eq!(ask(device, io).err(), Some(IoError::NoSpace), "{length} bytes at {offset}");
         }
     }
-    let last = read(device, geometry.capacity - block, block as usize);
+    let last = block.min(geometry.capacity);
+    let last = read(device, geometry.capacity - last, last as usize);
     assert!(last.iter().all(|byte| *byte == 0), "the last block was changed");
 }

@@ -8,7 +8,9 @@
 //! - After one fdatasync has failed nobody knows what is durable, since Linux forgets the pages that it could not write: from
 //!   then on every flush fails.
 //! - With [`Access::Direct`] (O_DIRECT) the page cache is left out: blocks of 4 KiB, and latencies of the disk below.
-//! - Two processes do not serve one file: it is locked.
+//! - Two processes do not serve one file: it is locked. Locks are advice, so another program may still change the file's size.
+//!   A file that has grown is served up to its size at the beginning. Of a file that has shrunk, bytes are lost that were
+//!   answered for, so every request fails from then on.
 
 use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Store, StoreError};
@@ -47,6 +49,9 @@ pub struct File {
     size: u64,
     access: Access,
     read_only: bool,
+    /// False for a block device.
+    regular: bool,
+    shrunk: AtomicBool,
     punches: AtomicBool,
     zeroes: AtomicBool,
     sync_failed: AtomicBool,
@@ -64,7 +69,7 @@ pub enum FileError {
     },
     /// It is served already.
     Locked(PathBuf),
-    /// It is empty, and nobody says how large it is to be.
+    /// There is no such file, and nobody says how large it is to be.
     NoSize(PathBuf),
     /// It is of another size than was asked for.
     OtherSize {
@@ -85,7 +90,7 @@ impl fmt::Display for FileError {
                 write!(f, "{}: another process serves it; end that first", path.display())
             }
             FileError::NoSize(path) => {
-                write!(f, "{}: there is nothing yet; say how large it is to be: size=1GiB", path.display())
+                write!(f, "{}: there is no such file; size=1GiB makes one", path.display())
             }
             FileError::OtherSize { path, found } => write!(
                 f,
@@ -132,11 +137,10 @@ impl File {
         // A block device has no length, but an end.
         let found = seek(&file, SeekFrom::End(0)).map_err(|error| system(error.into()))?;
         let size = match (found, size) {
-            (0, Some(size)) if size > 0 && !read_only => {
+            (0, Some(size)) if !read_only => {
                 file.set_len(size).map_err(system)?;
                 size
             }
-            (0, _) => return Err(FileError::NoSize(path.to_owned())),
             (found, Some(size)) if size != found => {
                 return Err(FileError::OtherSize { path: path.to_owned(), found });
             }
@@ -145,8 +149,21 @@ impl File {
         if access == Access::Direct && !size.is_multiple_of(DIRECT_BLOCK) {
             return Err(FileError::NotWhole(path.to_owned()));
         }
-        let [punches, zeroes, sync_failed] = [true, true, false].map(AtomicBool::new);
-        Ok(File { file, size, access, read_only, punches, zeroes, sync_failed })
+        let regular = file.metadata().map_err(system)?.is_file();
+        let [punches, zeroes, shrunk, sync_failed] = [true, true, false, false].map(AtomicBool::new);
+        Ok(File { file, size, access, read_only, regular, shrunk, punches, zeroes, sync_failed })
+    }
+
+    /// Fails if the file has become shorter than the device. Asked before a write, which would make it long again with zeroes
+    /// where there was data, and before extents are told, which would tell of a hole.
+    fn check_size(&self) -> io::Result<()> {
+        if self.regular && self.file.metadata()?.len() < self.size {
+            self.shrunk.store(true, Ordering::SeqCst);
+        }
+        match self.shrunk.load(Ordering::SeqCst) {
+            true => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file has shrunk")),
+            false => Ok(()),
+        }
     }
 
     /// Its bytes.
@@ -155,6 +172,15 @@ impl File {
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let read = self.read_all(offset, buffer);
+        // A read that meets the end has met it too early.
+        if read.is_err() || self.shrunk.load(Ordering::Relaxed) {
+            self.check_size()?;
+        }
+        read
+    }
+
+    fn read_all(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         if self.access == Access::Cached {
             return self.file.read_exact_at(buffer, offset);
         }
@@ -168,6 +194,7 @@ impl File {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.check_size()?;
         if self.access == Access::Cached {
             return self.file.write_all_at(bytes, offset);
         }
@@ -189,6 +216,7 @@ impl File {
         if length == 0 || !can.load(Ordering::Relaxed) {
             return Ok(length == 0);
         }
+        self.check_size()?;
         match fallocate(&self.file, how | FallocateFlags::KEEP_SIZE, offset, length) {
             Ok(()) => Ok(true),
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
@@ -211,6 +239,7 @@ impl File {
     }
 
     fn data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        self.check_size()?;
         let data = match seek(&self.file, SeekFrom::Data(range.start)) {
             // Nothing but a hole up to the end.
             Err(Errno::NXIO) => return Ok(None),
@@ -226,6 +255,7 @@ impl File {
     }
 
     fn flush(&self) -> io::Result<()> {
+        self.check_size()?;
         if self.sync_failed.load(Ordering::SeqCst) {
             return Err(io::Error::other("an earlier flush failed"));
         }

@@ -25,6 +25,7 @@ mod payload;
 mod promise;
 mod ranges;
 mod timed;
+mod whole;
 mod workers;
 
 pub use device::{Abilities, BlockDevice, Context, Started};
@@ -37,4 +38,5 @@ pub use memory::{Memory, MemoryError, Pages};
 pub use payload::Payload;
 pub use ranges::Ranges;
 pub use timed::{Journal, Timed};
+pub use whole::{read_whole, read_whole_text};
 pub use workers::Workers;

@@ -84,3 +84,54 @@ fn what_was_written_is_there_when_it_is_opened_again_and_nobody_else_opens_it_me
     assert!(matches!(missing(false), Err(FileError::NoSize(_))), "it could be made");
     assert!(matches!(missing(true), Err(FileError::System { .. })));
 }
+
+#[test]
+fn a_file_that_shrinks_fails_every_request_and_is_not_filled_with_zeroes() {
+    let requests = || {
+        [
+            Io::Read { offset: 900_000, buffer: vec![0; 4096] },
+            Io::Extents { offset: 0, length: 1 << 20 },
+            Io::Write { offset: (1 << 20) - 4, data: vec![1; 4].into(), durable: false },
+            Io::WriteZeroes { offset: 0, length: 1 << 20, durable: false, allocate: false, fast: false },
+            Io::Discard { offset: 0, length: 1 << 20, durable: false },
+            Io::Flush,
+        ]
+    };
+    for first in 0..requests().len() {
+        let name = Name::new(&format!("shrinks-{first}"));
+        let device = name.open(1 << 20, Access::Cached).expect("a new file");
+        assert!(ask(&device, Io::Write { offset: 0, data: vec![7; 1 << 20].into(), durable: true }).is_ok());
+        let outside = std::fs::OpenOptions::new().write(true).open(&name.0).expect("it is there");
+        outside.set_len(8192).expect("it can be cut");
+        let request = requests().into_iter().nth(first).expect("there is one");
+        assert_eq!(ask(&device, request).err(), Some(IoError::Medium), "request {first}");
+        assert_eq!(outside.metadata().expect("it is there").len(), 8192, "request {first}");
+        // Making it long again brings nothing back.
+        outside.set_len(1 << 20).expect("the disk has room");
+        let read = Io::Read { offset: 0, buffer: vec![0; 512] };
+        assert_eq!(ask(&device, read).err(), Some(IoError::Medium), "after request {first}");
+    }
+}
+
+#[test]
+fn a_file_that_grows_is_served_as_large_as_it_was() {
+    let name = Name::new("grows");
+    let device = name.open(1 << 20, Access::Cached).expect("a new file");
+    let outside = std::fs::OpenOptions::new().write(true).open(&name.0).expect("it is there");
+    outside.set_len(2 << 20).expect("the disk has room");
+    assert_eq!(device.geometry().capacity, 1 << 20);
+    refuses_what_is_beyond_its_end(&device);
+    assert_eq!(read(&device, 0, 512), [0; 512]);
+}
+
+#[test]
+fn an_empty_file_is_a_device_of_no_bytes_unless_a_size_is_given() {
+    let name = Name::new("empty");
+    std::fs::File::create(&name.0).expect("the disk has room");
+    let device = File::open(&name.0, None, Access::Cached, false).expect("it is there");
+    assert_eq!(device.geometry().capacity, 0);
+    refuses_what_is_beyond_its_end(&device);
+    assert!(ask(&device, Io::Flush).is_ok());
+    drop(device);
+    assert_eq!(name.open(512, Access::Cached).expect("it is made larger").geometry().capacity, 512);
+}

@@ -37,14 +37,13 @@ proptest! {
 
 #[test]
 fn what_is_beyond_its_end_is_refused() {
-    for size in [1, 512, 4096, (2 << 20) + 1, 1 << 30] {
+    for size in [0, 1, 512, 4096, (2 << 20) + 1, 1 << 30] {
         refuses_what_is_beyond_its_end(&memory(size, Pages::Small));
     }
 }
 
 #[test]
 fn sizes_that_no_device_has_are_refused() {
-    assert_eq!(Memory::new(0, Pages::Huge).err(), Some(MemoryError::Empty));
     assert_eq!(Memory::new(u64::MAX, Pages::Huge).err(), Some(MemoryError::TooLarge));
     assert_eq!(memory(16 << 40, Pages::Huge).geometry().capacity, 16 << 40);
 }

@@ -4,6 +4,7 @@ use flashlab_lab::bench::BenchError;
 use flashlab_lab::device::{DeviceError, StateError};
 use flashlab_lab::experiment::ExperimentError;
 use flashlab_lab::library::LibraryError;
+use flashlab_lab::units::take_notes;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
@@ -55,6 +56,11 @@ impl Failure {
 /// A line on standard error; one that nobody can read is no reason to fail.
 pub(crate) fn say(message: impl Display) {
     let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("flashlab: {message}\n"));
+}
+
+/// Says how quantities were rounded that were read until now.
+pub(crate) fn say_notes() {
+    take_notes().into_iter().for_each(say);
 }
 
 impl From<LibraryError> for Failure {

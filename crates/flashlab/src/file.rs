@@ -1,6 +1,7 @@
 //! Files that are there whole or not at all, and standard output.
 
 use crate::failure::Failure;
+use flashlab_block::read_whole;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -150,12 +151,11 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// The bytes of a file that a person made, of at most `most`; `-` is standard input. The error says why not, without
 /// the name.
 pub(crate) fn read(path: &str, most: u64) -> Result<Vec<u8>, String> {
+    if path != "-" {
+        return read_whole(Path::new(path), most).map_err(|error| error.to_string());
+    }
     let mut bytes = Vec::new();
-    let read = match path {
-        "-" => io::stdin().lock().take(most + 1).read_to_end(&mut bytes),
-        path => File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)),
-    };
-    match read {
+    match io::stdin().lock().take(most + 1).read_to_end(&mut bytes) {
         Ok(_) if bytes.len() as u64 > most => Err(format!("it is longer than {} MiB", most >> 20)),
         Ok(_) => Ok(bytes),
         Err(error) => Err(error.to_string()),

@@ -100,7 +100,9 @@ struct Medium {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(cli) {
+    let ended = run(cli);
+    failure::say_notes();
+    match ended {
         Ok(code) => code,
         Err(failure) => failure.report(),
     }

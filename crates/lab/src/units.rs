@@ -1,9 +1,10 @@
 //! Quantities with their units, as profiles write them: `225us`, `4MiB`, `50MHz`, `90MiB/s`, `2%`.
 //!
-//! Arithmetic is exact: `1.42us` is 1420 ns, and what a quantity cannot hold is refused, never rounded. What is printed
-//! is the shortest exact form, and parses back to the same quantity.
+//! Arithmetic is exact: `1.42us` is 1420 ns, and what a quantity cannot hold is refused. Only a rate is rounded, with a note, because
+//! published rates have decimals. What is printed is the shortest exact form, and parses back to the same quantity.
 
 use std::fmt::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a number measures. Quantities are held as whole base units: ns, B, Hz, B/s, millionths, ps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,19 @@ impl Dimension {
             Dimension::Share => &[("%", 10_000)],
             Dimension::Delay => &[("ps", 1), ("ns", 1_000)],
         }
+    }
+
+    /// Returns the worth of a unit in base units. Larger units than [`Dimension::units`] are read but not printed, so that what
+    /// is printed stays comparable.
+    fn worth(self, unit: &str) -> Option<u64> {
+        let larger: &[(&str, u64)] = match self {
+            Dimension::Time => &[("min", 60_000_000_000), ("h", 3_600_000_000_000)],
+            Dimension::Size => &[("TiB", 1 << 40)],
+            Dimension::Clock => &[("GHz", 1_000_000_000)],
+            Dimension::Rate => &[("GiB/s", 1 << 30)],
+            Dimension::Share | Dimension::Delay => &[],
+        };
+        self.units().iter().chain(larger).find(|(name, _)| *name == unit).map(|(_, worth)| *worth)
     }
 
     /// With its article: "a time".
@@ -99,31 +113,38 @@ impl Dimension {
         or_list(&names)
     }
 
-    /// Base units in `text`, a decimal number directly followed by a unit: `1.42us`.
+    /// Base units in `text`, a decimal number directly followed by a unit: `1.42us`. A size may be plain bytes. A rate is rounded
+    /// to whole bytes a second, and [`take_notes`] tells of it.
     pub fn parse(self, text: &str) -> Result<u64, UnitError> {
-        self.parse_with(text, |unit| {
-            self.units().iter().find(|(name, _)| *name == unit).map(|(_, worth)| *worth)
-        })
+        self.parse_with(text, |unit| self.worth(unit))
     }
 
-    /// The same for a command-line argument, where a size may also say K, M and G, as fio's sizes do (`4M` is 4 MiB), or
-    /// plain 0.
+    /// The same for a command-line argument, where a size may also say K, M, G and T, as fio's sizes do (`4M` is 4 MiB).
     pub fn parse_argument(self, text: &str) -> Result<u64, UnitError> {
-        if text == "0" && self == Dimension::Size {
-            return Ok(0);
-        }
         self.parse_with(text, |unit| {
             let unit = match unit {
                 "k" | "K" if self == Dimension::Size => "KiB",
                 "m" | "M" if self == Dimension::Size => "MiB",
                 "g" | "G" if self == Dimension::Size => "GiB",
+                "t" | "T" if self == Dimension::Size => "TiB",
                 other => other,
             };
-            self.units().iter().find(|(name, _)| *name == unit).map(|(_, worth)| *worth)
+            self.worth(unit)
         })
     }
 
     fn parse_with(self, text: &str, worth: impl Fn(&str) -> Option<u64>) -> Result<u64, UnitError> {
+        let (value, rounding) = self.read(text, worth)?;
+        rounding.into_iter().for_each(note);
+        Ok(value)
+    }
+
+    /// Reads a quantity, and tells how it was rounded.
+    fn read(
+        self,
+        text: &str,
+        worth: impl Fn(&str) -> Option<u64>,
+    ) -> Result<(u64, Option<String>), UnitError> {
         let not_a_number = || UnitError::NotANumber { text: clip(text), expected: self };
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
@@ -131,14 +152,21 @@ impl Dimension {
         if whole.is_empty() || fraction.is_empty() || fraction.contains('.') {
             return Err(not_a_number());
         }
+        let unit = if self == Dimension::Size && unit.is_empty() { "B" } else { unit };
         if unit.is_empty() {
             return Err(UnitError::NoUnit { text: clip(text), expected: self });
         }
         let worth = worth(unit).ok_or_else(|| self.refuse(number, unit))?;
-        exact(whole, fraction, worth).map_err(|inexact| match inexact {
-            Inexact::TooFine => UnitError::TooFine { text: clip(text), expected: self },
-            Inexact::TooLarge => UnitError::TooLarge { text: clip(text), expected: self },
-        })
+        if self == Dimension::Rate
+            && let Some(rounded) = rounded(whole, fraction, worth)
+        {
+            return Ok((rounded, Some(format!("{} is rounded to {rounded}B/s", clip(text)))));
+        }
+        match exact(whole, fraction, worth) {
+            Ok(value) => Ok((value, None)),
+            Err(Inexact::TooFine) => Err(UnitError::TooFine { text: clip(text), expected: self }),
+            Err(Inexact::TooLarge) => Err(UnitError::TooLarge { text: clip(text), expected: self }),
+        }
     }
 
     fn refuse(self, number: &str, unit: &str) -> UnitError {
@@ -205,6 +233,41 @@ fn exact(whole: &str, fraction: &str, worth: u64) -> Result<u64, Inexact> {
     whole.checked_mul(worth).and_then(|w| w.checked_add(part)).ok_or(Inexact::TooLarge)
 }
 
+/// `whole.fraction` times `worth`, rounded to the nearest whole number; `None` where it is one, or is too large or too long to say.
+fn rounded(whole: &str, fraction: &str, worth: u64) -> Option<u64> {
+    if !matches!(exact(whole, fraction, worth), Err(Inexact::TooFine)) {
+        return None;
+    }
+    // More decimals than these change no byte.
+    let fraction = &fraction[..fraction.len().min(18)];
+    let tenths = 10_u128.pow(fraction.len() as u32);
+    let part = fraction.parse::<u128>().ok()? * u128::from(worth);
+    let part = u64::try_from((2 * part + tenths) / (2 * tenths)).ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(worth)?.checked_add(part)
+}
+
+/// Notes on what was read, until somebody takes them.
+static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn notes() -> MutexGuard<'static, Vec<String>> {
+    NOTES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes down, once; a program that reads many quantities and never takes the notes keeps a few of them.
+fn note(note: String) {
+    let mut notes = notes();
+    if notes.len() < NOTES_MAX && !notes.contains(&note) {
+        notes.push(note);
+    }
+}
+
+const NOTES_MAX: usize = 100;
+
+/// Takes the notes on quantities that were not read as they are written.
+pub fn take_notes() -> Vec<String> {
+    std::mem::take(&mut notes())
+}
+
 fn greatest_common_divisor(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
@@ -238,10 +301,11 @@ fn look_alike(unit: &str) -> Option<&'static str> {
         "msec" | "msecs" | "MS" | "mS" => "milliseconds are ms",
         "nsec" | "nsecs" | "NS" | "nS" => "nanoseconds are ns",
         "sec" | "secs" | "S" | "second" | "seconds" => "seconds are s",
+        "minute" | "minutes" | "mins" => "minutes are min",
+        "hour" | "hours" | "hr" | "H" => "hours are h",
         "hz" | "HZ" => "clocks a second are Hz",
         "KHz" | "khz" | "KHZ" => "kHz is 1000 Hz",
         "mhz" | "Mhz" | "MHZ" | "mHz" => "MHz is 1000000 Hz",
-        "GHz" => "1GHz is 1000MHz",
         "percent" | "pct" => "percent is %",
         _ => return None,
     })
@@ -456,6 +520,29 @@ mod tests {
     }
 
     #[test]
+    fn larger_units_and_plain_bytes_are_read() {
+        assert_eq!(Dimension::Size.parse("1048576"), Ok(1 << 20));
+        assert_eq!(Dimension::Size.parse("1.5TiB"), Ok(3 << 39));
+        assert_eq!(Dimension::Size.parse_argument("2T"), Ok(2 << 40));
+        assert_eq!(Dimension::Size.parse_argument("0"), Ok(0));
+        assert_eq!(Dimension::Time.parse("1.5h"), Ok(5_400_000_000_000));
+        assert_eq!(Dimension::Time.parse("2min"), Ok(120_000_000_000));
+        assert!(matches!(Dimension::Size.parse("1.5"), Err(UnitError::TooFine { .. })));
+        assert!(matches!(Dimension::Time.parse("5"), Err(UnitError::NoUnit { .. })));
+    }
+
+    #[test]
+    fn a_rate_is_rounded_to_whole_bytes_a_second_with_a_note() {
+        let read = |text| Dimension::Rate.read(text, |unit| Dimension::Rate.worth(unit));
+        let note = "97.66MiB/s is rounded to 102403932B/s".to_owned();
+        assert_eq!(read("97.66MiB/s"), Ok((102_403_932, Some(note))));
+        assert_eq!(read("0.4B/s").map(|(rate, _)| rate), Ok(0));
+        assert_eq!(read("0.33333333333333333333333333333333KiB/s").map(|(rate, _)| rate), Ok(341));
+        assert_eq!(read("97.5MiB/s"), Ok((102_236_160, None)));
+        assert!(Dimension::Size.parse("97.66MiB").is_err());
+    }
+
+    #[test]
     fn only_arguments_may_shorten_the_units_of_a_size() {
         assert_eq!(Dimension::Size.parse_argument("4M"), Ok(4 << 20));
         assert_eq!(Dimension::Size.parse_argument("4MiB"), Ok(4 << 20));
@@ -495,7 +582,7 @@ mod tests {
         ) {
             let units = dimension.units();
             let text = format!("{whole}.{cents:02}{}", units[unit.index(units.len())].0);
-            if let Ok(value) = dimension.parse(&text) {
+            if let Ok((value, None)) = dimension.read(&text, |unit| dimension.worth(unit)) {
                 let printed = dimension.print(value);
                 prop_assert!(printed.len() <= text.len(), "{} for {}", printed, text);
                 prop_assert_eq!(dimension.parse(&printed), Ok(value));

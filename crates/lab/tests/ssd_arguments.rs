@@ -87,7 +87,7 @@ fn wear_that_no_block_could_have_is_refused() {
 fn host_memory_that_helps_nobody_is_refused() {
     assert_snapshot!(wrong(&[
         "hmb=4M",
-        "hmb=1",
+        "hmb=1q",
         "hmb.minimum=300MiB",
         "hmb.minimum=1000B",
         "hmb.preferred=0B",

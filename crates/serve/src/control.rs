@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// Bytes of the longest line.
 const LINE_MAX: u64 = 4096;
+/// Bytes of the longest answer.
+const ANSWER_MAX: u64 = 64 << 20;
 /// How long a caller may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -62,7 +64,7 @@ pub fn tell(path: &Path, line: &str) -> io::Result<Told> {
     stream.write_all(line.as_bytes())?;
     stream.shutdown(std::net::Shutdown::Write)?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
+    stream.take(ANSWER_MAX).read_to_string(&mut answer)?;
     match answer.split_once('\n') {
         Some(("ok", text)) => Ok(Ok(text.to_owned())),
         Some(("no", text)) => Ok(Err(text.to_owned())),

@@ -6,6 +6,7 @@
 //!
 //! Left out: pre-shared keys, anonymous TLS, lists of revoked certificates.
 
+use flashlab_block::read_whole;
 use flashlab_nbd::server;
 use flashlab_nbd::uri::{Transport, Uri};
 use rustls::client::WebPkiServerVerifier;
@@ -21,6 +22,9 @@ use rustls::{
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Bytes of the longest file of certificates: all that a system trusts take a fifth of a megabyte.
+const PEM_BYTES_MAX: u64 = 16 << 20;
 
 /// Whether clients have to use TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -192,13 +196,18 @@ fn identity(
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let chain = certificates(&folder.join(format!("{who}-cert.pem")))?;
     let path = folder.join(format!("{who}-key.pem"));
-    let key = PrivateKeyDer::from_pem_file(&path).map_err(|error| TlsError::File { path, error })?;
+    let key = PrivateKeyDer::from_pem_slice(&read(&path)?).map_err(|error| TlsError::File { path, error })?;
     Ok((chain, key))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    read.map_err(|error| TlsError::File { path: path.to_owned(), error })
+    let all = CertificateDer::pem_slice_iter(&read(path)?).collect::<Result<_, _>>();
+    all.map_err(|error| TlsError::File { path: path.to_owned(), error })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let error = |error| TlsError::File { path: path.to_owned(), error: pem::Error::Io(error) };
+    read_whole(path, PEM_BYTES_MAX).map_err(error)
 }
 
 /// Whoever has the key of the certificate that it shows, whoever that is: `tls-verify-peer=0`.

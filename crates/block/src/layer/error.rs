@@ -11,6 +11,7 @@ use flashlab_sim::Rng;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const MILLION: u64 = 1_000_000;
@@ -148,12 +149,29 @@ fn error(name: &str) -> Option<IoError> {
 pub struct Faults {
     inner: Arc<dyn BlockDevice>,
     rules: Mutex<(Vec<Fault>, Rng)>,
+    unplugged: AtomicBool,
 }
 
 impl Faults {
     /// Over `inner`; `seed` draws where a rate is to be drawn.
     pub fn new(inner: Arc<dyn BlockDevice>, rules: Vec<Fault>, seed: u64) -> Faults {
-        Faults { inner, rules: Mutex::new((rules, Rng::new(seed))) }
+        let rules = Mutex::new((rules, Rng::new(seed)));
+        Faults { inner, rules, unplugged: AtomicBool::new(false) }
+    }
+
+    /// Fails every request with [`IoError::ShuttingDown`] until [`Faults::replug`].
+    pub fn unplug(&self) {
+        self.unplugged.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends what [`Faults::unplug`] began.
+    pub fn replug(&self) {
+        self.unplugged.store(false, Ordering::SeqCst);
+    }
+
+    /// Returns false between [`Faults::unplug`] and [`Faults::replug`].
+    pub fn is_powered(&self) -> bool {
+        !self.unplugged.load(Ordering::SeqCst)
     }
 
     /// One more rule.
@@ -183,6 +201,9 @@ impl BlockDevice for Faults {
         self.inner.abilities()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
+        if !self.is_powered() {
+            return Started::Done(Err(IoError::ShuttingDown));
+        }
         let hit = {
             let (rules, rng) = &mut *self.lock();
             let (kind, range) = (Kind::of(&io), io.range());

@@ -51,8 +51,6 @@ type Group = Box<[RwLock<Chunk>]>;
 /// Why there is no such device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryError {
-    /// It would hold nothing.
-    Empty,
     /// It would be larger than 16 TiB.
     TooLarge,
 }
@@ -60,7 +58,6 @@ pub enum MemoryError {
 impl fmt::Display for MemoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MemoryError::Empty => f.write_str("a device of no bytes; give it a size of 1B or more"),
             MemoryError::TooLarge => f.write_str("a memory device holds at most 16384GiB"),
         }
     }
@@ -71,9 +68,6 @@ impl std::error::Error for MemoryError {}
 impl Memory {
     /// A device of `size` bytes, all of them zero.
     pub fn new(size: u64, pages: Pages) -> Result<Memory, MemoryError> {
-        if size == 0 {
-            return Err(MemoryError::Empty);
-        }
         if size > SIZE_MAX {
             return Err(MemoryError::TooLarge);
         }

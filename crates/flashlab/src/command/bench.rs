@@ -168,6 +168,11 @@ impl Target {
             )));
         }
         let served = Served::open(argument, options.medium.seed, false, library)?;
+        if served.device.geometry().capacity == 0 {
+            return Err(Failure::usage(format!(
+                "{argument}: it has no bytes to run a job on; give it a size"
+            )));
+        }
         Ok(Target::Bytes(Carried::new(&served)))
     }
 }

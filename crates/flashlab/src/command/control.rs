@@ -1,7 +1,7 @@
 //! What a server does when `flashlab ctl` tells it to.
 
 use flashlab_block::Timed;
-use flashlab_block::layer::Kind;
+use flashlab_block::layer::{Faults, Kind};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::served::Served;
 use flashlab_lab::statistics::{Counters, Wear, statistics};
@@ -49,8 +49,9 @@ impl<'a> Controlled<'a> {
             ("stats", "") => Ok(self.stats(served)),
             ("wear", "") => self.wear(place),
             ("cut", "") => {
-                self.unplug(served)?;
-                self.replug(served)
+                let said = self.unplug(served)?;
+                self.replug(served)?;
+                Ok(said)
             }
             ("unplug", "") => self.unplug(served),
             ("replug", "") => self.replug(served),
@@ -99,23 +100,59 @@ impl<'a> Controlled<'a> {
     }
 
     fn unplug(&self, served: &Served) -> Told {
-        let timed = served.timed.as_ref();
-        let timed = timed.ok_or("it has no power to cut: it is not simulated, nor delayed")?;
-        if !timed.is_powered() {
+        let powered = Powered::of(served)?;
+        if !powered.is_powered() {
             return Err("it has no power already".to_owned());
         }
-        let cut = timed.power_cut(self.server.now()).map_err(|error| error.to_string())?;
-        Ok(undecided(&cut))
+        match powered {
+            Powered::Timed(timed) => {
+                let cut = timed.power_cut(self.server.now()).map_err(|error| error.to_string())?;
+                Ok(undecided(&cut))
+            }
+            Powered::Switched(faults) => {
+                faults.unplug();
+                Ok(undecided(&PowerCut::default()))
+            }
+        }
     }
 
     fn replug(&self, served: &Served) -> Told {
-        let timed =
-            served.timed.as_ref().ok_or("it has no power to give: it is not simulated, nor delayed")?;
-        if timed.is_powered() {
+        let powered = Powered::of(served)?;
+        if powered.is_powered() {
             return Err("it has power already".to_owned());
         }
-        timed.power_up(self.server.now());
+        match powered {
+            Powered::Timed(timed) => {
+                timed.power_up(self.server.now());
+            }
+            Powered::Switched(faults) => faults.replug(),
+        }
         Ok(String::new())
+    }
+}
+
+/// The part of a device that has power to lose.
+enum Powered<'a> {
+    Timed(&'a Timed),
+    /// Nothing of the device is volatile: its uppermost `error` layer fails all requests.
+    Switched(&'a Faults),
+}
+
+impl Powered<'_> {
+    fn of(served: &Served) -> Result<Powered<'_>, String> {
+        let timed = served.timed.as_deref().map(Powered::Timed);
+        let powered = timed.or_else(|| served.faults.last().map(|faults| Powered::Switched(faults)));
+        powered.ok_or_else(|| {
+            "it has no power to cut: it is not simulated, and has neither a delay nor an error layer"
+                .to_owned()
+        })
+    }
+
+    fn is_powered(&self) -> bool {
+        match self {
+            Powered::Timed(timed) => timed.is_powered(),
+            Powered::Switched(faults) => faults.is_powered(),
+        }
     }
 }
 
@@ -131,8 +168,11 @@ fn fault(served: &Served, rule: &str) -> Told {
     Ok(String::new())
 }
 
-/// The bytes of which a power cut left open what becomes of them, a range a line.
+/// Tells what a power cut left undecided: a range of bytes per line, or that there is none.
 pub(super) fn undecided(cut: &PowerCut) -> String {
+    if cut.undecided.is_empty() {
+        return "power was cut; nothing was lost\n".to_owned();
+    }
     let mut text = String::new();
     for (range, fate) in &cut.undecided {
         let _ = writeln!(text, "{} bytes at {}: {fate:?}", range.end - range.start, range.start);

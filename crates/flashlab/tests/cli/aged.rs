@@ -156,7 +156,7 @@ fn drives_that_cannot_be_are_refused_with_the_number() {
     for argument in [
         "nvme/p32a80:cycles=0",
         "nvme/p32a80:hmb=4M",
-        "nvme/p32a80:hmb=64",
+        "nvme/p32a80:hmb=64q",
         "nvme/p32a80:host=raspberry-pi-4",
         "sd/kingston:host=linux-pc",
         "sd/kingston:hmb=64M",

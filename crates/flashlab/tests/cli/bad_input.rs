@@ -202,7 +202,7 @@ fn an_experiment_that_is_wrong_says_where() {
         ("--rw=read", "--rw=raed"),
         ("--bs=1m", "--bs=1000"),
         ("\"sd/sandisk-2gb\"", "\"sd/sandisk-3gb\""),
-        ("host.command_max=512B", "host.command_max=512"),
+        ("host.command_max=512B", "host.command_max=512q"),
         ("percent = 1.0", "percents = 1.0"),
     ] {
         assert!(at91.contains(from), "{from}");

@@ -145,3 +145,30 @@ fn a_served_device_does_what_it_is_told_or_says_why_not() {
     let nobody = ctl(&folder, "stats");
     assert_eq!(nobody.status.code(), Some(1));
 }
+
+#[test]
+fn ctl_says_what_a_cut_left_undecided_and_unplugs_what_has_an_error_layer() {
+    if !here(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("cut-says");
+    let program = program();
+    let script = format!(
+        "ctl() {{ {program} ctl ctl.sock \"$@\"; }}
+         io() {{ qemu-io -f raw -c \"$1\" $uri 2>&1; }}
+         ctl unplug; ! io 'read 0 4k'; ! ctl cut; ctl replug; io 'read 0 4k'; ctl cut"
+    );
+    let said = with(&folder, &["memory:size=1M+error", "--control", "ctl.sock"], &script);
+    assert_eq!(said.matches("power was cut; nothing was lost\n").count(), 2, "{said}");
+    assert_eq!(
+        (said.matches("read failed").count(), said.matches("read 4096/4096").count()),
+        (1, 1),
+        "{said}"
+    );
+    let refused = with(
+        &folder,
+        &["memory:size=1M", "--control", "ctl.sock"],
+        &format!("! {program} ctl ctl.sock cut 2>&1"),
+    );
+    assert!(refused.contains("neither a delay nor an error layer"), "{refused}");
+}

@@ -54,6 +54,39 @@ fn the_pidfile_of_a_server_on_standard_input_is_there_when_it_greets_and_stays()
 }
 
 #[test]
+fn a_device_of_no_bytes_is_served() {
+    if !here(&["nbdinfo"]) {
+        return;
+    }
+    let folder = Folder::new("empty-export");
+    std::fs::write(folder.path("empty.img"), b"").expect("the disk has room");
+    for device in ["memory:size=0", "file:empty.img", "memory:size=0+delay:read=1ms+stats"] {
+        assert_eq!(with(&folder, &[device], "nbdinfo --size $uri; nbdinfo --map $uri"), "0\n", "{device}");
+    }
+    let refused =
+        flashlab(&["bench", "memory:size=0", "--name=a", "--rw=read"]).output().expect("it is built");
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn sizes_and_rates_are_read_as_people_write_them() {
+    if !here(&["nbdinfo"]) {
+        return;
+    }
+    let folder = Folder::new("sizes");
+    for (device, size) in [
+        ("memory:size=1048576", "1048576\n"),
+        ("memory:size=2TiB", "2199023255552\n"),
+        ("memory:size=1T+rate:read=97.66MiB/s", "1099511627776\n"),
+    ] {
+        assert_eq!(with(&folder, &[device], "nbdinfo --size $uri"), size);
+    }
+    let noted = attempt(&folder, &["memory:size=1M+rate:read=97.66MiB/s"], "true");
+    let said = String::from_utf8_lossy(&noted.stderr).into_owned();
+    assert_eq!(said, "flashlab: 97.66MiB/s is rounded to 102403932B/s\n");
+}
+
+#[test]
 fn a_signal_under_load_ends_it_in_order_and_leaves_nothing_behind() {
     for name in ["TERM", "INT"] {
         let folder = Folder::new(&format!("signal-{name}"));

@@ -20,8 +20,8 @@ fn devices_that_are_none_are_refused_with_their_place() {
         "memory:",
         "memory:size",
         "memory:size=",
-        "memory:size=1",
-        "memory:size=0",
+        "memory:size=1q",
+        "memory:size=1.5",
         "memory:size=99999999999999999999G",
         "memory:size=17000G",
         "memory:size=1G,size=2G",
@@ -119,6 +119,31 @@ fn what_a_card_behind_usb_does_not_know_is_refused_by_name() {
         }
     }
     assert!(refused(&["serve", "sd/kingston", "--quirk", "busy=1s"]).contains("--quirk: over NBD no card"));
+}
+
+/// Files are read whole, so a file without an end is refused when it is opened.
+#[test]
+fn files_without_an_end_are_refused() {
+    let bench = |job: &'static str| ["bench", "sd/kingston", "--name=a", job];
+    for arguments in [
+        &["serve", "--exports", "/dev/zero"][..],
+        &["serve", "memory:size=1M+error:rules=/dev/zero"],
+        &["serve", "memory:size=1M", "--tls=on", "--tls-certificates=endless"],
+        &bench("--read_iolog=/dev/zero"),
+        &["bench", "sd/kingston", "/dev/zero"],
+        &["bench", "--against", "/dev/zero", "sd/kingston", "--name=a", "--rw=read", "--size=1m"],
+        &["explain", "/dev/zero.toml"],
+    ] {
+        let folder = Folder::new("endless");
+        std::fs::create_dir(folder.path("endless")).expect("the disk has room");
+        for name in ["server-cert.pem", "server-key.pem"] {
+            std::os::unix::fs::symlink("/dev/zero", folder.path("endless").join(name)).expect("it is new");
+        }
+        let output = flashlab(arguments).current_dir(&folder).output().expect("it is built");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("expected a regular file or a pipe") || arguments[0] == "explain", "{said}");
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Reading a library's files from disk: bounded in size, number and depth, every error with its path.
 
 use super::LibraryError;
+use flashlab_block::read_whole;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 /// The most bytes of one file. Golden tables and published figures are far smaller.
@@ -15,13 +16,12 @@ const DEPTH_MAX: usize = 8;
 
 /// The bytes of a file of at most 16 MiB.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, LibraryError> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
-    read.map_err(|e| cannot_read(path, &e))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(LibraryError::TooLarge { path: path.display().to_string(), most: FILE_BYTES_MAX });
-    }
-    Ok(bytes)
+    read_whole(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            LibraryError::TooLarge { path: path.display().to_string(), most: FILE_BYTES_MAX }
+        }
+        _ => cannot_read(path, &error),
+    })
 }
 
 /// All files under `folder` by their path inside it, with `/` between the parts; none if there is no such folder.

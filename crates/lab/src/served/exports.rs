@@ -10,8 +10,12 @@
 
 use super::{Served, ServedError};
 use crate::library::Library;
+use flashlab_block::read_whole_text;
 use serde::Deserialize;
 use std::path::Path;
+
+/// Bytes of the longest list of exports.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,7 +44,7 @@ impl Served {
         library: &Library,
     ) -> Result<Vec<Served>, ServedError> {
         let system = |error| ServedError::System { path: path.to_owned(), error };
-        let text = std::fs::read_to_string(path).map_err(system)?;
+        let text = read_whole_text(path, FILE_BYTES_MAX).map_err(system)?;
         let wrong = |why: String| ServedError::Exports { path: path.to_owned(), why };
         let file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         let open = |export: Export| {

@@ -6,11 +6,14 @@ use super::error::{Problem, ServedError};
 use crate::units::Dimension;
 use flashlab_block::layer::{Fault, Faults, Log, Overlay, ReadOnly, Stats};
 use flashlab_block::model::Pace;
-use flashlab_block::{Access, File, Memory, Pages};
+use flashlab_block::{Access, File, Memory, Pages, read_whole_text};
 use flashlab_sim::{Duration, Store};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Bytes of the longest file of rules.
+const RULES_BYTES_MAX: u64 = 16 << 20;
 
 /// The pace of a layer that changes when; `None`: it changes something else.
 pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Pace>, ServedError> {
@@ -99,8 +102,8 @@ fn rules(part: &mut Part<'_>) -> Result<Vec<Fault>, ServedError> {
     let mut rules = Vec::new();
     if let Some((path, _)) = part.value("rules") {
         let path = Path::new(path);
-        let text =
-            fs::read_to_string(path).map_err(|error| ServedError::System { path: path.to_owned(), error })?;
+        let text = read_whole_text(path, RULES_BYTES_MAX)
+            .map_err(|error| ServedError::System { path: path.to_owned(), error })?;
         for (line, text) in (1..).zip(text.lines()) {
             let rule = text.split('#').next().unwrap_or_default().trim();
             if !rule.is_empty() {

@@ -13,7 +13,7 @@ pub(super) use summary::summary;
 use super::control::Controlled;
 use super::metrics::page as metrics_page;
 use super::usb;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, say, say_notes};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
 use addresses::addresses;
@@ -49,6 +49,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     for device in &options.devices {
         served.push(Served::open(device, options.seed, options.read_only, library)?);
     }
+    say_notes();
     let export = |served: &Served| Export {
         name: served.name.clone(),
         description: served.description.clone(),

@@ -1,0 +1,71 @@
+//! Reading a whole file that a user names: job files, lists of exports, rules, recorded runs, certificates.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Reads a file of at most `most` bytes. Fails for anything but a regular file or a pipe: a device such as `/dev/zero` has
+/// no end.
+pub fn read_whole(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let about = file.metadata()?;
+    if about.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !about.is_file() && !is_pipe(about.file_type()) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is a device or a socket; expected a regular file or a pipe",
+        ));
+    }
+    let mut bytes = Vec::new();
+    if about.len() <= most {
+        file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    }
+    if about.len() > most || bytes.len() as u64 > most {
+        let why = match most >> 20 {
+            0 => format!("it is longer than {most} bytes"),
+            mib => format!("it is longer than {mib} MiB"),
+        };
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(bytes)
+}
+
+/// Reads a text file of at most `most` bytes.
+pub fn read_whole_text(path: &Path, most: u64) -> io::Result<String> {
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8");
+    String::from_utf8(read_whole(path, most)?).map_err(not_text)
+}
+
+fn is_pipe(kind: std::fs::FileType) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    kind.is_fifo()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_that_end_are_read() {
+        let zero = read_whole(Path::new("/dev/zero"), 1 << 20).expect_err("it has no end");
+        assert_eq!(zero.kind(), io::ErrorKind::InvalidInput);
+        let folder = read_whole(Path::new("/"), 1 << 20).expect_err("it is a folder");
+        assert_eq!(folder.kind(), io::ErrorKind::IsADirectory);
+        let this = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/whole.rs");
+        let text = read_whole_text(&this, 1 << 20).expect("it is a file");
+        assert!(read_whole(&this, text.len() as u64).is_ok());
+        let long = read_whole(&this, text.len() as u64 - 1).expect_err("it is a byte too long");
+        assert_eq!(long.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn a_pipe_is_read_up_to_its_end() {
+        let (reader, mut writer) = io::pipe().expect("there are descriptors");
+        io::Write::write_all(&mut writer, b"text").expect("a pipe holds it");
+        drop(writer);
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        assert_eq!(read_whole(Path::new(&path), 4).expect("it ends"), b"text");
+    }
+}
