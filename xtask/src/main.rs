@@ -18,7 +18,7 @@ cargo xtask <task>
   faults        the tests of power loss, which fail under each deliberate fault of the sources
   golden-check  every experiment in a release build gives its golden table, and keeps its bounds
   determinism   every experiment in a debug build gives the golden digest, and another seed another one
-  fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain
+  fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain; inputs that failed once come first
   under-load [N [ARGS]]  the tests with clocks, threads or sockets N times (5) beside 16 busy loops; ARGS go to the
                 test binaries: a filter, or --skip and a part of a name
   golden        writes the golden tables of the experiments and the README's picture anew
@@ -110,13 +110,24 @@ fn fuzz(seconds: &str) -> Outcome {
         .collect::<Result<_, _>>()
         .map_err(|e| format!("fuzz/fuzz_targets: {e}"))?;
     names.sort();
+    let hint = |error: String| format!("{error}\n(cargo-fuzz comes with: cargo install cargo-fuzz)");
+    // All targets at once, so that cargo builds them side by side; the runs find them built.
+    cargo(&[&["fuzz", "build"][..], &FUZZ_BUILD].concat()).map_err(hint)?;
     for name in names {
         let limit = format!("-max_total_time={seconds}");
-        cargo(&["fuzz", "run", "--sanitizer", "none", &name, "--", &limit, "-max_len=65536", "-timeout=10"])
-            .map_err(|e| format!("{e}\n(cargo-fuzz comes with: cargo install cargo-fuzz)"))?;
+        let (corpus, failed_once) = (format!("fuzz/corpus/{name}"), format!("fuzz/regressions/{name}"));
+        for folder in [&corpus, &failed_once] {
+            std::fs::create_dir_all(folder).map_err(|error| format!("{folder}: {error}"))?;
+        }
+        let run = [name.as_str(), &corpus, &failed_once, "--", &limit, "-max_len=65536", "-timeout=10"];
+        cargo(&[&["fuzz", "run"][..], &FUZZ_BUILD, &run].concat()).map_err(hint)?;
     }
     Ok(())
 }
+
+/// How fuzz targets are built: without a sanitizer, which the stable toolchain lacks, and with several codegen units, since one takes
+/// twice as long and gives a run of a minute little.
+const FUZZ_BUILD: [&str; 4] = ["--sanitizer", "none", "--codegen-units", "16"];
 
 fn cargo(arguments: &[&str]) -> Outcome {
     run(Command::new(env!("CARGO")).args(arguments))

@@ -172,3 +172,21 @@ fn a_card_hears_nothing_before_it_has_seen_74_clocks() {
     native.advance(Duration::from_ms(10));
     assert_eq!(native.command(Command::new(55, 0), Expects::R1), Err(Fault::Timeout), "without a clock");
 }
+
+/// The card has sent a block, whatever becomes of it on the wires. A client that counts only what arrives whole takes the next one for
+/// it, as the fuzz target `sd_native` once did (fuzz/regressions).
+#[test]
+fn a_read_goes_on_behind_a_block_that_arrived_damaged() {
+    let mut host = host(NEW_CARD_PS);
+    host.bring_up();
+    let written = pattern(1, 4);
+    host.write(0, &written);
+    host.r1(18, 0);
+    let mut read = [0; 512];
+    // The card drives one line, the host listens to four.
+    host.native.set_ios(&Ios { width: 4, ..IOS });
+    assert_eq!(host.native.read_block(&mut read, 512, LONG), Err(Fault::Crc));
+    host.native.set_ios(&IOS);
+    host.native.read_block(&mut read, 512, LONG).expect("a block");
+    assert_eq!(read, written[512..1024]);
+}
