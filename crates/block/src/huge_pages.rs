@@ -12,6 +12,7 @@
 #![allow(unsafe_code, reason = "an allocator is unsafe; all of its work is the system allocator's")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::OnceLock;
 
 /// Bytes of a huge page of x86-64, and of ARM with pages of 4 KiB.
 const HUGE_PAGE: usize = 2 << 20;
@@ -22,20 +23,48 @@ const LARGE: usize = 2 * HUGE_PAGE;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HugePages;
 
+/// Called with the size of an allocation that the system denies.
+static ON_FAILURE: OnceLock<fn(usize)> = OnceLock::new();
+
+impl HugePages {
+    /// Calls `hook` with the number of bytes whenever the system denies an allocation, before the caller learns of it. The hook must
+    /// not allocate. Only the first hook counts.
+    pub fn on_failure(hook: fn(usize)) {
+        // A second hook is ignored.
+        let _ = ON_FAILURE.set(hook);
+    }
+}
+
+/// Passes `at` on, and tells of an allocation of `size` bytes that failed.
+#[inline]
+fn checked(at: *mut u8, size: usize) -> *mut u8 {
+    if at.is_null() {
+        failed(size);
+    }
+    at
+}
+
+#[cold]
+fn failed(size: usize) {
+    if let Some(hook) = ON_FAILURE.get() {
+        hook(size);
+    }
+}
+
 // SAFETY: every call goes to `System` with the arguments that came, and what it returns is passed on.
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are those that `System` asks for.
-        advise(unsafe { System.alloc(layout) }, layout.size())
+        advise(checked(unsafe { System.alloc(layout) }, layout.size()), layout.size())
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
-        advise(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        advise(checked(unsafe { System.alloc_zeroed(layout) }, layout.size()), layout.size())
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if size < LARGE || size <= layout.size() {
             // SAFETY: as above.
-            return unsafe { System.realloc(at, layout, size) };
+            return checked(unsafe { System.realloc(at, layout, size) }, size);
         }
         // The system would move the small pages that are there, and they would stay small.
         // SAFETY: the caller promises a layout of that size; what is copied lies in both, and the old one is not used again.

@@ -17,12 +17,23 @@ fn partial() -> MutexGuard<'static, Option<PathBuf>> {
 /// Ends the process with `code` and leaves no half-written file.
 pub(crate) fn exit_clean(code: i32) -> ! {
     // Held to the end: nobody begins another file meanwhile.
-    let partial = partial();
-    if let Some(path) = &*partial {
+    remove(&partial());
+    std::process::exit(code)
+}
+
+/// The same after a failed allocation, which may have hit a thread that holds the name of the file.
+pub(crate) fn exit_without_memory(code: i32) -> ! {
+    if let Ok(partial) = PARTIAL.try_lock() {
+        remove(&partial);
+    }
+    std::process::exit(code)
+}
+
+fn remove(partial: &Option<PathBuf>) {
+    if let Some(path) = partial {
         // There is nobody left to tell.
         let _ = fs::remove_file(path);
     }
-    std::process::exit(code)
 }
 
 /// Refuses `path` as a file to write: if its folder is missing or takes no file, or if it is a folder itself. Nothing that

@@ -6,6 +6,7 @@
 mod command;
 mod failure;
 mod file;
+mod limits;
 mod live;
 mod logging;
 mod progress;
@@ -14,6 +15,7 @@ mod status;
 use clap::{Args, Parser, Subcommand};
 use failure::Failure;
 use flashlab_lab::library::Library;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,7 +37,8 @@ Examples:
   flashlab trace bring-up sd/kingston
 
 Exit codes: 0 done, and all bounds held; 1 a bound missed, or reading, writing or the device failed; 2 bad arguments, job,
-profile or experiment; 128 a bench that Ctrl-C stopped, which prints what it measured; 130 any other command.";
+profile or experiment; 128 a bench that Ctrl-C stopped, which prints what it measured; 130 any other command. A reader that
+closes the pipe early ends a command without a message, with 1.";
 
 /// A flash-storage laboratory: virtual SD cards in simulated time, beside what was measured on real ones.
 #[derive(Parser)]
@@ -99,13 +102,25 @@ struct Medium {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let ended = run(cli);
+    limits::report_what_they_stop();
+    let ended = parse().and_then(run);
     failure::say_notes();
     match ended {
         Ok(code) => code,
         Err(failure) => failure.report(),
     }
+}
+
+/// Parses the command line. Help and the version go to standard output like results, and end the process.
+fn parse() -> Result<Cli, Failure> {
+    Cli::try_parse().map_err(|asked| {
+        let printed = asked.print().and_then(|()| io::stdout().flush());
+        match printed {
+            Err(error) if !asked.use_stderr() => Failure::stdout(&error),
+            // Nobody can read the usage error; its exit code remains.
+            _ => std::process::exit(asked.exit_code()),
+        }
+    })
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {

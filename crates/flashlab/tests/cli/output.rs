@@ -42,7 +42,7 @@ fn nothing_moves_and_nothing_is_coloured_in_a_pipe() {
 #[test]
 fn a_closed_pipe_is_no_news() {
     let desk = Desk::new("closed");
-    for line in ["run at91 --no-html --format json", "explain sd/kingston"] {
+    for line in ["run at91 --no-html --format json", "explain sd/kingston", "--help", "--version"] {
         let arguments: Vec<&str> = line.split_whitespace().collect();
         let mut command = desk.command(&arguments);
         // The reader is gone before the program begins, so that it cannot be quick enough.
@@ -72,6 +72,65 @@ fn a_full_disk_fails_and_leaves_nothing() {
     let err = said(command.stdout(full)).failed();
     assert!(err.contains("standard output: No space left on device"), "{err}");
     assert_eq!(desk.names(), [""; 0]);
+}
+
+#[test]
+fn every_text_on_standard_output_notices_that_there_is_no_room() {
+    let desk = Desk::new("full-output");
+    let lines = [
+        "--help",
+        "--version",
+        "help",
+        "bench --help",
+        "help trace bring-up",
+        "devices",
+        "experiments",
+        "experiments --names",
+        "explain",
+        "explain bs",
+        "explain sd/kingston",
+        "compare sd/kingston --name=a --direct=1 --rw=write --size=64k",
+        "trace bring-up sd/kingston",
+        "trace bring-up sd/kingston --format json",
+        "age sd/kingston --name=a --direct=1 --rw=write --size=64k --to used",
+    ];
+    for line in lines {
+        let mut command = desk.command(&line.split(' ').collect::<Vec<_>>());
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("writable");
+        let err = said(command.stdout(full)).failed();
+        assert!(err.contains("standard output: No space left on device"), "{line}: {err}");
+    }
+    assert_eq!(desk.names(), ["used"]);
+}
+
+#[test]
+fn a_limit_of_the_size_of_a_file_is_an_error_that_names_the_file() {
+    let desk = Desk::new("file-limit");
+    for (line, name) in [
+        ("run at91 --html page.html", "page.html"),
+        ("bench sd/kingston --name=a --direct=1 --rw=write --size=64k --output=text", "text"),
+        ("age sd/kingston --name=a --direct=1 --rw=write --size=64k --to used", "used"),
+    ] {
+        let script = format!("ulimit -f 1; exec \"$0\" {line}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_flashlab")]).current_dir(desk.path(""));
+        let err = said(&mut command).failed();
+        assert!(err.contains(&format!("flashlab: {name}: File too large")), "{line}: {err}");
+        assert_eq!(desk.names(), [""; 0], "{line}");
+    }
+}
+
+#[test]
+fn memory_that_the_system_denies_is_an_error_with_a_message() {
+    let desk = Desk::new("memory-limit");
+    let script = "ulimit -v 150000; exec \"$0\" bench nvme/p32a80 --name=a --direct=1 --rw=randwrite --number_ios=9 --output=text";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_flashlab")]).current_dir(desk.path(""));
+    let err = said(&mut command).failed();
+    assert!(err.contains("flashlab: out of memory: the system denied an allocation of"), "{err}");
+    assert_eq!(desk.names(), [""; 0]);
+    let err = desk.line("serve memory:size=102400GiB").refused();
+    assert!(err.contains("a memory device holds at most 16384GiB"), "{err}");
 }
 
 /// In a mount namespace of its own, which needs root; elsewhere it says that it was left out.
