@@ -206,3 +206,147 @@ fn a_device_without_power_when_its_server_ends_or_is_killed_is_kept_as_one_that_
     }
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
+
+/// A folder of the test's own, and what there is to do with a kept card in it.
+struct Shelf(std::path::PathBuf);
+
+impl Shelf {
+    const CARD: &'static str = "sd/kingston:capacity=64MiB";
+
+    fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("there is room");
+        Shelf(folder)
+    }
+    fn file(&self, ending: &str) -> std::path::PathBuf {
+        self.0.join(format!("card{ending}"))
+    }
+    fn open(&self) -> Result<Served, ServedError> {
+        open(&format!("{},state={}", Self::CARD, self.file("").display()))
+    }
+    fn refused(&self) -> String {
+        self.open().err().expect("the files do not belong together").to_string()
+    }
+    /// Writes to a new card; it ends in order, or is killed.
+    fn fill(&self, ends: bool) {
+        let served = self.open().unwrap_or_else(|error| panic!("{error}"));
+        for n in 0..16 {
+            let data = vec![n as u8 + 1; 65_536].into();
+            ask(&*served.device, Io::Write { offset: n * 65_536, data, durable: false })
+                .expect("it is written");
+        }
+        if ends {
+            served.keeper.as_ref().expect("it is kept").keep_at_the_end().expect("there is room");
+        }
+    }
+    /// Changes a byte of a file.
+    fn damage(&self, ending: &str, at: usize) {
+        let mut bytes = std::fs::read(self.file(ending)).expect("it is there");
+        bytes[at] ^= 4;
+        std::fs::write(self.file(ending), bytes).expect("it can be written");
+    }
+}
+
+impl Drop for Shelf {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_kept_device_of_which_a_file_is_missing_is_refused_with_the_way_out() {
+    let shelf = Shelf::new("missing");
+    shelf.fill(true);
+    for (ending, words) in [
+        ("", "the state of a kept device is missing"),
+        (".bytes", "card.bytes: the file is missing"),
+        (".sums", "card.sums: the file is missing"),
+    ] {
+        let aside = shelf.file(".aside");
+        std::fs::rename(shelf.file(ending), &aside).expect("it is there");
+        let refused = shelf.refused();
+        assert!(refused.contains(words) && refused.contains("delete"), "{refused}");
+        std::fs::rename(&aside, shelf.file(ending)).expect("it is there");
+    }
+    for ending in [".bytes", ".sums"] {
+        let whole = std::fs::read(shelf.file(ending)).expect("it is there");
+        for length in [0, whole.len() / 2] {
+            std::fs::write(shelf.file(ending), &whole[..length]).expect("it can be written");
+            let refused = shelf.refused();
+            assert!(refused.contains(&format!("it has {length} bytes, and was made with")), "{refused}");
+        }
+        std::fs::write(shelf.file(ending), &whole).expect("it can be written");
+    }
+    let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read(&*served.device, 65_536, 512), [2; 512]);
+    drop(served);
+    // An aged state has no bytes.
+    let aged = std::fs::read(shelf.file("")).expect("it is there");
+    let mut aged = flashlab_lab::device::State::parse("card", &aged).expect("it is a state");
+    assert!(aged.has_bytes);
+    aged.has_bytes = false;
+    std::fs::write(shelf.file(""), aged.to_bytes()).expect("it can be written");
+    assert!(shelf.refused().contains("a state without bytes"), "{}", shelf.refused());
+    std::fs::remove_file(shelf.file(".bytes")).expect("it is there");
+    let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read(&*served.device, 65_536, 512), [0; 512], "the bytes of an aged device are zeroes");
+}
+
+#[test]
+fn damage_of_kept_bytes_fails_the_read_that_meets_it() {
+    for ends in [true, false] {
+        let shelf = Shelf::new(if ends { "damaged" } else { "damaged-killed" });
+        shelf.fill(ends);
+        shelf.damage(".bytes", 5 * 65_536 + 4096);
+        let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
+        let keeper = served.keeper.as_ref().expect("it is kept");
+        assert_eq!(read(&*served.device, 5 * 65_536, 4096), [6; 4096]);
+        assert_eq!(keeper.damage(), None);
+        let failed = ask(&*served.device, Io::Read { offset: 5 * 65_536 + 7680, buffer: vec![0; 512] });
+        let wrong = format!("card.bytes: damaged at byte {}", 5 * 65_536 + 4096);
+        assert_eq!(failed.err(), Some(IoError::Medium));
+        assert!(keeper.damage().expect("it was met").contains(&wrong), "{:?}", keeper.damage());
+        for n in [0, 4, 6, 15] {
+            assert_eq!(read(&*served.device, n * 65_536, 65_536), [n as u8 + 1; 65_536]);
+        }
+    }
+}
+
+#[test]
+fn a_journal_that_is_damaged_before_its_end_is_refused_and_a_torn_end_is_not() {
+    let shelf = Shelf::new("journal");
+    shelf.fill(false);
+    let length = std::fs::metadata(shelf.file(".journal")).expect("it is there").len() as usize;
+    shelf.damage(".journal", length / 2);
+    let refused = shelf.refused();
+    assert!(refused.contains("card.journal:") && refused.contains("the line is damaged"), "{refused}");
+    shelf.damage(".journal", length / 2);
+    let whole = std::fs::read(shelf.file(".journal")).expect("it is there");
+    std::fs::write(shelf.file(".journal"), &whole[..length - 7]).expect("it can be written");
+    shelf.open().unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn a_process_that_died_between_a_new_state_and_its_bytes_leaves_a_device() {
+    let shelf = Shelf::new("between");
+    shelf.fill(true);
+    for ending in [".bytes", ".sums"] {
+        let new = shelf.file(&format!("{ending}.new"));
+        std::fs::rename(shelf.file(ending), new).expect("it is there");
+    }
+    let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read(&*served.device, 0, 512), [1; 512]);
+    drop(served);
+    // One of them has its name already.
+    std::fs::rename(shelf.file(".bytes"), shelf.file(".bytes.new")).expect("it is there");
+    shelf.open().unwrap_or_else(|error| panic!("{error}"));
+    // And where the state was not written yet, there is no device.
+    for ending in [".bytes", ".sums"] {
+        std::fs::rename(shelf.file(ending), shelf.file(&format!("{ending}.new"))).expect("it is there");
+    }
+    std::fs::remove_file(shelf.file("")).expect("it is there");
+    let _ = std::fs::remove_file(shelf.file(".journal"));
+    let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read(&*served.device, 0, 512), [0; 512]);
+}

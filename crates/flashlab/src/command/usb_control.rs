@@ -52,6 +52,11 @@ impl Slot {
         let card = adapter.remove(time).or_else(|| self.desk.out().take());
         card.map_or(Ok(()), |card| self.desk.keep(&card, time))
     }
+
+    /// Says which of the card's bytes are damaged, if any were met.
+    pub(super) fn damage(&self) -> Option<String> {
+        self.desk.origin.damage()
+    }
 }
 
 impl Desk {

@@ -13,7 +13,11 @@ use std::process::Command;
 const RECORDED: &str = include_str!("../../../lab/tests/traces/vub300.txt");
 
 /// The bytes of the card before anything: what mkfs.vfat made for the recording.
-const FORMAT: &str = "PATH=$PATH:/usr/sbin:/sbin; truncate -s 64M card.bytes && mkfs.vfat -F 32 card.bytes";
+const FORMAT: &str = concat!(
+    "PATH=$PATH:/usr/sbin:/sbin; truncate -s 64M card.img && mkfs.vfat -F 32 card.img && ",
+    env!("CARGO_BIN_EXE_flashlab"),
+    " serve sd/vlab-sdhc:state=card --unpaced --run 'nbdcopy card.img $uri'"
+);
 
 /// The recording's steps. What its marks do not say is read off its commands.
 const REPEAT: &str = r#"
@@ -50,7 +54,7 @@ poweroff -f
 
 #[test]
 fn linux_says_of_our_card_what_it_said_of_the_recorded_one() {
-    if !here(&["mkfs.vfat"]) {
+    if !here(&["mkfs.vfat", "nbdcopy"]) {
         return;
     }
     // What Linux writes back, and in what order, hangs on its threads too: side by side lies in one command unless its scheduler

@@ -26,7 +26,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"flashlab";
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 const PREFIX: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM: usize = 32;
 /// A header holds some hundred short texts.
@@ -47,6 +47,8 @@ pub struct State {
     pub seed: u64,
     /// How long it was used, in simulated time.
     pub used: Duration,
+    /// Bytes are kept beside it: the device was served.
+    pub has_bytes: bool,
     /// The numbers that it rests on: path and value, in the table's order.
     numbers: Vec<(String, String)>,
     pub(super) model: Vec<u8>,
@@ -60,6 +62,7 @@ struct Header {
     numbers: Vec<(String, String)>,
     seed: u64,
     used: Duration,
+    has_bytes: bool,
     /// Bytes of the state before compression.
     bytes: u64,
 }
@@ -84,9 +87,16 @@ impl State {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             seed: device.state.as_ref().map_or(seed, |state| state.seed),
             used,
+            has_bytes: false,
             numbers: numbers(device),
             model: saved.ok_or_else(not_kept)?,
         })
+    }
+
+    /// The same, with bytes beside it.
+    #[must_use]
+    pub fn with_bytes(self) -> State {
+        State { has_bytes: true, ..self }
     }
 
     /// The bytes of its file.
@@ -97,6 +107,7 @@ impl State {
             numbers: self.numbers.clone(),
             seed: self.seed,
             used: self.used,
+            has_bytes: self.has_bytes,
             bytes: self.model.len() as u64,
         };
         let header = postcard::to_allocvec(&header).expect("texts and integers serialise to memory");
@@ -161,8 +172,8 @@ impl State {
         if read.ok() != usize::try_from(header.bytes).ok() {
             return Err(refuse(Problem::Contradicts));
         }
-        let Header { version, device, numbers, seed, used, .. } = header;
-        Ok(State { file: file.to_owned(), device, version, seed, used, numbers, model })
+        let Header { version, device, numbers, seed, used, has_bytes, .. } = header;
+        Ok(State { file: file.to_owned(), device, version, seed, used, has_bytes, numbers, model })
     }
 
     /// First hexadecimal digits of a hash of what the model kept.
@@ -345,7 +356,8 @@ impl fmt::Display for Problem {
             }
             Problem::Version { found } => write!(
                 f,
-                "a state in form {found}, of another version of flashlab; this one reads form {VERSION}: make it anew"
+                "a state in form {found}, of another version of flashlab; this one reads form {VERSION}: use that version, or delete the \
+                 file (and .bytes, .sums and .journal beside it) and make the device anew with `flashlab age` or `serve`"
             ),
             Problem::Cut => write!(f, "the file ends too early: copy it again, or make it anew"),
             Problem::Checksum => write!(

@@ -1,16 +1,18 @@
 //! A card that is told commands, with its bytes, from its name: `sd/kingston`, `sd/kingston:state=card.state`.
 //!
-//! What keeps it is what keeps a served device of the same name ([`super::Keeper`]): the same two files, of which either can
-//! begin.
+//! What keeps it is what keeps a served device of the same name ([`super::Keeper`]): the same files, but for the journal.
 
 use super::argument::Argument;
 use super::error::{Problem, ServedError};
 use super::keeper;
+use super::kept::Files;
+use super::summed::Summed;
 use crate::device::{Device, State};
 use crate::library::Library;
 use flashlab_block::{Memory, Pages};
 use flashlab_sd::Card;
 use flashlab_sim::{Duration, Store};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a card was made from, for whoever puts it away.
@@ -18,7 +20,8 @@ use std::path::{Path, PathBuf};
 pub struct CardOrigin {
     device: Device,
     seed: u64,
-    path: Option<PathBuf>,
+    /// The state's file, and the bytes.
+    kept: Option<(PathBuf, Summed)>,
 }
 
 impl CardOrigin {
@@ -33,27 +36,47 @@ impl CardOrigin {
             return Err(part.refuse(Problem::NotACard));
         }
         let (device, bytes) = keeper::open(part.text(), library)?;
-        let store: Box<dyn Store> = match bytes {
-            Some(file) => Box::new(file),
+        let store: Box<dyn Store> = match bytes.clone() {
+            Some(summed) => Box::new(summed),
             None => Box::new(
                 Memory::new(device.capacity(), Pages::Small)
                     .map_err(|error| part.refuse(Problem::Memory(error)))?,
             ),
         };
         let card = device.card(seed, Some(store)).ok_or_else(|| part.refuse(Problem::NotACard))?;
-        let path = device.kept_in.clone();
-        Ok((card, CardOrigin { device, seed, path }))
+        let kept = device.kept_in.clone().zip(bytes);
+        let origin = CardOrigin { device, seed, kept };
+        if let Some((path, _)) = &origin.kept
+            && !origin.device.state.as_ref().is_some_and(|state| state.has_bytes)
+        {
+            // New bytes belong to a state from the beginning.
+            origin.write(&card, Duration::ZERO)?;
+            Files::of(path).establish().map_err(|error| ServedError::System { path: path.clone(), error })?;
+        }
+        Ok((card, origin))
     }
 
     /// Where its state is kept, if it is.
     pub fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        self.kept.as_ref().map(|(path, _)| path.as_path())
+    }
+
+    /// Says which of its bytes are damaged, if any were met.
+    pub fn damage(&self) -> Option<String> {
+        self.kept.as_ref().and_then(|(_, bytes)| bytes.damage())
     }
 
     /// Writes the state of the card, to which nothing is being written, where it was asked for with one; it was used for `used`.
     pub fn keep(&self, card: &Card, used: Duration) -> Result<(), ServedError> {
-        let Some(path) = &self.path else { return Ok(()) };
-        let state = State::of(&self.device, self.seed, self.device.used() + used, card.save())?;
+        let Some((path, bytes)) = &self.kept else { return Ok(()) };
+        self.write(card, used)?;
+        let failed = |error| ServedError::System { path: path.clone(), error: io::Error::other(error) };
+        bytes.close().map_err(failed)
+    }
+
+    fn write(&self, card: &Card, used: Duration) -> Result<(), ServedError> {
+        let Some((path, _)) = &self.kept else { return Ok(()) };
+        let state = State::of(&self.device, self.seed, self.device.used() + used, card.save())?.with_bytes();
         keeper::replace(path, &state.to_bytes())
             .map_err(|error| ServedError::System { path: path.clone(), error })
     }

@@ -1,5 +1,6 @@
 //! What can be wrong with a device that is to carry bytes.
 
+use super::kept::KeptError;
 use crate::device::{DeviceError, StateError};
 use crate::profile::Place;
 use crate::units::{UnitError, or_list};
@@ -40,6 +41,8 @@ pub enum ServedError {
     },
     /// The changes of an overlay cannot be read.
     Overlay(OverlayError),
+    /// The files of a kept device do not belong together, or are damaged.
+    Kept(KeptError),
     /// A file of exports that is none.
     Exports {
         /// The file.
@@ -47,6 +50,12 @@ pub enum ServedError {
         /// Where and what.
         why: String,
     },
+}
+
+impl From<KeptError> for ServedError {
+    fn from(error: KeptError) -> Self {
+        ServedError::Kept(error)
+    }
 }
 
 impl From<FileError> for ServedError {
@@ -170,6 +179,7 @@ impl fmt::Display for ServedError {
             ServedError::System { path, error } => write!(f, "{}: {error}", path.display()),
             ServedError::Rule { path, line, error } => write!(f, "{}:{line}: {error}", path.display()),
             ServedError::Overlay(error) => error.fmt(f),
+            ServedError::Kept(error) => error.fmt(f),
             ServedError::Exports { path, why } => write!(f, "{}: {why}", path.display()),
         }
     }

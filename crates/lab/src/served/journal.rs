@@ -4,19 +4,22 @@
 //! same when it is told the same, so the state and its journal together are the device as it was when the server was killed.
 //! When the machine dies, what the system had not written of the journal by itself is missing, up to the last state.
 //!
-//! The file is text. `state ID PLACE AT` says of the state whose file ends in the checksum ID that it has all that stands before
+//! The file is text, and each line ends in a checksum (XXH32) of what stands before it. A line that is damaged ends the journal where
+//! none behind it is right, as a torn write leaves it; with a right one behind it, it is reported. `state ID PLACE AT` says of the state whose file ends in the checksum ID that it has all that stands before
 //! the byte PLACE, and was settled at AT nanoseconds of the run. It is written before that state's file is replaced, so there
 //! is always one for the state that is there; a journal without one belongs to another state, and means nothing.
 
 use super::error::ServedError;
 use super::keeper::replace;
+use super::kept::KeptError;
 use crate::device::{Device, State};
 use flashlab_sim::{Duration, FileId, Geometry, Instant, Op, Request, RequestId};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use twox_hash::XxHash32;
 
-const HEADER: &str = "flashlab journal 1\n";
+const HEADER: &str = "flashlab journal 2\n";
 /// Bytes at the end of a state's file that tell it from others: its checksum.
 const ID: u64 = 32;
 /// A journal of this size is worth a new state: it is read in a second or so.
@@ -52,7 +55,7 @@ impl Journal {
     /// Of the state `id`, which was settled at the run's beginning, with nothing noted since.
     pub(super) fn create(state: &Path, id: &str) -> io::Result<Journal> {
         let path = of(state);
-        let text = format!("{HEADER}state {id} 0 0\n");
+        let text = format!("{HEADER}{}", signed(&format!("state {id} 0 0")));
         fs::write(&path, &text)?;
         let file = OpenOptions::new().append(true).open(&path)?;
         Ok(Journal { path, file, length: text.len() as u64, wrong: None })
@@ -64,6 +67,7 @@ impl Journal {
     }
 
     fn line(&mut self, line: &str) {
+        let line = signed(line);
         if self.wrong.is_none() {
             match self.file.write_all(line.as_bytes()) {
                 Ok(()) => self.length += line.len() as u64,
@@ -74,7 +78,7 @@ impl Journal {
 
     /// The state `id`, settled at `at`, has all that stands before `place`.
     pub(super) fn state(&mut self, id: &str, place: u64, at: Instant) {
-        self.line(&format!("state {id} {place} {}\n", at.as_ns()));
+        self.line(&format!("state {id} {place} {}", at.as_ns()));
     }
 
     /// Leaves out what the state `id` has; fails, too, where it could not be written since the last time.
@@ -85,7 +89,7 @@ impl Journal {
             file.seek(SeekFrom::Start(place))?;
             file.read_to_end(&mut rest)?;
         }
-        let mut text = format!("{HEADER}state {id} 0 {}\n", at.as_ns()).into_bytes();
+        let mut text = format!("{HEADER}{}", signed(&format!("state {id} 0 {}", at.as_ns()))).into_bytes();
         text.extend(rest);
         replace(&self.path, &text)?;
         self.file = OpenOptions::new().append(true).open(&self.path)?;
@@ -101,13 +105,13 @@ impl Journal {
 
 impl flashlab_block::Journal for Journal {
     fn asked(&mut self, now: Instant, op: Op, offset: u64, length: u64) {
-        self.line(&format!("{} {} {offset} {length}\n", word(op), now.as_ns()));
+        self.line(&format!("{} {} {offset} {length}", word(op), now.as_ns()));
     }
     fn power_cut(&mut self, now: Instant) {
-        self.line(&format!("cut {}\n", now.as_ns()));
+        self.line(&format!("cut {}", now.as_ns()));
     }
     fn power_up(&mut self, now: Instant) {
-        self.line(&format!("power {}\n", now.as_ns()));
+        self.line(&format!("power {}", now.as_ns()));
     }
 }
 
@@ -132,20 +136,53 @@ enum Event {
     Power,
 }
 
-/// The events behind a state, with their time since it was settled. What is no line ends it: it was being written.
-fn events<'a>(text: &'a str, id: &str) -> Option<impl Iterator<Item = (Duration, Event)> + 'a> {
-    let state = |line: &str| -> Option<(usize, u64)> {
+/// `content` with its checksum, as a line.
+fn signed(content: &str) -> String {
+    format!("{content} {:08x}\n", XxHash32::oneshot(0, content.as_bytes()))
+}
+
+/// The content of a line whose checksum is right.
+fn content(line: &[u8]) -> Option<&str> {
+    let (content, sum) = std::str::from_utf8(line).ok()?.rsplit_once(' ')?;
+    let right =
+        sum.len() == 8 && u32::from_str_radix(sum, 16) == Ok(XxHash32::oneshot(0, content.as_bytes()));
+    right.then_some(content)
+}
+
+/// The lines of a journal, each with its place; the error is the number of a line that is damaged although one behind it is not.
+/// What is damaged at the end was being written.
+fn lines(text: &[u8]) -> Result<Vec<(usize, &str)>, usize> {
+    let Some(rest) = text.strip_prefix(HEADER.as_bytes()) else {
+        // Half a header has nothing behind it.
+        return if HEADER.as_bytes().starts_with(text) { Ok(Vec::new()) } else { Err(1) };
+    };
+    let (mut place, mut lines, mut damaged) = (HEADER.len(), Vec::new(), None);
+    for (n, line) in rest.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        match line.strip_suffix(b"\n").and_then(content) {
+            Some(_) if damaged.is_some() => return damaged.map_or(Ok(Vec::new()), Err),
+            Some(content) => lines.push((place, content)),
+            None => damaged = damaged.or(Some(n + 2)),
+        }
+        place += line.len();
+    }
+    Ok(lines)
+}
+
+/// The events behind a state, with their time since it was settled; `None` where the journal does not know the state.
+fn events<'a>(
+    lines: &'a [(usize, &'a str)],
+    id: &str,
+) -> Option<impl Iterator<Item = (Duration, Event)> + 'a> {
+    let state = |(_, line): &(usize, &str)| -> Option<(usize, u64)> {
         let mut words = line.strip_prefix("state ")?.strip_prefix(id)?.split_ascii_whitespace();
         Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
     };
     // The first: what was left out before it counts no more in a line that was kept.
-    let (place, settled) = text.strip_prefix(HEADER)?.lines().find_map(state)?;
-    let rest = text.get(place.max(HEADER.len())..)?;
-    let whole = &rest[..rest.rfind('\n').map_or(0, |end| end + 1)];
-    let events = whole.lines().filter(|line| !line.starts_with("state ")).map(event);
+    let (place, settled) = lines.iter().find_map(state)?;
+    let behind = lines.iter().filter(move |(at, line)| *at >= place && !line.starts_with("state "));
     Some(
-        events
-            .map_while(|event| event)
+        behind
+            .map_while(|(_, line)| event(line))
             .map(move |(at, event)| (Duration::from_ns(at.saturating_sub(settled)), event)),
     )
 }
@@ -181,8 +218,9 @@ pub(super) fn catch_up(device: &Device, path: &Path) -> Result<bool, ServedError
         }
     };
     let state = fs::read(path).map_err(system(path))?;
-    let text = String::from_utf8_lossy(&text);
-    let Some(events) = events(&text, &id(&state)) else { return Ok(false) };
+    let damaged = |line| KeptError::Journal { path: journal.clone(), line };
+    let lines = lines(&text).map_err(damaged)?;
+    let Some(events) = events(&lines, &id(&state)) else { return Ok(false) };
     let mut model = device.build_alone(0);
     let (geometry, mut now, mut any, mut powered) = (model.geometry(), Instant::ZERO, false, true);
     for (n, (at, event)) in events.enumerate() {
@@ -221,7 +259,7 @@ pub(super) fn catch_up(device: &Device, path: &Path) -> Result<bool, ServedError
         now = now.max(completion.at);
     }
     let used = device.used() + now.since(Instant::ZERO);
-    let state = State::keep(device, 0, used, &*model)?;
+    let state = State::keep(device, 0, used, &*model)?.with_bytes();
     replace(path, &state.to_bytes()).map_err(system(path))?;
     Ok(true)
 }
@@ -235,13 +273,25 @@ fn admits(geometry: &Geometry, request: &Request) -> bool {
 mod tests {
     use super::*;
 
+    /// A journal of these lines.
+    fn journal(lines: &[&str]) -> Vec<u8> {
+        let text: String = lines.iter().map(|line| signed(line)).collect();
+        format!("{HEADER}{text}").into_bytes()
+    }
+
+    fn read(text: &[u8], id: &str) -> Option<Vec<(Duration, Event)>> {
+        let lines = lines(text).expect("no damage before the end");
+        Some(events(&lines, id)?.collect())
+    }
+
     #[test]
     fn what_follows_the_state_is_read_and_half_a_line_is_not() {
-        let text = format!(
-            "{HEADER}state aa 0 0\nwrite 5 0 512\nstate bb 46 4\nread 7 512 512\ncut 9\npower 10\nflush 11 0 0\nwrite 12 0"
-        );
-        assert_eq!(&text[46..50], "stat");
-        let read = |id: &str| Some(events(&text, id)?.collect::<Vec<_>>());
+        let first = journal(&["state aa 0 0", "write 5 0 512"]);
+        let place = format!("state bb {} 4", first.len());
+        let rest = [place.as_str(), "read 7 512 512", "cut 9", "power 10", "flush 11 0 0", "write 12 0 512"];
+        let rest = journal(&rest).split_off(HEADER.len());
+        // Half of the last line.
+        let text = [&first[..], &rest[..rest.len() - 9]].concat();
         let ns = Duration::from_ns;
         let behind = |settled: u64| {
             vec![
@@ -251,21 +301,42 @@ mod tests {
                 (ns(11 - settled), Event::Asked(Op::Flush, 0, 0)),
             ]
         };
-        assert_eq!(read("bb"), Some(behind(4)));
-        let first = [vec![(ns(5), Event::Asked(Op::Write, 0, 512))], behind(0)].concat();
-        assert_eq!(read("aa"), Some(first));
-        assert_eq!(read("cc"), None);
+        assert_eq!(read(&text, "bb"), Some(behind(4)));
+        let all = [vec![(ns(5), Event::Asked(Op::Write, 0, 512))], behind(0)].concat();
+        assert_eq!(read(&text, "aa"), Some(all));
+        assert_eq!(read(&text, "cc"), None);
     }
 
     #[test]
     fn nonsense_ends_it_and_harms_nobody() {
-        for rest in
-            ["write 1 2", "write -1 0 0\n", "erase 1 0 0\n", "\u{fffd}\n", "write 99999999999999999999 0 0\n"]
+        for rest in ["write 1 2", "write -1 0 0", "erase 1 0 0", "\u{fffd}", "write 99999999999999999999 0 0"]
         {
-            let text = format!("{HEADER}state aa 0 0\n{rest}");
-            assert_eq!(events(&text, "aa").expect("the state is there").count(), 0, "{rest:?}");
+            let text = journal(&["state aa 0 0", rest]);
+            assert_eq!(read(&text, "aa"), Some(Vec::new()), "{rest:?}");
         }
-        assert!(events(&format!("{HEADER}state aa 999 0\n"), "aa").is_none());
-        assert!(events("", "aa").is_none());
+        assert_eq!(read(&journal(&["state aa 999 0"]), "aa"), Some(Vec::new()));
+        assert_eq!(read(b"", "aa"), None);
+        assert_eq!(read(b"flashlab jour", "aa"), None);
+    }
+
+    #[test]
+    fn damage_is_told_by_its_line_and_at_the_end_taken_for_a_torn_write() {
+        let text = journal(&["state aa 0 0", "write 5 0 512", "write 6 512 512", "flush 7 0 0"]);
+        for at in HEADER.len()..text.len() {
+            let line = 1 + text[..at].iter().filter(|byte| **byte == b'\n').count();
+            let mut damaged = text.clone();
+            damaged[at] ^= 2;
+            match lines(&damaged) {
+                Err(told) => assert!(told == line && line < 5, "byte {at} of line {line}: {told}"),
+                // Without the end of its line the last but one is no line either.
+                Ok(kept) if text[at] == b'\n' && line == 4 => assert_eq!(kept.len(), 2),
+                Ok(kept) => assert_eq!((kept.len(), line), (3, 5), "byte {at}"),
+            }
+        }
+        // What the machine lost at the end is zeroes.
+        let mut torn = text.clone();
+        torn.extend([0; 5000]);
+        assert_eq!(lines(&torn).map(|lines| lines.len()), Ok(4));
+        assert_eq!(lines(b"flashlab journal 1\nstate aa 0 0\n"), Err(1), "another version");
     }
 }

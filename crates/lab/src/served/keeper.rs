@@ -1,7 +1,7 @@
 //! A simulated device that remembers bytes and wear: `state=FILE`.
 //!
-//! FILE has what the model keeps, as `flashlab age` writes it; FILE.bytes beside it, a sparse file, has the bytes. A state
-//! that `age` made has no bytes yet: they are zeroes.
+//! FILE has what the model keeps, as `flashlab age` writes it; FILE.bytes beside it, a sparse file, has the bytes, and FILE.sums
+//! their checksums ([`Summed`]). A state that `age` made has no bytes yet: they are zeroes.
 //!
 //! Bytes go to their file as they are answered, so all that was answered is there however the server ended, and what was
 //! flushed even if the machine did. The model is written whole, when the server ends in order or is told to, and from time to
@@ -10,9 +10,11 @@
 
 use super::error::ServedError;
 use super::journal::{self, Journal};
+use super::kept::Files;
+use super::summed::Summed;
 use crate::device::{Device, State};
 use crate::library::Library;
-use flashlab_block::{Access, File as Bytes, Timed};
+use flashlab_block::Timed;
 use flashlab_sim::{Instant, Op};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -25,6 +27,7 @@ pub struct Keeper {
     seed: u64,
     path: PathBuf,
     timed: Arc<Timed>,
+    bytes: Summed,
     journal: Shared,
     /// One writes at a time: how many requests the device had been asked when it was last written.
     written: Mutex<u64>,
@@ -55,42 +58,49 @@ impl flashlab_block::Journal for Shared {
 
 /// The device of an argument, and the file of its bytes where its state is kept; a journal that was left is caught up with, once
 /// the file is ours alone.
-pub(super) fn open(argument: &str, library: &Library) -> Result<(Device, Option<Bytes>), ServedError> {
+pub(super) fn open(argument: &str, library: &Library) -> Result<(Device, Option<Summed>), ServedError> {
     let device = Device::open_kept(argument, library)?;
     let Some(path) = &device.kept_in else { return Ok((device, None)) };
-    let bytes = Bytes::open(&bytes_of(path), Some(device.capacity()), Access::Cached, false)?;
+    let bytes = Files::of(path).open(&device)?;
     let caught_up = device.state.is_some() && journal::catch_up(&device, path)?;
     let device = if caught_up { Device::open_kept(argument, library)? } else { device };
     Ok((device, Some(bytes)))
 }
 
-/// The file of the bytes beside a state.
-fn bytes_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".bytes");
-    name.into()
-}
-
 impl Keeper {
-    /// Keeps `timed`, which is `device` as it was opened; `None` where that has no file. Writes the state of a new one at once,
-    /// and begins the journal.
-    pub(super) fn of(device: Device, seed: u64, timed: Arc<Timed>) -> Result<Option<Keeper>, ServedError> {
-        let Some(path) = device.kept_in.clone() else { return Ok(None) };
+    /// Keeps `timed`, which is `device` as it was opened, with its `bytes`. Writes the state of a new one at once, and begins
+    /// the journal.
+    ///
+    /// # Panics
+    /// Where the device has no file.
+    pub(super) fn of(
+        device: Device,
+        seed: u64,
+        timed: Arc<Timed>,
+        bytes: Summed,
+    ) -> Result<Keeper, ServedError> {
+        let path = device.kept_in.clone().expect("kept bytes lie beside a state");
         let system = |error| ServedError::System { path: path.clone(), error };
-        if device.state.is_none() {
+        if !device.state.as_ref().is_some_and(|state| state.has_bytes) {
             let state = timed.with_model(|model| State::keep(&device, seed, device.used(), model))?;
-            replace(&path, &state.to_bytes()).map_err(system)?;
+            replace(&path, &state.with_bytes().to_bytes()).map_err(system)?;
+            Files::of(&path).establish().map_err(system)?;
         }
         let state = fs::read(&path).map_err(system)?;
         let journal = Journal::create(&path, &journal::id(&state)).map_err(system)?;
         let journal = Shared(Arc::new(Mutex::new(journal)));
         timed.note_in(Box::new(journal.clone()));
-        Ok(Some(Keeper { device, seed, path, timed, journal, written: Mutex::new(0) }))
+        Ok(Keeper { device, seed, path, timed, bytes, journal, written: Mutex::new(0) })
     }
 
     /// Where the state is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Says which of its bytes are damaged, if any were met.
+    pub fn damage(&self) -> Option<String> {
+        self.bytes.damage()
     }
 
     /// Writes the state as it is when all that is outstanding is done.
@@ -101,6 +111,8 @@ impl Keeper {
     /// The same for the last time: nothing more is asked of the device, so there is no journal any more.
     pub fn keep_at_the_end(&self) -> Result<(), ServedError> {
         self.keep()?;
+        let failed = |error| ServedError::System { path: self.path.clone(), error: io::Error::other(error) };
+        self.bytes.close().map_err(failed)?;
         self.journal
             .lock()
             .remove()
@@ -123,7 +135,8 @@ impl Keeper {
         let system = |error| ServedError::System { path: self.path.clone(), error };
         self.timed.sync().map_err(|error| system(io::Error::other(error)))?;
         let (model, settled, place) = self.timed.settled(|| self.journal.lock().length());
-        let state = State::keep(&self.device, self.seed, self.device.used() + settled, &*model)?.to_bytes();
+        let used = self.device.used() + settled;
+        let state = State::keep(&self.device, self.seed, used, &*model)?.with_bytes().to_bytes();
         let (id, at) = (journal::id(&state), Instant::ZERO + settled);
         self.journal.lock().state(&id, place, at);
         replace(&self.path, &state).map_err(system)?;

@@ -13,13 +13,16 @@ mod error;
 mod exports;
 mod journal;
 mod keeper;
+mod kept;
 mod layers;
+mod summed;
 mod verified;
 
 pub use card::CardOrigin;
 pub use carried::{Carried, Checked, WrongBlock};
 pub use error::{Problem, ServedError};
 pub use keeper::Keeper;
+pub use kept::KeptError;
 pub use verified::{Verified, VerifyError, Wrong};
 
 use crate::device::Device;
@@ -33,6 +36,7 @@ use flashlab_sim::{Model, Store};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use summed::Summed;
 
 /// A device that carries bytes, under a name.
 #[derive(Clone)]
@@ -62,6 +66,8 @@ const DIRECT_THREADS: usize = 32;
 enum Bytes {
     Memory(Memory),
     File(File),
+    /// Of a kept device.
+    Kept(Summed),
 }
 
 impl Bytes {
@@ -69,6 +75,7 @@ impl Bytes {
         match self {
             Bytes::Memory(memory) => memory.geometry(),
             Bytes::File(file) => file.geometry(),
+            Bytes::Kept(summed) => summed.geometry(),
         }
     }
     fn device(self) -> io::Result<Arc<dyn BlockDevice>> {
@@ -79,12 +86,14 @@ impl Bytes {
                 Arc::new(Workers::new(Arc::new(file), DIRECT_THREADS)?)
             }
             Bytes::File(file) => Arc::new(file),
+            Bytes::Kept(_) => unreachable!("a kept device has a model"),
         })
     }
     fn store(self) -> Box<dyn Store> {
         match self {
             Bytes::Memory(memory) => Box::new(memory),
             Bytes::File(file) => Box::new(file),
+            Bytes::Kept(summed) => Box::new(summed),
         }
     }
 }
@@ -93,6 +102,8 @@ impl Bytes {
 struct Simulated {
     device: Device,
     model: Box<dyn Model>,
+    /// Where its bytes are kept, if they are.
+    kept: Option<Summed>,
 }
 
 impl Served {
@@ -138,8 +149,8 @@ impl Served {
                     store = layers::overlay(overlay, store, geometry.capacity)?;
                 }
                 let mut model: Box<dyn Model> = match simulated {
-                    Some(Simulated { device, model }) => {
-                        kept = Some(device);
+                    Some(Simulated { device, model, kept: bytes }) => {
+                        kept = bytes.map(|bytes| (device, bytes));
                         model
                     }
                     None => Box::new(Immediate::new(geometry)),
@@ -151,7 +162,7 @@ impl Served {
                 (timed.clone(), Some(timed))
             };
         let keeper = match kept.zip(timed.clone()) {
-            Some((device, timed)) => Keeper::of(device, seed, timed)?,
+            Some(((device, bytes), timed)) => Some(Keeper::of(device, seed, timed, bytes)?),
             None => None,
         };
         let served = Served {
@@ -180,15 +191,16 @@ fn bottom(
         "file" => Ok((Bytes::File(file(part, read_only)?), None)),
         _ => {
             let (device, bytes) = keeper::open(part.text(), library)?;
+            let kept = bytes.clone();
             let bytes = match bytes {
-                Some(file) => Bytes::File(file),
+                Some(summed) => Bytes::Kept(summed),
                 None => Bytes::Memory(
                     Memory::new(device.capacity(), Pages::Small)
                         .map_err(|error| part.refuse(Problem::Memory(error)))?,
                 ),
             };
             let model = device.build_alone(seed);
-            Ok((bytes, Some(Simulated { device, model })))
+            Ok((bytes, Some(Simulated { device, model, kept })))
         }
     }
 }

@@ -110,6 +110,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     })?;
     for keeper in served.iter().filter_map(|served| served.keeper.as_ref()) {
         keeper.keep_at_the_end().map_err(Failure::failed)?;
+        keeper.damage().into_iter().for_each(say);
     }
     account(&server);
     if options.stats {
@@ -124,9 +125,16 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 /// Writes the states of the devices from time to time, and when a journal has become long.
 fn keep_on(served: &[Served], every: Duration, stop: &Stop) {
     let (look, mut since) = (every.min(Duration::from_secs(1)), Duration::ZERO);
+    let mut told = vec![false; served.len()];
     while !stop.wait_up_to(look) {
         since += look;
         let in_time = since >= every;
+        for (served, told) in served.iter().zip(&mut told).filter(|(_, told)| !**told) {
+            if let Some(damage) = served.keeper.as_ref().and_then(|keeper| keeper.damage()) {
+                tracing::warn!("{damage}");
+                *told = true;
+            }
+        }
         for keeper in served.iter().filter_map(|served| served.keeper.as_ref()) {
             if (in_time || keeper.is_due())
                 && let Err(error) = keeper.keep_if_used()
