@@ -1,5 +1,6 @@
 //! What `flashlab explain` says of an option, and docs/fio-options.md: both are the table of options in words.
 
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 use crate::cmdline::{PROGRAM, Use};
@@ -20,6 +21,35 @@ pub fn explain(name: &str) -> Option<String> {
         None if name.trim() == "include" => Some(format!("include: modelled\n\n{INCLUDE}\n")),
         None => of_program(name),
     }
+}
+
+/// Returns the same as JSON.
+pub fn explain_json(name: &str) -> Option<Value> {
+    let name = name.trim_start_matches('-');
+    let name = name.split('=').next().unwrap_or(name);
+    let json = |name: &str, standing: &str, meaning: &str| json!({ "kind": "fio option", "name": name, "standing": standing, "meaning": meaning });
+    let Some(entry) = option::lookup(name) else {
+        if name.trim() == "include" {
+            return Some(json(name, "modelled", INCLUDE));
+        }
+        let option = PROGRAM.iter().find(|option| option.name == name)?;
+        let (standing, meaning) = in_words(option.does);
+        return Some(json(&format!("--{name}"), standing, meaning));
+    };
+    let (standing, harmless) = match entry.standing {
+        Standing::Modelled => ("modelled", &[][..]),
+        Standing::Irrelevant => ("irrelevant", &[][..]),
+        Standing::Refused { harmless } => ("refused", harmless),
+    };
+    let mut json = json(entry.name, standing, entry.meaning);
+    json["aliases"] = entry.aliases.into();
+    json["default"] = (!entry.default.is_empty()).then_some(entry.default).into();
+    match standing {
+        "modelled" => json["form"] = entry.form().into(),
+        "refused" => json["accepted_values"] = harmless.into(),
+        _ => {}
+    }
+    Some(json)
 }
 
 fn of_job(entry: &Entry) -> String {

@@ -153,6 +153,12 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Returns `json` laid out in lines, with a line end.
+pub(crate) fn pretty(json: &serde_json::Value) -> String {
+    let text = serde_json::to_string_pretty(json).expect("its keys are text");
+    format!("{text}\n")
+}
+
 /// Writes to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

@@ -75,18 +75,40 @@ enum Command {
     /// Shows what goes over the wires between a host and a card, step by step.
     Trace(command::trace::Options),
     /// Lists the devices, hosts and filesystems there are.
-    Devices,
+    Devices {
+        /// Only those whose names begin so (`sd/`), or are of this form (`sd/s*`).
+        pattern: Option<String>,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Lists the experiments there are.
     Experiments {
         /// Only the names, one a line.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "json")]
         names: bool,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Says what a number, device, mechanism or fio option means and where it comes from.
     Explain {
         /// `flash.t_prog`, `t_prog`, `sd/kingston`, `merge`, `bs`, ...; lists all where not given.
         #[arg(allow_hyphen_values = true)]
         what: Option<String>,
+        /// Prints JSON; may also stand behind the name.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prints completions of the command line for a shell, with the names of devices and experiments.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page of flashlab, or writes those of all commands into a folder.
+    Man {
+        /// The folder: flashlab.1, flashlab-bench.1, ...
+        folder: Option<PathBuf>,
     },
 }
 
@@ -134,11 +156,13 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Ctl(options) => command::ctl::run(&options),
         Command::Load(options) => command::load::run(&options),
         Command::Trace(options) => command::trace::run(&options, &library),
-        Command::Devices => command::list::devices(&library),
-        Command::Experiments { names } => command::list::experiments(&library, names),
-        Command::Explain { what } => match what.as_deref().map(str::trim) {
-            None | Some("") => command::explain::list(&library),
-            Some(what) => command::explain::run(what, &library),
+        Command::Devices { pattern, json } => command::list::devices(&library, pattern.as_deref(), json),
+        Command::Experiments { names, json } => command::list::experiments(&library, names, json),
+        Command::Explain { what, json } => match what.as_deref().map(str::trim) {
+            None | Some("") => command::explain::list(&library, json),
+            Some(what) => command::explain::run(what, &library, json),
         },
+        Command::Completions { shell } => command::manual::completions(shell, &library),
+        Command::Man { folder } => command::manual::pages(folder.as_deref()),
     }
 }

@@ -5,6 +5,8 @@ use crate::library::{Library, LibraryError, read_file};
 use crate::profile::{Kind, Number, Parameter, Profile, suggest};
 use crate::units::{clip, or_list};
 use flashlab_sim::Mechanism;
+use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::path::Path;
 
@@ -52,15 +54,110 @@ pub fn explain(
     library: &Library,
     elsewhere: &dyn Fn(&str) -> Option<String>,
 ) -> Result<String, ExplainError> {
-    let parameters = Parameter::named(name).map(|p| parameter(p, library));
-    let mechanisms = Mechanism::ALL.into_iter().filter(|m| m.name() == name).map(mechanism);
-    let mut found: Vec<String> = parameters.chain(mechanisms).chain(elsewhere(name)).collect();
-    found.extend(thing(name, library).map_err(ExplainError::Device)?);
+    found(name, library, &|subject| subject.text(library), elsewhere).map(|found| found.join("\n"))
+}
+
+/// Returns the explanations of `name` as a JSON list; `elsewhere` knows the options of fio.
+pub fn explain_json(
+    name: &str,
+    library: &Library,
+    elsewhere: &dyn Fn(&str) -> Option<Value>,
+) -> Result<Value, ExplainError> {
+    found(name, library, &|subject| subject.json(library), elsewhere).map(Value::Array)
+}
+
+/// Returns each explanation of `name`: parameters and mechanisms, then `elsewhere`, then devices.
+fn found<T>(
+    name: &str,
+    library: &Library,
+    of: &dyn Fn(&Subject<'_>) -> T,
+    elsewhere: &dyn Fn(&str) -> Option<T>,
+) -> Result<Vec<T>, ExplainError> {
+    let parameters = Parameter::named(name).map(Subject::Parameter);
+    let mechanisms = Mechanism::ALL.into_iter().filter(|m| m.name() == name).map(Subject::Mechanism);
+    let mut found: Vec<T> =
+        parameters.chain(mechanisms).map(|subject| of(&subject)).chain(elsewhere(name)).collect();
+    found.extend(thing(name, library).map_err(ExplainError::Device)?.map(|subject| of(&subject)));
     if found.is_empty() {
         let nearest = suggest(before_settings(name), names(library));
         return Err(ExplainError::Unknown { name: clip(name), did_you_mean: nearest.map(str::to_owned) });
     }
-    Ok(found.join("\n"))
+    Ok(found)
+}
+
+/// Anything that can be explained here.
+enum Subject<'a> {
+    Parameter(&'static Parameter),
+    Mechanism(Mechanism),
+    Host { name: String, profile: Cow<'a, Profile> },
+    Filesystem(Box<Filesystem>),
+    Device(Box<Device>),
+}
+
+impl Subject<'_> {
+    fn text(&self, library: &Library) -> String {
+        match self {
+            Subject::Parameter(of) => parameter(of, library),
+            Subject::Mechanism(of) => mechanism(*of),
+            Subject::Host { name, profile } => host(name, profile),
+            Subject::Filesystem(of) => filesystem(of, library),
+            Subject::Device(of) => device(of, library),
+        }
+    }
+
+    fn json(&self, library: &Library) -> Value {
+        match self {
+            Subject::Parameter(of) => json!({
+                "kind": "parameter",
+                "name": of.path,
+                "meaning": of.meaning,
+                "form": of.shape().kind(),
+                "absent": of.absent,
+                "values": values(of, library).map(|[name, value, source]| {
+                    json!({ "profile": name, "value": value, "source": source })
+                }).collect::<Vec<_>>(),
+            }),
+            Subject::Mechanism(of) => {
+                let (meaning, moved_by) = in_words(*of);
+                json!({ "kind": "mechanism", "name": of.name(), "meaning": meaning, "moved_by": moved_by })
+            }
+            Subject::Host { name, profile } => json!({
+                "kind": "host",
+                "name": name,
+                "title": profile.title,
+                "notes": profile.notes,
+                "numbers": listed(profile.numbers.iter()),
+            }),
+            Subject::Filesystem(of) => json!({
+                "kind": "filesystem",
+                "name": of.name,
+                "title": of.title,
+                "notes": library.profile(Kind::Filesystem, &of.name).ok().and_then(|p| p.notes.as_ref()),
+                "numbers": listed(of.held().iter().map(|Held { number, .. }| number)),
+            }),
+            Subject::Device(of) => json!({
+                "kind": if of.kind() == Kind::Ssd { "ssd" } else { "card" },
+                "name": of.argument,
+                "title": of.title,
+                "host": of.host_name,
+                "notes": library.device(&of.name).ok().and_then(|profile| profile.notes.as_ref()),
+                "numbers": listed(of.held().iter().map(|Held { number, .. }| number)),
+            }),
+        }
+    }
+}
+
+/// Numbers with their meaning and source.
+fn listed<'a>(numbers: impl Iterator<Item = &'a Number>) -> Vec<Value> {
+    let one = |number: &Number| {
+        json!({
+            "name": number.parameter.path,
+            "value": number.value.to_string(),
+            "meaning": number.parameter.meaning,
+            "source": number.source.to_string(),
+        })
+    };
+    numbers.map(one).collect()
 }
 
 /// All that can be explained here.
@@ -71,11 +168,11 @@ fn names(library: &Library) -> Vec<&str> {
 }
 
 /// A device, host or filesystem, with its settings; `None` if nothing of the sort has that name.
-fn thing(name: &str, library: &Library) -> Result<Option<String>, DeviceError> {
+fn thing<'a>(name: &str, library: &'a Library) -> Result<Option<Subject<'a>>, DeviceError> {
     let as_host = name.strip_prefix("host/").unwrap_or(name);
     for kind in HOSTS {
         if let Ok(profile) = library.profile(kind, as_host) {
-            return Ok(Some(host(as_host, profile)));
+            return Ok(Some(Subject::Host { name: as_host.to_owned(), profile: Cow::Borrowed(profile) }));
         }
     }
     let as_filesystem = name.strip_prefix("fs/").unwrap_or(name);
@@ -84,7 +181,7 @@ fn thing(name: &str, library: &Library) -> Result<Option<String>, DeviceError> {
             let profile =
                 Profile::parse(name, &read_file(Path::new(name))?).map_err(LibraryError::Profile)?;
             if HOSTS.contains(&profile.kind) {
-                return Ok(Some(host(name, &profile)));
+                return Ok(Some(Subject::Host { name: name.to_owned(), profile: Cow::Owned(profile) }));
             }
             Some(profile.kind)
         }
@@ -94,8 +191,10 @@ fn thing(name: &str, library: &Library) -> Result<Option<String>, DeviceError> {
         None => library.device(before_settings(name)).ok().map(|profile| profile.kind),
     };
     Ok(match kind {
-        Some(Kind::Filesystem) => Some(filesystem(&Filesystem::open(as_filesystem, library)?, library)),
-        Some(_) => Some(device(&Device::open(name, library)?, library)),
+        Some(Kind::Filesystem) => {
+            Some(Subject::Filesystem(Box::new(Filesystem::open(as_filesystem, library)?)))
+        }
+        Some(_) => Some(Subject::Device(Box::new(Device::open(name, library)?))),
         None => None,
     })
 }
@@ -121,12 +220,7 @@ fn parameter(parameter: &Parameter, library: &Library) -> String {
     let sentence = format!("Of {}: {}{range}.{absent}", or_list(&nouns), parameter.shape().kind());
     paragraph(&mut text, 2, &sentence);
     text.push('\n');
-    let rows: Vec<_> = kinds
-        .iter()
-        .flat_map(|kind| library.of_kind(*kind))
-        .filter_map(|(name, profile)| Some((name, profile.number(parameter.path)?)))
-        .map(|(name, number)| [name.to_owned(), number.value.to_string(), number.source.to_string()])
-        .collect();
+    let rows: Vec<_> = values(parameter, library).collect();
     table(&mut text, &rows);
     if let Some([name, value, _]) = rows.first() {
         let example = match kinds[0] {
@@ -137,6 +231,15 @@ fn parameter(parameter: &Parameter, library: &Library) -> String {
         write!(text, "\n  Set it with {example}\n").expect("writing to a string");
     }
     text
+}
+
+/// The profiles that have a parameter: name, value and source.
+fn values<'a>(parameter: &'a Parameter, library: &'a Library) -> impl Iterator<Item = [String; 3]> + 'a {
+    let kinds = Kind::ALL.into_iter().filter(|kind| kind.has(parameter));
+    kinds
+        .flat_map(|kind| library.of_kind(kind))
+        .filter_map(|(name, profile)| Some((name, profile.number(parameter.path)?)))
+        .map(|(name, number)| [name.to_owned(), number.value.to_string(), number.source.to_string()])
 }
 
 fn device(device: &Device, library: &Library) -> String {
@@ -189,9 +292,9 @@ fn numbers<'a>(text: &mut String, numbers: impl Iterator<Item = &'a Number>) {
     table(text, &rows);
 }
 
-/// What a mechanism of the results stands for.
-fn mechanism(mechanism: Mechanism) -> String {
-    let (words, moved_by) = match mechanism {
+/// Returns the meaning of a mechanism of the results, and the parameters that it depends on.
+fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
+    match mechanism {
         Mechanism::Bus => (
             "Time in which data and commands move over the wires between host and device, where nothing else was slower.",
             "card.modes, host.modes, host.bus_clock, host.bus_width; nvme.generation, nvme.lanes, nvme.payload",
@@ -227,7 +330,11 @@ fn mechanism(mechanism: Mechanism) -> String {
             "ftl.map_cache, ftl.map_page, ftl.map_unit; map.sram, map.t_load, map.t_hmb, map.loaders, pc.hmb",
         ),
         Mechanism::Queue => ("Waiting behind other requests.", "iodepth, numjobs"),
-    };
+    }
+}
+
+fn mechanism(mechanism: Mechanism) -> String {
+    let (words, moved_by) = in_words(mechanism);
     let mut text = format!("{}\n", mechanism.name());
     paragraph(&mut text, 2, "A part of a request's latency; the parts of a latency sum to it exactly.");
     paragraph(&mut text, 2, words);
@@ -235,29 +342,138 @@ fn mechanism(mechanism: Mechanism) -> String {
     text
 }
 
-/// The listing of all devices, hosts and filesystems.
-pub fn devices(library: &Library) -> String {
-    let mut text = String::from("Devices\n");
-    let devices: Vec<_> = library.devices().collect();
-    let rows: Vec<_> = devices
-        .iter()
-        .map(|(name, card)| {
-            let number = ["card.capacity", "ftl.capacity"].into_iter().find_map(|path| card.number(path));
-            let capacity = number.map_or(String::new(), capacity);
+/// The devices, hosts and filesystems of a library, or those whose names fit a pattern.
+pub struct Listing<'a> {
+    devices: Vec<(&'a str, &'a Profile)>,
+    hosts: Vec<(&'a str, &'a Profile)>,
+    filesystems: Vec<(&'a str, &'a Profile)>,
+}
+
+impl<'a> Listing<'a> {
+    /// Returns everything there is.
+    pub fn all(library: &'a Library) -> Listing<'a> {
+        Listing {
+            devices: library.devices().collect(),
+            hosts: HOSTS.into_iter().flat_map(|kind| library.of_kind(kind)).collect(),
+            filesystems: library.of_kind(Kind::Filesystem).collect(),
+        }
+    }
+
+    /// Returns what `pattern` names: the beginning of a name (`sd/`), or a whole name with `*` and `?` (`sd/s*`).
+    ///
+    /// # Errors
+    /// If no name fits.
+    pub fn matching(pattern: &str, library: &'a Library) -> Result<Listing<'a>, NoMatch> {
+        let all = Listing::all(library);
+        let mut known: Vec<String> = all.names().map(str::to_owned).collect();
+        known
+            .extend(all.devices.iter().filter_map(|(name, _)| Some(format!("{}/", name.split_once('/')?.0))));
+        let select = |folder: &str, list: Vec<(&'a str, &'a Profile)>| -> Vec<_> {
+            let fits = |name: &str| fits(pattern, name) || fits(pattern, &format!("{folder}{name}"));
+            list.into_iter().filter(|(name, _)| fits(name)).collect()
+        };
+        let found = Listing {
+            devices: select("", all.devices),
+            hosts: select("host/", all.hosts),
+            filesystems: select("fs/", all.filesystems),
+        };
+        if found.names().next().is_none() {
+            let did_you_mean = suggest(pattern, known.iter().map(String::as_str)).map(str::to_owned);
+            return Err(NoMatch { pattern: clip(pattern), did_you_mean });
+        }
+        Ok(found)
+    }
+
+    /// The names in the order of the listing.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        [&self.devices, &self.hosts, &self.filesystems].into_iter().flatten().map(|(name, _)| *name)
+    }
+
+    /// The names of the devices.
+    pub fn device_names(&self) -> impl Iterator<Item = &'a str> {
+        self.devices.iter().map(|(name, _)| *name)
+    }
+
+    /// The listing as JSON.
+    pub fn json(&self) -> Value {
+        let titled = |list: &[(&str, &Profile)]| -> Vec<Value> {
+            list.iter().map(|(name, profile)| json!({ "name": name, "title": profile.title })).collect()
+        };
+        let device = |(name, profile): &(&str, &Profile)| {
+            let capacity = capacity_of(profile).and_then(|number| number.value.magnitude());
+            json!({
+                "name": name,
+                "kind": if profile.kind == Kind::Ssd { "ssd" } else { "card" },
+                "title": profile.title,
+                "model": profile.model,
+                "capacity_bytes": capacity,
+                "host": profile.host,
+            })
+        };
+        json!({
+            "devices": self.devices.iter().map(device).collect::<Vec<_>>(),
+            "hosts": titled(&self.hosts),
+            "filesystems": titled(&self.filesystems),
+        })
+    }
+}
+
+impl fmt::Display for Listing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = |(name, card): &(&str, &Profile)| {
+            let capacity = capacity_of(card).map_or(String::new(), capacity);
             let host = card.host.as_deref().unwrap_or_default();
             let model = card.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));
-            [name.to_string(), capacity, format!("{}{model}, on {host}", card.title)]
-        })
-        .collect();
-    table(&mut text, &rows);
-    for (heading, kinds) in [("Hosts", &HOSTS[..]), ("Filesystems", &[Kind::Filesystem])] {
-        write!(text, "\n{heading}\n").expect("writing to a string");
-        let row = |(name, profile): (&str, &Profile)| [name.to_owned(), profile.title.clone(), String::new()];
-        let rows: Vec<_> = kinds.iter().flat_map(|kind| library.of_kind(*kind)).map(row).collect();
-        table(&mut text, &rows);
+            [(*name).to_owned(), capacity, format!("{}{model}, on {host}", card.title)]
+        };
+        let other =
+            |(name, profile): &(&str, &Profile)| [(*name).to_owned(), profile.title.clone(), String::new()];
+        let sections = [
+            ("Devices", self.devices.iter().map(device).collect::<Vec<_>>()),
+            ("Hosts", self.hosts.iter().map(other).collect()),
+            ("Filesystems", self.filesystems.iter().map(other).collect()),
+        ];
+        for (heading, rows) in sections.iter().filter(|(_, rows)| !rows.is_empty()) {
+            let mut text = String::new();
+            table(&mut text, rows);
+            writeln!(f, "{heading}\n{text}")?;
+        }
+        writeln!(f, "`flashlab explain NAME` prints the numbers of one and where they come from.")
     }
-    text.push_str("\n`flashlab explain NAME` prints the numbers of one and where they come from.\n");
-    text
+}
+
+/// No device, host or filesystem has a name that fits a pattern.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoMatch {
+    /// The pattern.
+    pub pattern: String,
+    /// The nearest name or folder of names.
+    pub did_you_mean: Option<String>,
+}
+
+impl fmt::Display for NoMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no device, host or filesystem has a name that fits {}; ", self.pattern)?;
+        match &self.did_you_mean {
+            Some(nearest) => write!(f, "did you mean {nearest}?"),
+            None => write!(f, "`flashlab devices` lists all"),
+        }
+    }
+}
+
+impl std::error::Error for NoMatch {}
+
+/// Returns true if `name` begins with `pattern`, or is of its form where it has a `*` or `?`.
+fn fits(pattern: &str, name: &str) -> bool {
+    if pattern.contains(['*', '?']) {
+        crate::device::matches(pattern, name)
+    } else {
+        name.starts_with(pattern)
+    }
+}
+
+fn capacity_of(profile: &Profile) -> Option<&Number> {
+    ["card.capacity", "ftl.capacity"].into_iter().find_map(|path| profile.number(path))
 }
 
 /// In GB, as it stands on a card.

@@ -2,7 +2,7 @@
 
 use flashlab_host::Machine;
 use flashlab_lab::device::{Device, Filesystem, Hardware, free_parameters};
-use flashlab_lab::explain::{devices, explain};
+use flashlab_lab::explain::{Listing, explain};
 use flashlab_lab::library::Library;
 use flashlab_lab::results::ParameterKind;
 use flashlab_sd::CardParameters;
@@ -197,7 +197,7 @@ fn the_parameters_and_devices_that_ship_can_all_be_explained() {
     for name in library.profiles().map(|(name, _)| name) {
         assert!(explain(name, &library, &|_| None).is_ok(), "{name}");
         let plain = name.trim_start_matches("host/").trim_start_matches("fs/");
-        assert!(devices(&library).contains(plain), "{name}");
+        assert!(Listing::all(&library).to_string().contains(plain), "{name}");
     }
     for parameter in flashlab_lab::profile::Parameter::all() {
         let text = explain(parameter.path, &library, &|_| None).unwrap();
@@ -208,7 +208,8 @@ fn the_parameters_and_devices_that_ship_can_all_be_explained() {
 #[test]
 fn the_listing_of_devices() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/library");
-    let text = devices(&Library::open(&[folder]).unwrap());
+    let library = Library::open(&[folder]).unwrap();
+    let text = Listing::all(&library).to_string();
     let own: Vec<_> = text
         .lines()
         .filter(|l| {

@@ -203,11 +203,13 @@ pub(super) const DURABILITY: &[Entry] = &[
 
 pub(super) const ENGINE_DETAILS: &[Entry] = &[
     irrelevant("userspace_reap", "how libaio collects completions costs the same here"),
-    irrelevant("fixedbufs", "the cost of a call is the host's, whichever way buffers are given to io_uring"),
+    irrelevant("fixedbufs", "the cost of a call is the host's, whichever way buffers are given to io_uring")
+        .switch(),
     irrelevant(
         "registerfiles",
         "the cost of a call is the host's, whichever way files are given to io_uring",
-    ),
+    )
+    .switch(),
     irrelevant("nonvectored", "a request has one buffer with both calls"),
     irrelevant("force_async", "io_uring's own threads cost nothing here"),
     irrelevant("cmd_type", "it chooses among commands of io_uring_cmd, which is not modelled"),

@@ -3,18 +3,23 @@
 use crate::failure::Failure;
 use crate::file;
 use flashlab_fio::option;
-use flashlab_lab::explain::{ExplainError, explain};
+use flashlab_lab::explain::{ExplainError, Listing, explain, explain_json};
 use flashlab_lab::library::Library;
 use flashlab_lab::profile::Parameter;
 use flashlab_sim::Mechanism;
+use serde_json::json;
 use std::process::ExitCode;
 
 /// The widest line.
 const WIDTH: usize = 110;
 
 /// Explains `what`.
-pub(crate) fn run(what: &str, library: &Library) -> Result<ExitCode, Failure> {
-    let explained = explain(what, library, &flashlab_fio::explain::explain);
+pub(crate) fn run(what: &str, library: &Library, json: bool) -> Result<ExitCode, Failure> {
+    use flashlab_fio::explain as of_fio;
+    let explained = match json {
+        true => explain_json(what, library, &of_fio::explain_json).map(|json| file::pretty(&json)),
+        false => explain(what, library, &of_fio::explain),
+    };
     let text = explained.map_err(|error| match (option::suggest(what), error) {
         (Some(option), ExplainError::Unknown { name, did_you_mean }) => {
             let nearest = did_you_mean.filter(|nearest| nearest != option);
@@ -28,15 +33,27 @@ pub(crate) fn run(what: &str, library: &Library) -> Result<ExitCode, Failure> {
 }
 
 /// Lists everything that can be explained.
-pub(crate) fn list(library: &Library) -> Result<ExitCode, Failure> {
+pub(crate) fn list(library: &Library, json: bool) -> Result<ExitCode, Failure> {
     let parameters: Vec<&str> = Parameter::all().iter().map(|parameter| parameter.path).collect();
     let modelled = option::entries().filter(|entry| entry.standing == option::Standing::Modelled);
     let options: Vec<&str> = modelled.map(|entry| entry.name).collect();
+    let listing = Listing::all(library);
+    if json {
+        let mut list = json!({
+            "parameters": parameters,
+            "mechanisms": Mechanism::ALL.map(Mechanism::name),
+            "fio_options": option::entries().map(|entry| entry.name).collect::<Vec<_>>(),
+        });
+        let rest = listing.json();
+        list.as_object_mut().expect("written as one").extend(rest.as_object().expect("it is one").clone());
+        file::print(&file::pretty(&list))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut text = String::new();
     paragraph(&mut text, "Parameters of cards, hosts and filesystems", &parameters);
     paragraph(&mut text, "Mechanisms, the parts of a latency", &Mechanism::ALL.map(Mechanism::name));
     paragraph(&mut text, "Options of fio that are modelled (the others are explained too)", &options);
-    text.push_str(&flashlab_lab::explain::devices(library));
+    text.push_str(&listing.to_string());
     file::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,26 +3,34 @@
 use crate::failure::Failure;
 use crate::file;
 use flashlab_lab::experiment::{Experiment, Live};
+use flashlab_lab::explain::Listing;
 use flashlab_lab::library::Library;
+use serde_json::json;
 use std::process::ExitCode;
 
-pub(crate) fn devices(library: &Library) -> Result<ExitCode, Failure> {
-    file::print(&flashlab_lab::explain::devices(library))?;
+pub(crate) fn devices(library: &Library, pattern: Option<&str>, json: bool) -> Result<ExitCode, Failure> {
+    let listing = match pattern {
+        Some(pattern) => Listing::matching(pattern, library).map_err(Failure::usage)?,
+        None => Listing::all(library),
+    };
+    file::print(&if json { file::pretty(&listing.json()) } else { listing.to_string() })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn experiments(library: &Library, names: bool) -> Result<ExitCode, Failure> {
+pub(crate) fn experiments(library: &Library, names: bool, json: bool) -> Result<ExitCode, Failure> {
     let mut text = String::new();
+    let mut list = Vec::new();
     for folder in library.experiments() {
-        let title = match Live::open(&folder.name, library)? {
-            Some(live) => live.title().to_owned(),
-            None => Experiment::open(&folder.name, library)?.title().to_owned(),
+        let (title, is_live) = match Live::open(&folder.name, library)? {
+            Some(live) => (live.title().to_owned(), true),
+            None => (Experiment::open(&folder.name, library)?.title().to_owned(), false),
         };
         match names {
             true => text.push_str(&format!("{}\n", folder.name)),
             false => text.push_str(&format!("{:12} {title}\n", folder.name)),
         }
+        list.push(json!({ "name": folder.name, "title": title, "live": is_live }));
     }
-    file::print(&text)?;
+    file::print(&if json { file::pretty(&json!({ "experiments": list })) } else { text })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,6 +9,7 @@ pub(crate) mod explain;
 pub(crate) mod jobs;
 pub(crate) mod list;
 pub(crate) mod load;
+pub(crate) mod manual;
 mod metrics;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -7,6 +7,8 @@ mod desk;
 mod determinism;
 mod interrupt;
 mod jobs;
+mod listings;
 mod output;
+mod published;
 mod trace;
 mod words;

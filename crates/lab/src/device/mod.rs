@@ -393,7 +393,7 @@ fn parts(
 }
 
 /// Whether `name` is of the form of `pattern`, in which `*` stands for any characters and `?` for one.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
     let mut retry = None;

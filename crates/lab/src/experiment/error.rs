@@ -10,6 +10,10 @@ use std::fmt;
 pub enum ExperimentError {
     /// No experiment has this name.
     Unknown(UnknownName),
+    /// The argument is a path, and there is no such folder.
+    NoFolder(String),
+    /// A folder has no `experiment.toml`.
+    NoDefinition(String),
     /// Its folder cannot be read.
     Library(LibraryError),
     /// One of its files is wrong.
@@ -60,6 +64,12 @@ impl fmt::Display for ExperimentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExperimentError::Unknown(unknown) => unknown.fmt(f),
+            ExperimentError::NoFolder(path) => {
+                write!(f, "no such folder: {path}; `flashlab experiments` lists the built-in ones")
+            }
+            ExperimentError::NoDefinition(path) => {
+                write!(f, "the folder {path} has no experiment.toml, which makes it an experiment")
+            }
             ExperimentError::Library(error) => error.fmt(f),
             ExperimentError::Wrong { path, what } => write!(f, "{path}: {what}"),
             ExperimentError::Device { place, error } => write!(f, "{place}: {error}"),

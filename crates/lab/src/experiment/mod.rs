@@ -28,6 +28,7 @@ use crate::device::{Device, Filesystem};
 use crate::library::{Folder, Library, LibraryError, read_file};
 use crate::progress::Progress;
 use crate::results::{DeviceStatistics, Results, Series, WearMap};
+use crate::units::clip;
 use definition::Step;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Job;
@@ -157,6 +158,10 @@ fn find(name: &str, library: &Library) -> Result<Folder, ExperimentError> {
     match (library.experiment(name), on_disk(name)) {
         (Ok(folder), _) => Ok(folder.clone()),
         (Err(_), Some(path)) => read_folder(&path).map_err(ExperimentError::Library),
+        (Err(_), None) if Path::new(name).is_dir() => Err(ExperimentError::NoDefinition(clip(name))),
+        (Err(_), None) if name.contains(['/', '\\']) || name.starts_with('.') => {
+            Err(ExperimentError::NoFolder(clip(name)))
+        }
         (Err(unknown), None) => Err(ExperimentError::Unknown(unknown)),
     }
 }

@@ -1,0 +1,70 @@
+//! `flashlab completions` and `flashlab man`: the command line in the forms of shells and of `man`.
+
+use crate::failure::Failure;
+use crate::{Cli, file};
+use clap::builder::PossibleValuesParser;
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+use flashlab_lab::explain::Listing;
+use flashlab_lab::library::Library;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Prints the completions for `shell`.
+pub(crate) fn completions(shell: Shell, library: &Library) -> Result<ExitCode, Failure> {
+    let listing = Listing::all(library);
+    let devices: Vec<&str> = listing.device_names().collect();
+    let everything: Vec<&str> = listing.names().collect();
+    let experiments: Vec<&str> = library.experiments().map(|folder| folder.name.as_str()).collect();
+    let named = [
+        ("bench", "device", &devices),
+        ("age", "device", &devices),
+        ("explain", "what", &everything),
+        ("run", "experiment", &experiments),
+    ];
+    let with =
+        |cli, &(command, argument, names): &(_, _, &Vec<&str>)| with_values(cli, command, argument, names);
+    let mut cli = named.iter().fold(Cli::command(), with);
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut cli, "flashlab", &mut text);
+    let mut text = String::from_utf8(text).expect("completions are made of UTF-8");
+    if shell == Shell::Fish {
+        // clap_complete leaves the values of positional arguments out for this shell.
+        for (command, _, names) in named {
+            let names = names.join(" ");
+            let when = format!("__fish_flashlab_using_subcommand {command}");
+            text.push_str(&format!("complete -c flashlab -n \"{when}\" -f -a \"{names}\"\n"));
+        }
+    }
+    file::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the command line in which an argument takes only `names`: for completions, not for parsing.
+fn with_values(cli: Command, command: &'static str, argument: &'static str, names: &[&str]) -> Command {
+    // clap wants names that live as long as the program, which ends when they are printed.
+    let values = PossibleValuesParser::new(names.iter().map(|name| &*(*name).to_owned().leak()));
+    cli.mut_subcommand(command, |command| {
+        // An argument that is changed goes to the end of the list, so that its place has to be said.
+        let places: Vec<_> = command.get_positionals().map(|arg| arg.get_id().clone()).collect();
+        let command = command.mut_arg(argument, |arg| arg.value_parser(values));
+        let place = |command: Command, (n, id)| command.mut_arg(id, |arg| arg.index(n + 1));
+        places.into_iter().enumerate().fold(command, place)
+    })
+}
+
+/// Prints the page of flashlab, or writes the pages of all commands to `folder`, which is made where it is absent.
+pub(crate) fn pages(folder: Option<&Path>) -> Result<ExitCode, Failure> {
+    // The pages of a folder leave `help` out as well.
+    let cli = Cli::command().disable_help_subcommand(true);
+    let Some(folder) = folder else {
+        let mut text = Vec::new();
+        clap_mangen::Man::new(cli).render(&mut text).expect("a vector takes all");
+        file::print(&String::from_utf8(text).expect("the page is made of UTF-8"))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(cli, folder))
+        .map_err(|error| Failure::io(folder, &error))?;
+    Ok(ExitCode::SUCCESS)
+}

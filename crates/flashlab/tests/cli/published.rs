@@ -1,0 +1,120 @@
+//! fio command lines and job files that people quote: each runs, runs with a note, or is refused for a stated reason.
+//!
+//! `published/lines.txt` holds them with their sources. Before a line is run, its amounts and times are cut down, so that
+//! all of them take seconds; everything else stays as it was published. The snapshot holds the outcome of each.
+
+use crate::desk::{Desk, Said};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Amounts and times, and their values in the test. What is too small is refused, so that sizes hold one large block.
+const CUT: [(&str, &str); 9] = [
+    ("size", "16m"),
+    ("filesize", "16m"),
+    ("io_size", "16m"),
+    ("runtime", "40ms"),
+    ("timeout", "40ms"),
+    ("ramp_time", "5ms"),
+    ("startdelay", "5ms"),
+    ("loops", "1"),
+    ("offset_increment", "1m"),
+];
+
+/// Returns the value of an option in the test, where it is not the published one.
+fn cut(option: &str) -> Option<&'static str> {
+    CUT.iter().find(|(name, _)| *name == option).map(|(_, value)| *value)
+}
+
+/// Returns the words of a command line with its amounts and times cut down.
+fn words(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut before = None;
+    for word in line.split_whitespace().filter(|word| *word != "\\") {
+        let option = word.trim_start_matches('-');
+        let cut_down = match (before.take(), word.split_once('=')) {
+            (Some(value), _) => Some(value),
+            (None, Some((dashed, _))) => {
+                cut(dashed.trim_start_matches('-')).map(|value| format!("{dashed}={value}"))
+            }
+            (None, None) => {
+                before = cut(option).filter(|_| word.starts_with('-')).map(str::to_owned);
+                None
+            }
+        };
+        words.push(cut_down.unwrap_or_else(|| word.to_owned()));
+    }
+    words
+}
+
+/// Returns a job file with its amounts and times cut down.
+fn job_file(text: &str) -> String {
+    let line = |line: &str| match line.split_once('=').and_then(|(name, _)| Some((name, cut(name.trim())?))) {
+        Some((name, value)) => format!("{name}={value}\n"),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
+/// Runs a published text. A job that says nothing of its size or runtime has those of the test.
+fn run(desk: &Desk, text: &str) -> Said {
+    let mut arguments = vec!["bench".to_owned(), "sd/kingston".to_owned()];
+    if text.starts_with('[') {
+        desk.put("job.fio", format!("[global]\nsize=16m\nruntime=40ms\n{}", job_file(text)));
+        arguments.push("job.fio".to_owned());
+    } else {
+        let words = words(text);
+        let fio = words.iter().position(|word| word.ends_with("fio")).map_or(0, |at| at + 1);
+        arguments.extend_from_slice(&words[..fio]);
+        arguments.extend(["--size=16m", "--runtime=40ms"].map(str::to_owned));
+        arguments.extend_from_slice(&words[fio..]);
+    }
+    desk.run(&arguments)
+}
+
+/// Returns the notes of an output: options without effect, and where files lie.
+fn notes(said: &Said) -> Vec<String> {
+    let line = |line: &str| {
+        let plain = line.trim_start_matches("flashlab: ");
+        let without =
+            plain.strip_prefix("Without effect here: ").or(plain.strip_prefix("without effect here: "));
+        let files = plain.starts_with("directory=").then_some(FILES);
+        without.or(files).map(str::to_owned)
+    };
+    let mut notes: Vec<String> = said.out.lines().chain(said.err.lines()).filter_map(line).collect();
+    if let Ok(json) = serde_json::from_str::<Value>(&said.out) {
+        let options = json["jobs"][0]["flashlab"]["without_effect"].as_array().expect("a list");
+        let options: Vec<&str> = options.iter().filter_map(Value::as_str).collect();
+        notes.extend((!options.is_empty()).then(|| options.join(", ")));
+        notes.extend(json["flashlab"]["files"].is_string().then(|| FILES.to_owned()));
+    }
+    notes
+}
+
+const FILES: &str = "files on the bare device";
+
+#[test]
+fn every_quoted_line_runs_or_is_refused_for_a_reason() {
+    let desk = Desk::new("published");
+    let mut outcomes = String::new();
+    let mut rows = 0;
+    for row in include_str!("published/lines.txt").split("== ").skip(1) {
+        let (source, text) = row.split_once('\n').expect("a source, then the text");
+        let said = run(&desk, text.trim());
+        rows += 1;
+        writeln!(outcomes, "{rows}. {source}").expect("a string takes all");
+        let outcome = match said.code {
+            Some(0) => match notes(&said) {
+                notes if notes.is_empty() => "runs".to_owned(),
+                notes => format!("runs, notes: {}", notes.join("; ")),
+            },
+            Some(2) => {
+                assert_eq!(said.out, "", "{text}");
+                format!("refused: {}", said.err.trim_start_matches("flashlab: ").trim())
+            }
+            code => panic!("{source}: exit code {code:?}\n{text}\n{}", said.err),
+        };
+        writeln!(outcomes, "   {}", outcome.replace("\n    ", " ")).expect("a string takes all");
+    }
+    assert!(rows >= 100, "{rows} rows");
+    insta::assert_snapshot!(outcomes);
+}
