@@ -468,19 +468,18 @@ impl Appended {
             let chunk = (at - 1) / CHUNK;
             let mut places =
                 self.places[chunk].take().unwrap_or_else(|| vec![NONE; CHUNK].into_boxed_slice());
-            // Granules that lay in one block are told to it together.
-            let (mut old_block, mut count) = (NONE >> bits, 0);
-            for place in &mut places[within] {
-                let old = core::mem::replace(place, number) >> bits;
-                number += 1;
-                if old != old_block {
-                    self.dead(old_block, count, medium);
-                    (old_block, count) = (old, 0);
+            // The granules that lay in one block are counted together.
+            let mut rest = &mut places[within];
+            while let Some(old) = rest.first().map(|place| *place >> bits) {
+                let together;
+                (together, rest) = rest.split_at_mut(alike(rest, bits));
+                for (place, number) in together.iter_mut().zip(number..) {
+                    *place = number;
                 }
-                count += 1;
+                number += together.len() as u32;
+                self.dead(old, together.len() as u32, medium);
             }
             self.places[chunk] = Some(places);
-            self.dead(old_block, count, medium);
         }
     }
 
@@ -494,10 +493,10 @@ impl Appended {
         if !self.closed[block as usize] {
             return;
         }
-        self.candidates.remove(0, block);
         if *live > 0 {
-            self.candidates.insert(0, block, *live, 0);
+            self.candidates.invalidate_units(block, count);
         } else {
+            self.candidates.remove(0, block);
             self.closed[block as usize] = false;
             self.free(Block(block), medium);
         }
@@ -520,4 +519,17 @@ impl Appended {
         self.contents[block.0 as usize] = Box::default();
         medium.blocks.release(block);
     }
+}
+
+/// Returns how many of `places`, from the first on, are in the same block; `bits` is the number of bits of a slot.
+fn alike(places: &[u32], bits: u32) -> usize {
+    const TOGETHER: usize = 16;
+    let first = places[0];
+    let differs = |place: &u32| (*place ^ first) >> bits != 0;
+    // Without a branch a place, so that the compiler compares several at once.
+    let any_differs =
+        |chunk: &[u32]| chunk.iter().fold(0, |all, place| all | (*place ^ first)) >> bits != 0;
+    let alike = places.chunks(TOGETHER).take_while(|chunk| !any_differs(chunk)).count() * TOGETHER;
+    let rest = places.get(alike..).unwrap_or_default();
+    rest.iter().position(differs).map_or(places.len(), |at| alike + at)
 }

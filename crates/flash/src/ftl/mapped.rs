@@ -28,6 +28,21 @@ impl Mapped {
         self.words[(granule / 64) as usize] >> (granule % 64) & 1 == 1
     }
 
+    /// Returns how many whole granules at the beginning of `range`, which begins with a granule, are mapped.
+    #[inline]
+    pub(super) fn run(&self, range: Range<u64>) -> u64 {
+        let (first, end) = (self.granule.index(range.start), self.granule.index(range.end));
+        let mut at = first;
+        while at < end {
+            let mapped = (self.words[(at / 64) as usize] >> (at % 64)).trailing_ones();
+            at += u64::from(mapped);
+            if mapped == 0 || !at.is_multiple_of(64) {
+                break;
+            }
+        }
+        at.min(end) - first
+    }
+
     /// Granules that can be asked for.
     pub(super) fn len(&self) -> usize {
         self.words.len() * 64
@@ -141,6 +156,8 @@ mod tests {
             let inside = &list[start as usize..end as usize];
             prop_assert_eq!(mapped.bytes(&range), 8 * inside.iter().filter(|m| **m).count() as u64);
             prop_assert_eq!(mapped.bytes_total(), 8 * list.iter().filter(|m| **m).count() as u64);
+            let run = inside.iter().take_while(|m| **m).count() as u64;
+            prop_assert_eq!(mapped.run(range.clone()), run);
             let mut runs = Vec::new();
             mapped.collect(&range, &mut runs);
             let granules: Vec<u64> = runs.iter().flat_map(|r| (r.start / 8)..(r.end / 8)).collect();

@@ -170,6 +170,15 @@ impl Translation {
         }
     }
 
+    /// Returns how many whole granules at the beginning of `range`, which begins with a granule, are mapped.
+    #[inline]
+    pub fn mapped_run(&self, range: Range<u64>) -> u64 {
+        match &self.space {
+            Space::Logged(log) => log.mapped.run(range),
+            Space::Appended { superblocks, .. } => superblocks.mapped().run(range),
+        }
+    }
+
     /// Time from a look-up to the first byte of the granule at `offset`.
     #[inline]
     pub fn access(&self, offset: u64) -> Duration {

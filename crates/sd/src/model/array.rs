@@ -111,6 +111,31 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// Passes over the whole granules at `at` that arrive from the array before the wires need them, in the map unit that
+    /// was looked up and no further than `end`. The wires are free at `wires` and take `on_wires` for a granule. Returns how
+    /// many granules these are.
+    #[inline]
+    pub(crate) fn ahead(
+        &mut self,
+        flash: &Translation,
+        at: u64,
+        end: u64,
+        wires: Duration,
+        on_wires: Duration,
+    ) -> u64 {
+        let each = flash.stream(flash.granule());
+        // Where the array is no slower than the wires, it stays ahead once it is.
+        if !self.accessed || at >= self.unit_end || each > on_wires || self.ready + each > wires {
+            return 0;
+        }
+        let granules = flash.mapped_run(at..end.min(self.unit_end));
+        self.ready += each * granules;
+        self.granule_end += flash.granule() * granules;
+        granules
+    }
+}
+
 /// What a power cut leaves of a write, page by page. A page whose program was done can be found where the write goes on
 /// with its run; before a commit, recovery may miss it. Of the page that was being programmed anything may be found. What
 /// was not begun is as it was.

@@ -182,7 +182,15 @@ impl CardModel {
         // Times since the command was accepted: when the array has the next piece, when the wires are free.
         let (mut stream, mut wires) = (Stream::default(), Duration::ZERO);
         let mut at = request.offset;
+        let granule = self.array.flash.granule();
+        let on_wires = block * (granule / BLOCK);
         while at < request.end() {
+            let granules = stream.ahead(&self.array.flash, at, request.end(), wires, on_wires);
+            if granules > 0 {
+                wires += on_wires * granules;
+                at += granule * granules;
+                continue;
+            }
             let (end, loading) = stream.next(&mut self.array.flash, at, request.end());
             let waited = stream.ready.saturating_sub(wires);
             if waited > Duration::ZERO {

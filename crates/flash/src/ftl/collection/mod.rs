@@ -149,10 +149,15 @@ impl Candidates {
     pub(crate) fn dead(&self, pool: u32) -> u64 {
         self.tally.dead(pool)
     }
-    /// A unit of `block`, whether that is a candidate or not, became invalid.
+    /// Counts a unit of `block` as invalid, if the block is a candidate.
     #[inline]
     pub(crate) fn invalidate(&mut self, block: u32) {
-        if let Some((place, rank)) = self.tally.invalidate(block)
+        self.invalidate_units(block, 1);
+    }
+    /// Counts `units` units of `block` as invalid, if the block is a candidate.
+    #[inline]
+    pub(crate) fn invalidate_units(&mut self, block: u32, units: u32) {
+        if let Some((place, rank)) = self.tally.invalidate(block, units)
             && let Policies::Greedy(greedy) = &mut self.policies
         {
             greedy.fell(place, rank);
@@ -252,6 +257,7 @@ mod tests {
             let mut reference = Reference::default();
             for now in 1..5_000u64 {
                 let block = rng.below(u64::from(BLOCKS)) as u32;
+                let units = 1 + rng.below(2) as u32;
                 let position = reference.closed.iter().position(|(b, ..)| *b == block);
                 match (rng.below(3), position) {
                     (0, None) => {
@@ -263,9 +269,9 @@ mod tests {
                         policy.remove(block % 2, block);
                         reference.closed.remove(at);
                     }
-                    (2, Some(at)) if reference.closed[at].1 > 0 => {
-                        reference.closed[at].1 -= 1;
-                        policy.invalidate(block);
+                    (2, Some(at)) if reference.closed[at].1 >= units => {
+                        reference.closed[at].1 -= units;
+                        policy.invalidate_units(block, units);
                     }
                     // Of a block that is no candidate nobody keeps count.
                     (2, None) => policy.invalidate(block),

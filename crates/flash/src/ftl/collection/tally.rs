@@ -112,17 +112,17 @@ impl Tally {
         self.dead[pool as usize]
     }
 
-    /// A unit of a block became invalid; the place and the rank of a candidate.
+    /// Counts `units` units of a block as invalid, in one change; returns the place and the new rank of a candidate.
     #[inline]
-    pub(super) fn invalidate(&mut self, block: u32) -> Option<(usize, u64)> {
+    pub(super) fn invalidate(&mut self, block: u32, units: u32) -> Option<(usize, u64)> {
         let (place, pool) = self.place(block);
         let word = &mut self.words[place];
         if *word == OTHER {
             return None;
         }
         self.changes += 1;
-        *word = latest(*word - UNIT, self.changes);
-        self.dead[pool] += 1;
+        *word = latest(*word - u64::from(units) * UNIT, self.changes);
+        self.dead[pool] += u64::from(units);
         Some((place, *word))
     }
 
