@@ -527,8 +527,7 @@ fn alike(places: &[u32], bits: u32) -> usize {
     let first = places[0];
     let differs = |place: &u32| (*place ^ first) >> bits != 0;
     // Without a branch a place, so that the compiler compares several at once.
-    let any_differs =
-        |chunk: &[u32]| chunk.iter().fold(0, |all, place| all | (*place ^ first)) >> bits != 0;
+    let any_differs = |chunk: &[u32]| chunk.iter().fold(0, |all, place| all | (*place ^ first)) >> bits != 0;
     let alike = places.chunks(TOGETHER).take_while(|chunk| !any_differs(chunk)).count() * TOGETHER;
     let rest = places.get(alike..).unwrap_or_default();
     rest.iter().position(differs).map_or(places.len(), |at| alike + at)
