@@ -34,6 +34,7 @@ fn main() {
         let machine = Machine {
             modes: vec![Mode::HighSpeed],
             bus_clock_hz: None,
+            overclock: None,
             bus_width: None,
             command_max,
             t_request: Duration::ZERO,

@@ -1,6 +1,7 @@
 //! The machine a card is plugged into: bus, largest command, and what its software costs.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 use flashlab_flash::Impossible;
 use flashlab_sd::mmc::MmcModel;
@@ -12,8 +13,10 @@ use flashlab_sim::{Duration, Model};
 pub struct Machine {
     /// Bus modes it can drive, best first. The first one that the card offers too is used.
     pub modes: Vec<Mode>,
-    /// Overrides the mode's clock, in Hz.
+    /// Highest clock of its bus, in Hz; `None`: that of each mode. A mode's limit holds beside it.
     pub bus_clock_hz: Option<u64>,
+    /// True if it drives the fastest of its modes at `bus_clock_hz`, beyond the mode's limit.
+    pub overclock: Option<bool>,
     /// Overrides the mode's width.
     pub bus_width: Option<u32>,
     /// Bytes of the largest data transfer that one command carries.
@@ -52,6 +55,15 @@ impl Machine {
         if self.bus_clock_hz == Some(0) {
             return Err(Impossible::new("host.bus_clock", "is 0; expected a clock, for example \"25MHz\""));
         }
+        let limit = self.fastest_hz();
+        if self.overclock != Some(true) && self.bus_clock_hz.is_some_and(|clock| clock > limit) {
+            let why = format!(
+                "is above {} MHz, the limit of the fastest of host.modes; a host that is known to exceed it says \
+                 host.overclock = true",
+                limit / 1_000_000
+            );
+            return Err(Impossible::new("host.bus_clock", why));
+        }
         Ok(())
     }
 
@@ -67,15 +79,82 @@ impl Machine {
         }
     }
 
-    /// The wires to a card that offers `modes`, and this machine's pace on them. Both sides know default speed.
+    /// Returns the wires to a card that offers `modes`, and this machine's pace on them. The mode is the first of this
+    /// machine's that the card offers too; both sides know default speed. The clock is the lower one of the mode's limit
+    /// and the machine's clock, except where the machine overclocks the mode.
     pub fn link(&self, modes: &[Mode]) -> Link {
-        let mode = self.modes.iter().copied().find(|m| modes.contains(m)).unwrap_or(Mode::DefaultSpeed);
+        let mode = self.driven().find(|mode| modes.contains(mode)).unwrap_or(Mode::DefaultSpeed);
         let bus = mode.bus();
-        let bus = Bus {
-            clock_hz: self.bus_clock_hz.unwrap_or(bus.clock_hz),
-            width: self.bus_width.unwrap_or(bus.width),
-            ddr: bus.ddr,
+        let overclocked = self.overclock == Some(true) && bus.clock_hz == self.fastest_hz();
+        let clock_hz = match self.bus_clock_hz {
+            Some(clock) if overclocked => clock,
+            Some(clock) => clock.min(bus.clock_hz),
+            None => bus.clock_hz,
         };
+        let bus = Bus { clock_hz, width: self.bus_width.unwrap_or(bus.width), ddr: bus.ddr };
         Link { bus, t_block_host: self.t_block }
+    }
+
+    /// The modes that its data lines allow: UHS-I needs four.
+    fn driven(&self) -> impl Iterator<Item = Mode> {
+        let one_line = self.bus_width == Some(1);
+        self.modes.iter().copied().filter(move |mode| !(one_line && mode.is_uhs()))
+    }
+
+    /// The highest limit of the modes that it drives.
+    fn fastest_hz(&self) -> u64 {
+        self.driven().map(|mode| mode.bus().clock_hz).max().unwrap_or(Mode::DefaultSpeed.bus().clock_hz)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(modes: &[Mode], clock_mhz: u64, overclock: bool) -> Machine {
+        Machine {
+            modes: modes.to_vec(),
+            bus_clock_hz: Some(clock_mhz * 1_000_000),
+            overclock: Some(overclock),
+            bus_width: None,
+            command_max: 512,
+            t_request: Duration::ZERO,
+            t_command: Duration::ZERO,
+            t_block: Duration::ZERO,
+            stack: None,
+        }
+    }
+
+    const UHS: [Mode; 3] = [Mode::Sdr104, Mode::HighSpeed, Mode::DefaultSpeed];
+
+    #[test]
+    fn the_clock_is_the_lowest_of_host_card_and_mode() {
+        let mhz = |machine: &Machine, card: &[Mode]| machine.link(card).bus.clock_hz / 1_000_000;
+        let fast = machine(&UHS, 150, false);
+        assert_eq!(fast.check(), Ok(()));
+        assert_eq!(mhz(&fast, &UHS), 150, "the host's");
+        assert_eq!(mhz(&fast, &[Mode::HighSpeed, Mode::DefaultSpeed]), 50, "the mode's");
+        assert_eq!(mhz(&fast, &[Mode::DefaultSpeed]), 25, "the card's");
+        assert_eq!(mhz(&machine(&UHS, 10, false), &UHS), 10, "the host's");
+    }
+
+    #[test]
+    fn a_clock_above_every_mode_is_refused_without_overclock() {
+        let slow = [Mode::HighSpeed, Mode::DefaultSpeed];
+        let refused = machine(&slow, 60, false).check().expect_err("high speed ends at 50 MHz");
+        assert_eq!(refused.path, "host.bus_clock");
+        assert!(refused.why.contains("50 MHz") && refused.why.contains("host.overclock = true"), "{refused}");
+        let mut one_line = machine(&UHS, 100, false);
+        one_line.bus_width = Some(1);
+        assert!(one_line.check().is_err(), "UHS-I needs four lines");
+        assert_eq!(one_line.link(&UHS).bus, Bus { clock_hz: 50_000_000, width: 1, ddr: false });
+    }
+
+    #[test]
+    fn an_overclocked_host_exceeds_its_fastest_mode_only() {
+        let overclocked = machine(&[Mode::HighSpeed, Mode::DefaultSpeed], 60, true);
+        assert_eq!(overclocked.check(), Ok(()));
+        assert_eq!(overclocked.link(&UHS).bus.clock_hz, 60_000_000);
+        assert_eq!(overclocked.link(&[Mode::DefaultSpeed]).bus.clock_hz, 25_000_000);
     }
 }

@@ -91,6 +91,7 @@ fn machine() -> Machine {
     Machine {
         modes: vec![Mode::Ddr50, Mode::DefaultSpeed],
         bus_clock_hz: None,
+        overclock: None,
         bus_width: None,
         command_max: 512 << 10,
         t_request: Duration::ZERO,

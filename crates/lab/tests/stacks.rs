@@ -68,3 +68,25 @@ fn cards_on_a_raspberry_pi_are_nearly_the_same_by_commands_and_by_blocks() {
         }
     }
 }
+
+/// The host's clock is a limit beside the mode's, whichever way the slot is simulated.
+#[test]
+fn a_fast_host_does_not_drive_a_slow_card_beyond_its_mode() {
+    let in_host = |card: &str, clock: &str| {
+        format!(
+            "sd/kingston:card.modes={card},host.modes=sdr104+high-speed+default-speed,host.bus_clock={clock}"
+        )
+    };
+    for stack in ["blocks", "commands"] {
+        for card in ["default-speed+high-speed", "default-speed"] {
+            let at_limit = run(&in_host(card, "50MHz"), stack, &JOBS);
+            assert_eq!(run(&in_host(card, "150MHz"), stack, &JOBS), at_limit, "{card} by {stack}");
+        }
+        let uhs = "default-speed+high-speed+sdr50+sdr104";
+        assert_ne!(
+            run(&in_host(uhs, "150MHz"), stack, &JOBS),
+            run(&in_host(uhs, "50MHz"), stack, &JOBS),
+            "a card that knows SDR104 is clocked by the host, by {stack}"
+        );
+    }
+}

@@ -39,6 +39,11 @@ impl Mode {
         }
     }
 
+    /// Returns true if it is a mode of UHS-I: 1.8 V signals on four data lines.
+    pub const fn is_uhs(self) -> bool {
+        matches!(self, Mode::Sdr50 | Mode::Ddr50 | Mode::Sdr104)
+    }
+
     /// Four wires at the mode's highest clock.
     pub const fn bus(self) -> Bus {
         let (clock_hz, ddr) = match self {

@@ -109,6 +109,7 @@ impl Parts {
             machine: Machine {
                 modes: Vec::new(),
                 bus_clock_hz: None,
+                overclock: None,
                 bus_width: None,
                 command_max: 0,
                 t_request: none,

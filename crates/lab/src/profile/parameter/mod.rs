@@ -40,6 +40,7 @@ enum Field {
     CountOrNone(Lens<Option<u32>>),
     Modes(Lens<Vec<Mode>>),
     Flag(Lens<bool>),
+    FlagOrNone(Lens<Option<bool>>),
     NumberOrNone(Lens<Option<f64>>),
     TextOrNone(Lens<Option<String>>, Text),
     Choice(Choice),
@@ -103,7 +104,7 @@ impl Parameter {
             Field::NumberOrNone(_) => Shape::Number,
             Field::Count(_) | Field::CountOrNone(_) => Shape::Count,
             Field::Modes(_) => Shape::Modes,
-            Field::Flag(_) => Shape::Flag,
+            Field::Flag(_) | Field::FlagOrNone(_) => Shape::Flag,
             Field::TextOrNone(_, text) => Shape::Text(*text),
             Field::Choice(choice) => Shape::Choice(choice.names),
         }
@@ -146,6 +147,7 @@ impl Parameter {
             Field::CountOrNone(lens) => (lens.get)(parts).map(Value::Count),
             Field::Modes(lens) => Some(Value::Modes((lens.get)(parts).clone())),
             Field::Flag(lens) => Some(Value::Flag(*(lens.get)(parts))),
+            Field::FlagOrNone(lens) => (lens.get)(parts).map(Value::Flag),
             Field::TextOrNone(lens, _) => (lens.get)(parts).clone().map(Value::Text),
             Field::Choice(choice) => (choice.get)(parts).map(Value::Choice),
         }
@@ -178,6 +180,7 @@ impl Parameter {
             (Field::CountOrNone(lens), Value::Count(count)) => *(lens.set)(parts) = Some(*count),
             (Field::Modes(lens), Value::Modes(modes)) => (lens.set)(parts).clone_from(modes),
             (Field::Flag(lens), Value::Flag(flag)) => *(lens.set)(parts) = *flag,
+            (Field::FlagOrNone(lens), Value::Flag(flag)) => *(lens.set)(parts) = Some(*flag),
             (Field::TextOrNone(lens, _), Value::Text(text)) => *(lens.set)(parts) = Some(text.clone()),
             (Field::Choice(choice), Value::Choice(name)) => (choice.set)(parts, name),
             (field, value) => panic!("{}: {value:?} was parsed by the shape of {field:?}", self.path),
