@@ -11,6 +11,7 @@ mod live;
 mod logging;
 mod progress;
 mod status;
+mod width;
 
 use clap::{Args, Parser, Subcommand};
 use failure::Failure;

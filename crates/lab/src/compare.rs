@@ -3,6 +3,7 @@
 use crate::bench::{Bench, BenchError, Hint, hints, reads_unwritten, refusal, work};
 use crate::device::Device;
 use crate::experiment::side_by_side::side_by_side;
+use crate::figures::{DeviceFigures, JobFigures, figures};
 use crate::progress::Progress;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::stats::{JobStats, Settings, Tail};
@@ -21,6 +22,22 @@ pub struct Compared {
     pub hints: Vec<Hint>,
     /// Bytes that the jobs read and that were written before they began.
     pub written_first_bytes: u64,
+    /// The figures of each line in full; empty where there are no lines.
+    pub figures: Vec<JobFigures>,
+}
+
+impl Compared {
+    /// Returns all of it for JSON, CSV and pages.
+    pub fn device_figures(&self) -> DeviceFigures {
+        DeviceFigures {
+            device: self.device.clone(),
+            title: self.title.clone(),
+            written_first_bytes: self.written_first_bytes,
+            jobs: self.figures.clone(),
+            notes: self.hints.iter().map(Hint::to_string).collect(),
+            error: self.lines.as_ref().err().map(BenchError::to_string),
+        }
+    }
 }
 
 /// One direction of one job or group.
@@ -66,7 +83,9 @@ pub fn compare(
             refusal(&reports).map_or(Ok(reports), Err)
         });
         let t_read = device.t_read();
-        let hints = reports.as_ref().map_or(Vec::new(), |reports| hints(reports, t_read));
+        let ran = reports.as_deref().unwrap_or_default();
+        let hints = hints(ran, t_read);
+        let figures = ran.iter().flat_map(|report| figures(report, Some(t_read))).collect();
         let lines = reports
             .map(|reports| reports.iter().flat_map(|r| lines(&r.job.name, &r.stats, t_read)).collect());
         Compared {
@@ -75,6 +94,7 @@ pub fn compare(
             lines,
             hints,
             written_first_bytes,
+            figures,
         }
     })
 }
@@ -140,7 +160,14 @@ mod tests {
             unwritten,
         };
         let lines = Ok(vec![line]);
-        Compared { device: device.into(), title: String::new(), lines, hints: vec![], written_first_bytes: 0 }
+        Compared {
+            device: device.into(),
+            title: String::new(),
+            lines,
+            hints: vec![],
+            written_first_bytes: 0,
+            figures: vec![],
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod device;
 pub mod experiment;
 pub mod explain;
+pub mod figures;
 mod files;
 pub mod library;
 pub mod profile;

@@ -31,7 +31,10 @@ fn main() -> ExitCode {
         }
     };
     let Some(path) = arguments.get(1).filter(|argument| *argument != "--colour") else {
-        print!("{}", flashlab_report::terminal::table(&results, arguments.len() > 1));
+        print!(
+            "{}",
+            flashlab_report::terminal::table(&results, flashlab_report::terminal::WIDTH, arguments.len() > 1)
+        );
         return ExitCode::SUCCESS;
     };
     match write(path, &results) {

@@ -1,17 +1,21 @@
-//! One job on many devices, as a table.
+//! One job on many devices, as a table, JSON and CSV.
 
+use crate::csv::file;
 use crate::number;
 use flashlab_lab::compare::Compared;
+use flashlab_lab::figures::{DeviceFigures, JobFigures, PERCENTILES};
+use flashlab_sim::Mechanism;
 use tabled::builder::Builder;
 use tabled::settings::{Alignment, Style, object::Columns};
 
 const HEAD: [&str; 8] = ["device", "job", "", "IOPS", "MiB/s", "mean", "p99", "max"];
 /// Mark of a line whose reads met nothing written, in place of the mechanism that took most of the time.
-const NO_FLASH: &str = "no flash was read";
+pub(crate) const NO_FLASH: &str = "no flash was read";
 const MIB: f64 = 1_048_576.0;
 
-/// The table: a line for each device and direction, fastest first within a job, and what took the time.
-pub fn table(compared: &[Compared]) -> String {
+/// The table: a line for each device and direction, fastest first within a job, and what took the time. Where `width`
+/// characters are too few, device and job have a line of their own.
+pub fn table(compared: &[Compared], width: usize) -> String {
     let mut rows: Vec<(f64, Vec<String>)> = Vec::new();
     let mut failures = String::new();
     for device in compared {
@@ -34,7 +38,10 @@ pub fn table(compared: &[Compared]) -> String {
                 ];
                 (line.requests_per_second, cells)
             })),
-            Err(error) => failures.push_str(&format!("{}: {error}\n", device.device)),
+            Err(error) => {
+                let line = format!("{}: {error}", device.device);
+                failures.push_str(&crate::terminal::wrapped(&line, width));
+            }
         }
     }
     // Jobs in their order; stable, so that equal speeds stay in the order of the names.
@@ -44,29 +51,157 @@ pub fn table(compared: &[Compared]) -> String {
     if rows.is_empty() {
         return failures;
     }
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|(_, cells)| cells).collect();
+    let wide = wide(&rows);
+    let text =
+        if wide.lines().all(|line| line.chars().count() <= width) { wide } else { narrow(&rows, width) };
+    let mut notes =
+        vec!["Latencies are completion latencies; nothing here was fitted on this job.".to_owned()];
+    let mut lines = compared.iter().flat_map(|device| device.lines.iter().flatten());
+    notes.extend(unwritten_note(lines.any(|line| line.unwritten)));
+    notes.extend(written_first_note(compared.iter().map(|device| device.written_first_bytes)));
+    let notes: String = notes.iter().map(|note| crate::terminal::wrapped(note, width)).collect();
+    format!("{text}{failures}{notes}")
+}
+
+/// Returns the notes on what the jobs read: unwritten data that no flash was read for, and data that was written first.
+pub(crate) fn notes(devices: &[DeviceFigures]) -> Vec<String> {
+    let mut jobs = devices.iter().flat_map(|device| &device.jobs);
+    let unwritten = unwritten_note(jobs.any(|job| job.unwritten));
+    let first = written_first_note(devices.iter().map(|device| device.written_first_bytes));
+    unwritten.into_iter().chain(first).collect()
+}
+
+fn unwritten_note(unwritten: bool) -> Option<String> {
+    unwritten.then(|| {
+        format!(
+            "{NO_FLASH}: most of these reads met what nothing has written, which says nothing of the card's flash."
+        )
+    })
+}
+
+/// The note on the bytes that were written on each device before the jobs began, if there are any.
+fn written_first_note(bytes: impl Iterator<Item = u64> + Clone) -> Option<String> {
+    let devices = bytes.clone().count();
+    let (least, most) = (bytes.clone().filter(|bytes| *bytes > 0).min()?, bytes.max()?);
+    let bytes = match least == most {
+        true => number::bytes(most),
+        false => format!("{} to {}", number::bytes(least), number::bytes(most)),
+    };
+    let on = if devices > 1 { " on each new device" } else { "" };
+    Some(format!(
+        "Before the jobs began, {bytes} that they read were written{on}; --unwritten leaves that out."
+    ))
+}
+
+fn wide(rows: &[Vec<String>]) -> String {
     let mut builder = Builder::default();
     builder.push_record(HEAD.into_iter().chain(["most of it"]));
-    rows.into_iter().for_each(|(_, cells)| builder.push_record(cells));
+    rows.iter().for_each(|cells| builder.push_record(cells));
     let mut table = builder.build();
     table.with(Style::blank()).modify(Columns::new(3..8), Alignment::right());
-    let text: String = table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    let mut notes =
-        String::from("Latencies are completion latencies; nothing here was fitted on this job.\n");
-    let lines = || compared.iter().flat_map(|device| device.lines.iter().flatten());
-    if lines().any(|line| line.unwritten) {
-        notes.push_str(&format!(
-            "{NO_FLASH}: most of these reads met what nothing has written, which says nothing of the card's flash.\n"
-        ));
+    table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Figures in columns below the device, the job and the direction that they are of.
+fn narrow(rows: &[Vec<String>], width: usize) -> String {
+    let mut head: Vec<&str> = HEAD[3..].to_vec();
+    head.push("most of it");
+    let figures = rows.iter().map(|row| &row[3..]);
+    let widths: Vec<usize> = (0..head.len())
+        .map(|i| {
+            figures
+                .clone()
+                .map(|row| row[i].chars().count())
+                .chain([head[i].chars().count()])
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let line = |cells: Vec<&str>| {
+        let mut text = String::from(" ");
+        for (i, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            // Mechanisms are words, aligned left.
+            text += &if i + 1 == widths.len() { format!(" {cell}") } else { format!(" {cell:>width$}") };
+        }
+        text
+    };
+    let fits = |cells: Vec<&str>| line(cells).chars().count() <= width;
+    let last = head.len() - 1;
+    let is_short = rows.iter().all(|row| fits(row[3..].iter().map(String::as_str).collect()));
+    let shown = if is_short { head.len() } else { last };
+    let mut text = line(head[..shown].to_vec()) + "\n";
+    for row in rows {
+        let mut name = format!("{} {} {}", row[0], row[1], row[2]);
+        if !is_short {
+            name += &format!(": {}", row[3 + last]);
+        }
+        text += &crate::terminal::wrapped(&name, width);
+        text += &format!("{}\n", line(row[3..3 + shown].iter().map(String::as_str).collect()).trim_end());
     }
-    let first = compared.iter().map(|device| device.written_first_bytes);
-    if let (Some(least), Some(most)) = (first.clone().filter(|bytes| *bytes > 0).min(), first.max()) {
-        let bytes = match least == most {
-            true => number::bytes(most),
-            false => format!("{} to {}", number::bytes(least), number::bytes(most)),
+    text
+}
+
+/// Returns the figures of jobs on devices as JSON, ending in a line feed.
+pub fn json(devices: &[DeviceFigures]) -> String {
+    let document = serde_json::json!({ "devices": devices });
+    let text =
+        serde_json::to_string_pretty(&document).expect("figures have string keys and serialise to memory");
+    text + "\n"
+}
+
+/// Returns a record for each direction of each job on each device, as RFC 4180 has it, in plain numbers; a device without
+/// figures is a record with its error.
+pub fn csv(devices: &[DeviceFigures]) -> String {
+    let mechanisms = Mechanism::ALL.map(Mechanism::name);
+    let mut header: Vec<String> = [
+        "device",
+        "job",
+        "direction",
+        "requests",
+        "bytes",
+        "runtime_ms",
+        "iops",
+        "bytes_per_second",
+        "min_ns",
+        "mean_ns",
+    ]
+    .map(String::from)
+    .to_vec();
+    header.extend(PERCENTILES.map(|percent| format!("p{percent}_ns")));
+    header.push("max_ns".into());
+    header.extend(mechanisms.map(|name| format!("{name}_ns")));
+    header.extend(["unwritten", "written_first_bytes", "notes", "error"].map(String::from));
+    let records = devices.iter().flat_map(|device| {
+        let end = [
+            device.written_first_bytes.to_string(),
+            device.notes.join("; "),
+            device.error.clone().unwrap_or_default(),
+        ];
+        let of = |job: &JobFigures| {
+            let mut record = vec![device.device.clone(), job.job.clone(), job.direction.into()];
+            record.extend([job.requests, job.bytes, job.runtime_ms].map(|n| n.to_string()));
+            record.extend([job.iops.to_string(), job.bytes_per_second.to_string()]);
+            record.extend([job.latency.min_ns.to_string(), job.latency.mean_ns.to_string()]);
+            record.extend(job.latency.percentiles_ns.iter().map(|(_, ns)| ns.to_string()));
+            record.push(job.latency.max_ns.to_string());
+            record.extend(mechanisms.map(|name| {
+                let of = job.mechanisms_ns.0.iter().find(|(other, _)| *other == name);
+                of.map_or(0.0, |(_, ns)| *ns).to_string()
+            }));
+            record.push(job.unwritten.to_string());
+            record.extend(end.clone());
+            record
         };
-        notes.push_str(&format!(
-            "Before the jobs began, {bytes} that they read were written on each new device; --unwritten leaves that out.\n"
-        ));
-    }
-    format!("{text}{failures}{notes}")
+        let mut records: Vec<Vec<String>> = device.jobs.iter().map(of).collect();
+        if records.is_empty() {
+            let mut record = vec![String::new(); header.len() - end.len()];
+            record[0].clone_from(&device.device);
+            record.extend(end.clone());
+            records.push(record);
+        }
+        records
+    });
+    let records: Vec<Vec<String>> = records.collect();
+    file(&header, records)
 }

@@ -147,7 +147,7 @@ pub fn wear(results: &Results) -> String {
     file(&header, records)
 }
 
-fn file(header: &[impl AsRef<[u8]>], records: impl IntoIterator<Item = Vec<String>>) -> String {
+pub(crate) fn file(header: &[impl AsRef<[u8]>], records: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(header).expect("a record of strings fits into memory");
     for record in records {

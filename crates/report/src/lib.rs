@@ -6,12 +6,14 @@
 //!
 //! | function | gives |
 //! |---|---|
-//! | [`terminal::table`] | published beside simulated, bounds and parameters, at most 100 columns wide |
+//! | [`terminal::table`] | published beside simulated, bounds and parameters, as wide as asked for |
 //! | [`of_device`] | what one device counted, a line a quantity |
 //! | [`csv::cells`] | every field of every cell, RFC 4180 |
 //! | [`csv::curves`], [`csv::series`], [`csv::wear`] | the points of curves, of series, the count of every erase block |
 //! | [`json::results`] | the whole of the results |
 //! | [`html::page`] | one page without network: charts, explanations, parameters |
+//! | [`html::jobs_page`] | the page of jobs on one device or on many |
+//! | [`compare::json`], [`compare::csv`] | the figures of jobs on devices |
 //! | [`html::live_page`] | the page of a [live](live::Page) experiment |
 //! | [`figure::bars::figures`] and its kin | single charts, also as files of their own: [`figure::all`] |
 //!
@@ -45,7 +47,7 @@
 //!     notes: vec![],
 //!     ..Results::default()
 //! };
-//! assert!(flashlab_report::terminal::table(&results, false).contains("predicted"));
+//! assert!(flashlab_report::terminal::table(&results, 100, false).contains("predicted"));
 //! assert!(flashlab_report::html::page(&results).starts_with("<!DOCTYPE html>"));
 //! ```
 #![forbid(unsafe_code)]

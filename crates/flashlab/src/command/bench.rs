@@ -8,13 +8,15 @@ use flashlab_fio::against::{Comparison, RealRun};
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::output::{Run, json, logs, normal::Normal, terse};
 use flashlab_fio::stats::{Report, Settings, Statistics};
-use flashlab_lab::bench::{Bench, hints, refusal, work};
+use flashlab_lab::bench::{Bench, Hint, hints, refusal, work};
 use flashlab_lab::device::Device;
+use flashlab_lab::figures::{DeviceFigures, figures};
 use flashlab_lab::library::{Library, read_file};
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::served::{Carried, Served, Verified};
 use flashlab_lab::statistics::statistics as counted;
 use flashlab_lab::units::Dimension;
+use flashlab_report::html::{JobPage, jobs_page};
 use flashlab_sim::Duration;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,6 +39,9 @@ pub(crate) struct Options {
     /// and devices with layers.
     #[arg(long)]
     bytes: bool,
+    /// Writes a page with results, latencies and mechanisms.
+    #[arg(long, value_name = "PAGE")]
+    html: Option<PathBuf>,
     /// The device: `sd/kingston`, `sd/kingston:flash.t_prog=250us`, or a TOML file; or one that `serve` takes, without a name:
     /// `memory:size=1G+delay:read=1ms`, `sd/kingston+error:rate=0.001`.
     device: String,
@@ -60,6 +65,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     jobs::check_outputs(&invocation, true)?;
+    options.html.as_deref().map_or(Ok(()), file::check_output)?;
     if let Target::Model(device) = &target {
         jobs::introduce(device);
     }
@@ -99,8 +105,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         }
         None => output(&invocation, &reports, &counted, &notes),
     };
-    let text = match notes.stopped_after {
-        Some(after) => mark_incomplete(text, &invocation, after),
+    let text = match notes.incomplete() {
+        Some(mark) => mark_incomplete(text, &invocation, mark),
         None => text,
     };
     match &invocation.output {
@@ -110,6 +116,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if real.is_some() || invocation.output_formats == [OutputFormat::Terse] {
         jobs::notes(&options.medium, &invocation);
     }
+    if let Some(path) = &options.html {
+        write_page(path, options, target.figures(&options.device, &reports, &notes), &notes)?;
+    }
     write_logs(&invocation, &statistics)?;
     for (job, iolog) in &iologs {
         let path = iolog_path(&invocation, *job);
@@ -117,7 +126,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     let mut failed = false;
     match &target {
-        Target::Model(device) => hints(&reports, device.t_read()).into_iter().for_each(say),
+        Target::Model(_) => target.hints(&reports).into_iter().for_each(say),
         Target::Bytes(carried) => {
             let checked = carried.checked();
             say(checked);
@@ -136,9 +145,23 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 /// Exit code of a bench that Ctrl-C ended: fio's.
 const STOPPED: u8 = 128;
 
+/// Writes the page of one device to `path`.
+fn write_page(path: &Path, options: &Options, figures: DeviceFigures, notes: &Notes) -> Result<(), Failure> {
+    let remarks: Vec<String> = notes.files.clone().into_iter().chain(notes.incomplete()).collect();
+    let page = JobPage {
+        title: &options.device,
+        version: env!("CARGO_PKG_VERSION"),
+        command: &jobs::as_typed(),
+        devices: &[figures],
+        notes: &remarks,
+    };
+    file::write(path, jobs_page(&page).as_bytes())?;
+    say(format_args!("the page is {}", path.display()));
+    Ok(())
+}
+
 /// Says that `text` is incomplete: in front of it, as fio does, or on standard error where the text is JSON.
-fn mark_incomplete(text: String, invocation: &Invocation, after: Duration) -> String {
-    let mark = format!("stopped by a signal after {} of simulated time: incomplete", jobs::span(after));
+fn mark_incomplete(text: String, invocation: &Invocation, mark: String) -> String {
     if invocation.output_formats.contains(&OutputFormat::Normal) {
         return format!("\nflashlab: {mark}\n\n{text}");
     }
@@ -174,6 +197,30 @@ impl Target {
             )));
         }
         Ok(Target::Bytes(Carried::new(&served)))
+    }
+
+    /// Returns the figures of `reports` on this device for a page.
+    fn figures(&self, device: &str, reports: &[Report], notes: &Notes) -> DeviceFigures {
+        let (title, t_read) = match self {
+            Target::Model(device) => (device.title.clone(), Some(device.t_read())),
+            Target::Bytes(_) => (String::new(), None),
+        };
+        DeviceFigures {
+            device: device.to_owned(),
+            title,
+            written_first_bytes: notes.written_first,
+            jobs: reports.iter().flat_map(|report| figures(report, t_read)).collect(),
+            notes: self.hints(reports).iter().map(Hint::to_string).collect(),
+            error: refusal(reports).as_ref().map(ToString::to_string),
+        }
+    }
+
+    /// Remarks that a reader of the reports needs.
+    fn hints(&self, reports: &[Report]) -> Vec<Hint> {
+        match self {
+            Target::Model(device) => hints(reports, device.t_read()),
+            Target::Bytes(_) => Vec::new(),
+        }
     }
 }
 
@@ -236,6 +283,12 @@ impl Notes {
         let first = self.first();
         let notes = [&self.files, &first].into_iter().flatten();
         notes.map(|note| format!("\n{note}\n")).collect()
+    }
+
+    /// The note on a run that a signal ended.
+    fn incomplete(&self) -> Option<String> {
+        let after = jobs::span(self.stopped_after?);
+        Some(format!("stopped by a signal after {after} of simulated time: incomplete"))
     }
 
     /// The note on what was written before the jobs began.

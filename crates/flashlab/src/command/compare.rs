@@ -2,45 +2,101 @@
 
 use super::jobs::{self, Setup};
 use crate::failure::{Failure, say};
+use crate::width::columns;
 use crate::{Medium, file, progress};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use flashlab_fio::cmdline::Invocation;
 use flashlab_lab::bench::Hint;
 use flashlab_lab::compare::{Compared, compare};
 use flashlab_lab::device::Device;
+use flashlab_lab::figures::DeviceFigures;
 use flashlab_lab::library::Library;
-use std::path::Path;
+use flashlab_report::compare as report;
+use flashlab_report::html::{JobPage, jobs_page};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     medium: Medium,
+    /// The output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Writes a page with results, latencies and mechanisms.
+    #[arg(long, value_name = "PAGE")]
+    html: Option<PathBuf>,
     /// Leaves a new device as it is; else what the jobs read is written before they begin.
     #[arg(long)]
     unwritten: bool,
-    /// The devices: `sd/*`, `sd/s*:host=raspberry-pi-4`, or one name.
-    devices: String,
-    /// A job file (`-`: standard input), or fio's own options.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
-    fio: Vec<String>,
+    /// The devices: `sd/kingston sd/sandisk`, `sd/*`, `sd/s*:host=raspberry-pi-4`.
+    device: String,
+    /// More devices, then a job file (`-`: standard input), or fio's own options. The first word that is neither a device nor a
+    /// pattern of devices begins fio's part.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "DEVICES... FIO")]
+    rest: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table to read.
+    Table,
+    /// All figures as JSON, and nothing else on standard output.
+    Json,
+    /// A record for each direction of each job on each device.
+    Csv,
+}
+
+/// Splits the words after the first device into more devices and fio's part.
+///
+/// A word with the prefix of a device family (`sd/`, `nvme/`) names devices, unless a file of that name exists; so does a
+/// device file (`card.toml`).
+fn split<'a>(words: &'a [String], library: &Library) -> (&'a [String], &'a [String]) {
+    let is_family = |word: &str| {
+        let family = word.split_once('/').map(|(family, _)| family);
+        family.is_some_and(|family| {
+            library.devices().any(|(name, _)| name.split_once('/').is_some_and(|(of, _)| of == family))
+        })
+    };
+    let is_device = |word: &String| {
+        let name = word.split(':').next().unwrap_or(word);
+        !word.starts_with('-') && (name.ends_with(".toml") || is_family(name) && !Path::new(word).is_file())
+    };
+    words.split_at(words.iter().position(|word| !is_device(word)).unwrap_or(words.len()))
+}
+
+/// Opens the devices that `patterns` name, each once.
+fn open_all<'a>(
+    patterns: impl Iterator<Item = &'a String>,
+    library: &Library,
+) -> Result<Vec<Device>, Failure> {
+    let mut all: Vec<Device> = Vec::new();
+    for pattern in patterns {
+        for device in progress::during(format!("opening {pattern}"), || Device::open_all(pattern, library))? {
+            if !all.iter().any(|other| other.argument == device.argument) {
+                all.push(device);
+            }
+        }
+    }
+    Ok(all)
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let opening = format!("opening {}", options.devices);
-    let all = progress::during(opening, || Device::open_all(&options.devices, library))?;
+    let (more, fio) = split(&options.rest, library);
+    let all = open_all([&options.device].into_iter().chain(more), library)?;
     let (mut devices, mut timeless): (Vec<_>, Vec<_>) = all.into_iter().partition(Device::takes_time);
     // Whoever asks for these alone gets them.
     if devices.is_empty() {
         devices.append(&mut timeless);
     }
-    let invocation = jobs::read(&options.fio)?;
+    let invocation = jobs::read(fio)?;
     jobs::no_fio_output("compare", "one table, and no fio output for each device", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
     jobs::check_outputs(&invocation, false)?;
+    options.html.as_deref().map_or(Ok(()), file::check_output)?;
     progress::catch_interrupts();
     let compared = {
         let progress = progress::Shown::new("compare");
@@ -49,10 +105,26 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if let Some(error) = refused_by_all(&compared) {
         return Err(error);
     }
-    let table = flashlab_report::compare::table(&compared);
+    let figures: Vec<DeviceFigures> = compared.iter().map(Compared::device_figures).collect();
+    let text = match options.format {
+        Format::Table => report::table(&compared, columns()),
+        Format::Json => report::json(&figures),
+        Format::Csv => report::csv(&figures),
+    };
     match &invocation.output {
-        Some(path) => file::write(Path::new(path), table.as_bytes())?,
-        None => file::print(&table)?,
+        Some(path) => file::write(Path::new(path), text.as_bytes())?,
+        None => file::print(&text)?,
+    }
+    if let Some(path) = &options.html {
+        let page = JobPage {
+            title: "compare",
+            version: env!("CARGO_PKG_VERSION"),
+            command: &jobs::as_typed(),
+            devices: &figures,
+            notes: &[],
+        };
+        file::write(path, jobs_page(&page).as_bytes())?;
+        say(format_args!("the page is {}", path.display()));
     }
     remarks(&compared, &options.medium, &invocation);
     if !timeless.is_empty() {

@@ -42,6 +42,17 @@ impl Loader for Disk {
     }
 }
 
+/// Returns the command line as it can be typed again, words with spaces or signs of the shell in quotes.
+pub(crate) fn as_typed() -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_=/.,:%+@".contains(c);
+    let quoted = |word: String| match word.chars().all(plain) && !word.is_empty() {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    ["flashlab".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+}
+
 /// The jobs that fio's `words` ask for.
 pub(crate) fn read(words: &[String]) -> Result<Invocation, Failure> {
     let names = words.iter().filter_map(|word| word.split('=').next());

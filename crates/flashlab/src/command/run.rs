@@ -3,6 +3,7 @@
 use super::jobs;
 use crate::failure::{Failure, say};
 use crate::live::{Settings, measure};
+use crate::width::columns;
 use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_lab::device::Device;
@@ -83,7 +84,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         experiment.run(library, options.seed, &progress)?
     };
     let text = match options.format {
-        Format::Table => terminal::table(&results, colour()),
+        Format::Table => terminal::table(&results, columns(), colour()),
         Format::Json => json::results(&results),
         Format::Csv => csv::cells(&results),
     };

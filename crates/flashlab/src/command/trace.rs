@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, say};
 use crate::file;
+use crate::width::columns;
 use clap::{Args, Subcommand, ValueEnum};
 use flashlab_lab::device::Device;
 use flashlab_lab::library::Library;
@@ -70,7 +71,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         Failure::usage(format!("{} is no SD card; `flashlab devices` lists them", options.card))
     })?;
     file::print(&match options.format {
-        Format::Table => terminal::trace(&trace),
+        Format::Table => terminal::trace(&trace, columns()),
         Format::Linux => trace.linux.iter().map(|line| format!("{line}\n")).collect(),
         Format::Json => json::trace(&trace),
     })?;

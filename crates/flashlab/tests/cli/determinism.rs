@@ -21,11 +21,38 @@ fn time_place_and_environment_show_in_nothing() {
     for line in LINES {
         let first = here.line(line).fine();
         let mut elsewhere = there.command(&arguments(line));
-        elsewhere.env_clear().env("TZ", "Asia/Tokyo").env("LC_ALL", "de_DE.UTF-8").env("COLUMNS", "40");
+        elsewhere.env_clear().env("TZ", "Asia/Tokyo").env("LC_ALL", "de_DE.UTF-8").env("LINES", "7");
         elsewhere.env("TERM", "xterm-256color").env("CLICOLOR_FORCE", "1").env("RUST_BACKTRACE", "1");
         assert_eq!(first, said(&mut elsewhere).fine(), "{line}");
     }
     assert_eq!(here.read("page.html"), there.read("page.html"));
+}
+
+#[test]
+fn the_terminal_changes_the_layout_of_tables_and_nothing_else() {
+    let (wide, narrow) = (Desk::new("wide"), Desk::new("narrow"));
+    let run = |desk: &Desk, line: &str, columns| {
+        said(desk.command(&arguments(line)).env("COLUMNS", columns).env("LINES", "7")).fine()
+    };
+    let job = "--name=a --direct=1 --rw=randrw --bs=4k --size=64m --number_ios=50";
+    let figures = [
+        "run at91 --format json --no-html".to_owned(),
+        format!("compare --format json sd/kingston sd/sandisk {job}"),
+        format!("compare --format csv sd/kingston sd/sandisk {job}"),
+        format!("bench sd/kingston {job} --output-format=normal,json+"),
+    ];
+    for line in &figures {
+        assert_eq!(run(&wide, line, "120"), run(&narrow, line, "40"), "{line}");
+    }
+    let digest = |text: &str| {
+        let digest = text.split_whitespace().skip_while(|word| *word != "digest").nth(1);
+        digest.expect("the table has a digest").to_owned()
+    };
+    let tables =
+        [run(&wide, "run at91 --html page.html", "120"), run(&narrow, "run at91 --html page.html", "40")];
+    assert_ne!(tables[0], tables[1]);
+    assert_eq!(digest(&tables[0]), digest(&tables[1]));
+    assert_eq!(wide.read("page.html"), narrow.read("page.html"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Job files of many kinds, as people write them; each held to what must come out whatever the card.
 
-use crate::desk::Desk;
+use crate::desk::{Desk, said};
 use serde_json::Value;
 
 /// A desk with the job files of `tests/cli/jobs`.
@@ -270,6 +270,121 @@ fn one_table_compares_all_cards() {
     some.failed();
     let all = desk.line("compare sd/* --name=a --direct=1 --rw=read --bs=1000").refused();
     assert_eq!(all.lines().count(), 1, "{all}");
+}
+
+#[test]
+fn several_devices_are_compared_and_the_rest_belongs_to_fio() {
+    let desk = desk("compare-several");
+    let job = "--name=a --rw=randwrite --bs=4k --size=64m --direct=1 --number_ios=100";
+    let line = format!("compare --format json --html page.html sd/kingston sd/san* sd/kingston {job}");
+    let text = desk.line(&line).fine();
+    let all: Value = serde_json::from_str(&text).expect("JSON");
+    let devices = all["devices"].as_array().expect("a list");
+    let names: Vec<&str> = devices.iter().filter_map(|device| device["device"].as_str()).collect();
+    assert_eq!(names, ["sd/kingston", "sd/sandisk", "sd/sandisk-2gb", "sd/sandisk-512mb"], "each once");
+    for device in devices {
+        let job = &device["jobs"][0];
+        assert_eq!((job["direction"].as_str(), whole(&job["requests"])), (Some("write"), 100));
+        let spent = job["mechanisms_ns"].as_object().expect("an object").values();
+        let sum: f64 = spent.filter_map(Value::as_f64).sum();
+        let mean = job["latency"]["mean_ns"].as_f64().expect("a number");
+        assert!((sum - mean).abs() < 1.0, "{sum} of {mean}");
+    }
+    let page = desk.read("page.html");
+    assert!(names.iter().all(|name| page.contains(name)) && page.contains("id=\"why\""));
+
+    let csv = desk.line(&format!("compare --format csv sd/kingston sd/sandisk {job}")).fine();
+    let mut lines = csv.lines();
+    assert!(
+        lines.next().is_some_and(|head| head.starts_with("device,job,direction,requests,bytes,")),
+        "{csv}"
+    );
+    assert_eq!(lines.clone().count(), 2);
+    assert!(lines.all(|line| line.contains(",a,write,100,409600,")), "{csv}");
+
+    // A file of jobs is no device, whatever it is called.
+    desk.put("sd/job", "[a]\nrw=randwrite\nbs=4k\nsize=64m\ndirect=1\nnumber_ios=10\n");
+    let table = desk.line("compare sd/kingston sd/sandisk sd/job").fine();
+    assert_eq!(table.lines().filter(|line| line.trim_start().starts_with("sd/")).count(), 2, "{table}");
+    assert!(
+        desk.line("compare sd/kingston sd/sanddisk sd/job").refused().contains("did you mean sd/sandisk?")
+    );
+    assert!(
+        desk.line("compare sd/kingston job.fio --format=json").refused().contains("put it before the device")
+    );
+}
+
+#[test]
+fn bench_writes_a_page_with_results_latencies_and_mechanisms() {
+    let desk = desk("bench-page");
+    let job = "--name=a --rw=randrw --bs=4k --size=64m --direct=1 --number_ios=100";
+    desk.line(&format!("bench --html page.html sd/kingston {job}")).fine();
+    let page = desk.read("page.html");
+    for part in ["id=\"results\"", "id=\"latency\"", "id=\"why\"", "p99.99", "<dt>program</dt>", "m-program"]
+    {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    assert!(
+        page.contains(&format!("flashlab bench --html page.html sd/kingston {job}")),
+        "how to run it again"
+    );
+}
+
+#[test]
+fn what_reads_met_is_said_in_json_csv_and_pages() {
+    let desk = desk("reads-said");
+    let job = "--name=a --rw=randread --bs=4k --size=64m --direct=1 --number_ios=100";
+    let line = |rest: &str| format!("compare {rest} sd/kingston sd/sandisk {job}");
+
+    let read = |text: String| -> Value { serde_json::from_str(&text).expect("JSON") };
+    let written = read(desk.line(&line("--format json --html written.html")).fine());
+    let unwritten = read(desk.line(&line("--unwritten --format json --html unwritten.html")).fine());
+    for device in 0..2 {
+        let (written, unwritten) = (&written["devices"][device], &unwritten["devices"][device]);
+        assert_eq!(whole(&written["written_first_bytes"]), 64 << 20);
+        assert_eq!(written["jobs"][0]["unwritten"], false);
+        assert_eq!(whole(&unwritten["written_first_bytes"]), 0);
+        assert_eq!(unwritten["jobs"][0]["unwritten"], true);
+        assert!(unwritten["notes"][0].as_str().is_some_and(|note| note.contains("without its flash")));
+    }
+    let written_first = |page: &str| page.contains("were written on each new device");
+    let no_flash = |page: &str| page.contains("<td>no flash was read</td>");
+    let (page, other) = (desk.read("written.html"), desk.read("unwritten.html"));
+    assert!(written_first(&page) && !no_flash(&page) && page.contains("id=\"figures\""));
+    assert!(!written_first(&other) && no_flash(&other), "the mark of each read");
+    assert!(!other.contains("id=\"figures\""), "bars of reads without flash compare nothing");
+
+    let csv = desk.line(&line("--unwritten --format csv")).fine();
+    assert!(csv.lines().skip(1).all(|line| line.contains(",true,0,")), "{csv}");
+
+    desk.line(&format!("bench --html bench.html sd/kingston {job}")).fine();
+    assert!(desk.read("bench.html").contains("that they read were written; --unwritten leaves that out"));
+    desk.line(&format!("bench --unwritten --html bench.html sd/kingston {job}")).fine();
+    assert!(no_flash(&desk.read("bench.html")));
+}
+
+#[test]
+fn tables_fit_the_columns_that_are_asked_for() {
+    let desk = desk("columns");
+    let job =
+        "--name=a-job-with-a-rather-long-name --rw=randrw --bs=4k --size=64m --direct=1 --number_ios=20";
+    let lines = [
+        "run at91 --no-html".to_owned(),
+        "trace bring-up sd/kingston".to_owned(),
+        format!("compare sd/kingston sd/sandisk:host=raspberry-pi-4 {job}"),
+    ];
+    for line in lines {
+        let default = desk.line(&line).fine();
+        for columns in ["60", "80", "100", "120"] {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let text = said(desk.command(&words).env("COLUMNS", columns)).fine();
+            let width: usize = columns.parse().expect("a number");
+            for row in text.lines() {
+                assert!(row.chars().count() <= width, "{line} at {columns}: {row}");
+            }
+            assert!(columns != "100" || text == default, "{line}: 100 is the width without a terminal");
+        }
+    }
 }
 
 #[test]

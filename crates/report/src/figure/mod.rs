@@ -8,6 +8,7 @@ pub(crate) mod chart;
 pub mod curves;
 pub mod errors;
 pub mod latency;
+pub(crate) mod latency_histogram;
 mod map_hits;
 pub mod mechanisms;
 pub(crate) mod paths;

@@ -6,6 +6,7 @@
 mod comparison;
 pub(crate) mod curves;
 mod devices;
+mod jobs;
 mod lifetime;
 mod live;
 mod notes;
@@ -27,6 +28,7 @@ use crate::{
 };
 use flashlab_lab::results::Results;
 
+pub use jobs::{JobPage, jobs_page};
 pub use live::live_page;
 pub use trace::trace_page;
 

@@ -3,10 +3,7 @@
 //! A column of the plot is a place of the sweep; the places stand evenly apart, whatever lies between them, and the line
 //! below says where they are. Every series has its own sign, so that the plot reads without colour.
 
-use super::{
-    WIDTH,
-    lines::{Lined, Style, clean, layout, wrap},
-};
+use super::lines::{Lined, Style, clean, layout, wrap};
 use crate::{
     figure::scale,
     html::curves::{figures_at, places},
@@ -40,21 +37,23 @@ fn of_curve(curve: &Curve, style: Style) -> String {
         format!("{}: {}", clean(&curve.chart), clean(&curve.title))
     };
     let units = format!(", {} over {}", clean(&curve.y_unit), clean(&curve.x_unit));
-    let mut text = wrap(&(style.bold(title) + &style.dim(units)), WIDTH) + "\n";
+    let mut text = wrap(&(style.bold(title) + &style.dim(units)), style.width) + "\n";
     text += &plot(curve, &places, style);
     for (i, series) in curve.series.iter().enumerate() {
         let (sign, colour) = SIGNS[i % SIGNS.len()];
         let sentence = shape::sentence(curve, series).unwrap_or_default();
         let variant = if series.variant { " (variant)" } else { "" };
         let line = format!("{}{variant}: {}", clean(&series.name), clean(&sentence));
-        let line = wrap(&line, WIDTH - 4).replace('\n', "\n    ");
+        let line = wrap(&line, style.width - 4).replace('\n', "\n    ");
         text += &format!("  {} {line}\n", style.paint(colour, sign.to_string()));
     }
-    text +=
-        &format!("  {}\n", style.dim(wrap(&clean(&shape::roles(curve)), WIDTH - 2).replace('\n', "\n  ")));
+    text += &format!(
+        "  {}\n",
+        style.dim(wrap(&clean(&shape::roles(curve)), style.width - 2).replace('\n', "\n  "))
+    );
     for note in &curve.notes {
         let of = if note.starts_with("Not explained") { "" } else { "Published: " };
-        let note = wrap(&format!("{of}{}", clean(note)), WIDTH - 2).replace('\n', "\n  ");
+        let note = wrap(&format!("{of}{}", clean(note)), style.width - 2).replace('\n', "\n  ");
         text += &format!("  {note}\n");
     }
     text.push('\n');
@@ -66,7 +65,7 @@ fn of_curve(curve: &Curve, style: Style) -> String {
 
 /// The signs of the series over the places; of two that meet, the later series covers the earlier.
 fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
-    let room = WIDTH - MARGIN - 1;
+    let room = style.width - MARGIN - 1;
     // Of more places than there is room for, those that share a column share it: the later covers the earlier.
     let pitch = (room / places.len().max(1)).clamp(1, PITCH_MAX);
     let column = |place: usize| {
@@ -119,7 +118,7 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
         text += &format!("{}\n", row.trim_end());
     }
     text += &format!("{}{}\n", " ".repeat(MARGIN - 1), "─".repeat(width));
-    text += &labels_below(places, column, width);
+    text += &labels_below(places, column, width, style.width);
     if do_meet {
         text += &format!("  {}\n", style.dim("where two meet, the later of this list is shown:"));
     }
@@ -127,13 +126,13 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
 }
 
 /// The places below their columns, as many as have room.
-fn labels_below(places: &[f64], column: impl Fn(usize) -> usize, width: usize) -> String {
+fn labels_below(places: &[f64], column: impl Fn(usize) -> usize, width: usize, total: usize) -> String {
     let mut row: Vec<char> = vec![' '; MARGIN + width + 8];
     let mut free = 0;
     for (i, place) in places.iter().enumerate() {
         let label: Vec<char> = number::written(*place).chars().collect();
         let from = (MARGIN + column(i)).saturating_sub(label.len() / 2);
-        let fits = from >= free && from + label.len() <= row.len().min(WIDTH);
+        let fits = from >= free && from + label.len() <= row.len().min(total);
         if fits {
             row[from..from + label.len()].copy_from_slice(&label);
             free = from + label.len() + 1;
@@ -161,5 +160,8 @@ fn table(curve: &Curve, places: &[f64], style: Style) -> String {
     let right: Vec<usize> = (0..=curve.series.len()).collect();
     let has_published = curve.series.iter().any(|series| !series.published.is_empty());
     let legend = if has_published { style.dim("  in brackets: published\n") } else { String::new() };
-    layout(lines, &vec![true; curve.series.len() + 1], &right).trim_end().to_string() + "\n" + &legend + "\n"
+    layout(lines, &vec![true; curve.series.len() + 1], &right, style.width).trim_end().to_string()
+        + "\n"
+        + &legend
+        + "\n"
 }

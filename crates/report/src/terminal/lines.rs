@@ -1,6 +1,5 @@
 //! Lines of a terminal: colour, columns, words broken where they must be, text from outside made harmless.
 
-use super::WIDTH;
 use tabled::{
     builder::Builder,
     settings::{Alignment, Modify, Padding, Style as Lines, Width, object::Columns, peaker::Priority},
@@ -9,6 +8,8 @@ use tabled::{
 /// How the table is dressed.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
+    /// Characters of the widest line.
+    pub(super) width: usize,
     pub(super) colour: bool,
 }
 
@@ -40,17 +41,40 @@ pub(super) type Lined = Vec<Vec<String>>;
 /// The least width to which the last column is wrapped on its own, in characters.
 const LAST_COLUMN_MIN: usize = 20;
 
+/// The least width to which the first column is wrapped on its own, in characters.
+const FIRST_COLUMN_MIN: usize = 12;
+
+/// The text on lines of at most `width` characters; those after the first are indented two characters more than it.
+fn hung(text: &str, width: usize) -> String {
+    if text.lines().all(|line| visible_width(line) <= width) {
+        return text.to_owned();
+    }
+    let indent = text.chars().take_while(|c| *c == ' ').count();
+    let lines = wrap(text.trim_start(), width.saturating_sub(indent + 2));
+    format!("{}{}", " ".repeat(indent), lines.replace('\n', &format!("\n{}", " ".repeat(indent + 2))))
+}
+
 /// The lines as columns two spaces apart, without those not `kept`; `right` are aligned right; nothing is wider than
-/// [`WIDTH`], and no line ends in a space. The last column gives way first, then the widest.
-pub(super) fn layout(mut lines: Lined, kept: &[bool], right: &[usize]) -> String {
+/// `total`, and no line ends in a space. The last column gives way first, then the first, then the widest.
+pub(super) fn layout(mut lines: Lined, kept: &[bool], right: &[usize], total: usize) -> String {
     let places: Vec<usize> = (0..kept.len()).filter(|i| kept[*i]).collect();
     let (last, others) = places.split_last().expect("a layout has columns");
     let longest = |text: &str| text.lines().map(visible_width).max().unwrap_or(0);
-    let width = |place: usize| lines.iter().map(|line| longest(&line[place])).max().unwrap_or(0);
-    let room = WIDTH.saturating_sub(others.iter().map(|place| width(*place) + 2).sum());
+    let width =
+        |lines: &Lined, place: usize| lines.iter().map(|line| longest(&line[place])).max().unwrap_or(0);
+    let room = total.saturating_sub(others.iter().map(|place| width(&lines, *place) + 2).sum());
     if room >= LAST_COLUMN_MIN {
         for line in &mut lines {
             line[*last] = wrap(&line[*last], room);
+        }
+    }
+    if let Some((first, others)) = places.split_first() {
+        let taken: usize = others.iter().map(|place| width(&lines, *place) + 2).sum();
+        let room = total.saturating_sub(taken + 2);
+        if (FIRST_COLUMN_MIN..width(&lines, *first)).contains(&room) {
+            for line in &mut lines {
+                line[*first] = hung(&line[*first], room);
+            }
         }
     }
     let mut builder = Builder::default();
@@ -64,7 +88,7 @@ pub(super) fn layout(mut lines: Lined, kept: &[bool], right: &[usize]) -> String
             table.with(Modify::new(Columns::one(column)).with(Alignment::right()));
         }
     }
-    table.with(Width::wrap(WIDTH).priority(Priority::max(false)).keep_words(true));
+    table.with(Width::wrap(total).priority(Priority::max(false)).keep_words(true));
     table.to_string().lines().map(|line| format!("{}\n", trim_end(line))).collect()
 }
 
@@ -79,6 +103,16 @@ pub(super) fn trim_end(line: &str) -> String {
         line = line[..start].trim_end();
     }
     line.to_string() + &ends
+}
+
+/// The line in pieces of at most `width` characters: a figure of hundreds of digits is wider than any terminal. A line with
+/// colours stays whole.
+pub(super) fn cut(line: &str, width: usize) -> Vec<String> {
+    if line.contains('\u{1b}') || visible_width(line) <= width {
+        return vec![line.to_owned()];
+    }
+    let letters: Vec<char> = line.chars().collect();
+    letters.chunks(width.max(1)).map(|piece| piece.iter().collect()).collect()
 }
 
 /// Text from outside without control characters: they could move the cursor or break a line; nor marks that turn the
@@ -100,11 +134,12 @@ const PATH_WIDTH: usize = 46;
 
 /// A path, indented, broken after its commas and colon where it is long, so that one path of many devices does not take
 /// the room of all others.
-pub(super) fn broken(path: &str) -> String {
+pub(super) fn broken(path: &str, total: usize) -> String {
+    let path_width = PATH_WIDTH.min(total / 2);
     let mut lines: Vec<String> = vec!["  ".into()];
     for piece in path.split_inclusive([',', ':']) {
         let line = lines.last_mut().expect("there is always a line");
-        if line.len() > 2 && visible_width(line) + visible_width(piece) > PATH_WIDTH {
+        if line.len() > 2 && visible_width(line) + visible_width(piece) > path_width {
             lines.push(format!("    {piece}"));
         } else {
             line.push_str(piece);

@@ -1,4 +1,4 @@
-//! The results on a terminal: published beside simulated, then bounds and free parameters, at most [`WIDTH`] wide.
+//! The results on a terminal: published beside simulated, then bounds and free parameters, no wider than asked for.
 //!
 //! One block a table, one line a cell, so that what is compared stands side by side; the decimals of a block are those
 //! of the source. Colour marks only what a reader looks for: missed bounds, large errors, and names. A sweep is a plot and
@@ -14,20 +14,23 @@ mod wear;
 
 use crate::{grid, number};
 use flashlab_lab::results::{Cell, PUBLISHED, ParameterKind, Published, Results, Role};
-use lines::{Lined, Style, broken, clean, layout, wrap};
+use lines::{Lined, Style, broken, clean, layout, visible_width, wrap};
 
 pub use trace::trace;
 
-/// The greatest width of a line in characters.
+/// The width of a line in characters where there is no terminal to ask.
 pub const WIDTH: usize = 100;
+
+/// Narrower tables leave the deviations out, and give the name of a row, or of a group of series, a line of its own.
+const WIDE: usize = 80;
 
 /// An error at least this large is coloured, in per cent.
 const LARGE_ERROR_PERCENT: f64 = 10.0;
 
-/// Everything a person at a terminal wants to see of `results`, ending in a line feed; with `colour`, ANSI escape
-/// sequences dress it.
-pub fn table(results: &Results, colour: bool) -> String {
-    let style = Style { colour };
+/// Everything a person at a terminal wants to see of `results`, ending in a line feed, in lines of at most
+/// `width` characters; with `colour`, ANSI escape sequences dress it.
+pub fn table(results: &Results, width: usize, colour: bool) -> String {
+    let style = Style { width, colour };
     let mut text = heading(results, style);
     text += &curves::text(results, style);
     text += &comparison(results, style);
@@ -36,13 +39,13 @@ pub fn table(results: &Results, colour: bool) -> String {
     text += &statistics::text(results, style);
     text += &bounds(results, style);
     text += &parameters(results, style);
-    text += &needed_notes(results);
-    text.lines().map(|line| lines::trim_end(line) + "\n").collect()
+    text += &needed_notes(results, width);
+    text.lines().flat_map(|line| lines::cut(line, width)).map(|line| lines::trim_end(&line) + "\n").collect()
 }
 
 fn heading(results: &Results, style: Style) -> String {
     let title = style.bold(clean(&results.experiment));
-    let what = wrap(&format!("{}: {}", clean(&results.experiment), clean(&results.title)), WIDTH);
+    let what = wrap(&format!("{}: {}", clean(&results.experiment), clean(&results.title)), style.width);
     let what = what.replacen(&clean(&results.experiment), &title, 1);
     let origin = format!(
         "seed {}, inputs {}, digest {}, flashlab {}",
@@ -51,7 +54,7 @@ fn heading(results: &Results, style: Style) -> String {
         clean(&results.digest),
         clean(&results.version)
     );
-    format!("{what}\n{}\n\n", style.dim(wrap(&origin, WIDTH)))
+    format!("{what}\n{}\n\n", style.dim(wrap(&origin, style.width)))
 }
 
 /// Column of a block: row name, cell name, published, ±, simulated, ±, error, role.
@@ -65,6 +68,9 @@ fn comparison(results: &Results, style: Style) -> String {
         table.cells.retain(|cell| grid::stands_alone(results, cell));
     }
     tables.retain(|table| !table.cells.is_empty());
+    if style.width < WIDE && !tables.is_empty() {
+        return narrow(results, &tables, style) + &words(&tables, style.width);
+    }
     let has_rows = tables.iter().any(grid::Table::has_rows);
     let has_sd = tables.iter().flat_map(|table| &table.cells).any(|cell| {
         cell.simulated.sd != 0.0 || matches!(cell.published, Some(Published::Figure { sd: Some(_), .. }))
@@ -101,16 +107,61 @@ fn comparison(results: &Results, style: Style) -> String {
     kept[1] = has_rows;
     kept[3] = has_sd;
     kept[5] = has_sd;
-    layout(lines, &kept, &NUMBERS.collect::<Vec<_>>()) + &words(&tables)
+    layout(lines, &kept, &NUMBERS.collect::<Vec<_>>(), style.width) + &words(&tables, style.width)
+}
+
+/// All tables without deviations; the name of a table or a row stands on a line above its figures.
+fn narrow(results: &Results, tables: &[grid::Table<'_>], style: Style) -> String {
+    let heads = ["published", "simulated", "error %", "role"];
+    let of = |cell: &Cell, decimals| {
+        let [published, _, simulated, _, error, role] = figures(results, cell, decimals, style);
+        [published, simulated, error, role]
+    };
+    let all = || tables.iter().flat_map(|table| table.cells.iter().map(|cell| of(cell, table.decimals)));
+    let widest = |i: usize| all().map(|figures| visible_width(&figures[i])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..heads.len()).map(|i| widest(i).max(heads[i].len())).collect();
+    let room = style.width.saturating_sub(widths.iter().map(|width| width + 2).sum());
+    let line = |name: String, figures: [String; 4]| {
+        // A name that is too long for its column stands above the figures.
+        let (above, name) = if visible_width(&name) > room {
+            (wrap(name.trim_start(), style.width - 6).replace('\n', "\n      "), String::new())
+        } else {
+            (String::new(), name)
+        };
+        let above = if above.is_empty() { above } else { format!("    {above}\n") };
+        let mut text = name.clone() + &" ".repeat(room.saturating_sub(visible_width(&name)));
+        for (i, figure) in figures.iter().enumerate() {
+            let space = " ".repeat(widths[i] - visible_width(figure));
+            // Roles are words, aligned left.
+            text += &if i + 1 == widths.len() { format!("  {figure}") } else { format!("  {space}{figure}") };
+        }
+        format!("{above}{text}\n")
+    };
+    let mut text = String::new();
+    for table in tables {
+        text += &format!("{}\n", wrap(&block_title(table, style), style.width));
+        text += &line(String::new(), heads.map(|head| style.dim(head)));
+        let mut row = "";
+        for cell in &table.cells {
+            if cell.row != row {
+                row = &cell.row;
+                text += &format!("  {}\n", wrap(&clean(row), style.width - 4).replace('\n', "\n    "));
+            }
+            let indent = if row.is_empty() { "  " } else { "    " };
+            text += &line(format!("{indent}{}", clean(&cell.column)), of(cell, table.decimals));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// What was published in words, cell by cell.
-fn words(tables: &[grid::Table<'_>]) -> String {
+fn words(tables: &[grid::Table<'_>], width: usize) -> String {
     let mut text = String::new();
     for cell in tables.iter().flat_map(|table| &table.cells).filter(|cell| is_wordy(cell)) {
         if let Some(Published::Text { text: words }) = &cell.published {
             let line = format!("{}, published: {}", clean(&grid::name(cell)), clean(words));
-            text += &format!("{}\n", wrap(&line, WIDTH - 2).replace('\n', "\n  "));
+            text += &format!("{}\n", wrap(&line, width - 2).replace('\n', "\n  "));
         }
     }
     if !text.is_empty() {
@@ -187,11 +238,11 @@ fn bounds(results: &Results, style: Style) -> String {
         ]);
     }
     lines.push(vec![String::new(); 5]);
-    layout(lines, &[true; 5], &[2, 3])
+    layout(lines, &[true; 5], &[2, 3], style.width)
 }
 
 fn parameters(results: &Results, style: Style) -> String {
-    let mut text = format!("{}\n", style.bold(count(results)));
+    let mut text = format!("{}\n", style.bold(wrap(&count(results), style.width)));
     if results.parameters.is_empty() {
         return text;
     }
@@ -204,17 +255,17 @@ fn parameters(results: &Results, style: Style) -> String {
                 format!("chosen for {}", clean(&parameter.fitted_on.join(", ")))
             }
         };
-        vec![broken(&clean(&parameter.path)), clean(&parameter.value), style.dim(origin)]
+        vec![broken(&clean(&parameter.path), style.width), clean(&parameter.value), style.dim(origin)]
     });
-    text += &layout(lines.collect(), &[true; 3], &[1]);
+    text += &layout(lines.collect(), &[true; 3], &[1], style.width);
     text
 }
 
 /// Of the notes what nobody should read the numbers without: what is not explained, and what the source says in words.
-fn needed_notes(results: &Results) -> String {
+fn needed_notes(results: &Results, width: usize) -> String {
     let needed = |note: &&String| note.starts_with("Not explained") || note.starts_with(PUBLISHED);
     let notes = results.notes.iter().filter(needed);
-    notes.map(|note| format!("\n{}\n", wrap(&clean(note), WIDTH))).collect()
+    notes.map(|note| format!("\n{}\n", wrap(&clean(note), width))).collect()
 }
 
 /// `29 free parameters (26 fitted, 3 chosen) for 48 cells (19 fitted, 29 predicted)`
@@ -237,6 +288,11 @@ pub(crate) fn count(results: &Results) -> String {
             (role(Role::Assumed), "assumed")
         ])
     )
+}
+
+/// Returns one line of words as lines of at most `width` characters, each ending in a line feed; longer words stay whole.
+pub fn wrapped(text: &str, width: usize) -> String {
+    wrap(text, width) + "\n"
 }
 
 pub(crate) fn plural(n: usize, noun: &str) -> String {

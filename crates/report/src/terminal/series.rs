@@ -1,6 +1,6 @@
 //! What went on over time, on a terminal: a line each, with the least, mean, greatest and last value.
 
-use super::lines::{Lined, Style, clean, layout};
+use super::lines::{Lined, Style, clean, layout, wrap};
 use crate::{
     figure::{
         scale,
@@ -10,8 +10,9 @@ use crate::{
 };
 use flashlab_lab::results::{Results, Series};
 
-/// Characters of a line's picture.
-const WIDTH: usize = 32;
+/// Characters of a line's picture, and in a narrow table.
+const PICTURE: usize = 32;
+const PICTURE_NARROW: usize = 12;
 
 /// All series of `results`, in groups as in the figures. Pictures of one group share their scale, from zero.
 pub(super) fn text(results: &Results, style: Style) -> String {
@@ -19,7 +20,9 @@ pub(super) fn text(results: &Results, style: Style) -> String {
     if groups.is_empty() {
         return String::new();
     }
-    let mut lines: Lined = vec![];
+    let room = if style.width < super::WIDTH { PICTURE_NARROW } else { PICTURE };
+    let is_narrow = style.width < super::WIDE;
+    let (mut text, mut lines): (String, Lined) = Default::default();
     for group in &groups {
         let first = group[0];
         let mut title = style.bold(clean(&first.name));
@@ -34,18 +37,25 @@ pub(super) fn text(results: &Results, style: Style) -> String {
         }
         title += &style.dim(more);
         let heads = ["least", "mean", "greatest", "last"].map(|word| style.dim(word));
+        if is_narrow {
+            text += &format!("{}\n", wrap(&title, style.width));
+            title = String::new();
+        }
         lines.push([vec![title, String::new()], heads.to_vec()].concat());
         let all: Vec<Vec<(f64, f64)>> = group.iter().map(|series| series::points(series)).collect();
         let ends = scale::ends(all.iter().flatten().map(|(_, y)| *y).chain([0.0])).unwrap_or((0.0, 0.0));
-        lines.extend(group.iter().zip(&all).map(|(series, points)| line(series, points, ends)));
+        lines.extend(group.iter().zip(&all).map(|(series, points)| line(series, points, ends, room)));
         lines.push(vec![String::new(); 6]);
+        if is_narrow {
+            text += &layout(std::mem::take(&mut lines), &[true; 6], &[2, 3, 4, 5], style.width);
+        }
     }
-    layout(lines, &[true; 6], &[2, 3, 4, 5])
+    if is_narrow { text } else { layout(lines, &[true; 6], &[2, 3, 4, 5], style.width) }
 }
 
-fn line(series: &Series, points: &[(f64, f64)], ends: (f64, f64)) -> Vec<String> {
+fn line(series: &Series, points: &[(f64, f64)], ends: (f64, f64), room: usize) -> Vec<String> {
     let name = if series.column.is_empty() { &series.name } else { &series.column };
-    let mut line = vec![format!("  {}", clean(name)), picture(&series::buckets(points, WIDTH), ends)];
+    let mut line = vec![format!("  {}", clean(name)), picture(&series::buckets(points, room), ends)];
     let whole = series::buckets(points, 1).first().copied();
     let last = points.last().map(|(_, y)| *y);
     let values = [whole.map(|b| b.least), whole.map(|b| b.mean), whole.map(|b| b.greatest), last];

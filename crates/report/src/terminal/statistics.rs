@@ -4,8 +4,9 @@ use super::lines::{Lined, Style, clean, layout, wrap};
 use crate::statistics;
 use flashlab_lab::results::Results;
 
-/// Runs side by side.
-const RUNS: usize = 4;
+/// Characters of the names of the quantities, and of a run's column.
+const NAMES: usize = 34;
+const RUN: usize = 16;
 /// Runs shown; a page or JSON has all.
 const RUNS_MAX: usize = 16;
 
@@ -13,7 +14,8 @@ const RUNS_MAX: usize = 16;
 pub(super) fn text(results: &Results, style: Style) -> String {
     let runs = statistics::whole_runs(results);
     let mut text = String::new();
-    for runs in runs[..runs.len().min(RUNS_MAX)].chunks(RUNS) {
+    let side_by_side = (style.width.saturating_sub(NAMES) / RUN).clamp(1, 4);
+    for runs in runs[..runs.len().min(RUNS_MAX)].chunks(side_by_side) {
         let mut head = vec![style.bold("statistics")];
         head.extend(runs.iter().map(|run| {
             let name = clean(&statistics::name(run));
@@ -25,7 +27,7 @@ pub(super) fn text(results: &Results, style: Style) -> String {
         }
         lines.push(vec![String::new(); runs.len() + 1]);
         let right: Vec<usize> = (1..=runs.len()).collect();
-        text += &layout(lines, &vec![true; runs.len() + 1], &right);
+        text += &layout(lines, &vec![true; runs.len() + 1], &right, style.width);
     }
     let others = statistics::points(results).len() + runs.len().saturating_sub(RUNS_MAX);
     if others > 0 {

@@ -1,25 +1,28 @@
 //! A bring-up as text: a line for what is asked, a line for what the answer means, under the phase that they belong to.
 
-use super::WIDTH;
 use super::lines::wrap;
 use crate::number;
 use flashlab_lab::trace::{Step, StepKind, Trace};
 use std::fmt::Write;
 
-/// Where the words of a step begin.
+/// Where the words of a step begin, and in a narrow table, where they stand below the command.
 const WORDS: usize = 42;
+const WORDS_NARROW: usize = 20;
+/// A table is narrow below this width.
+const WIDE: usize = 80;
 
-/// The steps of `trace`.
-pub fn trace(trace: &Trace) -> String {
-    let mut text = format!("{}\n{}\n\n", headline(trace), wrap(&summary(trace), WIDTH));
-    let _ = writeln!(text, "{:>9}{:>9}  {:w$}asked, > answered", "at ms", "took ms", "sent", w = WORDS - 20);
+/// The steps of `trace` in lines of at most `width` characters.
+pub fn trace(trace: &Trace, width: usize) -> String {
+    let mut text = format!("{}\n{}\n\n", wrap(&headline(trace), width), wrap(&summary(trace), width));
+    let column = if width < WIDE { 6 } else { WORDS - 20 };
+    let _ = writeln!(text, "{:>9}{:>9}  {:column$}asked, > answered", "at ms", "took ms", "sent");
     let mut phase = "";
     for step in &trace.steps {
         if step.phase != phase {
             phase = step.phase;
             let _ = writeln!(text, "\n{phase}"); // a String takes everything
         }
-        self::step(&mut text, step);
+        self::step(&mut text, step, width);
     }
     text
 }
@@ -73,11 +76,26 @@ pub(crate) fn answer(step: &Step) -> String {
     }
 }
 
-fn step(text: &mut String, step: &Step) {
+fn step(text: &mut String, step: &Step, width: usize) {
     let (name, answer) = (name(step), answer(step));
     let times = format!("{:>9}{:>9}", milliseconds(step.at_ns), milliseconds(step.duration_ns));
+    if width < WIDE {
+        let lead = " ".repeat(WORDS_NARROW);
+        let room = width.saturating_sub(WORDS_NARROW);
+        let _ = writeln!(text, "{}", format!("{times}  {name}").trim_end());
+        for line in wrap(&step.asked, room).lines() {
+            let _ = writeln!(text, "{lead}{line}"); // a String takes everything
+        }
+        if !step.means.is_empty() {
+            let answered = format!("> {answer} {}", step.means);
+            for line in wrap(&answered, room).lines() {
+                let _ = writeln!(text, "{lead}{line}");
+            }
+        }
+        return;
+    }
     let paragraph = |text: &mut String, head: String, words: &str| {
-        for (n, line) in wrap(words, WIDTH - WORDS).lines().enumerate() {
+        for (n, line) in wrap(words, width - WORDS).lines().enumerate() {
             let head = if n == 0 { head.as_str() } else { "" };
             let _ = writeln!(text, "{head:<WORDS$}{line}"); // a String takes everything
         }

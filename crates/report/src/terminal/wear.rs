@@ -4,7 +4,6 @@
 //! with its count. A cell is as many neighbouring blocks as the space asks for, and shows the most worn of them.
 
 use super::{
-    WIDTH,
     lines::{Style, clean, wrap},
     plural,
 };
@@ -17,8 +16,8 @@ use crate::{
 };
 use flashlab_lab::results::{Results, WearMap};
 
-/// Cells across.
-const COLUMNS: usize = 96;
+/// The most cells across.
+const COLUMNS_MAX: usize = 96;
 /// The most lines of a map.
 const LINES_MAX: usize = 16;
 /// Bars of a histogram.
@@ -49,22 +48,24 @@ fn of_map(map: &WearMap, style: Style) -> String {
         facts += &format!("; {} out of use", map.bad.len());
     }
     let title = style.bold(format!("wear, {}", clean(&map.name)));
-    let mut text = format!("{title}\n{}\n", style.dim(wrap(&format!("  {facts}"), WIDTH)));
+    let mut text = format!("{title}\n{}\n", style.dim(wrap(&format!("  {facts}"), style.width)));
     if map.erase_counts.is_empty() {
         return text + "\n";
     }
-    let cells_a_line = if style.colour { 2 * COLUMNS } else { COLUMNS };
+    let columns = COLUMNS_MAX.min(style.width.saturating_sub(4)).max(8);
+    let cells_a_line = if style.colour { 2 * columns } else { columns };
     let cells = wear_map::cells(map, LINES_MAX * cells_a_line);
-    text += &if style.colour { coloured(&cells) } else { plain(&cells) };
-    text += &format!("  {}\n", legend(&cells, style));
-    text + &histogram(map) + "\n"
+    text += &if style.colour { coloured(&cells, columns) } else { plain(&cells, columns) };
+    let legend = wrap(&legend(&cells, style), style.width - 2).replace('\n', "\n  ");
+    text += &format!("  {legend}\n");
+    text + &histogram(map, style.width) + "\n"
 }
 
 /// A character a cell.
-fn plain(cells: &Cells) -> String {
+fn plain(cells: &Cells, columns: usize) -> String {
     let sign =
         |count: &Option<u32>| count.map_or(UNUSABLE, |count| RAMP[wear_map::level(count, cells.greatest)]);
-    let rows = cells.counts.chunks(COLUMNS);
+    let rows = cells.counts.chunks(columns);
     folded(&rows.map(|row| row.iter().map(sign).collect()).collect::<Vec<String>>())
 }
 
@@ -85,10 +86,10 @@ fn colour(count: Option<u32>, greatest: u32) -> u8 {
 }
 
 /// A character two cells: the upper half in the foreground's colour, the lower in the background's.
-fn coloured(cells: &Cells) -> String {
+fn coloured(cells: &Cells, columns: usize) -> String {
     let mut rows = vec![];
-    for pair in cells.counts.chunks(2 * COLUMNS) {
-        let (upper, lower) = pair.split_at(pair.len().min(COLUMNS));
+    for pair in cells.counts.chunks(2 * columns) {
+        let (upper, lower) = pair.split_at(pair.len().min(columns));
         let mut text = String::new();
         let mut set = None;
         for (i, count) in upper.iter().enumerate() {
@@ -135,7 +136,7 @@ fn legend(cells: &Cells, style: Style) -> String {
 }
 
 /// A bar a bin, eighths of a character long.
-fn histogram(map: &WearMap) -> String {
+fn histogram(map: &WearMap, total: usize) -> String {
     let bins = wear_histogram::bins(map, BINS);
     let most = bins.iter().map(|bin| bin.used + bin.bad).max().unwrap_or(0).max(1);
     let width = bins.iter().map(|bin| bin.range().chars().count()).max().unwrap_or(0);
@@ -143,7 +144,7 @@ fn histogram(map: &WearMap) -> String {
     let mut text = String::new();
     for bin in &bins {
         let blocks = bin.used + bin.bad;
-        let bar = bar(blocks, most, BAR_MAX.min(WIDTH.saturating_sub(width + COUNTS)));
+        let bar = bar(blocks, most, BAR_MAX.min(total.saturating_sub(width + COUNTS)));
         let space = if bar.is_empty() { "" } else { " " };
         let mut line = format!("  {:>width$} {bar}{space}{}", bin.range(), number::fixed(blocks as f64, 0));
         if bin.bad > 0 {

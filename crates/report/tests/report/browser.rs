@@ -4,7 +4,9 @@
 //! Chromium are at least 500 pixels wide, so that the page is put into a frame of the width in question.
 
 use crate::fixture::*;
-use flashlab_report::html::{live_page, page, trace_page};
+use flashlab_lab::figures::{DeviceFigures, JobFigures, Latency, PERCENTILES};
+use flashlab_lab::results::Mechanisms;
+use flashlab_report::html::{JobPage, jobs_page, live_page, page, trace_page};
 use flashlab_report::live::{Page, Row};
 use std::{env, fs, path::PathBuf, process::Command};
 
@@ -182,6 +184,55 @@ fn the_page_of_a_live_experiment_fits_every_width_without_overflow_or_error() {
         ],
     };
     measure("block-paths", &unfolded(&live_page(&live)));
+}
+
+#[test]
+fn the_pages_of_jobs_fit_every_width_without_overflow_or_error() {
+    let device = |name: &str, iops: f64| DeviceFigures {
+        device: name.into(),
+        title: "A card".into(),
+        written_first_bytes: 64 << 20,
+        jobs: ["read", "write"].map(|direction| job(direction, iops)).into(),
+        notes: vec!["job `random`: the reads touched no flash".into()],
+        error: None,
+    };
+    let devices =
+        [device("sd/kingston", 1234.5), device("sd/sandisk:host=raspberry-pi-4,flash.t_prog=250us", 987.0)];
+    let page = JobPage {
+        title: "compare",
+        version: "0.1.0",
+        command: "flashlab compare",
+        devices: &devices,
+        notes: &[],
+    };
+    measure("compare", &unfolded(&jobs_page(&page)));
+    measure(
+        "bench",
+        &unfolded(&jobs_page(&JobPage { title: "sd/kingston", devices: &devices[..1], ..page })),
+    );
+}
+
+fn job(direction: &'static str, iops: f64) -> JobFigures {
+    let mean_ns = 1e9 / iops;
+    JobFigures {
+        job: "random".into(),
+        direction,
+        requests: 12_345,
+        bytes: 12_345 << 12,
+        runtime_ms: 10_000,
+        iops,
+        bytes_per_second: (iops * 4096.0) as u64,
+        latency: Latency {
+            min_ns: 200_000,
+            mean_ns,
+            stddev_ns: 1e5,
+            max_ns: 90_000_000,
+            percentiles_ns: PERCENTILES.map(|percent| (percent, (mean_ns * percent / 50.0) as u64)).to_vec(),
+            histogram_ns: vec![(200_000, 4_000), (700_000, 8_000), (1_500_000, 300), (90_000_000, 45)],
+        },
+        mechanisms_ns: Mechanisms(vec![("bus", mean_ns * 0.25), ("program", mean_ns * 0.75)]),
+        unwritten: direction == "read",
+    }
 }
 
 #[test]

@@ -198,15 +198,15 @@ proptest! {
     }
 
     #[test]
-    fn any_results_fit_a_terminal_and_cannot_move_its_cursor(results in results()) {
-        let plain = terminal::table(&results, false);
+    fn any_results_fit_a_terminal_and_cannot_move_its_cursor(results in results(), width in 60..130_usize) {
+        let plain = terminal::table(&results, width, false);
         for line in plain.lines() {
-            prop_assert!(line.chars().count() <= terminal::WIDTH, "{} columns: {line}", line.chars().count());
+            prop_assert!(line.chars().count() <= width, "{} of {width} columns: {line}", line.chars().count());
             prop_assert_eq!(line, line.trim_end());
         }
         let turned = plain.chars().find(|c| *c != '\n' && (c.is_control() || *c == '\u{202e}'));
         prop_assert_eq!(turned, None);
-        terminal::table(&results, true);
+        terminal::table(&results, width, true);
     }
 
     #[test]

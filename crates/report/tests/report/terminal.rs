@@ -10,51 +10,74 @@ fn all() -> [Results; 6] {
 
 #[test]
 fn sd_cards_table_reads_well() {
-    insta::assert_snapshot!(table(&sd_cards_fixture(), false));
+    insta::assert_snapshot!(table(&sd_cards_fixture(), WIDTH, false));
 }
 
 #[test]
 fn at91_table_reads_well() {
-    insta::assert_snapshot!(table(&at91_fixture(), false));
+    insta::assert_snapshot!(table(&at91_fixture(), WIDTH, false));
 }
 
 #[test]
 fn a_sweep_reads_well() {
-    insta::assert_snapshot!(table(&sweep_fixture(), false));
+    insta::assert_snapshot!(table(&sweep_fixture(), WIDTH, false));
 }
 
 #[test]
 fn wear_series_and_statistics_read_well() {
     let mut results = worn_fixture();
     results.wear.truncate(4);
-    insta::assert_snapshot!(table(&results, false));
+    insta::assert_snapshot!(table(&results, WIDTH, false));
 }
 
 #[test]
 fn a_map_in_colour_is_half_as_high_and_ends_each_row_without_colour() {
     let mut results = worn_fixture();
     results.wear.drain(..5);
-    let coloured = table(&results, true);
+    let coloured = table(&results, WIDTH, true);
     let rows: Vec<&str> = coloured.lines().filter(|line| line.contains('▀')).collect();
     assert!((10..=16).contains(&rows.len()), "{}", rows.len());
     assert!(rows.iter().all(|row| row.ends_with("\u{1b}[0m") && row.matches('▀').count() <= 96));
-    assert!(!table(&results, false).contains('▀'));
+    assert!(!table(&results, WIDTH, false).contains('▀'));
 }
 
 #[test]
-fn no_line_is_wider_than_promised_or_ends_in_a_space() {
-    for results in all() {
-        for line in table(&results, false).lines() {
-            assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
-            assert_eq!(line, line.trim_end());
+fn no_line_is_wider_than_asked_for_or_ends_in_a_space() {
+    for width in [60, 80, WIDTH, 120] {
+        for results in all() {
+            for line in table(&results, width, false).lines() {
+                let taken = line.chars().count();
+                assert!(taken <= width, "{}: {taken} of {width} columns: {line}", results.experiment);
+                assert_eq!(line, line.trim_end());
+            }
         }
+        for line in flashlab_report::terminal::trace(&bring_up(), width).lines() {
+            assert!(line.chars().count() <= width, "of {width} columns: {line}");
+        }
+    }
+}
+
+fn bring_up() -> flashlab_lab::trace::Trace {
+    use flashlab_lab::trace::{Controller, Kernel, bring_up};
+    let library = flashlab_lab::library::Library::built_in().expect("the repository's own library");
+    let device = flashlab_lab::device::Device::open("sd/kingston", &library).expect("it exists");
+    bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).expect("an SD card")
+}
+
+#[test]
+fn tables_read_well_at_60_80_and_120_columns() {
+    let mut worn = worn_fixture();
+    worn.wear.drain(1..);
+    for width in [60, 80, 120] {
+        let text = [at91_fixture(), worn.clone()].map(|results| table(&results, width, false)).join("\n");
+        insta::assert_snapshot!(format!("at_{width}_columns"), text);
     }
 }
 
 #[test]
 fn colour_changes_nothing_but_colour() {
     for results in [sd_cards_fixture(), at91_fixture(), sweep_fixture()] {
-        let coloured = table(&results, true);
+        let coloured = table(&results, WIDTH, true);
         let is_missed = results.bounds.iter().any(|bound| !bound.held);
         assert_eq!(coloured.contains("\u{1b}[1;31m"), is_missed, "a missed bound is red");
         let mut plain = String::new();
@@ -64,11 +87,11 @@ fn colour_changes_nothing_but_colour() {
             rest = after.split_once('m').expect("every sequence sets a colour").1;
         }
         plain.push_str(rest);
-        assert_eq!(plain, table(&results, false));
+        assert_eq!(plain, table(&results, WIDTH, false));
     }
 }
 
 #[test]
 fn names_from_outside_cannot_move_the_cursor() {
-    assert!(!table(&hostile_fixture(), false).contains('\u{1b}'));
+    assert!(!table(&hostile_fixture(), WIDTH, false).contains('\u{1b}'));
 }

@@ -1,0 +1,115 @@
+//! The figures of jobs on devices, as `bench` and `compare` give them to JSON, CSV and pages.
+
+use crate::bench::reads_unwritten;
+use crate::results::Mechanisms;
+use flashlab_fio::job::Direction;
+use flashlab_fio::stats::Report;
+use flashlab_sim::Duration;
+use serde::Serialize;
+
+/// The percentiles that a job's figures have.
+pub const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+/// A device and what each job did on it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceFigures {
+    /// The device as it was asked for: `sd/kingston`.
+    pub device: String,
+    /// Its full name.
+    pub title: String,
+    /// Bytes that the jobs read and that were written before they began.
+    pub written_first_bytes: u64,
+    /// One entry for each direction of each job or group that moved data.
+    pub jobs: Vec<JobFigures>,
+    /// Remarks that a reader of the figures needs.
+    pub notes: Vec<String>,
+    /// The reason why the device has no figures.
+    pub error: Option<String>,
+}
+
+/// One direction of one job or group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JobFigures {
+    /// The job's name.
+    pub job: String,
+    /// `read`, `write`, `trim`, or `mixed` with `unified_rw_reporting`.
+    pub direction: &'static str,
+    /// Requests that completed.
+    pub requests: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Simulated milliseconds from the first request to the end.
+    pub runtime_ms: u64,
+    /// Requests a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_second: u64,
+    /// Completion latency.
+    pub latency: Latency,
+    /// Nanoseconds of a request by mechanism; they sum to the mean latency.
+    pub mechanisms_ns: Mechanisms,
+    /// True if most of these reads met what nothing has written, and touched no flash.
+    pub unwritten: bool,
+}
+
+/// Completion latency in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Least.
+    pub min_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Standard deviation.
+    pub stddev_ns: f64,
+    /// Greatest.
+    pub max_ns: u64,
+    /// Percent and nanoseconds for each of [`PERCENTILES`].
+    pub percentiles_ns: Vec<(f64, u64)>,
+    /// Midpoint in nanoseconds and count of each bucket of fio's histogram that is not empty.
+    pub histogram_ns: Vec<(u64, u64)>,
+}
+
+/// Returns the figures of each direction of `report` that completed a request. `t_read` is the time that the device takes for
+/// an access to its array, if it has one.
+pub fn figures(report: &Report, t_read: Option<Duration>) -> Vec<JobFigures> {
+    let unwritten = t_read.is_some_and(|t_read| reads_unwritten(&report.stats, t_read));
+    let figure = |(direction, name): &(Direction, &'static str)| {
+        Some(JobFigures {
+            unwritten: *direction == Direction::Read && unwritten,
+            ..figure(report, *direction, name)?
+        })
+    };
+    report.shown().iter().filter_map(figure).collect()
+}
+
+fn figure(report: &Report, direction: Direction, name: &'static str) -> Option<JobFigures> {
+    let stats = report.stats.direction(direction);
+    let clat = &stats.clat;
+    if clat.count() == 0 {
+        return None;
+    }
+    let percentile = |percent: f64| (percent, clat.percentile(percent).min(clat.max()).as_ns());
+    let spent = stats.mechanisms_ns().filter(|(_, ns)| *ns > 0);
+    let requests = clat.count();
+    Some(JobFigures {
+        job: report.job.name.clone(),
+        direction: name,
+        requests,
+        bytes: stats.io_bytes,
+        runtime_ms: stats.runtime_ms,
+        iops: stats.requests_per_second(),
+        bytes_per_second: stats.bytes_per_second(),
+        latency: Latency {
+            min_ns: clat.min().as_ns(),
+            mean_ns: clat.mean_ns(),
+            stddev_ns: clat.stddev_ns(),
+            max_ns: clat.max().as_ns(),
+            percentiles_ns: PERCENTILES.map(percentile).to_vec(),
+            histogram_ns: clat.occupied().collect(),
+        },
+        mechanisms_ns: Mechanisms(
+            spent.map(|(mechanism, ns)| (mechanism.name(), ns as f64 / requests as f64)).collect(),
+        ),
+        unwritten: false,
+    })
+}

@@ -1,0 +1,109 @@
+//! How many requests took how long: a bar for each step of 1, 2 and 5 in every decade of latency.
+
+use super::{Figure, Labels};
+use crate::number;
+use crate::svg::{self, Anchor, Percent};
+use flashlab_lab::figures::JobFigures;
+
+const BAR: f64 = 12.0;
+const GAP: f64 = 4.0;
+const TOP: f64 = 2.0;
+/// Where the longest bar ends; right of it stand the numbers.
+const RIGHT: f64 = 78.0;
+
+/// Requests whose latency is in a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Bin {
+    from_ns: u64,
+    to_ns: u64,
+    count: u64,
+}
+
+/// The histogram of one direction of a job on `device`.
+pub(crate) fn figure(device: &str, job: &JobFigures) -> Figure {
+    let bins = bins(&job.latency.histogram_ns);
+    let names: Vec<String> = bins.iter().map(name).collect();
+    let labels = Labels::of(names.iter().map(String::as_str));
+    let left = labels.left().0;
+    let height = TOP + bins.len() as f64 * (BAR + GAP);
+    let title = format!("{device}: {}, {}", job.job, job.direction);
+    let mut svg = svg::drawing(height, &title, "Number of requests by completion latency");
+    let most = bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(1);
+    let all = job.requests.max(1) as f64;
+    let mut y = TOP;
+    for (bin, name) in bins.iter().zip(&names) {
+        labels.draw(&mut svg, name, y, BAR);
+        let width = Percent((RIGHT - left) * bin.count as f64 / most as f64);
+        let share = crate::explain::percent(bin.count as f64 / all);
+        let label = format!("{} ({share})", number::fixed(bin.count as f64, 0));
+        let mut group = svg::named(format!("{name}: {label}"));
+        group.push(svg::rect(Percent(left), y, width, BAR).class("solid s0"));
+        let end = Percent(left + width.0);
+        group.push(svg::text(end, 5.0, y + BAR - 2.0, Anchor::Start, label).class("value"));
+        svg.push(group);
+        y += BAR + GAP;
+    }
+    let subtitle =
+        format!("requests by completion latency; {} in all", number::fixed(job.requests as f64, 0));
+    Figure { title, subtitle, height, svg, legend: vec![] }
+}
+
+/// The range without the unit of its beginning where both ends have the same: `100 to 200 µs`.
+fn name(bin: &Bin) -> String {
+    let of = |ns: u64| {
+        let (value, unit) = match ns {
+            n if n >= 1_000_000_000 => (n / 1_000_000_000, "s"),
+            n if n >= 1_000_000 => (n / 1_000_000, "ms"),
+            n if n >= 1_000 => (n / 1_000, "µs"),
+            n => (n, "ns"),
+        };
+        (number::fixed(value as f64, 0), unit)
+    };
+    let ((from, from_unit), (to, to_unit)) = (of(bin.from_ns), of(bin.to_ns));
+    if from_unit == to_unit {
+        format!("{from} to {to} {to_unit}")
+    } else {
+        format!("{from} {from_unit} to {to} {to_unit}")
+    }
+}
+
+/// The ranges from the first to the last that has a request.
+fn bins(histogram: &[(u64, u64)]) -> Vec<Bin> {
+    let mut bins: Vec<Bin> = vec![];
+    let (mut from_ns, mut decade) = (0, 1_u64);
+    while decade <= 1_000_000_000_000 {
+        for step in [1, 2, 5] {
+            let to_ns = decade * step;
+            let within = histogram.iter().filter(|(ns, _)| (from_ns..to_ns).contains(ns));
+            bins.push(Bin { from_ns, to_ns, count: within.map(|(_, count)| count).sum() });
+            from_ns = to_ns;
+        }
+        decade *= 10;
+    }
+    let first = bins.iter().position(|bin| bin.count > 0).unwrap_or(0);
+    let last = bins.iter().rposition(|bin| bin.count > 0).map_or(0, |last| last + 1);
+    bins[first..last.max(first)].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_request_is_in_one_range_and_empty_ends_are_left_out() {
+        let bins = bins(&[(150_000, 3), (199_999, 4), (200_000, 1), (3_000_000, 2)]);
+        let said: Vec<(String, u64)> = bins.iter().map(|bin| (name(bin), bin.count)).collect();
+        let said: Vec<(&str, u64)> = said.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        assert_eq!(
+            said,
+            [
+                ("100 to 200 µs", 7),
+                ("200 to 500 µs", 1),
+                ("500 µs to 1 ms", 0),
+                ("1 to 2 ms", 0),
+                ("2 to 5 ms", 2)
+            ]
+        );
+        assert!(super::bins(&[]).is_empty());
+    }
+}

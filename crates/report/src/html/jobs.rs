@@ -1,0 +1,178 @@
+//! The page of jobs on one device (`bench`) or on many (`compare`): their results, latencies, and where the time goes.
+
+use super::{Section, comparison, document, notes, tables, why};
+use crate::{
+    compare,
+    figure::latency_histogram,
+    markup::{Element, element},
+    number,
+    terminal::plural,
+};
+use flashlab_lab::figures::{DeviceFigures, JobFigures};
+use flashlab_lab::results::{Cell, Figure, Mechanisms, Results, Role};
+
+const MIB: f64 = 1_048_576.0;
+/// More histograms than these are folded.
+const HISTOGRAMS_MAX: usize = 4;
+
+/// The content of the page.
+#[derive(Clone, Copy, Debug)]
+pub struct JobPage<'a> {
+    /// The device, or `compare`.
+    pub title: &'a str,
+    /// The version of flashlab.
+    pub version: &'a str,
+    /// The command that gives the same page again.
+    pub command: &'a str,
+    /// The figures, in the order of the page.
+    pub devices: &'a [DeviceFigures],
+    /// Remarks on the whole.
+    pub notes: &'a [String],
+}
+
+/// Returns the page of `page`'s figures.
+pub fn jobs_page(page: &JobPage<'_>) -> String {
+    let lead = match page.devices {
+        [only] => only.title.clone(),
+        devices => format!("The same jobs on {}", plural(devices.len(), "device")),
+    };
+    let header = element("header")
+        .child(element("p").class("kicker").text(format!("Simulated with flashlab {}", page.version)))
+        .child(element("h1").text(page.title))
+        .child(element("p").class("lead").text(lead));
+    let results = as_results(page.devices);
+    let mut sections = vec![Section {
+        id: "results",
+        title: "Results",
+        short: "Results",
+        intro: Some("Latencies are completion latencies. No parameter was fitted on these jobs.".into()),
+        body: [table(page.devices)].into_iter().chain(failures(page.devices)).collect(),
+    }];
+    if page.devices.len() > 1 {
+        sections.extend(comparison::figures(&results));
+    }
+    sections.push(Section::new("latency", "Latency", "Latency", latency(page.devices)));
+    sections.extend(why::section(&results));
+    sections.extend(said(page));
+    let footer = element("footer")
+        .child(element("p").text("Run again with ").child(element("code").text(page.command)).text("."));
+    document(page.title, &format!("flashlab {}", page.version), header, &sections, footer)
+}
+
+fn all(devices: &[DeviceFigures]) -> impl Iterator<Item = (&DeviceFigures, &JobFigures)> {
+    devices.iter().flat_map(|device| device.jobs.iter().map(move |job| (device, job)))
+}
+
+/// The cells that the figures of experiments are drawn from: a table a job and direction, a column a device. Reads that touched
+/// no flash have no cell, since a bar would compare them with reads that did.
+fn as_results(devices: &[DeviceFigures]) -> Results {
+    let cells = all(devices).filter(|(_, job)| !job.unwritten).map(|(device, job)| Cell {
+        table: format!("{}, {}", job.job, job.direction),
+        row: String::new(),
+        column: device.device.clone(),
+        unit: "IOPS".into(),
+        published: None,
+        simulated: Figure { mean: job.iops, sd: 0.0 },
+        role: Role::Predicted,
+        error_percent: None,
+        requests: job.requests,
+        latency_ns_mean: job.latency.mean_ns,
+        mechanisms: job.mechanisms_ns.clone(),
+        mechanism_ns_totals: Mechanisms(vec![]),
+        tail: None,
+    });
+    Results { cells: cells.collect(), ..Results::default() }
+}
+
+fn table(devices: &[DeviceFigures]) -> Element {
+    let columns = [
+        ("device", false),
+        ("job", false),
+        ("", false),
+        ("IOPS", true),
+        ("MiB/s", true),
+        ("requests", true),
+        ("moved", true),
+        ("simulated time", true),
+        ("most of it", false),
+    ];
+    let rows = all(devices).map(|(device, job)| {
+        element("tr")
+            .child(tables::row_head(&device.device))
+            .child(tables::text(&job.job))
+            .child(tables::text(job.direction))
+            .child(tables::number(number::fixed(job.iops, 0)))
+            .child(tables::number(number::significant(job.bytes_per_second as f64 / MIB, 3)))
+            .child(tables::number(number::fixed(job.requests as f64, 0)))
+            .child(tables::number(number::bytes(job.bytes)))
+            .child(tables::number(number::duration_ns(job.runtime_ms as f64 * 1e6)))
+            .child(tables::text(&most(job)))
+    });
+    let html = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    tables::scrolling("Results", html)
+}
+
+/// The mechanism that took most of the time, with its share; or the mark of reads that touched no flash.
+fn most(job: &JobFigures) -> String {
+    if job.unwritten {
+        return compare::NO_FLASH.to_owned();
+    }
+    let most = job.mechanisms_ns.0.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+    most.map_or(String::new(), |(name, ns)| {
+        format!("{name} {}", crate::explain::percent(ns / job.latency.mean_ns.max(1.0)))
+    })
+}
+
+/// The devices without figures, and why.
+fn failures(devices: &[DeviceFigures]) -> Option<Element> {
+    let failed = devices.iter().filter_map(|device| {
+        let error = device.error.as_ref()?;
+        Some(element("li").child(element("b").text(&device.device)).text(format!(": {error}")))
+    });
+    let failed: Vec<Element> = failed.collect();
+    (!failed.is_empty()).then(|| element("ul").class("note").children(failed))
+}
+
+/// The percentiles as a table, then the histograms.
+fn latency(devices: &[DeviceFigures]) -> Vec<Element> {
+    let percentiles = flashlab_lab::figures::PERCENTILES.map(|percent| format!("p{percent}"));
+    let mut columns = vec![("device", false), ("job", false), ("", false), ("least", true), ("mean", true)];
+    columns.extend(percentiles.iter().map(|name| (name.as_str(), true)));
+    columns.push(("greatest", true));
+    let duration = |ns: f64| tables::number(number::duration_ns(ns));
+    let rows = all(devices).map(|(device, job)| {
+        let latency = &job.latency;
+        element("tr")
+            .child(tables::row_head(&device.device))
+            .child(tables::text(&job.job))
+            .child(tables::text(job.direction))
+            .child(duration(latency.min_ns as f64))
+            .child(duration(latency.mean_ns))
+            .children(latency.percentiles_ns.iter().map(|(_, ns)| duration(*ns as f64)))
+            .child(duration(latency.max_ns as f64))
+    });
+    let html = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
+    let figures: Vec<Element> = all(devices)
+        .map(|(device, job)| comparison::framed(&latency_histogram::figure(&device.device, job)))
+        .collect();
+    let count = figures.len();
+    let histograms = element("div").class("grid2").children(figures);
+    let histograms = if count > HISTOGRAMS_MAX {
+        super::folded(&plural(count, "histogram"), [histograms])
+    } else {
+        element("div").class("worn").child(histograms)
+    };
+    vec![tables::scrolling("Percentiles of the completion latency", html), histograms]
+}
+
+/// The remarks on the whole and on each device.
+fn said(page: &JobPage<'_>) -> Option<Section> {
+    let whole = page.notes.iter().cloned().chain(compare::notes(page.devices));
+    let mut body: Vec<Element> = whole.map(|note| notes::paragraph(&note)).collect();
+    let of = |device: &DeviceFigures| {
+        let note = |note: &String| notes::paragraph(&format!("{}: {note}", device.device));
+        device.notes.iter().map(note).collect::<Vec<_>>()
+    };
+    body.extend(page.devices.iter().flat_map(of));
+    (!body.is_empty()).then(|| Section::new("notes", "Notes", "Notes", body))
+}
