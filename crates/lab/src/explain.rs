@@ -7,11 +7,8 @@ use crate::units::{clip, or_list};
 use flashlab_sim::Mechanism;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::path::Path;
-
-/// The widest line of a text.
-const WIDTH: usize = 110;
 
 /// Why something cannot be explained.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,13 +45,15 @@ impl std::error::Error for ExplainError {}
 /// What `name` is: a parameter (`flash.t_prog`, `t_prog`), a device (`sd/kingston`, also with settings), a host, a
 /// filesystem, a mechanism of the results, or else what `elsewhere` knows: the options of fio.
 ///
-/// A name that is several things gets all of its explanations.
+/// A name that is several things gets all of its explanations. Lines have at most `width` characters, but for words that are
+/// longer.
 pub fn explain(
     name: &str,
     library: &Library,
+    width: usize,
     elsewhere: &dyn Fn(&str) -> Option<String>,
 ) -> Result<String, ExplainError> {
-    found(name, library, &|subject| subject.text(library), elsewhere).map(|found| found.join("\n"))
+    found(name, library, &|subject| subject.text(library, width), elsewhere).map(|found| found.join("\n"))
 }
 
 /// Returns the explanations of `name` as a JSON list; `elsewhere` knows the options of fio.
@@ -95,14 +94,16 @@ enum Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn text(&self, library: &Library) -> String {
+    fn text(&self, library: &Library, width: usize) -> String {
+        let mut text = Text { text: String::new(), width };
         match self {
-            Subject::Parameter(of) => parameter(of, library),
-            Subject::Mechanism(of) => mechanism(*of),
-            Subject::Host { name, profile } => host(name, profile),
-            Subject::Filesystem(of) => filesystem(of, library),
-            Subject::Device(of) => device(of, library),
+            Subject::Parameter(of) => parameter(&mut text, of, library),
+            Subject::Mechanism(of) => mechanism(&mut text, *of),
+            Subject::Host { name, profile } => host(&mut text, name, profile),
+            Subject::Filesystem(of) => filesystem(&mut text, of, library),
+            Subject::Device(of) => device(&mut text, of, library),
         }
+        text.text
     }
 
     fn json(&self, library: &Library) -> Value {
@@ -207,10 +208,10 @@ fn before_settings(argument: &str) -> &str {
 const HOSTS: [Kind; 2] = [Kind::Host, Kind::Pc];
 
 /// One parameter, and its value in every profile.
-fn parameter(parameter: &Parameter, library: &Library) -> String {
+fn parameter(text: &mut Text, parameter: &Parameter, library: &Library) {
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.has(parameter)).collect();
-    let mut text = format!("{}\n", parameter.path);
-    paragraph(&mut text, 2, parameter.meaning);
+    text.line(parameter.path);
+    text.paragraph(2, parameter.meaning);
     let range = match parameter.limits() {
         Some((least, most)) if parameter.range.1 < u64::MAX => format!(", {least} to {most}"),
         _ => String::new(),
@@ -218,19 +219,19 @@ fn parameter(parameter: &Parameter, library: &Library) -> String {
     let absent = parameter.absent.map_or(String::new(), |absent| format!(" Left out: {absent}."));
     let nouns: Vec<&str> = kinds.iter().map(|kind| kind.noun()).collect();
     let sentence = format!("Of {}: {}{range}.{absent}", or_list(&nouns), parameter.shape().kind());
-    paragraph(&mut text, 2, &sentence);
-    text.push('\n');
+    text.paragraph(2, &sentence);
+    text.line("");
     let rows: Vec<_> = values(parameter, library).collect();
-    table(&mut text, &rows);
+    text.table(&rows);
     if let Some([name, value, _]) = rows.first() {
         let example = match kinds[0] {
             Kind::Card | Kind::Ssd => format!("{name}:{}={value}", parameter.path),
             Kind::Host | Kind::Pc => format!("DEVICE:{}={value}", parameter.path),
             Kind::Filesystem => format!("--fs {name}:{}={value}", parameter.key()),
         };
-        write!(text, "\n  Set it with {example}\n").expect("writing to a string");
+        text.line("");
+        text.paragraph(2, &format!("Set it with {example}"));
     }
-    text
 }
 
 /// The profiles that have a parameter: name, value and source.
@@ -242,54 +243,53 @@ fn values<'a>(parameter: &'a Parameter, library: &'a Library) -> impl Iterator<I
         .map(|(name, number)| [name.to_owned(), number.value.to_string(), number.source.to_string()])
 }
 
-fn device(device: &Device, library: &Library) -> String {
-    let mut text = format!("{}: {}\n", device.argument, device.title);
+fn device(text: &mut Text, device: &Device, library: &Library) {
+    text.paragraph(0, &format!("{}: {}", device.argument, device.title));
     let kind = device.kind();
     let profile = library.device(&device.name).ok();
     let host = kind.host().and_then(|host| library.profile(host, &device.host_name).ok());
-    notes(&mut text, profile);
+    notes(text, profile);
     let noun = if kind == Kind::Ssd { "SSD" } else { "card" };
-    write!(text, "\n  The {noun}\n").expect("writing to a string");
+    text.line("");
+    text.paragraph(2, &format!("The {noun}"));
     let (own, machine): (Vec<_>, Vec<_>) =
         device.held().iter().partition(|held| kind.has(held.number.parameter));
-    numbers(&mut text, own.into_iter().map(|held| &held.number));
-    write!(text, "\n  The host, {}\n", device.host_name).expect("writing to a string");
-    notes(&mut text, host);
-    numbers(&mut text, machine.into_iter().map(|held| &held.number));
-    text
+    numbers(text, own.into_iter().map(|held| &held.number));
+    text.line("");
+    text.paragraph(2, &format!("The host, {}", device.host_name));
+    notes(text, host);
+    numbers(text, machine.into_iter().map(|held| &held.number));
 }
 
-fn host(name: &str, profile: &Profile) -> String {
-    let mut text = format!("{name}: {}\n", profile.title);
-    notes(&mut text, Some(profile));
-    text.push('\n');
-    numbers(&mut text, profile.numbers.iter());
-    text
+fn host(text: &mut Text, name: &str, profile: &Profile) {
+    text.paragraph(0, &format!("{name}: {}", profile.title));
+    notes(text, Some(profile));
+    text.line("");
+    numbers(text, profile.numbers.iter());
 }
 
-fn filesystem(filesystem: &Filesystem, library: &Library) -> String {
-    let mut text = format!("{}: {}\n", filesystem.argument, filesystem.title);
-    notes(&mut text, library.profile(Kind::Filesystem, &filesystem.name).ok());
-    text.push('\n');
-    numbers(&mut text, filesystem.held().iter().map(|Held { number, .. }| number));
-    text
+fn filesystem(text: &mut Text, filesystem: &Filesystem, library: &Library) {
+    text.paragraph(0, &format!("{}: {}", filesystem.argument, filesystem.title));
+    notes(text, library.profile(Kind::Filesystem, &filesystem.name).ok());
+    text.line("");
+    numbers(text, filesystem.held().iter().map(|Held { number, .. }| number));
 }
 
-fn notes(text: &mut String, profile: Option<&Profile>) {
+fn notes(text: &mut Text, profile: Option<&Profile>) {
     if let Some(notes) = profile.and_then(|p| p.notes.as_deref()) {
-        paragraph(text, 2, notes);
+        text.paragraph(2, notes);
     }
 }
 
 /// A line for each number with its meaning, and one under it with its source.
-fn numbers<'a>(text: &mut String, numbers: impl Iterator<Item = &'a Number>) {
+fn numbers<'a>(text: &mut Text, numbers: impl Iterator<Item = &'a Number>) {
     let mut rows = Vec::new();
     for number in numbers {
         let row = |path: String, value: String, words: &str| [path, value, words.to_owned()];
         rows.push(row(number.parameter.path.to_owned(), number.value.to_string(), number.parameter.meaning));
         rows.push(row(String::new(), String::new(), &number.source.to_string()));
     }
-    table(text, &rows);
+    text.table(&rows);
 }
 
 /// Returns the meaning of a mechanism of the results, and the parameters that it depends on.
@@ -333,13 +333,12 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
     }
 }
 
-fn mechanism(mechanism: Mechanism) -> String {
+fn mechanism(text: &mut Text, mechanism: Mechanism) {
     let (words, moved_by) = in_words(mechanism);
-    let mut text = format!("{}\n", mechanism.name());
-    paragraph(&mut text, 2, "A part of a request's latency; the parts of a latency sum to it exactly.");
-    paragraph(&mut text, 2, words);
-    paragraph(&mut text, 2, &format!("Moved by: {moved_by}."));
-    text
+    text.line(mechanism.name());
+    text.paragraph(2, "A part of a request's latency; the parts of a latency sum to it exactly.");
+    text.paragraph(2, words);
+    text.paragraph(2, &format!("Moved by: {moved_by}."));
 }
 
 /// The devices, hosts and filesystems of a library, or those whose names fit a pattern.
@@ -416,10 +415,9 @@ impl<'a> Listing<'a> {
             "filesystems": titled(&self.filesystems),
         })
     }
-}
 
-impl fmt::Display for Listing<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The listing as text, in lines of at most `width` characters.
+    pub fn text(&self, width: usize) -> String {
         let device = |(name, card): &(&str, &Profile)| {
             let capacity = capacity_of(card).map_or(String::new(), capacity);
             let host = card.host.as_deref().unwrap_or_default();
@@ -433,12 +431,14 @@ impl fmt::Display for Listing<'_> {
             ("Hosts", self.hosts.iter().map(other).collect()),
             ("Filesystems", self.filesystems.iter().map(other).collect()),
         ];
+        let mut text = Text { text: String::new(), width };
         for (heading, rows) in sections.iter().filter(|(_, rows)| !rows.is_empty()) {
-            let mut text = String::new();
-            table(&mut text, rows);
-            writeln!(f, "{heading}\n{text}")?;
+            text.line(heading);
+            text.table(rows);
+            text.line("");
         }
-        writeln!(f, "`flashlab explain NAME` prints the numbers of one and where they come from.")
+        text.paragraph(0, "`flashlab explain NAME` prints the numbers of one and where they come from.");
+        text.text
     }
 }
 
@@ -485,43 +485,78 @@ fn capacity(number: &Number) -> String {
     format!("{} MB", (bytes + 500_000) / 1_000_000)
 }
 
-/// Rows of two narrow columns and one that wraps, two spaces in.
-fn table(text: &mut String, rows: &[[String; 3]]) {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (first, second) = (width(0), width(1));
-    let indent = 2 + first + 2 + second + 2;
-    for [name, value, words] in rows {
-        let mut line = String::new();
-        paragraph(&mut line, indent, words);
-        let head = format!("  {name:first$}  {value:second$}  ");
-        match line.get(indent..) {
-            Some(rest) => write!(text, "{head}{rest}"),
-            None => writeln!(text, "{}", head.trim_end()),
-        }
-        .expect("writing to a string");
-    }
+/// Text for a terminal.
+struct Text {
+    text: String,
+    /// Characters of the widest line.
+    width: usize,
 }
 
-/// `words` in lines of at most [`WIDTH`] characters, `indent` spaces in. A line break in them stays one.
-fn paragraph(text: &mut String, indent: usize, words: &str) {
-    let room = WIDTH.saturating_sub(indent).max(40);
-    for line in words.lines() {
+/// A table whose last column would be narrower than this has the words below the name and the value.
+const WORDS_MIN: usize = 30;
+/// The indent of words below a name.
+const BELOW: usize = 6;
+
+impl Text {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    /// Rows of two narrow columns and one that wraps, two spaces in.
+    fn table(&mut self, rows: &[[String; 3]]) {
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let (first, second) = (width(0), width(1));
+        let indent = 2 + first + 2 + second + 2;
+        let has_words = rows.iter().any(|[_, _, words]| !words.is_empty());
+        let needed = if has_words { indent + WORDS_MIN } else { indent - 2 };
+        for [name, value, words] in rows {
+            if needed > self.width {
+                self.hung(2, BELOW, &format!("{name}  {value}"));
+                self.paragraph(BELOW, words);
+                continue;
+            }
+            let head = format!("  {name:first$}  {value:second$}  ");
+            let start = self.text.len();
+            self.paragraph(indent, words);
+            if self.text.len() == start {
+                self.line(head.trim_end());
+            } else {
+                self.text.replace_range(start..start + indent, &head);
+            }
+        }
+    }
+
+    /// `words` in lines of at most the width, `indent` spaces in. A line break in them stays one.
+    fn paragraph(&mut self, indent: usize, words: &str) {
+        for line in words.lines() {
+            self.hung(indent, indent, line);
+        }
+    }
+
+    /// One line of `words`, `first` spaces in; the lines into which it is broken are `rest` spaces in.
+    fn hung(&mut self, first: usize, rest: usize, words: &str) {
         let mut used = 0;
-        for word in line.split_whitespace() {
+        let mut indent = first;
+        for word in words.split(' ').filter(|word| !word.is_empty()) {
             let length = word.chars().count();
-            if used > 0 && used + 1 + length > room {
-                text.push('\n');
+            if used > 0 && used + 1 + length > self.width {
+                self.text.push('\n');
                 used = 0;
+                indent = rest;
             }
             if used == 0 {
-                text.extend(std::iter::repeat_n(' ', indent));
+                self.text.extend(std::iter::repeat_n(' ', indent));
+                used = indent;
             } else {
-                text.push(' ');
+                self.text.push(' ');
                 used += 1;
             }
-            text.push_str(word);
+            self.text.push_str(word);
             used += length;
         }
-        text.push('\n');
+        if used > 0 || words.trim().is_empty() && first == rest {
+            self.text.push('\n');
+        }
     }
 }

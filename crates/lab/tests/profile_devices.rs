@@ -174,7 +174,7 @@ fn what_an_argument_gives_is_not_free() {
 #[test]
 fn explanations() {
     let none = |_: &str| None;
-    let say = |name| explain(name, &LIBRARY, &none).unwrap_or_else(|e| panic!("{e}"));
+    let say = |name| explain(name, &LIBRARY, 110, &none).unwrap_or_else(|e| panic!("{e}"));
     assert_snapshot!([say("test/one:t_prog=1ms"), say("slow-board"), say("read-modify-write")].join("\n\n"));
     let t_prog = say("t_prog");
     assert!(t_prog.starts_with(&say("flash.t_prog")) && t_prog.contains("nand.t_prog"), "{t_prog}");
@@ -182,10 +182,10 @@ fn explanations() {
     let modes = say("modes");
     assert!(modes.contains("card.modes") && modes.contains("host.modes"), "{modes}");
     assert_eq!(
-        explain("bs", &LIBRARY, &|name| (name == "bs").then(|| "block size".to_owned())).unwrap(),
+        explain("bs", &LIBRARY, 110, &|name| (name == "bs").then(|| "block size".to_owned())).unwrap(),
         "block size"
     );
-    let wrong = |name| explain(name, &LIBRARY, &none).unwrap_err().to_string();
+    let wrong = |name| explain(name, &LIBRARY, 110, &none).unwrap_err().to_string();
     assert_snapshot!(
         [wrong("test/won"), wrong("t_porg"), wrong("xyzzy"), wrong("test/one:t_porg=1")].join("\n\n")
     );
@@ -195,13 +195,16 @@ fn explanations() {
 fn the_parameters_and_devices_that_ship_can_all_be_explained() {
     let library = Library::built_in().unwrap();
     for name in library.profiles().map(|(name, _)| name) {
-        assert!(explain(name, &library, &|_| None).is_ok(), "{name}");
+        assert!(explain(name, &library, 110, &|_| None).is_ok(), "{name}");
         let plain = name.trim_start_matches("host/").trim_start_matches("fs/");
-        assert!(Listing::all(&library).to_string().contains(plain), "{name}");
+        assert!(Listing::all(&library).text(110).contains(plain), "{name}");
     }
     for parameter in flashlab_lab::profile::Parameter::all() {
-        let text = explain(parameter.path, &library, &|_| None).unwrap();
-        assert!(text.contains(parameter.path) && text.lines().all(|l| l.chars().count() <= 110), "{text}");
+        for width in [60, 110] {
+            let text = explain(parameter.path, &library, width, &|_| None).unwrap();
+            assert!(text.contains(parameter.path), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+        }
     }
 }
 
@@ -209,7 +212,7 @@ fn the_parameters_and_devices_that_ship_can_all_be_explained() {
 fn the_listing_of_devices() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/library");
     let library = Library::open(&[folder]).unwrap();
-    let text = Listing::all(&library).to_string();
+    let text = Listing::all(&library).text(110);
     let own: Vec<_> = text
         .lines()
         .filter(|l| {
@@ -225,7 +228,7 @@ proptest! {
         let _ = Device::open_all(&text, &LIBRARY).map_err(|e| e.to_string());
         let _ = Device::open_all(&keys, &LIBRARY).map_err(|e| e.to_string());
         let _ = Filesystem::open(&text, &LIBRARY).map_err(|e| e.to_string());
-        let _ = explain(&keys, &LIBRARY, &|_| None).map_err(|e| e.to_string());
+        let _ = explain(&keys, &LIBRARY, 60, &|_| None).map_err(|e| e.to_string());
     }
 
     #[test]

@@ -2,23 +2,27 @@
 
 use crate::failure::Failure;
 use crate::file;
+use crate::width::columns;
 use flashlab_fio::option;
 use flashlab_lab::explain::{ExplainError, Listing, explain, explain_json};
 use flashlab_lab::library::Library;
 use flashlab_lab::profile::Parameter;
+use flashlab_report::terminal::wrapped;
 use flashlab_sim::Mechanism;
 use serde_json::json;
 use std::process::ExitCode;
-
-/// The widest line.
-const WIDTH: usize = 110;
 
 /// Explains `what`.
 pub(crate) fn run(what: &str, library: &Library, json: bool) -> Result<ExitCode, Failure> {
     use flashlab_fio::explain as of_fio;
     let explained = match json {
         true => explain_json(what, library, &of_fio::explain_json).map(|json| file::pretty(&json)),
-        false => explain(what, library, &of_fio::explain),
+        false => {
+            let fio = |name: &str| {
+                of_fio::explain(name).map(|text| text.lines().map(|line| wrapped(line, columns())).collect())
+            };
+            explain(what, library, columns(), &fio)
+        }
     };
     let text = explained.map_err(|error| match (option::suggest(what), error) {
         (Some(option), ExplainError::Unknown { name, did_you_mean }) => {
@@ -53,22 +57,15 @@ pub(crate) fn list(library: &Library, json: bool) -> Result<ExitCode, Failure> {
     paragraph(&mut text, "Parameters of cards, hosts and filesystems", &parameters);
     paragraph(&mut text, "Mechanisms, the parts of a latency", &Mechanism::ALL.map(Mechanism::name));
     paragraph(&mut text, "Options of fio that are modelled (the others are explained too)", &options);
-    text.push_str(&listing.to_string());
+    text.push_str(&listing.text(columns()));
     file::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// The names, two spaces in, under their heading.
 fn paragraph(text: &mut String, heading: &str, names: &[&str]) {
-    text.push_str(heading);
-    let mut column = WIDTH;
-    for name in names {
-        if column + 2 + name.len() > WIDTH {
-            text.push_str("\n ");
-            column = 1;
-        }
-        text.push(' ');
-        text.push_str(name);
-        column += 1 + name.len();
-    }
-    text.push_str("\n\n");
+    let names = wrapped(&names.join(" "), columns() - 2);
+    text.push_str(&wrapped(heading, columns()));
+    names.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
+    text.push('\n');
 }

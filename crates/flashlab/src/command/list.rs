@@ -2,18 +2,23 @@
 
 use crate::failure::Failure;
 use crate::file;
+use crate::width::columns;
 use flashlab_lab::experiment::{Experiment, Live};
 use flashlab_lab::explain::Listing;
 use flashlab_lab::library::Library;
+use flashlab_report::terminal::wrapped;
 use serde_json::json;
 use std::process::ExitCode;
+
+/// Where the titles of experiments begin.
+const TITLES: usize = 13;
 
 pub(crate) fn devices(library: &Library, pattern: Option<&str>, json: bool) -> Result<ExitCode, Failure> {
     let listing = match pattern {
         Some(pattern) => Listing::matching(pattern, library).map_err(Failure::usage)?,
         None => Listing::all(library),
     };
-    file::print(&if json { file::pretty(&listing.json()) } else { listing.to_string() })?;
+    file::print(&if json { file::pretty(&listing.json()) } else { listing.text(columns()) })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -27,7 +32,10 @@ pub(crate) fn experiments(library: &Library, names: bool, json: bool) -> Result<
         };
         match names {
             true => text.push_str(&format!("{}\n", folder.name)),
-            false => text.push_str(&format!("{:12} {title}\n", folder.name)),
+            false => {
+                let title = wrapped(&title, columns() - TITLES).replace('\n', &format!("\n{:TITLES$}", ""));
+                text.push_str(&format!("{:12} {}\n", folder.name, title.trim_end()));
+            }
         }
         list.push(json!({ "name": folder.name, "title": title, "live": is_live }));
     }

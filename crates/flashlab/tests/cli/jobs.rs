@@ -371,6 +371,12 @@ fn tables_fit_the_columns_that_are_asked_for() {
     let lines = [
         "run at91 --no-html".to_owned(),
         "trace bring-up sd/kingston".to_owned(),
+        "devices".to_owned(),
+        "experiments".to_owned(),
+        "explain".to_owned(),
+        "explain nvme/p32a80".to_owned(),
+        "explain t_prog".to_owned(),
+        "explain bs".to_owned(),
         format!("compare sd/kingston sd/sandisk:host=raspberry-pi-4 {job}"),
     ];
     for line in lines {
