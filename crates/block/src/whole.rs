@@ -1,5 +1,6 @@
 //! Reading a whole file that a user names: job files, lists of exports, rules, recorded runs, certificates.
 
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,7 +11,7 @@ pub fn read_whole(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let about = file.metadata()?;
     if about.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
+        return Err(Errno::ISDIR.into());
     }
     if !about.is_file() && !is_pipe(about.file_type()) {
         return Err(io::Error::new(
