@@ -9,6 +9,7 @@ use crate::progress::Progress;
 use crate::read_back::{self, Noting, Written};
 use crate::read_first;
 use crate::statistics::{Counters, Wear};
+use crate::watched::{Look, Stoppable, Watched};
 use flashlab_fio::iolog::{Action, Entry, Iolog, Recording, Version};
 use flashlab_fio::job::{BlockSize, Direction, Engine, Extent, Fallocate, Job, Mix, Pattern};
 use flashlab_fio::stats::{JobStats, Report, Settings, Statistics};
@@ -21,6 +22,7 @@ use flashlab_sim::{
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A device on the bench.
 #[derive(Clone)]
@@ -171,7 +173,45 @@ impl Bench {
         self.run_recorded(jobs, settings).map(|(statistics, _)| statistics)
     }
 
-    /// The same, with the iologs that jobs ask for by `write_iolog=`: their text by the number of the job.
+    /// Runs `jobs`, which neither read back nor record what they did, and calls `look` with the instant and the device after
+    /// every `interval` requests. A `look` that returns false ends the jobs early.
+    pub(crate) fn run_watched(
+        &mut self,
+        jobs: &[Job],
+        interval: u64,
+        look: &mut Look<'_>,
+    ) -> Result<Statistics, BenchError> {
+        let mut statistics = Statistics::new(jobs, &Settings::default());
+        let stop = AtomicBool::new(false);
+        for wave in waves(jobs) {
+            let tasks = self.tasks(jobs, wave.clone())?;
+            self.run_wave_by(tasks, statistics.wave(wave), |model, workload, begin| {
+                let mut watched = Watched { model, look: &mut *look, interval, left: interval, stop: &stop };
+                flashlab_sim::run(&mut watched, &mut Stoppable { workload, stop: &stop }, begin)
+            })?;
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(statistics)
+    }
+
+    /// The tasks of a wave of jobs, with their files laid out.
+    fn tasks<'a>(&mut self, jobs: &'a [Job], wave: Range<usize>) -> Result<Vec<Task<'a>>, BenchError> {
+        let mut tasks = Vec::new();
+        for (number, job) in wave.clone().zip(&jobs[wave]) {
+            if job.verify.method().is_some() && !self.has_bytes {
+                return Err(BenchError::NoBytes { job: job.name.clone() });
+            }
+            self.check_blocks(job)?;
+            let files = self.files_of(job)?;
+            let iolog = job.read_iolog.as_ref().and_then(|name| self.iologs.get(name)).cloned();
+            tasks.push(Task { job, files, number: number as u32, entropy: self.used().as_ns(), iolog });
+        }
+        Ok(tasks)
+    }
+
+    /// Runs `jobs` like [`Bench::run`], with the iologs that jobs ask for by `write_iolog=`: their text by the number of the job.
     pub fn run_recorded(
         &mut self,
         jobs: &[Job],
@@ -183,16 +223,7 @@ impl Bench {
             if self.is_stopped() {
                 break;
             }
-            let mut tasks = Vec::new();
-            for (number, job) in wave.clone().zip(&jobs[wave.clone()]) {
-                if job.verify.method().is_some() && !self.has_bytes {
-                    return Err(BenchError::NoBytes { job: job.name.clone() });
-                }
-                self.check_blocks(job)?;
-                let files = self.files_of(job)?;
-                let iolog = job.read_iolog.as_ref().and_then(|name| self.iologs.get(name)).cloned();
-                tasks.push(Task { job, files, number: number as u32, entropy: self.used().as_ns(), iolog });
-            }
+            let tasks = self.tasks(jobs, wave.clone())?;
             if jobs[wave.clone()].iter().any(read_back::is_due) {
                 self.run_verified(jobs, wave.clone(), tasks, &mut statistics)?;
                 self.unlink(&jobs[wave]);
@@ -255,6 +286,16 @@ impl Bench {
     }
 
     fn run_wave<R: Record>(&mut self, tasks: Vec<Task<'_>>, record: R) -> Result<R, BenchError> {
+        self.run_wave_by(tasks, record, |model, workload, begin| flashlab_sim::run(model, workload, begin))
+    }
+
+    /// Runs a wave by `run`, which drives the device with the workload from an instant on and returns the last one.
+    fn run_wave_by<R: Record>(
+        &mut self,
+        tasks: Vec<Task<'_>>,
+        record: R,
+        run: impl FnOnce(&mut dyn Model, &mut Ending<R>, Instant) -> Instant,
+    ) -> Result<R, BenchError> {
         let begin = self.now;
         let latest = |task: &Task<'_>| Some(task.iolog.as_ref()?.entries.last()?.at);
         if begin > END || tasks.iter().filter_map(latest).any(|at| at > END.since(Instant::ZERO)) {
@@ -265,7 +306,7 @@ impl Bench {
         let jobs = Jobs::new(begin, tasks, record).map_err(BenchError::Workload)?;
         let told = Told { progress: self.progress.clone(), work, done: 0, at: begin };
         let mut workload = Ending { jobs, ended: false, stopped: false, events: 0, told };
-        let last = flashlab_sim::run(self.model(), &mut workload, begin);
+        let last = run(self.model(), &mut workload, begin);
         workload.told.wave_is_over(last);
         if workload.ended {
             return Err(BenchError::TooLong);

@@ -18,3 +18,4 @@ pub mod served;
 pub mod statistics;
 pub mod trace;
 pub mod units;
+mod watched;

@@ -1,14 +1,16 @@
 //! Experiments of the kinds `sweep`, `wear` and `endurance` on small devices, from folders on disk.
 
 use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::loader::Nothing;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::{Bench, BenchError, refusal};
 use flashlab_lab::device::Device;
-use flashlab_lab::experiment::{EnduranceSettings, Experiment, ExperimentError};
+use flashlab_lab::experiment::{EnduranceSettings, EnduranceWorkload, Experiment, ExperimentError};
 use flashlab_lab::library::Library;
 use flashlab_lab::progress::Progress;
 use flashlab_lab::results::{Cell, Results};
 use insta::assert_snapshot;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -416,6 +418,95 @@ fn a_life_that_is_carried_on_is_the_life_that_is_simulated() {
     );
     let survivors = estimated.series.iter().find(|s| s.column == "none").unwrap();
     assert_eq!((survivors.points[0], survivors.points.last().unwrap().1), ((0.0, 100.0), 0.0));
+}
+
+#[test]
+fn the_interval_of_a_budget_holds_the_life_that_is_simulated() {
+    let columns = ["levelled", "dynamic", "none"];
+    let whole =
+        ENDURANCE.replace("steady_percent = 2.0", "steady_percent = 0.01").replace("seeds = 4", "seeds = 1");
+    let whole = Folder::new("endurance-budget-whole", &whole, "").run(1);
+    let folder = Folder::new("endurance-budget", ENDURANCE, "");
+    let device = |column: &str| {
+        let argument = ENDURANCE.lines().find_map(|line| line.strip_prefix(&format!("{column} = \"")));
+        Device::open(argument.unwrap().trim_end_matches('"'), &LIBRARY).unwrap()
+    };
+    let mut found = String::new();
+    // From a hundredth of a life on.
+    for budget in [20_000, 60_000, 240_000] {
+        let run = || {
+            let mut experiment = folder.open().unwrap();
+            experiment.set_endurance(EnduranceSettings {
+                devices: Some(columns.map(|column| (column.to_owned(), device(column))).to_vec()),
+                seeds: Some(1),
+                budget: Some(budget),
+                ..EnduranceSettings::default()
+            });
+            let progress = Progress::default();
+            let results = experiment.run(&LIBRARY, 1, &progress).unwrap();
+            assert_eq!(progress.share(), Some(1.0));
+            let told = progress.take_news();
+            assert!(told.len() > columns.len(), "first figures, and better ones: {told:?}");
+            results
+        };
+        let results = run();
+        assert_eq!(results.digest, run().digest, "a budget ends at the same request in each run");
+        for column in columns {
+            let days = |results, row| cell(results, DAYS, row, column).simulated.mean;
+            let life = days(&whole, "median");
+            let (from, to) = (days(&results, "median, 95 % from"), days(&results, "median, 95 % to"));
+            writeln!(found, "{column}, budget {budget}: {from} <= {life} <= {to}").unwrap();
+        }
+    }
+    let holds = |line: &str| {
+        let numbers: Vec<f64> =
+            line.split(": ").nth(1).unwrap().split(" <= ").map(|n| n.parse().unwrap()).collect();
+        numbers.is_sorted()
+    };
+    assert!(found.lines().all(holds), "{found}");
+}
+
+#[test]
+fn a_budget_ends_in_the_middle_of_a_long_job() {
+    let folder = Folder::new("endurance-long", ENDURANCE, "");
+    let mut experiment = folder.open().unwrap();
+    // Half a year in one run.
+    let line =
+        "--name=log --rw=randwrite --bs=4k --rate=1m --size=32M --time_based --runtime=180d --direct=1";
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let jobs = Invocation::parse(&words, &Nothing).unwrap().jobs;
+    let name = "log".to_owned();
+    let card = Device::open("test/one:capacity=64MiB,cycles=100000", &LIBRARY).unwrap();
+    experiment.set_endurance(EnduranceSettings {
+        workload: Some(EnduranceWorkload { name, bytes: line.into(), jobs, iologs: Vec::new() }),
+        devices: Some(vec![("card".into(), card)]),
+        seeds: Some(2),
+        budget: Some(400_000),
+    });
+    let results = experiment.run(&LIBRARY, 1, &Progress::default()).unwrap();
+    let days = |row| cell(&results, DAYS, row, "card").simulated.mean;
+    assert!(days("median, 95 % from") < days("median") && days("median") < days("median, 95 % to"));
+    let note = results.notes.iter().find(|note| note.starts_with("card: ") && note.contains("95 %"));
+    assert!(note.is_some(), "{:?}", results.notes);
+}
+
+#[test]
+fn a_budget_that_ends_before_the_first_erase_tells_no_life() {
+    let folder = Folder::new("endurance-short", ENDURANCE, "");
+    let mut experiment = folder.open().unwrap();
+    let words = ["--name=log", "--rw=write", "--bs=4k", "--size=32M", "--direct=1"];
+    let jobs = Invocation::parse(&words, &Nothing).unwrap().jobs;
+    let card = Device::open("test/one:capacity=64MiB,cycles=100000", &LIBRARY).unwrap();
+    experiment.set_endurance(EnduranceSettings {
+        workload: Some(EnduranceWorkload { name: "log".into(), bytes: vec![], jobs, iologs: vec![] }),
+        devices: Some(vec![("card".into(), card)]),
+        seeds: Some(1),
+        budget: Some(100),
+    });
+    let results = experiment.run(&LIBRARY, 1, &Progress::default()).unwrap();
+    assert!(results.cells.is_empty(), "{:?}", results.cells);
+    let notes: Vec<&String> = results.notes.iter().filter(|note| note.starts_with("card: ")).collect();
+    assert!(notes.len() == 1 && notes[0].contains("`--budget`"), "{notes:?}");
 }
 
 #[test]

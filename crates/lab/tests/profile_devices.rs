@@ -86,6 +86,24 @@ fn a_pattern_gives_devices_sorted_by_name() {
 }
 
 #[test]
+fn a_pattern_leaves_out_devices_without_timing() {
+    let library = Library::built_in().unwrap();
+    let names = |pattern: &str| -> Vec<String> {
+        let devices = Device::open_all(pattern, &library).unwrap();
+        devices.into_iter().map(|device| device.name).collect()
+    };
+    let cards = names("sd/*:capacity=64MiB");
+    assert!(cards.contains(&"sd/kingston".to_owned()));
+    let timeless = Device::timeless("sd/*", &library).unwrap();
+    assert_eq!(timeless, ["sd/qemu-sdsc", "sd/vlab-sdhc"]);
+    assert!(!cards.iter().any(|card| timeless.contains(card)), "{cards:?}");
+    // A name is a wish, and so is a pattern that matches no other devices.
+    assert_eq!(names("sd/qemu-sdsc"), ["sd/qemu-sdsc"]);
+    assert_eq!(names("sd/qemu*"), ["sd/qemu-sdsc"]);
+    assert!(Device::timeless("sd/qemu*", &library).unwrap().is_empty());
+}
+
+#[test]
 fn a_device_or_host_can_be_a_file() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/library/profiles");
     let device = open(&format!("{folder}/test/one.toml:flash.t_prog=1ms,host={folder}/host/slow-board.toml"));

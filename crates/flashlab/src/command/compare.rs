@@ -1,6 +1,7 @@
 //! `flashlab compare`: one job on many devices.
 
 use super::jobs::{self, Setup};
+use super::run::say_left_out;
 use crate::failure::{Failure, say};
 use crate::width::columns;
 use crate::{Medium, file, progress};
@@ -81,14 +82,27 @@ fn open_all<'a>(
     Ok(all)
 }
 
+/// Returns the names of the devices without timing that `patterns` match and leave out, each once.
+fn timeless<'a>(
+    patterns: impl Iterator<Item = &'a String>,
+    library: &Library,
+) -> Result<Vec<String>, Failure> {
+    let mut all: Vec<String> = Vec::new();
+    for pattern in patterns {
+        for name in Device::timeless(pattern, library)? {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+    }
+    Ok(all)
+}
+
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let (more, fio) = split(&options.rest, library);
-    let all = open_all([&options.device].into_iter().chain(more), library)?;
-    let (mut devices, mut timeless): (Vec<_>, Vec<_>) = all.into_iter().partition(Device::takes_time);
-    // Whoever asks for these alone gets them.
-    if devices.is_empty() {
-        devices.append(&mut timeless);
-    }
+    let patterns = || std::iter::once(&options.device).chain(more);
+    let devices = open_all(patterns(), library)?;
+    let timeless = timeless(patterns(), library)?;
     let invocation = jobs::read(fio)?;
     jobs::no_fio_output("compare", "one table, and no fio output for each device", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
@@ -127,10 +141,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         say(format_args!("the page is {}", path.display()));
     }
     remarks(&compared, &options.medium, &invocation);
-    if !timeless.is_empty() {
-        let names: Vec<&str> = timeless.iter().map(|device| device.name.as_str()).collect();
-        say(format_args!("left out, since they take no time: {}", names.join(", ")));
-    }
+    say_left_out(&timeless);
     let all = compared.iter().all(|device| device.lines.is_ok());
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -14,6 +14,10 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Millions of requests that an experiment on endurance simulates where a user brings the job or the devices: some
+/// minutes on two cores.
+const BUDGET_MILLIONS: u32 = 150;
+
 #[derive(Args)]
 pub(crate) struct Options {
     /// The experiment: `flashlab experiments` lists them; or a folder with one: `./mine`.
@@ -30,6 +34,13 @@ pub(crate) struct Options {
     /// For an experiment on endurance: how many media are drawn, from --seed on.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
+    /// For an experiment on endurance with a job or devices of yours: how many million requests are simulated on all
+    /// devices together, 150 if not given; a longer simulation narrows the intervals.
+    #[arg(long, value_name = "MILLIONS", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "exact")]
+    budget: Option<u32>,
+    /// For an experiment on endurance: simulate until the wear of each device is steady, however long that takes.
+    #[arg(long)]
+    exact: bool,
     /// For a live experiment: in a QEMU guest on Debian's kernel, which `./test` unpacks to target/guest.
     #[arg(long)]
     guest: bool,
@@ -143,6 +154,8 @@ impl Options {
             ("--job", self.job.is_some()),
             ("--devices", self.devices.is_some()),
             ("--seeds", self.seeds.is_some()),
+            ("--budget", self.budget.is_some()),
+            ("--exact", self.exact),
             ("--csv", self.csv.is_some()),
         ];
         given.into_iter().filter_map(|(option, given)| given.then_some(option))
@@ -189,6 +202,8 @@ fn endurance(
         ("--job", options.job.is_some()),
         ("--devices", options.devices.is_some()),
         ("--seeds", options.seeds.is_some()),
+        ("--budget", options.budget.is_some()),
+        ("--exact", options.exact),
     ];
     let Some((option, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(None) };
     if experiment.kind() != Kind::Endurance {
@@ -199,12 +214,24 @@ fn endurance(
         )));
     }
     let devices = options.devices.as_ref().map(|pattern| Device::open_all(pattern, library)).transpose()?;
+    let timeless = options.devices.as_ref().map(|pattern| Device::timeless(pattern, library)).transpose()?;
+    say_left_out(&timeless.unwrap_or_default());
+    let is_users = options.job.is_some() || options.devices.is_some();
+    let budget = options.budget.or(is_users.then_some(BUDGET_MILLIONS)).filter(|_| !options.exact);
     let named = |device: Device| (device.argument.clone(), device);
     Ok(Some(EnduranceSettings {
         workload: options.job.as_deref().map(workload).transpose()?,
         devices: devices.map(|devices| devices.into_iter().map(named).collect()),
         seeds: options.seeds,
+        budget: budget.map(|millions| u64::from(millions) * 1_000_000),
     }))
+}
+
+/// Names the devices without timing that a pattern left out.
+pub(crate) fn say_left_out(timeless: &[String]) {
+    if !timeless.is_empty() {
+        say(format_args!("left out, since they take no time: {}", timeless.join(", ")));
+    }
 }
 
 /// A job file, or an iolog, which is replayed.

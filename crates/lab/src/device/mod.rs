@@ -93,18 +93,39 @@ impl Device {
     }
 
     /// The devices that a pattern asks for, sorted by name: `sd/*`, `sd/s*:host=at91rm9200`. `*` stands for any
-    /// characters, `?` for one.
+    /// characters, `?` for one. A pattern leaves out devices that take no time, unless it matches no others.
     pub fn open_all(pattern: &str, library: &Library) -> Result<Vec<Device>, DeviceError> {
         let argument = Argument::parse(pattern)?;
         if !argument.name().contains(['*', '?']) {
             return Device::assemble(&argument, argument.name(), library, false).map(|device| vec![device]);
         }
+        let (mut timed, mut timeless) = (Vec::new(), Vec::new());
+        for device in Device::matching(&argument, library)? {
+            if device.takes_time() { timed.push(device) } else { timeless.push(device) }
+        }
+        Ok(if timed.is_empty() { timeless } else { timed })
+    }
+
+    /// Returns the names of the devices that a pattern matches and [`Device::open_all`] leaves out.
+    pub fn timeless(pattern: &str, library: &Library) -> Result<Vec<String>, DeviceError> {
+        let argument = Argument::parse(pattern)?;
+        if !argument.name().contains(['*', '?']) {
+            return Ok(Vec::new());
+        }
+        let matching = Device::matching(&argument, library)?;
+        let timeless = matching.iter().filter(|device| !device.takes_time());
+        let names: Vec<String> = timeless.map(|device| device.name.clone()).collect();
+        Ok(if names.len() == matching.len() { Vec::new() } else { names })
+    }
+
+    /// All devices whose names match the pattern of `argument`.
+    fn matching(argument: &Argument, library: &Library) -> Result<Vec<Device>, DeviceError> {
         let names = library.devices().map(|(name, _)| name);
         let matching: Vec<_> = names.filter(|name| matches(argument.name(), name)).collect();
         if matching.is_empty() {
             return Err(DeviceError::NoMatch { pattern: crate::units::clip(argument.name()) });
         }
-        matching.into_iter().map(|name| Device::assemble(&argument, name, library, false)).collect()
+        matching.into_iter().map(|name| Device::assemble(argument, name, library, false)).collect()
     }
 
     /// The same, for whoever keeps the state: where its file is not there yet the device is new.

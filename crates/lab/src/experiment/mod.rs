@@ -149,6 +149,7 @@ impl Experiment {
             inputs.extend(workload.iologs.iter().map(|(name, _)| name.clone()));
         }
         inputs.extend(self.endurance.seeds.map(|seeds| seeds.to_string()));
+        inputs.extend(self.endurance.budget.map(|budget| format!("budget {budget}")));
         inputs
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Snapshot {
 pub(super) struct Estimate {
     /// When the first block passes its limit, in nanoseconds from the instant that it is counted from.
     pub(super) first_failure_ns: f64,
+    /// When it would if all blocks wore alike from now on: no life of these erases is longer.
+    pub(super) even_failure_ns: f64,
     /// Erases, in the mean, of the blocks of its count in the time over which rates were taken.
     pub(super) erases: f64,
     /// Difference of erases between the most and the least worn block, now and then.
@@ -43,6 +45,8 @@ pub(super) struct Estimate {
 pub(super) struct Rates {
     /// Each count that blocks have at the end, ascending, and the erases since the half that belong to it.
     places: Vec<(u32, f64)>,
+    /// Mean count of the blocks at the end, and how much it has grown since the half.
+    mean: (f64, f64),
     /// Nanoseconds of the second half.
     time: f64,
 }
@@ -57,12 +61,15 @@ impl Rates {
         };
         let (before, after) = (sorted(half), sorted(end));
         let grown: Vec<(u32, u32)> = after.iter().zip(&before).map(|(a, b)| (*a, a - b)).collect();
-        let mean = |same: &[(u32, u32)]| {
+        let place = |same: &[(u32, u32)]| {
             let sum: f64 = same.iter().map(|(_, grown)| f64::from(*grown)).sum();
             (same[0].0, sum / same.len() as f64)
         };
-        let places = grown.chunk_by(|(a, _), (b, _)| a == b).map(mean).collect();
-        Rates { places, time: end.at.since(half.at).as_ns() as f64 }
+        let places = grown.chunk_by(|(a, _), (b, _)| a == b).map(place).collect();
+        let sum = |of: &dyn Fn(&(u32, u32)) -> u32| grown.iter().map(|pair| f64::from(of(pair))).sum::<f64>();
+        let blocks = grown.len().max(1) as f64;
+        let mean = (sum(&|(count, _)| *count) / blocks, sum(&|(_, grown)| *grown) / blocks);
+        Rates { places, mean, time: end.at.since(half.at).as_ns() as f64 }
     }
 
     /// When the first block of `medium` passes its limit if the history goes on as it did up to its `end`, counted from
@@ -76,10 +83,14 @@ impl Rates {
             (grown > 0.0).then(|| (left * self.time / grown, grown))
         });
         let (rest, erases) = lives.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        let weakest = in_use(&medium.limits, &medium.bad).min()?;
+        let even = (f64::from(weakest) + 1.0 - self.mean.0).max(0.0) * self.time / self.mean.1;
+        let so_far = end.at.since(begin).as_ns() as f64;
         let then = |(count, grown): (u32, f64)| f64::from(count) + grown * rest / self.time;
         let (least, most) = (*self.places.first()?, *self.places.last()?);
         Some(Estimate {
-            first_failure_ns: end.at.since(begin).as_ns() as f64 + rest,
+            first_failure_ns: so_far + rest,
+            even_failure_ns: so_far + even,
             erases,
             gap_now: f64::from(most.0 - least.0),
             gap_at_end: then(most) - then(least),
@@ -121,8 +132,14 @@ mod tests {
     fn a_block_that_is_always_written_is_carried_on_at_its_own_rate() {
         let found = end(vec![100, 0, 1, 0, 1], vec![200, 0, 1, 0, 1], vec![999; 5]).expect("it wears");
         // 100 erases in 100 ns, 800 are left.
-        let expected =
-            Estimate { first_failure_ns: 1_000.0, erases: 100.0, gap_now: 200.0, gap_at_end: 1_000.0 };
+        let expected = Estimate {
+            first_failure_ns: 1_000.0,
+            // 20 erases a block in 100 ns, on top of 40.4.
+            even_failure_ns: 4_998.0,
+            erases: 100.0,
+            gap_now: 200.0,
+            gap_at_end: 1_000.0,
+        };
         assert_eq!(found, expected);
     }
 

@@ -17,6 +17,7 @@
 //! own ends the life. A device that fails before is simulated to its failure. What fails without being worn
 //! (`wear.program_fail`, `wear.erase_fail`) counts if it happens in what is simulated, and is not carried on.
 
+mod estimates;
 mod extrapolation;
 mod history;
 mod report;
@@ -29,7 +30,11 @@ use crate::library::Library;
 use crate::progress::Progress;
 use flashlab_fio::iolog::Iolog;
 use flashlab_fio::job::Job;
-use history::Scene;
+use history::{Life, Scene};
+use std::sync::Mutex;
+
+/// Share of a budget after which every device has a first figure: the one over this.
+const FIRST_FIGURE: u64 = 8;
 
 /// What a user puts in place of the experiment's own.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +45,16 @@ pub struct EnduranceSettings {
     pub devices: Option<Vec<(String, Device)>>,
     /// How many media are drawn.
     pub seeds: Option<u32>,
+    /// Requests that are simulated on all devices together, after which lives are estimated from what was seen; `None`:
+    /// until the wear of each device is steady, however long that takes.
+    pub budget: Option<u64>,
+}
+
+impl EnduranceSettings {
+    /// Returns true if the workload or the devices are a user's.
+    fn is_users(&self) -> bool {
+        self.workload.is_some() || self.devices.is_some() || self.budget.is_some()
+    }
 }
 
 /// A workload that repeats without end.
@@ -85,24 +100,72 @@ pub(super) fn run(
     let preparation = preparation.collect::<Result<Vec<_>, _>>()?;
     let count = u64::from(experiment.endurance.seeds.unwrap_or(definition.seeds));
     let seeds: Vec<u64> = (0..count).map(|n| seed.wrapping_add(n)).collect();
-    progress.plan(columns.len() as u64 * count);
-    let lives = side_by_side(&columns, |(column, device)| {
-        progress.enter(column.as_str());
+    // Two devices at least share a budget: one alone is simulated on one thread.
+    let budget = experiment.endurance.budget.map(|budget| budget / columns.len().max(2) as u64);
+    let has_first_figures = budget.is_some() && columns.len() > 2;
+    progress.plan(match budget {
+        Some(budget) => {
+            let first = if has_first_figures { budget / FIRST_FIGURE } else { 0 };
+            (budget + first) * columns.len() as u64
+        }
+        None => columns.len() as u64 * count,
+    });
+    // Each device's estimates are told once in each doubling of its history.
+    let told: Vec<Mutex<u64>> = columns.iter().map(|_| Mutex::new(0)).collect();
+    let simulate = |at: usize, seeds: &[u64], budget: Option<u64>, first: bool| {
+        progress.enter(columns[at].0.as_str());
         if progress.is_stopped() {
             return Err(ExperimentError::Stopped);
         }
-        let scene =
-            Scene { device, workload, preparation: &preparation, steady_percent: definition.steady_percent };
+        let (column, device) = &columns[at];
+        let tell = |life: &Life| {
+            let mut next_ns = told[at].lock().expect("nobody panics with it");
+            if life.simulated_ns >= *next_ns && experiment.endurance.is_users() {
+                // A first figure is told when it is as good as it gets.
+                *next_ns = life.simulated_ns * if first { 1 } else { 2 };
+                if !first {
+                    progress.report(report::estimate(column, life));
+                }
+            }
+        };
+        let scene = Scene {
+            device,
+            workload,
+            preparation: &preparation,
+            steady_percent: definition.steady_percent,
+            budget,
+            progress,
+            told: &tell,
+        };
+        let lives = scene.lives(seeds).map_err(|error| ExperimentError::of_bench(column.clone(), error))?;
+        if progress.is_stopped() { Err(ExperimentError::Stopped) } else { Ok(lives) }
+    };
+    let places: Vec<usize> = (0..columns.len()).collect();
+    if let Some(budget) = budget.filter(|_| has_first_figures) {
+        // First figures of all devices, before any of them takes its time.
+        let figures = side_by_side(&places, |at| {
+            let (lives, _) = simulate(*at, &seeds[..1], Some(budget / FIRST_FIGURE), true)?;
+            progress.report(report::estimate(&columns[*at].0, &lives[0]));
+            Ok(())
+        });
+        figures.into_iter().collect::<Result<(), ExperimentError>>()?;
+    }
+    let lives = side_by_side(&places, |at| {
         // A state is that of one medium.
-        let seeds = if device.state.is_some() { &seeds[..1] } else { &seeds };
-        let lives = scene.lives(seeds);
-        progress.advance(count);
-        lives.map_err(|error| ExperimentError::of_bench(column.clone(), error))
+        let seeds = if columns[*at].1.state.is_some() { &seeds[..1] } else { &seeds };
+        let lives = simulate(*at, seeds, budget, false);
+        if budget.is_none() {
+            progress.advance(count);
+        }
+        lives
     });
     let mut outcome = Outcome::default();
     for ((column, device), lives) in columns.iter().zip(lives) {
         let (lives, used) = lives?;
         report::report(&mut outcome, column, device, &lives, used);
+        if experiment.endurance.is_users() {
+            report::interval(&mut outcome, column, &lives, definition.steady_percent);
+        }
     }
     outcome.devices = columns.into_iter().map(|(_, device)| device).collect();
     Ok(outcome)

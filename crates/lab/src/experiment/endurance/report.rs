@@ -7,6 +7,7 @@ use crate::experiment::measured::{Measured, MeasuredCell, figure_of};
 use crate::results::{Figure, Series, WearMap};
 
 const NS_A_DAY: f64 = 86_400e9;
+const NS_A_HOUR: f64 = 3_600e9;
 const DAYS: &str = "days until the first failure";
 
 /// Puts the lives of a column into the outcome.
@@ -57,13 +58,19 @@ pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives
                  :cycles=3000 to the device.",
                 device.argument
             ),
+            Some(_) if lives.iter().any(|life| !life.steady) => format!(
+                "{column}: the workload erased nothing on {} in {:.1} simulated days, too short a time to tell its life. Simulate \
+                 more with `--budget`, or until wear is steady with `--exact`.",
+                device.argument,
+                lives[0].simulated_ns as f64 / NS_A_DAY
+            ),
             Some(_) => format!("{column}: the workload erases nothing on {}, so it never wears out.", device.argument),
         });
     }
-    if let Some(life) = lives.iter().find(|life| !life.steady) {
+    if let Some(life) = ends.iter().find(|life| !life.steady) {
         outcome.notes.push(format!(
             "{column}: the wear was not steady after {:.1} simulated days; the days until the first failure are a rough \
-             estimate. A job that writes more in a run is estimated better.",
+             estimate.",
             life.simulated_ns as f64 / NS_A_DAY
         ));
     }
@@ -79,6 +86,53 @@ pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives
     column.clone_into(&mut statistics.column);
     statistics.first_failure_seconds = lives[0].first_failure_ns.map(|ns| ns / 1e9);
     outcome.statistics.push(statistics);
+}
+
+/// Puts the 95 % interval of a column's median life into the outcome, and how to narrow it.
+pub(super) fn interval(outcome: &mut Outcome, column: &str, lives: &[Life], steady_percent: f64) {
+    let mut ends: Vec<&Life> = lives.iter().filter(|life| life.interval.is_some()).collect();
+    ends.sort_by(|a, b| days(a).total_cmp(&days(b)));
+    let Some(median) = ends.get(ends.len().saturating_sub(1) / 2) else { return };
+    let Some((from, to)) = median.interval.map(|(from, to)| (from / NS_A_DAY, to / NS_A_DAY)) else { return };
+    for (row, days) in [("median, 95 % from", from), ("median, 95 % to", to)] {
+        outcome.cells.push(MeasuredCell {
+            table: DAYS.to_owned(),
+            row: row.to_owned(),
+            column: column.to_owned(),
+            unit: "days".to_owned(),
+            role: None,
+            simulated: Figure { mean: days, sd: 0.0 },
+            runs: vec![Measured { counted: (days * 1e6).round() as u64, ..Measured::default() }],
+            logger_bytes: None,
+        });
+    }
+    let more = if median.steady {
+        String::new()
+    } else {
+        format!(
+            " A longer simulation narrows it: a `--budget` four times as large about halves what is left to chance, and \
+             `--exact` goes on until all estimates since the half of the history lie within {steady_percent} %."
+        )
+    };
+    outcome.notes.push(format!("{}.{more}", estimate(column, median)));
+}
+
+/// A line that tells how long a device lives as far as is known.
+pub(super) fn estimate(column: &str, life: &Life) -> String {
+    let hours = life.simulated_ns as f64 / NS_A_HOUR;
+    let from = if hours < 24.0 {
+        format!("from {hours:.1} simulated hours")
+    } else {
+        format!("from {:.1} simulated days", hours / 24.0)
+    };
+    match (life.first_failure_ns, life.interval) {
+        (Some(_), Some((low, high))) => {
+            let (low, high) = (low / NS_A_DAY, high / NS_A_DAY);
+            format!("{column}: {:.1} days (95 %: {low:.1} to {high:.1}), {from}", days(life))
+        }
+        (Some(_), None) => format!("{column}: {:.1} days, simulated whole", days(life)),
+        (None, _) => format!("{column}: nothing has worn so far, {from}"),
+    }
 }
 
 fn days(life: &Life) -> f64 {
