@@ -3,6 +3,15 @@
 //! The device keeps its state from run to run, and time goes on. Files are laid out before a wave of jobs begins, as fio
 //! does it: outside the timed window, but simulated like everything else.
 
+mod ending;
+mod error;
+mod hints;
+mod work;
+
+pub use error::{BenchError, refusal};
+pub use hints::{Hint, hints, reads_unwritten};
+pub use work::work;
+
 use crate::device::Device;
 use crate::files::{self, Files};
 use crate::progress::Progress;
@@ -10,19 +19,18 @@ use crate::read_back::{self, Noting, Written};
 use crate::read_first;
 use crate::statistics::{Counters, Wear};
 use crate::watched::{Look, Stoppable, Watched};
+use ending::{Ending, Told};
 use flashlab_fio::iolog::{Action, Entry, Iolog, Recording, Version};
 use flashlab_fio::job::{BlockSize, Direction, Engine, Extent, Fallocate, Job, Mix, Pattern};
-use flashlab_fio::stats::{JobStats, Report, Settings, Statistics};
-use flashlab_fio::workload::{Cause, File, Jobs, Record, Task, WorkloadError, file_bytes};
+use flashlab_fio::stats::{Settings, Statistics};
+use flashlab_fio::workload::{File, Jobs, Record, Task, file_bytes};
 use flashlab_host::VfatParameters;
-use flashlab_host::vfat::{Allocate, NoRoom, Vfat};
-use flashlab_sim::{
-    Arrival, Completion, Duration, FileId, Instant, Mechanism, Model, Request, Status, Workload,
-};
+use flashlab_host::vfat::{Allocate, Vfat};
+use flashlab_sim::{Duration, FileId, Instant, Model};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use work::work_of;
 
 /// A device on the bench.
 #[derive(Clone)]
@@ -304,15 +312,12 @@ impl Bench {
         let capacity = self.device().geometry().capacity;
         let work = tasks.iter().map(|task| work_of(task.job, capacity)).sum();
         let jobs = Jobs::new(begin, tasks, record).map_err(BenchError::Workload)?;
-        let told = Told { progress: self.progress.clone(), work, done: 0, at: begin };
-        let mut workload = Ending { jobs, ended: false, stopped: false, events: 0, told };
+        let told = Told::new(self.progress.clone(), work, begin);
+        let mut workload = Ending::new(jobs, told);
         let last = run(self.model(), &mut workload, begin);
-        workload.told.wave_is_over(last);
-        if workload.ended {
-            return Err(BenchError::TooLong);
-        }
-        self.now = workload.jobs.end().unwrap_or(last).max(last);
-        Ok(workload.jobs.into_record())
+        let jobs = workload.finish(last).ok_or(BenchError::TooLong)?;
+        self.now = jobs.end().unwrap_or(last).max(last);
+        Ok(jobs.into_record())
     }
 
     /// What the device and all above it have counted.
@@ -489,117 +494,6 @@ const REST: Duration = Duration::from_secs(10);
 const END: Instant = Instant::from_ns(YEARS * 365 * 86_400 * 1_000_000_000);
 const YEARS: u64 = 150;
 
-/// Units of work, as [`Progress`] counts it, of one run of `jobs` on a device of `capacity` bytes.
-pub fn work(jobs: &[Job], capacity: u64) -> u64 {
-    let runs = |job: &Job| 1 + u64::from(read_back::is_due(job));
-    jobs.iter().map(|job| runs(job) * work_of(job, capacity)).sum()
-}
-
-/// An estimate: requests and the bytes that they move, or the time that they may take.
-fn work_of(job: &Job, capacity: u64) -> u64 {
-    /// Requests a second of a device of which nothing is known.
-    const REQUESTS_PER_SECOND: u64 = 5_000;
-    /// Bytes whose simulation takes about as long as a request.
-    const BYTES_PER_UNIT: u64 = 64 << 10;
-    let bytes_of = |extent: Option<Extent>| match extent {
-        Some(Extent::Bytes(bytes)) => bytes.min(capacity),
-        Some(Extent::Percent(percent)) => capacity / 100 * u64::from(percent),
-        None => capacity,
-    };
-    let bytes = bytes_of(job.io_size.or(job.size)).saturating_mul(job.loops.max(1));
-    let block = match &job.block_size[usize::from(job.pattern.mix != Mix::Read)] {
-        BlockSize::Fixed(bytes) => *bytes,
-        BlockSize::Range { min, max } => min / 2 + max / 2,
-        BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).max().unwrap_or(1),
-    };
-    let requests = (bytes / block.max(1)).min(job.number_ios.unwrap_or(u64::MAX));
-    let moved = requests.saturating_add(bytes / BYTES_PER_UNIT);
-    let in_time = job.runtime.map_or(u64::MAX, |runtime| {
-        let rate = job.rate_iops.iter().flatten().sum::<u64>();
-        let rate = if rate > 0 { rate } else { REQUESTS_PER_SECOND };
-        ((runtime + job.ramp_time).as_secs_f64() * rate as f64) as u64
-    });
-    let work = if job.time_based { in_time } else { moved.min(in_time) };
-    work.clamp(1, 1 << 40)
-}
-
-/// How often jobs look up from their work: after so many events.
-const EVENTS_BETWEEN_LOOKS: u32 = 1_024;
-
-/// Jobs that stop asking at the end of time, or when somebody asks them to.
-struct Ending<R> {
-    jobs: Jobs<R>,
-    ended: bool,
-    stopped: bool,
-    /// Events since the last look.
-    events: u32,
-    told: Told,
-}
-
-impl<R: Record> Ending<R> {
-    #[cold]
-    fn look_up(&mut self, now: Instant) {
-        self.events = 0;
-        self.told.wave_is_at(self.jobs.share_done(now), now);
-        if !self.stopped && self.told.progress.is_stopped() {
-            self.stopped = true;
-            self.jobs.stop(now);
-        }
-    }
-}
-
-/// What was reported of a wave.
-struct Told {
-    progress: Progress,
-    /// Units of the whole wave.
-    work: u64,
-    /// Units that are reported as done.
-    done: u64,
-    /// The simulated instant up to which time is reported.
-    at: Instant,
-}
-
-impl Told {
-    fn wave_is_at(&mut self, share: f64, now: Instant) {
-        let done = ((self.work as f64 * share) as u64).clamp(self.done, self.work);
-        self.progress.advance(done - self.done);
-        self.done = done;
-        self.progress.add_simulated(now.saturating_since(self.at));
-        self.at = now.max(self.at);
-    }
-
-    fn wave_is_over(&mut self, at: Instant) {
-        self.wave_is_at(1.0, at);
-    }
-}
-
-impl<R: Record> Workload for Ending<R> {
-    #[inline]
-    fn next(&mut self, now: Instant) -> Arrival {
-        if now > END {
-            self.ended = true;
-            return Arrival::Done;
-        }
-        self.events += 1;
-        if self.events >= EVENTS_BETWEEN_LOOKS {
-            self.look_up(now);
-        }
-        self.jobs.next(now)
-    }
-    #[inline]
-    fn submit(&mut self, at: Instant) -> Request {
-        self.jobs.submit(at)
-    }
-    #[inline]
-    fn upcoming(&mut self) -> (FileId, &[u64]) {
-        self.jobs.upcoming()
-    }
-    #[inline]
-    fn completed(&mut self, completion: &Completion) {
-        self.jobs.completed(completion);
-    }
-}
-
 /// What fio does with a new file before the job: one that will be read, or overwritten, is written whole; for one that
 /// will be written, `fallocate=` says.
 fn allocate(job: &Job) -> Allocate {
@@ -628,246 +522,3 @@ fn waves(jobs: &[Job]) -> Vec<Range<usize>> {
     }
     waves
 }
-
-/// What a reader of results should know, since it does not show in them.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Hint {
-    /// A job whose reads mostly met what nothing had written.
-    ReadsUnwritten {
-        /// The job.
-        job: String,
-    },
-}
-
-impl fmt::Display for Hint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Hint::ReadsUnwritten { job } => write!(
-                f,
-                "job `{job}` mostly reads what nothing has written, which a device answers without its flash: a used one \
-                 is slower. To read written data, leave --unwritten out, or put a job that writes it before, and \
-                 `stonewall` into this one"
-            ),
-        }
-    }
-}
-
-/// Returns true if less than half of the reads met the array, an access to which takes `t_read`.
-pub fn reads_unwritten(stats: &JobStats, t_read: Duration) -> bool {
-    let reads = stats.direction(Direction::Read);
-    // An access takes t_read or more, but for a few percent of spread.
-    let accesses_at_most = reads.mechanism_ns(Mechanism::Read) / (t_read.as_ns() * 3 / 4).max(1);
-    accesses_at_most < reads.total_ios().div_ceil(2)
-}
-
-/// The hints on what ran on a card with this time for an access to its array (`flash.t_read`).
-pub fn hints(reports: &[Report], t_read: Duration) -> Vec<Hint> {
-    let mut hints: Vec<Hint> = Vec::new();
-    for report in reports.iter().filter(|report| reads_unwritten(&report.stats, t_read)) {
-        let hint = Hint::ReadsUnwritten { job: report.job.name.clone() };
-        if !hints.contains(&hint) {
-            hints.push(hint);
-        }
-    }
-    hints
-}
-
-/// Returns the first request that failed or took too long as an error; the job that made it ended there.
-pub fn refusal(reports: &[Report]) -> Option<BenchError> {
-    let failed = reports.iter().find_map(|report| Some((report, report.stats.failure?)));
-    failed.map(|(report, failure)| match failure.cause {
-        Cause::MaxLatency { took, limit } => BenchError::MaxLatency {
-            job: report.job.name.clone(),
-            direction: failure.io.direction,
-            offset: failure.io.offset,
-            took,
-            limit,
-        },
-        Cause::Device(Status::ReadOnly) => BenchError::ReadOnly {
-            job: report.job.name.clone(),
-            written: reports.iter().map(|report| report.stats.direction(Direction::Write).io_bytes).sum(),
-            after: failure.at.since(Instant::ZERO),
-        },
-        Cause::Device(status) => BenchError::Refused {
-            job: report.job.name.clone(),
-            direction: failure.io.direction,
-            offset: failure.io.offset,
-            length: failure.io.length,
-            status,
-        },
-    })
-}
-
-/// Why jobs could not run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum BenchError {
-    /// A job names no directory, but there is a filesystem, whose device it must not touch.
-    NoDirectory {
-        /// The job.
-        job: String,
-    },
-    /// A job trims files.
-    NoTrim {
-        /// The job.
-        job: String,
-    },
-    /// A job says neither how large its files are nor do they exist.
-    NoSize {
-        /// The job.
-        job: String,
-    },
-    /// A file does not fit.
-    NoRoom {
-        /// The file.
-        file: String,
-        /// What would fit.
-        error: NoRoom,
-    },
-    /// A file does not fit on the bare device.
-    NoSpace {
-        /// The file.
-        file: String,
-        /// Its bytes.
-        size: u64,
-        /// Bytes that are left behind the other files.
-        left: u64,
-    },
-    /// The device is too small for the filesystem.
-    TooSmall,
-    /// A job's requests would not be made of whole blocks.
-    NotWholeBlocks {
-        /// The job.
-        job: String,
-        /// What is no multiple of a block: `bs`, `offset`, ...
-        option: &'static str,
-        /// Its bytes.
-        bytes: u64,
-        /// Bytes of a block.
-        block: u64,
-    },
-    /// A job has `verify=`, and there are no bytes.
-    NoBytes {
-        /// The job.
-        job: String,
-    },
-    /// A job of a wave with `verify=` wants its iolog written.
-    IologOfVerify {
-        /// The job.
-        job: String,
-    },
-    /// The device refused a request.
-    Refused {
-        /// The job.
-        job: String,
-        /// What the request was.
-        direction: Direction,
-        /// Its first byte.
-        offset: u64,
-        /// Its bytes.
-        length: u64,
-        /// Why.
-        status: Status,
-    },
-    /// A request took longer than `max_latency=` allows, and ended its job.
-    MaxLatency {
-        /// The job.
-        job: String,
-        /// Direction of the request.
-        direction: Direction,
-        /// First byte of the request.
-        offset: u64,
-        /// Time that it took.
-        took: Duration,
-        /// The limit.
-        limit: Duration,
-    },
-    /// The device takes no more writes: too many of its erase blocks are bad.
-    ReadOnly {
-        /// The job whose write it refused.
-        job: String,
-        /// Bytes that all jobs had written before.
-        written: u64,
-        /// Simulated time since the device was put on the bench.
-        after: Duration,
-    },
-    /// The jobs would take longer than can be simulated.
-    TooLong,
-    /// Somebody asked the run to stop, so that there is no whole figure.
-    Stopped,
-    /// A job cannot run on its files or its device.
-    Workload(WorkloadError),
-}
-
-impl fmt::Display for BenchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BenchError::NoDirectory { job } => write!(
-                f,
-                "job `{job}` would write to the device below a filesystem: add directory=/mnt, or leave --fs out"
-            ),
-            BenchError::NoTrim { job } => {
-                write!(
-                    f,
-                    "job `{job}` trims files, which vfat cannot: leave --fs and directory= out to trim the device"
-                )
-            }
-            BenchError::NoSize { job } => {
-                write!(f, "job `{job}` says nothing of its files' size: add size= or filesize=")
-            }
-            BenchError::NoRoom { file, error } => write!(f, "{file}: {error}; lower size= or filesize="),
-            BenchError::NoSpace { file, size, left } => write!(
-                f,
-                "{file}: a file of {size} B does not fit on the device, which has {left} B left; lower size= or filesize="
-            ),
-            BenchError::TooSmall => write!(f, "the device is too small for a FAT32 filesystem"),
-            BenchError::NotWholeBlocks { job, option, bytes, block } => write!(
-                f,
-                "job `{job}`: {option}={bytes} is no multiple of the device's block of {block} bytes, which direct I/O needs"
-            ),
-            BenchError::NoBytes { job } => write!(
-                f,
-                "job `{job}` has verify=, and here are times without bytes: `bench --bytes` moves them, and so do memory:, file: \
-                 and devices with layers"
-            ),
-            BenchError::IologOfVerify { job } => write!(
-                f,
-                "job `{job}` has write_iolog= beside verify=, whose reads would be missing in it: leave one of them out"
-            ),
-            BenchError::Refused { job, direction, offset, length, status } => {
-                let why = match status {
-                    Status::OutOfRange => "which is beyond its end or not made of whole blocks",
-                    Status::Unreadable => "since what was there cannot be read any more",
-                    Status::Ok | Status::Unsupported | Status::ReadOnly => "which it does not do",
-                };
-                let direction = direction.name();
-                write!(
-                    f,
-                    "job `{job}` ended early: the device refused to {direction} {length} bytes at byte {offset}, {why}"
-                )
-            }
-            BenchError::MaxLatency { job, direction, offset, took, limit } => write!(
-                f,
-                "job `{job}` ended early: a {} at byte {offset} took {:.3} ms, longer than max_latency={}us; the results end \
-                 with it",
-                direction.name(),
-                took.as_ns() as f64 / 1e6,
-                limit.as_ns() / 1_000
-            ),
-            BenchError::ReadOnly { job, written, after } => write!(
-                f,
-                "job `{job}` ended early: the device is read-only, its life is over: too many of its erase blocks are \
-                 bad. Until then, {:.1} s after the beginning, the jobs had written {written} bytes",
-                after.as_ns() as f64 / 1e9
-            ),
-            BenchError::TooLong => write!(
-                f,
-                "the jobs are not done after {YEARS} years of simulated time: lower runtime=, startdelay= or thinktime=, or \
-                 shorten the iolog"
-            ),
-            BenchError::Stopped => f.write_str("stopped before the jobs were done"),
-            BenchError::Workload(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for BenchError {}

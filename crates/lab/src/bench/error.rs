@@ -1,0 +1,208 @@
+//! Errors of the bench: jobs that cannot run, and jobs that a device ended.
+
+use super::YEARS;
+use flashlab_fio::job::Direction;
+use flashlab_fio::stats::Report;
+use flashlab_fio::workload::{Cause, WorkloadError};
+use flashlab_host::vfat::NoRoom;
+use flashlab_sim::{Duration, Instant, Status};
+use std::fmt;
+/// Why jobs could not run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BenchError {
+    /// A job names no directory, but there is a filesystem, whose device it must not touch.
+    NoDirectory {
+        /// The job.
+        job: String,
+    },
+    /// A job trims files.
+    NoTrim {
+        /// The job.
+        job: String,
+    },
+    /// A job says neither how large its files are nor do they exist.
+    NoSize {
+        /// The job.
+        job: String,
+    },
+    /// A file does not fit.
+    NoRoom {
+        /// The file.
+        file: String,
+        /// What would fit.
+        error: NoRoom,
+    },
+    /// A file does not fit on the bare device.
+    NoSpace {
+        /// The file.
+        file: String,
+        /// Its bytes.
+        size: u64,
+        /// Bytes that are left behind the other files.
+        left: u64,
+    },
+    /// The device is too small for the filesystem.
+    TooSmall,
+    /// A job's requests would not be made of whole blocks.
+    NotWholeBlocks {
+        /// The job.
+        job: String,
+        /// What is no multiple of a block: `bs`, `offset`, ...
+        option: &'static str,
+        /// Its bytes.
+        bytes: u64,
+        /// Bytes of a block.
+        block: u64,
+    },
+    /// A job has `verify=`, and there are no bytes.
+    NoBytes {
+        /// The job.
+        job: String,
+    },
+    /// A job of a wave with `verify=` wants its iolog written.
+    IologOfVerify {
+        /// The job.
+        job: String,
+    },
+    /// The device refused a request.
+    Refused {
+        /// The job.
+        job: String,
+        /// What the request was.
+        direction: Direction,
+        /// Its first byte.
+        offset: u64,
+        /// Its bytes.
+        length: u64,
+        /// Why.
+        status: Status,
+    },
+    /// A request took longer than `max_latency=` allows, and ended its job.
+    MaxLatency {
+        /// The job.
+        job: String,
+        /// Direction of the request.
+        direction: Direction,
+        /// First byte of the request.
+        offset: u64,
+        /// Time that it took.
+        took: Duration,
+        /// The limit.
+        limit: Duration,
+    },
+    /// The device takes no more writes: too many of its erase blocks are bad.
+    ReadOnly {
+        /// The job whose write it refused.
+        job: String,
+        /// Bytes that all jobs had written before.
+        written: u64,
+        /// Simulated time since the device was put on the bench.
+        after: Duration,
+    },
+    /// The jobs would take longer than can be simulated.
+    TooLong,
+    /// Somebody asked the run to stop, so that there is no whole figure.
+    Stopped,
+    /// A job cannot run on its files or its device.
+    Workload(WorkloadError),
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BenchError::NoDirectory { job } => write!(
+                f,
+                "job `{job}` would write to the device below a filesystem: add directory=/mnt, or leave --fs out"
+            ),
+            BenchError::NoTrim { job } => {
+                write!(
+                    f,
+                    "job `{job}` trims files, which vfat cannot: leave --fs and directory= out to trim the device"
+                )
+            }
+            BenchError::NoSize { job } => {
+                write!(f, "job `{job}` says nothing of its files' size: add size= or filesize=")
+            }
+            BenchError::NoRoom { file, error } => write!(f, "{file}: {error}; lower size= or filesize="),
+            BenchError::NoSpace { file, size, left } => write!(
+                f,
+                "{file}: a file of {size} B does not fit on the device, which has {left} B left; lower size= or filesize="
+            ),
+            BenchError::TooSmall => write!(f, "the device is too small for a FAT32 filesystem"),
+            BenchError::NotWholeBlocks { job, option, bytes, block } => write!(
+                f,
+                "job `{job}`: {option}={bytes} is no multiple of the device's block of {block} bytes, which direct I/O needs"
+            ),
+            BenchError::NoBytes { job } => write!(
+                f,
+                "job `{job}` has verify=, and here are times without bytes: `bench --bytes` moves them, and so do memory:, file: \
+                 and devices with layers"
+            ),
+            BenchError::IologOfVerify { job } => write!(
+                f,
+                "job `{job}` has write_iolog= beside verify=, whose reads would be missing in it: leave one of them out"
+            ),
+            BenchError::Refused { job, direction, offset, length, status } => {
+                let why = match status {
+                    Status::OutOfRange => "which is beyond its end or not made of whole blocks",
+                    Status::Unreadable => "since what was there cannot be read any more",
+                    Status::Ok | Status::Unsupported | Status::ReadOnly => "which it does not do",
+                };
+                let direction = direction.name();
+                write!(
+                    f,
+                    "job `{job}` ended early: the device refused to {direction} {length} bytes at byte {offset}, {why}"
+                )
+            }
+            BenchError::MaxLatency { job, direction, offset, took, limit } => write!(
+                f,
+                "job `{job}` ended early: a {} at byte {offset} took {:.3} ms, longer than max_latency={}us; the results end \
+                 with it",
+                direction.name(),
+                took.as_ns() as f64 / 1e6,
+                limit.as_ns() / 1_000
+            ),
+            BenchError::ReadOnly { job, written, after } => write!(
+                f,
+                "job `{job}` ended early: the device is read-only, its life is over: too many of its erase blocks are \
+                 bad. Until then, {:.1} s after the beginning, the jobs had written {written} bytes",
+                after.as_ns() as f64 / 1e9
+            ),
+            BenchError::TooLong => write!(
+                f,
+                "the jobs are not done after {YEARS} years of simulated time: lower runtime=, startdelay= or thinktime=, or \
+                 shorten the iolog"
+            ),
+            BenchError::Stopped => f.write_str("stopped before the jobs were done"),
+            BenchError::Workload(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+/// Returns the first request that failed or took too long as an error; the job that made it ended there.
+pub fn refusal(reports: &[Report]) -> Option<BenchError> {
+    let failed = reports.iter().find_map(|report| Some((report, report.stats.failure?)));
+    failed.map(|(report, failure)| match failure.cause {
+        Cause::MaxLatency { took, limit } => BenchError::MaxLatency {
+            job: report.job.name.clone(),
+            direction: failure.io.direction,
+            offset: failure.io.offset,
+            took,
+            limit,
+        },
+        Cause::Device(Status::ReadOnly) => BenchError::ReadOnly {
+            job: report.job.name.clone(),
+            written: reports.iter().map(|report| report.stats.direction(Direction::Write).io_bytes).sum(),
+            after: failure.at.since(Instant::ZERO),
+        },
+        Cause::Device(status) => BenchError::Refused {
+            job: report.job.name.clone(),
+            direction: failure.io.direction,
+            offset: failure.io.offset,
+            length: failure.io.length,
+            status,
+        },
+    })
+}

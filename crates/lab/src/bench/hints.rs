@@ -1,0 +1,49 @@
+//! Hints on results whose numbers alone would mislead.
+
+use flashlab_fio::job::Direction;
+use flashlab_fio::stats::{JobStats, Report};
+use flashlab_sim::{Duration, Mechanism};
+use std::fmt;
+
+/// What a reader of results should know, since it does not show in them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Hint {
+    /// A job whose reads mostly met what nothing had written.
+    ReadsUnwritten {
+        /// The job.
+        job: String,
+    },
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hint::ReadsUnwritten { job } => write!(
+                f,
+                "job `{job}` mostly reads what nothing has written, which a device answers without its flash: a used one \
+                 is slower. To read written data, leave --unwritten out, or put a job that writes it before, and \
+                 `stonewall` into this one"
+            ),
+        }
+    }
+}
+
+/// Returns true if less than half of the reads met the array, an access to which takes `t_read`.
+pub fn reads_unwritten(stats: &JobStats, t_read: Duration) -> bool {
+    let reads = stats.direction(Direction::Read);
+    // An access takes t_read or more, but for a few percent of spread.
+    let accesses_at_most = reads.mechanism_ns(Mechanism::Read) / (t_read.as_ns() * 3 / 4).max(1);
+    accesses_at_most < reads.total_ios().div_ceil(2)
+}
+
+/// The hints on what ran on a card with this time for an access to its array (`flash.t_read`).
+pub fn hints(reports: &[Report], t_read: Duration) -> Vec<Hint> {
+    let mut hints: Vec<Hint> = Vec::new();
+    for report in reports.iter().filter(|report| reads_unwritten(&report.stats, t_read)) {
+        let hint = Hint::ReadsUnwritten { job: report.job.name.clone() };
+        if !hints.contains(&hint) {
+            hints.push(hint);
+        }
+    }
+    hints
+}
