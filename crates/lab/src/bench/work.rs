@@ -3,7 +3,8 @@
 use crate::read_back;
 use flashlab_fio::job::{BlockSize, Extent, Job, Mix};
 
-/// Units of work, as [`Progress`] counts it, of one run of `jobs` on a device of `capacity` bytes.
+/// Units of work, as [`Progress`](crate::progress::Progress) counts it, of one run of `jobs` on a device of `capacity`
+/// bytes.
 pub fn work(jobs: &[Job], capacity: u64) -> u64 {
     let runs = |job: &Job| 1 + u64::from(read_back::is_due(job));
     jobs.iter().map(|job| runs(job) * work_of(job, capacity)).sum()
