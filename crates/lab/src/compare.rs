@@ -1,9 +1,11 @@
 //! One job on many devices: which card for my job?
 
 use crate::bench::{Bench, BenchError, Hint, hints, reads_unwritten, refusal, work};
+use crate::dependence::{dependence, figures as compared_figures};
 use crate::device::Device;
 use crate::experiment::side_by_side::side_by_side;
 use crate::figures::{DeviceFigures, JobFigures, figures};
+use crate::library::Library;
 use crate::progress::Progress;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::stats::{JobStats, Settings, Tail};
@@ -24,6 +26,8 @@ pub struct Compared {
     pub written_first_bytes: u64,
     /// The figures of each line in full; empty where there are no lines.
     pub figures: Vec<JobFigures>,
+    /// Notes about the device's numbers: without sources, or not determined by any measurement.
+    pub remarks: Vec<String>,
 }
 
 impl Compared {
@@ -34,7 +38,7 @@ impl Compared {
             title: self.title.clone(),
             written_first_bytes: self.written_first_bytes,
             jobs: self.figures.clone(),
-            notes: self.hints.iter().map(Hint::to_string).collect(),
+            notes: self.hints.iter().map(Hint::to_string).chain(self.remarks.iter().cloned()).collect(),
             error: self.lines.as_ref().err().map(BenchError::to_string),
         }
     }
@@ -61,10 +65,11 @@ pub struct Line {
     pub unwritten: bool,
 }
 
-/// Runs `jobs` on each device, which `prepare` puts on a bench. Devices know nothing of each other. With `write_first`, a
-/// new device has what the jobs read written before they begin.
+/// Runs `jobs` on each device of `library`, which `prepare` puts on a bench. Devices know nothing of each other. With
+/// `write_first`, a new device has what the jobs read written before they begin.
 pub fn compare(
     devices: &[Device],
+    library: &Library,
     prepare: &(dyn Fn(&Device) -> Result<Bench, BenchError> + Sync),
     jobs: &[Job],
     write_first: bool,
@@ -73,15 +78,27 @@ pub fn compare(
     progress.plan(devices.iter().map(|device| work(jobs, device.capacity())).sum());
     side_by_side(devices, |device| {
         progress.enter(device.name.as_str());
-        let mut written_first_bytes = 0;
-        let reports = prepare(device).and_then(|mut bench| {
-            bench.report_to(progress);
-            if write_first && device.state.is_none() {
-                written_first_bytes = bench.write_what_is_read(jobs)?;
+        let run = |device: &Device, progress: Option<&Progress>| {
+            let mut bench = prepare(device)?;
+            if let Some(progress) = progress {
+                bench.report_to(progress);
             }
+            let written_first_bytes = match write_first && device.state.is_none() {
+                true => bench.write_what_is_read(jobs)?,
+                false => 0,
+            };
             let reports = bench.run(jobs, &Settings::default())?.reports(jobs);
-            refusal(&reports).map_or(Ok(reports), Err)
-        });
+            refusal(&reports).map_or(Ok((reports, written_first_bytes)), Err)
+        };
+        let outcome = run(device, Some(progress));
+        let written_first_bytes = outcome.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let reports = outcome.map(|(reports, _)| reports);
+        let mut remarks = device.remarks();
+        if let Ok(reports) = &reports {
+            let again = |other: &Device| Ok(compared_figures(&run(other, None)?.0));
+            let depends = dependence(device, library, reports, &again);
+            remarks.extend(depends.iter().map(|what| format!("{} {what}", device.argument)));
+        }
         let t_read = device.t_read();
         let ran = reports.as_deref().unwrap_or_default();
         let hints = hints(ran, t_read);
@@ -89,12 +106,13 @@ pub fn compare(
         let lines = reports
             .map(|reports| reports.iter().flat_map(|r| lines(&r.job.name, &r.stats, t_read)).collect());
         Compared {
-            device: device.argument.clone(),
+            device: device.label(),
             title: device.title.clone(),
             lines,
             hints,
             written_first_bytes,
             figures,
+            remarks,
         }
     })
 }
@@ -167,6 +185,7 @@ mod tests {
             hints: vec![],
             written_first_bytes: 0,
             figures: vec![],
+            remarks: vec![],
         }
     }
 

@@ -125,7 +125,7 @@ impl Subject<'_> {
             Subject::Host { name, profile } => json!({
                 "kind": "host",
                 "name": name,
-                "title": profile.title,
+                "title": profile.full_title(),
                 "notes": profile.notes,
                 "numbers": listed(profile.numbers.iter()),
             }),
@@ -262,7 +262,7 @@ fn device(text: &mut Text, device: &Device, library: &Library) {
 }
 
 fn host(text: &mut Text, name: &str, profile: &Profile) {
-    text.paragraph(0, &format!("{name}: {}", profile.title));
+    text.paragraph(0, &format!("{name}: {}", profile.full_title()));
     notes(text, Some(profile));
     text.line("");
     numbers(text, profile.numbers.iter());
@@ -396,7 +396,9 @@ impl<'a> Listing<'a> {
     /// The listing as JSON.
     pub fn json(&self) -> Value {
         let titled = |list: &[(&str, &Profile)]| -> Vec<Value> {
-            list.iter().map(|(name, profile)| json!({ "name": name, "title": profile.title })).collect()
+            list.iter()
+                .map(|(name, profile)| json!({ "name": name, "title": profile.full_title() }))
+                .collect()
         };
         let device = |(name, profile): &(&str, &Profile)| {
             let capacity = capacity_of(profile).and_then(|number| number.value.magnitude());
@@ -405,6 +407,7 @@ impl<'a> Listing<'a> {
                 "kind": if profile.kind == Kind::Ssd { "ssd" } else { "card" },
                 "title": profile.title,
                 "model": profile.model,
+                "unsourced": profile.is_draft(),
                 "capacity_bytes": capacity,
                 "host": profile.host,
             })
@@ -421,11 +424,10 @@ impl<'a> Listing<'a> {
         let device = |(name, card): &(&str, &Profile)| {
             let capacity = capacity_of(card).map_or(String::new(), capacity);
             let host = card.host.as_deref().unwrap_or_default();
-            let model = card.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));
-            [(*name).to_owned(), capacity, format!("{}{model}, on {host}", card.title)]
+            [(*name).to_owned(), capacity, format!("{}, on {host}", card.full_title())]
         };
         let other =
-            |(name, profile): &(&str, &Profile)| [(*name).to_owned(), profile.title.clone(), String::new()];
+            |(name, profile): &(&str, &Profile)| [(*name).to_owned(), profile.full_title(), String::new()];
         let sections = [
             ("Devices", self.devices.iter().map(device).collect::<Vec<_>>()),
             ("Hosts", self.hosts.iter().map(other).collect()),

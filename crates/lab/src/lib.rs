@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod compare;
+pub mod dependence;
 pub mod device;
 pub mod experiment;
 pub mod explain;

@@ -56,7 +56,7 @@ pub struct Parameter {
     pub path: String,
     /// The value with its unit, as in the profile.
     pub value: String,
-    /// `fitted` (on cells) or `chosen` (one structural choice, the same for all devices).
+    /// How it got its value.
     pub kind: ParameterKind,
     /// The cells it was fitted on: `raw write 1M/kingston`.
     pub fitted_on: Vec<String>,
@@ -70,7 +70,36 @@ pub enum ParameterKind {
     Fitted,
     /// A structural choice or a typical value, the same for all.
     Chosen,
+    /// Set by key, on a command line or by an experiment that names no source for it.
+    #[serde(rename = "set by hand")]
+    ByHand,
+    /// From a draft: a profile without sources.
+    Unsourced,
 }
+
+impl ParameterKind {
+    /// All kinds, in printing order.
+    pub const ALL: [ParameterKind; 4] =
+        [ParameterKind::Fitted, ParameterKind::Chosen, ParameterKind::ByHand, ParameterKind::Unsourced];
+
+    /// The name in JSON and in print.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ParameterKind::Fitted => "fitted",
+            ParameterKind::Chosen => "chosen",
+            ParameterKind::ByHand => "set by hand",
+            ParameterKind::Unsourced => "unsourced",
+        }
+    }
+
+    /// Returns true if nothing but the user vouches for the value.
+    pub const fn is_unsourced(self) -> bool {
+        matches!(self, ParameterKind::ByHand | ParameterKind::Unsourced)
+    }
+}
+
+/// Words that begin a note on a number that no measurement determines.
+pub const UNDETERMINED: &str = "Undetermined: ";
 
 /// What a note begins with that says a source's words of a table's figures.
 pub const PUBLISHED: &str = "Published of ";
@@ -149,6 +178,8 @@ pub enum Role {
     Predicted,
     /// Rests on an assumption that the source does not state.
     Assumed,
+    /// Rests on a number without a source: one that was set by hand, or of a draft profile.
+    Unsourced,
 }
 
 impl Role {
@@ -158,7 +189,70 @@ impl Role {
             Role::Fitted => "fitted",
             Role::Predicted => "predicted",
             Role::Assumed => "assumed",
+            Role::Unsourced => "unsourced",
         }
+    }
+}
+
+impl Cell {
+    /// Returns true if a published figure, bound or statement stands beside the cell.
+    pub fn is_measured(&self) -> bool {
+        self.published.is_some()
+    }
+}
+
+/// Counts over the cells of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// All cells.
+    pub cells: usize,
+    /// Cells with a measurement beside them.
+    pub measured: usize,
+    /// Cells without a measurement, whatever their role.
+    pub unmeasured: usize,
+    /// Measured cells that parameters were adjusted on.
+    pub fitted: usize,
+    /// Measured cells that nothing was adjusted on.
+    pub predicted: usize,
+    /// Measured cells that rest on an assumption.
+    pub assumed: usize,
+    /// Measured cells that rest on numbers without a source.
+    pub unsourced: usize,
+    /// Predicted cells whose error in per cent is known.
+    pub predicted_with_error: usize,
+    /// Median of the absolute errors of these.
+    pub error_percent_median: Option<f64>,
+}
+
+impl Results {
+    /// Counts the cells by role. Cells without a measurement count for no role.
+    pub fn summary(&self) -> Summary {
+        let measured = || self.cells.iter().filter(|cell| cell.is_measured());
+        let of_role = |role| measured().filter(|cell| cell.role == role).count();
+        let predicted = measured().filter(|cell| cell.role == Role::Predicted);
+        let errors = predicted.filter_map(|cell| cell.error_percent).filter(|error| error.is_finite());
+        let errors: Vec<f64> = errors.map(f64::abs).collect();
+        Summary {
+            cells: self.cells.len(),
+            measured: measured().count(),
+            unmeasured: self.cells.len() - measured().count(),
+            fitted: of_role(Role::Fitted),
+            predicted: of_role(Role::Predicted),
+            assumed: of_role(Role::Assumed),
+            unsourced: of_role(Role::Unsourced),
+            predicted_with_error: errors.len(),
+            error_percent_median: median(errors),
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
     }
 }
 
@@ -224,7 +318,7 @@ pub struct Number {
     pub path: String,
     /// `581us`
     pub value: String,
-    /// `fitted on raw write 1M/kingston`, `typical: ...`, `spec: ...`, `measured: ...`.
+    /// `fitted on raw write 1M/kingston`, `typical: ...`, `spec: ...`, `set by hand: ...`, `unsourced`.
     pub source: String,
     /// What it is, in a sentence.
     pub meaning: String,
@@ -353,6 +447,9 @@ pub struct DeviceStatistics {
     pub row: String,
     /// The column, or the device's name.
     pub column: String,
+    /// What a reader should know of the device's numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// Bytes that the host wrote.
     pub host_written_bytes: u64,
     /// Bytes that the host read, where the device counts them.

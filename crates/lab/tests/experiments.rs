@@ -8,7 +8,7 @@ use flashlab_lab::device::Device;
 use flashlab_lab::experiment::{EnduranceSettings, EnduranceWorkload, Experiment, ExperimentError};
 use flashlab_lab::library::Library;
 use flashlab_lab::progress::Progress;
-use flashlab_lab::results::{Cell, Results};
+use flashlab_lab::results::{Cell, ParameterKind, Results, Role};
 use insta::assert_snapshot;
 use std::fmt::Write as _;
 use std::fs;
@@ -79,6 +79,111 @@ job = "--direct=1 --rw=read --bs=128k --size=8m --name=a --name=b --stonewall"
     assert_eq!(two.requests, 2 * one.requests);
     let ratio = two.simulated.mean / one.simulated.mean;
     assert!((0.98..1.02).contains(&ratio), "{ratio}");
+}
+
+const KEYS: &str = r#"
+title = "Keys"
+kind = "matrix"
+source = "a test"
+[columns]
+plain = "test/one"
+chosen = "test/one:t_prog=1ms"
+[[row]]
+name = "narrow"
+keys = "host.bus_width=1"
+SOURCES
+[[step]]
+table = "a"
+unit = "MiB/s"
+job = "--name=a --rw=write --bs=128k --size=1m --direct=1"
+"#;
+const KEYS_PUBLISHED: &str = r#"
+[[table]]
+name = "a"
+row = "narrow"
+unit = "MiB/s"
+plain = { mean = 3.0 }
+chosen = { mean = 3.0 }
+"#;
+
+/// What a number that is set by key counts as, and what the cell in its column is then.
+#[test]
+fn a_number_that_an_experiment_sets_by_key_counts_unless_it_is_a_condition() {
+    let run = |name: &str, sources: &str| {
+        let results = Folder::new(name, &KEYS.replace("SOURCES", sources), KEYS_PUBLISHED).run(1);
+        let kind = |path: &str| {
+            let found = results.parameters.iter().find(|p| p.path.ends_with(path));
+            found.map(|p| p.kind)
+        };
+        let (width, t_prog) = (kind("host.bus_width"), kind("one:flash.t_prog"));
+        let set = results.parameters.iter().find(|p| p.value == "1ms").map(|p| p.kind);
+        let role = |column| cell(&results, "a", "narrow", column).role;
+        (width, t_prog.is_some(), set, role("plain"), role("chosen"))
+    };
+    let by_hand = Some(ParameterKind::ByHand);
+    assert_eq!(run("keys-none", ""), (by_hand, true, by_hand, Role::Unsourced, Role::Unsourced));
+    let condition = r#"[sources]
+"host.bus_width" = { condition = "one line" }
+"#;
+    assert_eq!(run("keys-1", condition), (None, true, by_hand, Role::Predicted, Role::Unsourced));
+    let fitted = format!("{condition}\"flash.t_prog\" = {{ fitted = [\"a narrow/chosen\"] }}");
+    let adjusted = Some(ParameterKind::Fitted);
+    assert_eq!(run("keys-2", &fitted), (None, true, adjusted, Role::Predicted, Role::Fitted));
+    let typical = format!("{condition}\"flash.t_prog\" = {{ typical = \"slow\" }}");
+    let chosen = Some(ParameterKind::Chosen);
+    assert_eq!(run("keys-3", &typical), (None, true, chosen, Role::Predicted, Role::Predicted));
+    for (sources, words) in [
+        ("\"host.bus_widht\" = { condition = \"x\" }", "there is no number host.bus_widht"),
+        ("\"flash.t_read\" = { typical = \"x\" }", "which no column, row or filesystem sets"),
+        ("\"flash.t_prog\" = { guessed = \"x\" }", "unknown variant"),
+    ] {
+        let wrong = KEYS.replace("SOURCES", &format!("[sources]\n{sources}"));
+        let wrong = Folder::new("keys-wrong", &wrong, KEYS_PUBLISHED).wrong();
+        assert!(wrong.contains(words), "{wrong}");
+    }
+}
+
+const UNDETERMINED: &str = r#"
+title = "A number that nothing determines"
+kind = "matrix"
+source = "a test"
+[columns]
+slow = "sd/sandisk-2gb"
+fast = "sd/sandisk-2gb:host=raspberry-pi-4"
+[[preparation]]
+job = "--name=a --rw=write --bs=1m --size=2m --direct=1"
+[[step]]
+table = "read"
+unit = "MiB/s"
+job = "--name=a --rw=read --bs=1m --size=2m --direct=1"
+"#;
+
+#[test]
+fn a_cell_that_depends_on_an_undetermined_number_is_assumed_and_says_so() {
+    let results = Folder::new("undetermined", UNDETERMINED, "").run(1);
+    assert_eq!(cell(&results, "read", "", "slow").role, Role::Predicted, "the bus of its own host is slower");
+    assert_eq!(cell(&results, "read", "", "fast").role, Role::Assumed, "20 MiB/s hold the card back");
+    let notes: Vec<_> = results.notes.iter().filter(|note| note.starts_with("Undetermined: ")).collect();
+    assert_eq!(
+        notes,
+        [
+            "Undetermined: flash.read_rate = 20MiB/s, which is undetermined: any rate above the bus gives the same figures. \
+          These cells depend on it and count as assumed: read/fast."
+        ]
+    );
+}
+
+#[test]
+fn no_cell_of_at91_depends_on_what_its_cards_call_undetermined() {
+    let experiment = Experiment::open("at91", &LIBRARY).unwrap();
+    let results = experiment.run(&LIBRARY, 1, &Progress::default()).unwrap();
+    let notes: Vec<_> = results.notes.iter().filter(|note| note.starts_with("Undetermined: ")).collect();
+    assert!(notes.is_empty(), "{notes:?}");
+    assert_eq!(
+        results.digest, "0a6e46c9ad194534",
+        "neither the notes nor the limit of the clock move a figure"
+    );
+    assert_eq!(results.parameters.len(), 8, "conditions of the publication are no parameters");
 }
 
 const SWEEP: &str = r#"
@@ -525,4 +630,7 @@ fn a_user_may_bring_devices_and_seeds() {
     let results = experiment.run(&LIBRARY, 7, &Progress::default()).unwrap();
     let median = |column| cell(&results, "days until the first failure", "median", column).simulated.mean;
     assert!((median("b") / median("a") - 3.0).abs() < 0.2, "{} {}", median("a"), median("b"));
+    assert!(results.cells.iter().all(|cell| cell.role == Role::Unsourced), "the user's own numbers");
+    let by_hand = |path| results.parameters.iter().any(|p| p.path == path && p.kind == ParameterKind::ByHand);
+    assert!(by_hand("test/one:wear.cycles") && by_hand("test/one:card.capacity"), "{:?}", results.parameters);
 }

@@ -7,7 +7,7 @@
 use flashlab_lab::experiment::{Experiment, ExperimentError, Live, cell_name};
 use flashlab_lab::library::{Folder, Library};
 use flashlab_lab::progress::Progress;
-use flashlab_lab::results::{Cell, ParameterKind, Published, Results, Role};
+use flashlab_lab::results::{Cell, ParameterKind, Published, Results, Role, Summary};
 use flashlab_sim::Duration;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -55,6 +55,17 @@ fn published(cell: &Cell) -> String {
     }
 }
 
+/// `48 cells, 48 with a measurement: 19 fitted, 29 predicted (median error 1.9 %), 0 assumed, 0 unsourced`
+fn counts(results: &Results) -> String {
+    let Summary { cells, measured, fitted, predicted, assumed, unsourced, .. } = results.summary();
+    let median = results.summary().error_percent_median;
+    let median = median.map_or(String::new(), |median| format!(" (median error {median:.1} %)"));
+    format!(
+        "{cells} cells, {measured} with a measurement: {fitted} fitted, {predicted} predicted{median}, {assumed} assumed, \
+         {unsourced} unsourced"
+    )
+}
+
 /// A line a cell, columns under each other.
 fn table(results: &Results) -> String {
     let head = ["cell", "unit", "published", "simulated", "error %", "role"].map(String::from);
@@ -67,11 +78,12 @@ fn table(results: &Results) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths = [0, 1, 2, 3, 4, 5].map(width);
     let mut text = format!(
-        "{} at seed {}: digest {}, {} parameters\n\n",
+        "{} at seed {}: digest {}, {} parameters\n{}\n\n",
         results.experiment,
         results.seed,
         results.digest,
-        results.parameters.len()
+        results.parameters.len(),
+        counts(results)
     );
     for line in &lines {
         let padded = line.iter().zip(widths).map(|(word, width)| format!("{word:width$}"));
@@ -186,6 +198,12 @@ fn a_cell_is_fitted_where_a_profile_says_so_and_only_there() {
             assert!(known, "{}: a number was fitted on {fitted}, which is no cell", results.experiment);
         }
         for parameter in &results.parameters {
+            assert!(
+                !parameter.kind.is_unsourced(),
+                "{}: {} has a source",
+                results.experiment,
+                parameter.path
+            );
             let fitted = parameter.kind == ParameterKind::Fitted;
             assert_eq!(fitted, !parameter.fitted_on.is_empty(), "{}", parameter.path);
         }
@@ -201,7 +219,8 @@ fn there_are_fewer_free_parameters_than_cells() {
         results.parameters.iter().filter(|parameter| parameter.kind == ParameterKind::Fitted).count()
     };
     // Of those of hmb, five are on its reads and four on its mixed load.
-    for (experiment, most) in [("at91", 8), ("hmb", 9)] {
+    // Its variants, of which nothing was published, have three more.
+    for (experiment, most) in [("at91", 8), ("hmb", 9 + 3)] {
         let count = fitted(results_of(experiment));
         assert!(count <= most, "{experiment} has {count} fitted parameters");
     }

@@ -56,7 +56,7 @@ fn every_number_can_be_set_by_its_path_or_where_it_is_clear_its_last_part() {
         ]
     );
     let t_prog = device.numbers().into_iter().find(|n| n.path == "flash.t_prog").unwrap();
-    assert!(t_prog.source.starts_with("given: test/one:flash.t_prog"), "{}", t_prog.source);
+    assert!(t_prog.source.starts_with("set by hand: test/one:flash.t_prog"), "{}", t_prog.source);
 }
 
 #[test]
@@ -181,11 +181,31 @@ fn free_parameters_are_counted_once() {
 }
 
 #[test]
-fn what_an_argument_gives_is_not_free() {
+fn what_an_argument_sets_counts_as_set_by_hand() {
     let variants: Vec<_> =
         ["512B", "32KiB"].map(|max| open(&format!("test/one:t_prog=1ms,command_max={max}"))).into();
     let free = free_parameters(&variants.iter().collect::<Vec<_>>(), &[]);
-    assert!(free.iter().all(|p| !p.path.ends_with("t_prog")));
+    let by_hand: Vec<_> = free.iter().filter(|p| p.kind == ParameterKind::ByHand).collect();
+    let named: Vec<_> = by_hand.iter().map(|p| (p.path.as_str(), p.value.as_str())).collect();
+    let expected = [
+        ("test/one:flash.t_prog", "1ms"),
+        ("host/test-board:host.command_max", "512B"),
+        ("host/test-board:host.command_max", "32KiB"),
+    ];
+    assert_eq!(named, expected);
+    assert!(free.iter().all(|p| p.kind == ParameterKind::ByHand || !p.path.ends_with("t_prog")));
+    assert_eq!(
+        variants[0].remarks(),
+        ["set by hand: flash.t_prog = 1ms, host.command_max = 512B"],
+        "a table says so, too"
+    );
+    let taken_away = open("test/one:map_cache=none");
+    let free = free_parameters(&[&taken_away], &[]);
+    assert!(
+        free.iter().any(|p| p.kind == ParameterKind::ByHand && p.value == "none"),
+        "no number is one, too"
+    );
+    let free = free_parameters(&variants.iter().collect::<Vec<_>>(), &[]);
     assert!(free.iter().any(|p| p.path == "test/one:flash.t_read" && p.kind == ParameterKind::Fitted));
 }
 

@@ -83,9 +83,10 @@ fn profiles_go_together() {
 }
 
 #[test]
-fn no_number_of_a_shipped_profile_is_given() {
+fn every_number_of_a_shipped_profile_has_a_source() {
     for (name, profile) in library().profiles() {
-        assert!(profile.numbers.iter().all(|n| !matches!(n.source, Source::Given(_))), "{name}");
+        assert!(!profile.is_draft(), "{name}");
+        assert!(profile.numbers.iter().all(|n| !matches!(n.source, Source::ByHand(_))), "{name}");
     }
 }
 
@@ -168,4 +169,71 @@ fn only_a_card_has_a_model_and_a_host_it_was_measured_on() {
     let text = "kind = \"filesystem\"\nname = \"x\"\nmodel = \"y\"\nhost = \"z\"\n[vfat]\n[source]\n";
     let error = Profile::parse("x.toml", text.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("there is no model here") && error.contains("there is no host here"), "{error}");
+}
+
+/// The text of a shipped profile.
+fn shipped(name: &str) -> String {
+    let library = library();
+    let (_, profile) = library.profiles().find(|(known, _)| *known == name).unwrap();
+    profile.text.text.clone()
+}
+
+#[test]
+fn a_copy_whose_numbers_were_fitted_for_another_device_is_refused() {
+    let folder = Folder::new("copied");
+    let (card, host) = (shipped("sd/kingston"), shipped("host/raspberry-pi-4"));
+    folder.write("mine.toml", &card.replace("Kingston Canvas Select Plus microSD", "My card"));
+    folder.write("verbatim.toml", &card);
+    folder.write("board.toml", &host.replace("Raspberry Pi 4 Model B", "My board"));
+    let open = |argument: &str| {
+        let argument = argument.replace("DIR", &folder.0.display().to_string());
+        let opened = flashlab_lab::device::Device::open(&argument, &library());
+        opened.map_err(|error| error.to_string().replace(&folder.0.display().to_string(), "DIR"))
+    };
+    let refused = open("DIR/mine.toml").unwrap_err();
+    for words in [
+        "DIR/mine.toml:14:10: flash.t_read is fitted on raw randread 4K/kingston, which belongs to sd/kingston",
+        "t_read = ",
+        "typical",
+        "leave [source] out",
+    ] {
+        assert!(refused.contains(words), "{words}: {refused}");
+    }
+    let refused = open("sd/sandisk:host=DIR/board.toml").unwrap_err();
+    assert!(
+        refused.contains("host.t_block is fitted on raw read 1M/kioxia, which belongs to host/"),
+        "{refused}"
+    );
+    assert!(open("DIR/verbatim.toml").is_ok(), "it is the same card");
+    assert!(open("sd/sandisk-2gb:host=raspberry-pi-4").is_ok(), "a host keeps its numbers with any card");
+    let changed = card.replacen("t_prog = \"", "t_prog = \"9", 1);
+    folder.write("changed.toml", &changed);
+    assert!(
+        open("DIR/changed.toml").unwrap_err().contains("flash.t_prog is fitted"),
+        "its number is another one"
+    );
+}
+
+#[test]
+fn a_draft_without_sources_runs_and_is_marked_unsourced() {
+    let folder = Folder::new("draft");
+    let text = include_str!("profiles/right.toml");
+    let draft = &text[..text.find("[source]").unwrap()];
+    folder.write("profiles/sd/draft.toml", draft);
+    let library = Library::open(&[&folder.0]).unwrap();
+    let device = flashlab_lab::device::Device::open("sd/draft", &library).unwrap();
+    assert_eq!(
+        (device.title.as_str(), device.label().as_str()),
+        ("A card (unsourced)", "sd/draft (unsourced)")
+    );
+    assert_eq!(device.remarks(), ["unsourced: sd/draft is a draft without [source]"]);
+    assert!(device.numbers().iter().any(|n| n.path == "flash.t_prog" && n.source == "unsourced"));
+    let counted = flashlab_lab::device::free_parameters(&[&device], &[]);
+    let unsourced = counted.iter().filter(|p| p.kind == flashlab_lab::results::ParameterKind::Unsourced);
+    assert_eq!(unsourced.count(), 16, "every number of the draft");
+    assert!(device.is_unsourced());
+    let listed = flashlab_lab::explain::Listing::all(&library).text(110);
+    assert!(listed.lines().any(|l| l.contains("sd/draft") && l.contains("A card (unsourced)")), "{listed}");
+    let explained = flashlab_lab::explain::explain("sd/draft", &library, 110, &|_| None).unwrap();
+    assert!(explained.starts_with("sd/draft: A card (unsourced)") && explained.matches("\n    ").count() > 0);
 }

@@ -60,6 +60,11 @@ pub fn table(compared: &[Compared], width: usize) -> String {
     let mut lines = compared.iter().flat_map(|device| device.lines.iter().flatten());
     notes.extend(unwritten_note(lines.any(|line| line.unwritten)));
     notes.extend(written_first_note(compared.iter().map(|device| device.written_first_bytes)));
+    for remark in compared.iter().flat_map(|device| &device.remarks) {
+        if !notes.contains(remark) {
+            notes.push(remark.clone());
+        }
+    }
     let notes: String = notes.iter().map(|note| crate::terminal::wrapped(note, width)).collect();
     format!("{text}{failures}{notes}")
 }

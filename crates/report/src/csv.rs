@@ -9,7 +9,7 @@ use flashlab_lab::results::{Cell, Mechanisms, Published, Results};
 use std::fmt::Display;
 
 /// The columns before the mechanisms.
-const LEADING: [&str; 15] = [
+const LEADING: [&str; 16] = [
     "experiment",
     "table",
     "row",
@@ -22,6 +22,7 @@ const LEADING: [&str; 15] = [
     "simulated_mean",
     "simulated_sd",
     "role",
+    "has_measurement",
     "error_percent",
     "requests",
     "latency_ns_mean",
@@ -199,6 +200,7 @@ fn record(results: &Results, cell: &Cell, mechanisms: &[&str]) -> Vec<String> {
         cell.simulated.mean.to_string(),
         cell.simulated.sd.to_string(),
         cell.role.name().to_string(),
+        cell.is_measured().to_string(),
         optional(cell.error_percent),
         cell.requests.to_string(),
         cell.latency_ns_mean.to_string(),

@@ -1,11 +1,16 @@
 //! The results as JSON, indented: the form that other programs keep.
 
 use flashlab_lab::results::Results;
+use serde_json::{Value, to_value};
 
-/// All of `results`, ending in a line feed. A figure that is not finite is `null`.
+/// All of `results` and their summary, ending in a line feed. A figure that is not finite is `null`.
 pub fn results(results: &Results) -> String {
-    let mut text =
-        serde_json::to_string_pretty(results).expect("results have string keys and serialise to memory");
+    const PLAIN: &str = "results have string keys and serialise to memory";
+    let mut document = to_value(results).expect(PLAIN);
+    if let Value::Object(members) = &mut document {
+        members.insert("summary".into(), to_value(results.summary()).expect(PLAIN));
+    }
+    let mut text = serde_json::to_string_pretty(&document).expect(PLAIN);
     text.push('\n');
     text
 }

@@ -121,27 +121,42 @@ fn missed(series: &CurveSeries, before: f64, after: f64) -> String {
     }
 }
 
-/// `Fitted: HMB off at 1 GiB; ... All other 55 points are predictions.`
+/// `Fitted: HMB off at 1 GiB; ... 3 other points are predictions beside a measurement; for 71 there is none.`
 pub(crate) fn roles(curve: &Curve) -> String {
-    let fitted = at_places(curve, Role::Fitted);
-    let assumed = at_places(curve, Role::Assumed);
-    let count = |role| {
-        let points = curve.series.iter().flat_map(|series| &series.points);
-        points.filter(|point| point.role == role).count()
-    };
-    let mut text = String::new();
-    if !fitted.is_empty() {
-        text += &format!("Fitted: {fitted}. ");
-    }
-    if !assumed.is_empty() {
-        text += &format!("Resting on an assumption: {assumed}. ");
-    }
+    let places = [
+        ("Fitted", at_places(curve, Role::Fitted)),
+        ("Resting on an assumption", at_places(curve, Role::Assumed)),
+        ("Resting on numbers without a source", at_places(curve, Role::Unsourced)),
+    ];
+    let named = places.iter().filter(|(_, places)| !places.is_empty());
+    let text: String = named.map(|(what, places)| format!("{what}: {places}. ")).collect();
     let others = if text.is_empty() { "" } else { " other" };
-    text + &match count(Role::Predicted) {
-        0 => "No point is a prediction.".into(),
-        1 => format!("One{others} point is a prediction."),
-        n => format!("All{others} {n} points are predictions."),
+    let (measured, unmeasured) = predictions(curve);
+    text + &match (measured, unmeasured) {
+        (0, 0) => "No point is a prediction.".into(),
+        (1, 0) => format!("One{others} point is a prediction."),
+        (n, 0) => format!("All{others} {n} points are predictions."),
+        (0, 1) => format!("One{others} point has no measurement beside it."),
+        (0, n) => format!("None of the{others} {n} points has a measurement beside it."),
+        (1, n) => format!("One{others} point is a prediction beside a measurement; for {n} there is none."),
+        (m, n) => {
+            format!("{m}{others} points are predictions beside a measurement; for {n} there is none.")
+        }
     }
+}
+
+/// The predicted points with a published figure beside them, and those without.
+fn predictions(curve: &Curve) -> (usize, usize) {
+    let mut count = (0, 0);
+    for series in &curve.series {
+        for point in series.points.iter().filter(|point| point.role == Role::Predicted) {
+            match series.published.iter().any(|published| published.x == point.x) {
+                true => count.0 += 1,
+                false => count.1 += 1,
+            }
+        }
+    }
+    count
 }
 
 /// The points of this role: `HMB off at 1 GiB; HMB 128 MiB at 1, 128 GiB`.
@@ -169,6 +184,7 @@ fn at_places(curve: &Curve, role: Role) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flashlab_lab::results::{Published, PublishedPoint};
 
     fn curve(ys: &[f64], miss: &[f64]) -> Curve {
         let xs = (0..ys.len()).map(|i| f64::from(1u32 << i));
@@ -237,10 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_fitted_is_named_and_the_rest_are_predictions() {
+    fn what_was_fitted_is_named_and_only_measured_points_count_as_predictions() {
         assert_eq!(
             roles(&curve(&[3.0, 2.0, 1.0], &[])),
-            "Fitted: HMB at 1 GiB. All other 2 points are predictions."
+            "Fitted: HMB at 1 GiB. None of the other 2 points has a measurement beside it."
+        );
+        let mut measured = curve(&[3.0, 2.0, 1.0], &[]);
+        let figure = Published::Figure { mean: 2.1, sd: None };
+        measured.series[0].published.push(PublishedPoint { x: 2.0, figure });
+        assert_eq!(
+            roles(&measured),
+            "Fitted: HMB at 1 GiB. One other point is a prediction beside a measurement; for 1 there is none."
         );
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Line {
     pub(crate) values: Vec<String>,
 }
 
-/// What one device counted, a line a quantity under its name; a text with a line end.
+/// What one device counted, a line a quantity under its name, then the remarks on its numbers; a text with a line end.
 ///
 /// ```
 /// use flashlab_lab::results::DeviceStatistics;
@@ -27,6 +27,9 @@ pub fn of_device(counted: &DeviceStatistics) -> String {
     let mut text = format!("{}:\n", name(counted));
     for line in &lines {
         text.push_str(&format!("  {:width$}  {}\n", line.name, line.values.concat()));
+    }
+    for remark in &counted.remarks {
+        text.push_str(&format!("  {remark}\n"));
     }
     text.replace(number::NO_BREAK, " ")
 }

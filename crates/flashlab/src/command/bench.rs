@@ -9,6 +9,7 @@ use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::output::{Run, json, logs, normal::Normal, terse};
 use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_lab::bench::{Bench, Hint, hints, refusal, work};
+use flashlab_lab::dependence::{dependence, figures as compared_figures};
 use flashlab_lab::device::Device;
 use flashlab_lab::figures::{DeviceFigures, figures};
 use flashlab_lab::library::{Library, read_file};
@@ -74,7 +75,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     {
         *carried = carried.clone().verified_by(verified);
     }
-    let (mut notes, statistics, iologs, counted) = {
+    let (mut notes, statistics, iologs, mut counted) = {
         let progress = progress::Shown::new(format!("bench {}", options.device));
         progress::stop_on_interrupt(&progress);
         let mut bench = match &target {
@@ -92,11 +93,30 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         let (before, begin) = (bench.counters(), bench.now());
         let (statistics, iologs) = bench.run_recorded(&invocation.jobs, &settings)?;
         let counted = counted(&before, &bench.counters(), bench.wear().as_ref());
+        let (column, remarks) = match &target {
+            Target::Model(device) => (device.label(), device.remarks()),
+            // One with layers has no numbers of its own to speak of.
+            Target::Bytes(_) => Device::open(&options.device, library)
+                .map_or((options.device.clone(), Vec::new()), |device| (device.label(), device.remarks())),
+        };
         let stopped_after = bench.is_stopped().then(|| bench.now().since(begin));
-        let counted = DeviceStatistics { column: options.device.clone(), ..counted };
+        let counted = DeviceStatistics { column, remarks, ..counted };
         (Notes { files: None, written_first, stopped_after }, statistics, iologs, counted)
     };
     let reports = statistics.reports(&invocation.jobs);
+    // Half a run cannot be compared with a whole one.
+    if let (Target::Model(device), None) = (&target, notes.stopped_after) {
+        let again = |other: &Device| {
+            let mut bench = setup.bench(other)?;
+            if notes.written_first > 0 {
+                bench.write_what_is_read(&invocation.jobs)?;
+            }
+            Ok(compared_figures(
+                &bench.run(&invocation.jobs, &Settings::default())?.reports(&invocation.jobs),
+            ))
+        };
+        counted.remarks.extend(dependence(device, library, &reports, &again));
+    }
     notes.files = jobs::files_on_device(&options.medium, &invocation);
     let text = match &real {
         Some(real) => {
@@ -115,6 +135,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     if real.is_some() || invocation.output_formats == [OutputFormat::Terse] {
         jobs::notes(&options.medium, &invocation);
+        counted.remarks.iter().for_each(say);
     }
     if let Some(path) = &options.html {
         write_page(path, options, target.figures(&options.device, &reports, &notes), &notes)?;

@@ -114,7 +114,14 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     progress::catch_interrupts();
     let compared = {
         let progress = progress::Shown::new("compare");
-        compare(&devices, &|device| setup.bench(device), &invocation.jobs, !options.unwritten, &progress)
+        compare(
+            &devices,
+            library,
+            &|device| setup.bench(device),
+            &invocation.jobs,
+            !options.unwritten,
+            &progress,
+        )
     };
     if let Some(error) = refused_by_all(&compared) {
         return Err(error);

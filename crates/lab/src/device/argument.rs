@@ -281,7 +281,7 @@ impl Argument {
         let bad = |error| self.refuse(span.clone(), ArgumentProblem::BadValue { path, error });
         let parsed = parameter.shape().parse_argument(text);
         let value = parsed.and_then(|value| parameter.admit(value)).map_err(bad)?;
-        let source = Source::Given(self.text.text.clone());
+        let source = Source::ByHand(self.text.text.clone());
         Ok(Some(Number { parameter, value, source, span: span.clone() }))
     }
 }

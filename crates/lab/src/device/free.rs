@@ -1,18 +1,18 @@
 //! The free parameters behind an experiment, counted once each.
 //!
-//! A number is free if it was fitted, or chosen as typical. Counted once is one value: of a host or filesystem that
-//! several devices share, of several cards that hold the same value fitted on the same cells, or the same typical value.
-//! What a specification, a catalogue or a measurement says is not free, nor what follows from other numbers, nor what
-//! the argument gave.
+//! A number is free if it was fitted, chosen as typical, set by hand, or taken from a draft without sources. Counted once is
+//! one value: of a host or filesystem that several devices share, of several cards that hold the same value fitted on the same
+//! cells, or the same typical value. An optional number that was taken away counts with the value `none`. A number is not free
+//! where a specification, a catalogue, a measurement or other numbers give it, or where it is a condition of the publication.
 
-use super::{Device, Filesystem, Held};
-use crate::profile::{Parameter, Source, Value};
+use super::{Device, Filesystem, Held, TakenAway};
+use crate::profile::{Parameter, Source};
 use crate::results::{self, ParameterKind};
 
 /// One value, whoever holds it.
 struct Free<'a> {
     path: &'static str,
-    value: &'a Value,
+    value: String,
     kind: ParameterKind,
     fitted_on: &'a [String],
     holders: Vec<&'a str>,
@@ -20,20 +20,25 @@ struct Free<'a> {
 
 /// The free parameters of `devices` and `filesystems`, in the order of the table of parameters.
 pub fn free_parameters(devices: &[&Device], filesystems: &[&Filesystem]) -> Vec<results::Parameter> {
-    let device_numbers = devices.iter().flat_map(|d| d.held());
-    let held = device_numbers.chain(filesystems.iter().flat_map(|f| f.held()));
+    let numbers = devices.iter().map(|d| &d.numbers).chain(filesystems.iter().map(|f| &f.numbers));
+    let numbers = numbers.flatten().map(|Held { number, holder }| {
+        (number.parameter.path, number.value.to_string(), &number.source, holder.as_str())
+    });
+    let none = devices.iter().map(|d| &d.none).chain(filesystems.iter().map(|f| &f.none));
+    let none = none.flatten().map(|TakenAway { parameter, source, holder }| {
+        (parameter.path, "none".to_owned(), source, holder.as_str())
+    });
     let mut found: Vec<Free<'_>> = Vec::new();
-    for free in held.filter_map(free) {
+    for (path, value, source, holder) in numbers.chain(none) {
+        let Some(kind) = source.free() else { continue };
+        let fitted_on = if let Source::Fitted(cells) = source { cells.as_slice() } else { &[] };
         let same = |f: &&mut Free<'_>| {
-            f.path == free.path
-                && f.value == free.value
-                && f.kind == free.kind
-                && f.fitted_on == free.fitted_on
+            f.path == path && f.value == value && f.kind == kind && f.fitted_on == fitted_on
         };
         match found.iter_mut().find(same) {
-            Some(known) if known.holders.contains(&free.holders[0]) => {}
-            Some(known) => known.holders.extend(free.holders),
-            None => found.push(free),
+            Some(known) if known.holders.contains(&holder) => {}
+            Some(known) => known.holders.push(holder),
+            None => found.push(Free { path, value, kind, fitted_on, holders: vec![holder] }),
         }
     }
     found.sort_by_key(|f| Parameter::all().iter().position(|p| p.path == f.path));
@@ -46,25 +51,10 @@ pub fn free_parameters(devices: &[&Device], filesystems: &[&Filesystem]) -> Vec<
     found.iter().map(|f| report(f, &cards)).collect()
 }
 
-fn free(held: &Held) -> Option<Free<'_>> {
-    let (kind, fitted_on) = match &held.number.source {
-        Source::Fitted(cells) => (ParameterKind::Fitted, cells.as_slice()),
-        Source::Typical(_) => (ParameterKind::Chosen, &[][..]),
-        _ => return None,
-    };
-    Some(Free {
-        path: held.number.parameter.path,
-        value: &held.number.value,
-        kind,
-        fitted_on,
-        holders: vec![&held.holder],
-    })
-}
-
 fn report(free: &Free<'_>, cards: &[&str]) -> results::Parameter {
     results::Parameter {
         path: format!("{}:{}", holders(&free.holders, cards), free.path),
-        value: free.value.to_string(),
+        value: free.value.clone(),
         kind: free.kind,
         fitted_on: free.fitted_on.to_vec(),
     }

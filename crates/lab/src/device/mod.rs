@@ -6,13 +6,15 @@
 mod argument;
 mod free;
 mod state;
+mod undetermined;
 
 pub use argument::{ArgumentError, ArgumentProblem};
 pub use free::free_parameters;
 pub use state::{State, StateError};
+pub use undetermined::Alternative;
 
 use crate::library::{Library, LibraryError, UnknownName, read_file};
-use crate::profile::{Kind, Number, Parameter, Parts, Profile};
+use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
 use crate::results;
 use argument::{Argument, Settings};
 use flashlab_flash::ftl::LevellingPolicy;
@@ -20,6 +22,7 @@ use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sd::{Card, CardParameters, Identity};
 use flashlab_sim::{Duration, Model, Store};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -43,7 +46,7 @@ pub struct Device {
     /// The file of that state, also where it is not there yet.
     pub kept_in: Option<PathBuf>,
     numbers: Vec<Held>,
-    none: Vec<&'static Parameter>,
+    none: Vec<TakenAway>,
 }
 
 /// The parameters of a device and of its host.
@@ -74,15 +77,24 @@ pub struct Filesystem {
     /// Its parameters.
     pub vfat: VfatParameters,
     numbers: Vec<Held>,
+    none: Vec<TakenAway>,
 }
 
 /// A number and what holds it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Held {
-    /// The profile's name with its folder: `sd/kingston`, `host/raspberry-pi-4`, `fs/vfat`.
+    /// The name of the profile that has the number, with its folder: `sd/kingston`, `host/raspberry-pi-4`, `fs/vfat`.
     pub holder: String,
-    /// The number.
+    /// The number: the profile's, or the one that was set in its place.
     pub number: Number,
+}
+
+/// An optional number that an argument took away.
+#[derive(Clone, Debug)]
+struct TakenAway {
+    holder: String,
+    parameter: &'static Parameter,
+    source: Source,
 }
 
 impl Device {
@@ -149,13 +161,15 @@ impl Device {
             None => profile.host.clone().expect("a device's profile names a host"),
         };
         let host = find(argument, &host_span, &host_name, &kinds[1..], library)?;
-        let numbers =
-            numbers(&[(name.to_owned(), &profile), (format!("host/{host_name}"), &host)], &settings);
+        library.refuse_borrowed(name, &profile)?;
+        library.refuse_borrowed(&format!("host/{host_name}"), &host)?;
+        let profiles = [(name.to_owned(), &profile), (format!("host/{host_name}"), &host)];
+        let (numbers, none) = numbers(&profiles, &settings, argument);
         let parts = parts(argument, &kinds, &numbers, &[&profile, &host])?;
         let mut device = Device {
             name: name.to_owned(),
             argument: format!("{name}{}", &argument.text.text[argument.name.end..]),
-            title: title(&profile),
+            title: profile.full_title(),
             hardware: match profile.kind {
                 Kind::Ssd => Hardware::Ssd(Box::new(parts.ssd().expect("it was checked"))),
                 _ => {
@@ -168,7 +182,7 @@ impl Device {
             state: None,
             kept_in: settings.state.as_ref().map(|span| PathBuf::from(argument.slice(span))),
             numbers,
-            none: settings.none,
+            none,
         };
         if let Some(path) = device.kept_in.clone().filter(|path| !may_be_new || path.exists()) {
             let state = State::read(&path)?;
@@ -183,11 +197,42 @@ impl Device {
         &self.numbers
     }
 
-    /// What the argument set: (path, value), in the table's order; what it took away has the value `none`.
+    /// Numbers that were set by key without a source: (path, value), in the table's order; one that was taken away has the
+    /// value `none`.
     pub fn overrides(&self) -> Vec<(&'static str, String)> {
-        let given = self.numbers.iter().map(|held| &held.number).filter(|n| n.is_given());
-        let given = given.map(|n| (n.parameter.path, n.value.to_string()));
-        given.chain(self.none.iter().map(|p| (p.path, "none".to_owned()))).collect()
+        overrides(&self.numbers, &self.none)
+    }
+
+    /// Gives the numbers that the argument set the sources that `sources` names for their paths.
+    pub fn explain_overrides(&mut self, sources: &BTreeMap<String, Source>) {
+        explain_overrides(&mut self.numbers, &mut self.none, sources);
+    }
+
+    /// Returns true if a number has no source: it was set by hand, or its profile is a draft.
+    pub fn is_unsourced(&self) -> bool {
+        is_unsourced(&self.numbers, &self.none)
+    }
+
+    /// The device as it was asked for, marked where its own profile or its host's is a draft.
+    pub fn label(&self) -> String {
+        let draft = self.numbers.iter().any(|held| held.number.source == Source::Unsourced);
+        format!("{}{}", self.argument, if draft { " (unsourced)" } else { "" })
+    }
+
+    /// What a reader of this device's results should know of its numbers, a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut drafts: Vec<&str> = Vec::new();
+        for held in self.numbers.iter().filter(|held| held.number.source == Source::Unsourced) {
+            if !drafts.contains(&held.holder.as_str()) {
+                drafts.push(&held.holder);
+            }
+        }
+        let drafts =
+            drafts.into_iter().map(|draft| format!("unsourced: {draft} is a draft without [source]"));
+        let set: Vec<String> =
+            self.overrides().into_iter().map(|(path, value)| format!("{path} = {value}")).collect();
+        let by_hand = (!set.is_empty()).then(|| format!("set by hand: {}", set.join(", ")));
+        drafts.chain(by_hand).collect()
     }
 
     /// Every number, for a report.
@@ -305,15 +350,27 @@ impl Filesystem {
         let name = argument.name();
         let profile = find(&argument, &argument.name, name, &[Kind::Filesystem], library)?;
         let settings = argument.settings(&[Kind::Filesystem])?;
-        let numbers = numbers(&[(format!("fs/{name}"), &profile)], &settings);
+        library.refuse_borrowed(&format!("fs/{name}"), &profile)?;
+        let (numbers, none) = numbers(&[(format!("fs/{name}"), &profile)], &settings, &argument);
         let parts = parts(&argument, &[Kind::Filesystem], &numbers, &[&profile])?;
         Ok(Filesystem {
             name: name.to_owned(),
             argument: argument.text.text.clone(),
-            title: title(&profile),
+            title: profile.full_title(),
             vfat: parts.vfat,
             numbers,
+            none,
         })
+    }
+
+    /// Gives the numbers that the argument set the sources that `sources` names for their paths.
+    pub fn explain_overrides(&mut self, sources: &BTreeMap<String, Source>) {
+        explain_overrides(&mut self.numbers, &mut self.none, sources);
+    }
+
+    /// Returns true if a number has no source: it was set by hand, or its profile is a draft.
+    pub fn is_unsourced(&self) -> bool {
+        is_unsourced(&self.numbers, &self.none)
     }
 
     /// Every number of the filesystem with the profile that holds it.
@@ -332,12 +389,26 @@ impl Filesystem {
     }
 }
 
-/// The title with the maker's number.
-fn title(profile: &Profile) -> String {
-    match &profile.model {
-        Some(model) => format!("{} ({model})", profile.title),
-        None => profile.title.clone(),
+/// Numbers that were set by hand, and those taken away.
+fn overrides(numbers: &[Held], none: &[TakenAway]) -> Vec<(&'static str, String)> {
+    let set = numbers.iter().map(|held| &held.number).filter(|n| matches!(n.source, Source::ByHand(_)));
+    let set = set.map(|n| (n.parameter.path, n.value.to_string()));
+    let none = none.iter().filter(|n| matches!(n.source, Source::ByHand(_)));
+    set.chain(none.map(|n| (n.parameter.path, "none".to_owned()))).collect()
+}
+
+fn explain_overrides(numbers: &mut [Held], none: &mut [TakenAway], sources: &BTreeMap<String, Source>) {
+    let set = numbers.iter_mut().map(|held| (held.number.parameter, &mut held.number.source));
+    for (parameter, source) in set.chain(none.iter_mut().map(|n| (n.parameter, &mut n.source))) {
+        if let (Source::ByHand(_), Some(known)) = (&source, sources.get(parameter.path)) {
+            source.clone_from(known);
+        }
     }
+}
+
+fn is_unsourced(numbers: &[Held], none: &[TakenAway]) -> bool {
+    let sources = numbers.iter().map(|held| &held.number.source).chain(none.iter().map(|n| &n.source));
+    sources.filter_map(Source::free).any(|kind| kind.is_unsourced())
 }
 
 /// A profile of one of `kinds` from the library, or from disk where `name` ends in `.toml`.
@@ -371,8 +442,16 @@ fn find(
     found.map_err(|unknown| argument.refuse(span.clone(), ArgumentProblem::Unknown(unknown)).into())
 }
 
-/// The numbers of the profiles, in the table's order, with what `settings` put in and take out.
-fn numbers(profiles: &[(String, &Profile)], settings: &Settings) -> Vec<Held> {
+/// The numbers of the profiles, in the table's order, with what `settings` put in; and what they take out.
+fn numbers(
+    profiles: &[(String, &Profile)],
+    settings: &Settings,
+    argument: &Argument,
+) -> (Vec<Held>, Vec<TakenAway>) {
+    let holder = |parameter: &Parameter| {
+        let mut profiles = profiles.iter().filter(|(_, profile)| profile.kind.has(parameter));
+        profiles.next().map(|(holder, _)| holder.clone()).expect("the parameter was looked up in their kinds")
+    };
     let mut numbers = Vec::new();
     for parameter in Parameter::all().iter().filter(|p| !settings.none.iter().any(|n| n.path == p.path)) {
         let held = |(holder, profile): &(String, &Profile)| {
@@ -380,10 +459,15 @@ fn numbers(profiles: &[(String, &Profile)], settings: &Settings) -> Vec<Held> {
             Some(Held { holder: holder.clone(), number })
         };
         let given = settings.numbers.iter().find(|n| n.parameter.path == parameter.path);
-        let given = given.map(|n| Held { holder: "argument".to_owned(), number: n.clone() });
+        let given = given.map(|n| Held { holder: holder(parameter), number: n.clone() });
         numbers.extend(given.or_else(|| profiles.iter().find_map(held)));
     }
-    numbers
+    let none = settings.none.iter().map(|parameter| TakenAway {
+        holder: holder(parameter),
+        parameter,
+        source: Source::ByHand(argument.text.text.clone()),
+    });
+    (numbers, none.collect())
 }
 
 /// The parts that `numbers` fill, checked. The profiles alone passed their checks when they were read, so what is
@@ -401,7 +485,7 @@ fn parts(
     for kind in kinds {
         let Err(impossible) = kind.check(&parts) else { continue };
         let number = numbers.iter().map(|held| &held.number).find(|n| n.parameter.path == impossible.path);
-        let given = number.filter(|n| n.is_given());
+        let given = number.filter(|n| matches!(n.source, Source::ByHand(_)));
         let line = |number: &Number| {
             let profile = profiles.iter().find(|p| p.number(number.parameter.path).is_some());
             profile.filter(|_| given.is_none()).map(|p| p.line_of(number))

@@ -10,7 +10,7 @@ use flashlab_sim::{Histogram, Mechanism};
 
 impl Experiment {
     pub(super) fn results(&self, outcome: Outcome, seed: u64) -> Results {
-        let devices: Vec<&Device> = outcome.devices.iter().collect();
+        let devices: Vec<&Device> = outcome.devices.iter().map(|place| &place.device).collect();
         let mut filesystems: Vec<&Filesystem> = Vec::new();
         for filesystem in &outcome.filesystems {
             if !filesystems.iter().any(|f| f.argument == filesystem.argument) {
@@ -20,7 +20,8 @@ impl Experiment {
         let parameters = free_parameters(&devices, &filesystems);
         let fitted: Vec<&String> = parameters.iter().flat_map(|p| &p.fitted_on).collect();
         let ordered = self.in_order(&outcome.cells);
-        let cells: Vec<Cell> = ordered.iter().map(|cell| self.cell(cell, &fitted)).collect();
+        let cells: Vec<Cell> =
+            ordered.iter().map(|cell| self.cell(cell, self.role(cell, &fitted, &outcome))).collect();
         let mut bounds: Vec<Bound> =
             self.definition.bounds.iter().map(|b| bounds::judge(b, &cells)).collect();
         if let Some(at_most) = self.definition.parameters.at_most {
@@ -98,15 +99,28 @@ impl Experiment {
         ordered
     }
 
-    fn cell(&self, cell: &MeasuredCell, fitted: &[&String]) -> Cell {
+    /// What a cell is worth: no better than the numbers under it.
+    fn role(&self, cell: &MeasuredCell, fitted: &[&String], outcome: &Outcome) -> Role {
+        if let Some(role) = cell.role {
+            return role.into();
+        }
+        let name = cell_name(&cell.table, &cell.row, &cell.column);
+        let mut devices = outcome.devices.iter().filter(|place| place.gives(cell));
+        let step = self.definition.steps.iter().find(|step| step.table == cell.table);
+        let filesystem = step.and_then(|step| step.filesystem.as_ref());
+        let mut filesystems = outcome.filesystems.iter().filter(|f| Some(&f.argument) == filesystem);
+        if devices.any(|place| place.device.is_unsourced()) || filesystems.any(Filesystem::is_unsourced) {
+            Role::Unsourced
+        } else if fitted.iter().any(|f| **f == name) {
+            Role::Fitted
+        } else {
+            Role::Predicted
+        }
+    }
+
+    fn cell(&self, cell: &MeasuredCell, role: Role) -> Cell {
         let published = self.published.cell(&cell.table, &cell.row, &cell.column).map(|(figure, _)| figure);
         let simulated = cell.simulated;
-        let name = cell_name(&cell.table, &cell.row, &cell.column);
-        let role = match cell.role {
-            Some(role) => role.into(),
-            None if fitted.iter().any(|f| **f == name) => Role::Fitted,
-            None => Role::Predicted,
-        };
         let error_percent = match published {
             Some(Published::Figure { mean, .. }) if mean != 0.0 => {
                 Some(100.0 * (simulated.mean - mean) / mean)

@@ -7,10 +7,11 @@ use super::error::ExperimentError;
 use super::pattern::CellPattern;
 use super::published::PublishedTables;
 use crate::library::Folder;
-use crate::profile::SourceText;
+use crate::profile::{Parameter, Source, SourceText, did_you_mean, suggest};
 use crate::results::Role;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 
 /// `experiment.toml`
 #[derive(Clone, Debug, Deserialize)]
@@ -47,6 +48,10 @@ pub struct Definition {
     /// What must hold.
     #[serde(default, rename = "bound")]
     pub bounds: Vec<BoundDefinition>,
+    /// Sources of the numbers that columns, rows and filesystems set by key, by the path of the number, as profiles have them
+    /// in `[source]`; or `condition`, for what the publication states. A number that is not here counts as set by hand.
+    #[serde(default)]
+    pub sources: BTreeMap<String, Source>,
     /// What the model may cost.
     #[serde(default)]
     pub parameters: ParameterBudget,
@@ -268,6 +273,9 @@ impl Definition {
             return Err(format!("variants names {missing}, which is no column"));
         }
         self.check_kind()?;
+        for path in self.sources.keys() {
+            self.check_source(path)?;
+        }
         for step in &self.steps {
             self.check_step(step, published).map_err(|what| format!("step \"{}\"{what}", step.table))?;
         }
@@ -284,6 +292,26 @@ impl Definition {
             });
         }
         Ok(())
+    }
+
+    /// Refuses a source that no number of the experiment can have.
+    fn check_source(&self, path: &str) -> Result<(), String> {
+        let Some(parameter) = Parameter::at(path) else {
+            let nearest = suggest(path, Parameter::all().iter().map(|p| p.path));
+            return Err(format!("[sources]: there is no number {path}{}", did_you_mean(nearest)));
+        };
+        let columns = self.columns.values().filter_map(|device| device.as_str()?.split_once(':'));
+        let filesystems = self.steps.iter().filter_map(|step| step.filesystem.as_ref()?.split_once(':'));
+        let keys = columns.chain(filesystems).map(|(_, keys)| keys);
+        let mut keys = keys.chain(self.rows.iter().map(|row| row.keys.as_str())).flat_map(|k| k.split(','));
+        let sets = |key: &str| {
+            let name = key.split_once('=').map_or(key, |(name, _)| name);
+            name == parameter.path || name == parameter.key()
+        };
+        if keys.any(sets) {
+            return Ok(());
+        }
+        Err(format!("[sources] names {path}, which no column, row or filesystem sets"))
     }
 
     /// What only one kind has is there and nowhere else.

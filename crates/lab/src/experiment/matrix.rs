@@ -8,9 +8,9 @@ use super::error::ExperimentError;
 use super::measured::{Measured, MeasuredCell, figure_of, measure, run_whole};
 use super::pattern::cell_name;
 use super::side_by_side::side_by_side;
-use super::{Experiment, Outcome};
+use super::{Experiment, Outcome, Place};
 use crate::bench::{Bench, BenchError, work};
-use crate::device::{Device, Filesystem};
+use crate::device::Filesystem;
 use crate::library::Library;
 use crate::progress::Progress;
 use crate::results::DeviceStatistics;
@@ -23,13 +23,6 @@ struct ReadyStep<'a> {
     step: &'a Step,
     jobs: Vec<Job>,
     filesystem: Option<Filesystem>,
-}
-
-/// One device with its place in the matrix.
-struct Place {
-    column: String,
-    row: String,
-    device: Device,
 }
 
 /// What all runs of one device share.
@@ -66,7 +59,7 @@ pub(super) fn run(
         outcome.cells.extend(cells);
         outcome.statistics.push(statistics);
     }
-    outcome.devices = places.into_iter().map(|place| place.device).collect();
+    outcome.devices = places;
     outcome.filesystems = matrix.steps.into_iter().filter_map(|step| step.filesystem).collect();
     Ok(outcome)
 }
@@ -79,7 +72,7 @@ fn places(experiment: &Experiment, library: &Library) -> Result<Vec<Place>, Expe
     for row in rows {
         for column in definition.columns.keys() {
             let device = experiment.device(column, &row.keys, library)?;
-            places.push(Place { column: column.clone(), row: row.name.clone(), device });
+            places.push(Place { column: column.clone(), row: Some(row.name.clone()), device });
         }
     }
     Ok(places)
@@ -88,7 +81,8 @@ fn places(experiment: &Experiment, library: &Library) -> Result<Vec<Place>, Expe
 impl Matrix<'_> {
     /// The steps of a place, in their order.
     fn steps_of(&self, place: &Place) -> impl Iterator<Item = &ReadyStep<'_>> {
-        let in_row = |step: &Step| step.rows.as_ref().is_none_or(|rows| rows.contains(&place.row));
+        let row = place.row();
+        let in_row = move |step: &Step| step.rows.as_ref().is_none_or(|rows| rows.iter().any(|r| r == row));
         self.steps.iter().filter(move |ready| ready.step.is_on(&place.column) && in_row(ready.step))
     }
 
@@ -106,11 +100,12 @@ impl Matrix<'_> {
     fn run_place(&self, place: &Place) -> Result<(Vec<MeasuredCell>, DeviceStatistics), ExperimentError> {
         let mut bench = Bench::with(&place.device, self.seed);
         bench.report_to(self.progress);
+        let row = place.row();
         let failed = |what: &str| {
-            let cell = cell_name(what, &place.row, &place.column);
+            let cell = cell_name(what, row, &place.column);
             move |error| ExperimentError::of_bench(cell, error)
         };
-        self.progress.enter(cell_name("preparation", &place.row, &place.column));
+        self.progress.enter(cell_name("preparation", row, &place.column));
         for jobs in &self.preparation {
             run_whole(&mut bench, jobs, &Settings::default()).map_err(failed("preparation"))?;
         }
@@ -118,7 +113,7 @@ impl Matrix<'_> {
         let mut cells = Vec::new();
         for ready in self.steps_of(place) {
             let step = ready.step;
-            self.progress.enter(cell_name(&step.table, &place.row, &place.column));
+            self.progress.enter(cell_name(&step.table, row, &place.column));
             if let Some(filesystem) = &ready.filesystem {
                 bench.format_once(&filesystem.vfat).map_err(failed(&step.table))?;
             }
@@ -139,7 +134,7 @@ impl Matrix<'_> {
             let figures: Vec<f64> = runs.iter().map(|run| run.figure(step.metric, &step.unit)).collect();
             cells.push(MeasuredCell {
                 table: step.table.clone(),
-                row: place.row.clone(),
+                row: row.to_owned(),
                 column: place.column.clone(),
                 unit: step.unit.clone(),
                 role: step.role,
@@ -149,8 +144,7 @@ impl Matrix<'_> {
             });
         }
         let found = statistics(&begin, &bench.counters(), bench.wear().as_ref());
-        let (row, column) = (place.row.clone(), place.column.clone());
-        Ok((cells, DeviceStatistics { row, column, ..found }))
+        Ok((cells, DeviceStatistics { row: row.to_owned(), column: place.column.clone(), ..found }))
     }
 }
 

@@ -9,7 +9,7 @@ use flashlab_sim::{Histogram, Mechanism};
 use std::ops::Range;
 
 /// One run of one cell.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Measured {
     pub(super) bytes: u64,
     pub(super) requests: u64,

@@ -16,6 +16,7 @@ mod pattern;
 mod published;
 pub(crate) mod side_by_side;
 mod sweep;
+mod undetermined;
 mod wear;
 
 pub use definition::{Definition, Kind};
@@ -36,6 +37,7 @@ use measured::MeasuredCell;
 use published::PublishedTables;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use undetermined::OtherValue;
 
 /// An experiment, read and checked.
 #[derive(Clone, Debug)]
@@ -44,18 +46,46 @@ pub struct Experiment {
     definition: Definition,
     published: PublishedTables,
     endurance: EnduranceSettings,
+    /// A value to be tried in the place of an undetermined number.
+    other_value: Option<OtherValue>,
 }
 
 /// What a run of an experiment of any kind gives.
 #[derive(Default)]
 struct Outcome {
-    devices: Vec<Device>,
+    /// The devices with their places.
+    devices: Vec<Place>,
     filesystems: Vec<Filesystem>,
     cells: Vec<MeasuredCell>,
     wear: Vec<WearMap>,
     series: Vec<Series>,
     statistics: Vec<DeviceStatistics>,
     notes: Vec<String>,
+}
+
+/// A device with the cells that it gives.
+#[derive(Clone)]
+struct Place {
+    column: String,
+    /// The row; `None`: the device gives all rows of its column.
+    row: Option<String>,
+    device: Device,
+}
+
+impl Place {
+    /// A device that gives all rows of `column`.
+    fn of_column((column, device): (String, Device)) -> Place {
+        Place { column, row: None, device }
+    }
+
+    /// The row; empty where it gives all.
+    fn row(&self) -> &str {
+        self.row.as_deref().unwrap_or_default()
+    }
+
+    fn gives(&self, cell: &MeasuredCell) -> bool {
+        self.column == cell.column && self.row.as_ref().is_none_or(|row| *row == cell.row)
+    }
 }
 
 impl Experiment {
@@ -66,7 +96,8 @@ impl Experiment {
             return Err(ExperimentError::Live(folder.name));
         }
         let (definition, published) = definition::read(&folder)?;
-        Ok(Experiment { folder, definition, published, endurance: EnduranceSettings::default() })
+        let endurance = EnduranceSettings::default();
+        Ok(Experiment { folder, definition, published, endurance, other_value: None })
     }
 
     /// Its name.
@@ -95,13 +126,18 @@ impl Experiment {
 
     /// Runs it on the medium of `seed`. A stop of `progress` ends it without results.
     pub fn run(&self, library: &Library, seed: u64, progress: &Progress) -> Result<Results, ExperimentError> {
-        let outcome = match self.definition.kind {
+        let mut outcome = self.outcome(library, seed, progress)?;
+        self.mark_undetermined(&mut outcome, library, seed, progress)?;
+        Ok(self.results(outcome, seed))
+    }
+
+    fn outcome(&self, library: &Library, seed: u64, progress: &Progress) -> Result<Outcome, ExperimentError> {
+        match self.definition.kind {
             Kind::Matrix => matrix::run(self, library, seed, progress),
             Kind::Sweep => sweep::run(self, library, seed, progress),
             Kind::Wear => wear::run(self, library, seed, progress),
             Kind::Endurance => endurance::run(self, library, seed, progress),
-        };
-        Ok(self.results(outcome?, seed))
+        }
     }
 
     fn read_job(&self, step: &str, line: &str) -> Result<Vec<Job>, ExperimentError> {
@@ -117,7 +153,12 @@ impl Experiment {
 
     fn filesystem(&self, step: &Step, library: &Library) -> Result<Option<Filesystem>, ExperimentError> {
         let filesystem = step.filesystem.as_ref().map(|name| Filesystem::open(name, library)).transpose();
-        filesystem.map_err(|error| ExperimentError::Device { place: self.step_place(&step.table), error })
+        let mut filesystem = filesystem
+            .map_err(|error| ExperimentError::Device { place: self.step_place(&step.table), error })?;
+        if let Some(filesystem) = &mut filesystem {
+            filesystem.explain_overrides(&self.definition.sources);
+        }
+        Ok(filesystem)
     }
 
     /// The device of a column, with more keys.
@@ -128,10 +169,16 @@ impl Experiment {
             (false, true) => ",",
             (false, false) => ":",
         };
-        Device::open(&format!("{device}{separator}{keys}"), library).map_err(|error| {
+        let opened = Device::open(&format!("{device}{separator}{keys}"), library);
+        let mut device = opened.map_err(|error| {
             let place = format!("{}: column {column}", self.folder.path_of("experiment.toml"));
             ExperimentError::Device { place, error }
-        })
+        })?;
+        if let Some(other) = &self.other_value {
+            device = other.put_in(device, library);
+        }
+        device.explain_overrides(&self.definition.sources);
+        Ok(device)
     }
 
     /// All columns with their devices.

@@ -28,7 +28,7 @@ use super::error::ExperimentError;
 use super::measured::{MeasuredCell, figure_of, measure, run_whole};
 use super::pattern::cell_name;
 use super::side_by_side::at_most_side_by_side;
-use super::{Experiment, Outcome};
+use super::{Experiment, Outcome, Place};
 use crate::bench::{Bench, work};
 use crate::device::Device;
 use crate::library::Library;
@@ -96,7 +96,7 @@ pub(super) fn run(
         outcome.cells.extend(cells);
         outcome.statistics.extend(statistics);
     }
-    outcome.devices = columns.into_iter().map(|(_, device)| device).collect();
+    outcome.devices = columns.into_iter().map(Place::of_column).collect();
     Ok(outcome)
 }
 

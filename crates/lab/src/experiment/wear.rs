@@ -196,7 +196,7 @@ pub(super) fn run(
         outcome.series.extend(series);
         outcome.statistics.push(statistics);
     }
-    outcome.devices = columns.into_iter().map(|(_, device)| device).collect();
+    outcome.devices = columns.into_iter().map(super::Place::of_column).collect();
     Ok(outcome)
 }
 

@@ -4,6 +4,7 @@
 //! the host `y`, `profiles/fs/z.toml` the filesystem `z`, `experiments/e/` the experiment `e`. Listings are sorted by
 //! name. A name exists once: a folder adds to the built-in library and never replaces part of it.
 
+mod borrowed;
 mod disk;
 mod error;
 
@@ -11,6 +12,7 @@ pub use disk::read_file;
 pub use error::{LibraryError, UnknownName, Untidy};
 
 use crate::profile::{Kind, Profile, Source, suggest};
+use borrowed::Cells;
 use include_dir::{Dir, DirEntry, include_dir};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,6 +25,8 @@ static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../exper
 pub struct Library {
     profiles: BTreeMap<String, Profile>,
     experiments: BTreeMap<String, Folder>,
+    /// The cells of each experiment that can be read.
+    cells: Vec<Cells>,
 }
 
 /// An experiment's folder.
@@ -54,7 +58,8 @@ type Files = BTreeMap<String, Vec<u8>>;
 impl Library {
     /// The built-in library.
     pub fn built_in() -> Result<Library, LibraryError> {
-        let mut library = Library { profiles: BTreeMap::new(), experiments: BTreeMap::new() };
+        let mut library =
+            Library { profiles: BTreeMap::new(), experiments: BTreeMap::new(), cells: Vec::new() };
         library.add("", &embedded(&PROFILES), embedded(&EXPERIMENTS))?;
         Ok(library)
     }
@@ -109,6 +114,7 @@ impl Library {
             if let Some(first) = self.experiments.get(&name) {
                 return Err(LibraryError::Twice { name, path: folder.path, first: first.path.clone() });
             }
+            self.cells.extend(Cells::of(&folder));
             self.experiments.insert(name, folder);
         }
         Ok(())

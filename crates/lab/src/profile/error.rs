@@ -105,6 +105,17 @@ pub enum Problem {
         /// The entry.
         path: String,
     },
+    /// A number that was fitted on another device's cells.
+    Borrowed {
+        /// The parameter.
+        path: &'static str,
+        /// The cell.
+        cell: String,
+        /// The experiment that has the cell.
+        experiment: String,
+        /// What the number was fitted for: `sd/kingston`.
+        of: String,
+    },
     /// Each value is possible, but not this device.
     Impossible {
         /// Which parameter and why.
@@ -156,6 +167,12 @@ impl fmt::Display for Problem {
             Problem::NotOneSource { path } => {
                 write!(f, "{path} needs exactly one source: {}", or_list(&Source::WORDS))
             }
+            Problem::Borrowed { path, cell, experiment, of } => write!(
+                f,
+                "{path} is fitted on {cell}, which belongs to {of} in the experiment {experiment}: a copy gives the results \
+                 of {of}; give it a source of its own, for example {{ typical = \"as {of}\" }}, or leave [source] out: \
+                 such a draft runs, marked unsourced"
+            ),
             Problem::Impossible { impossible, value: Some(value) } => {
                 write!(f, "{} = {value} {}", impossible.path, impossible.why)
             }

@@ -11,8 +11,9 @@
 //! [source]
 //! "flash.t_prog" = { fitted = ["raw write 1M/kingston"] }
 //! ```
-//! Guarantees: what is loaded has every number of its kind, each with exactly one source, and passes the checks of the
-//! parameter structs that it fills. What is refused, is refused with file, line, column and what was expected.
+//! Guarantees: what is loaded has every number of its kind and passes the checks of the parameter structs that it fills. Each
+//! number has exactly one source, except in a draft, a profile without `[source]`, where none has. A refusal names file, line,
+//! column and what was expected.
 
 mod error;
 mod number;
@@ -193,6 +194,18 @@ impl Profile {
     /// The number of the parameter at `path`.
     pub fn number(&self, path: &str) -> Option<&Number> {
         self.numbers.iter().find(|n| n.parameter.path == path)
+    }
+
+    /// Returns true if it says of no number where that comes from.
+    pub fn is_draft(&self) -> bool {
+        self.numbers.iter().any(|number| number.source == Source::Unsourced)
+    }
+
+    /// Its title with the maker's number, marked where it is a draft.
+    pub fn full_title(&self) -> String {
+        let model = self.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));
+        let draft = if self.is_draft() { " (unsourced)" } else { "" };
+        format!("{}{model}{draft}", self.title)
     }
 
     /// Puts its numbers into `parts`.

@@ -18,11 +18,6 @@ pub struct Number {
 }
 
 impl Number {
-    /// Whether an argument set it, not a profile.
-    pub fn is_given(&self) -> bool {
-        matches!(self.source, Source::Given(_))
-    }
-
     /// For a report.
     pub fn report(&self) -> results::Number {
         results::Number {

@@ -267,7 +267,7 @@ impl Reader<'_> {
 
     fn number(&mut self, parameter: &'static Parameter, entry: &Entry<'_>) -> Option<Number> {
         let value = self.value(parameter, entry)?;
-        Some(Number { parameter, value, source: Source::Given(String::new()), span: entry.value_span() })
+        Some(Number { parameter, value, source: Source::Unsourced, span: entry.value_span() })
     }
 
     fn value(&mut self, parameter: &'static Parameter, entry: &Entry<'_>) -> Option<Value> {
@@ -306,21 +306,14 @@ impl Reader<'_> {
         parsed.and_then(|value| parameter.admit(value)).map_err(refuse).ok()
     }
 
-    /// Gives every number its source.
+    /// Gives every number its source. Without `[source]` the profile is a draft, whose numbers stay unsourced.
     fn sources(&mut self, kind: Kind, root: &[Entry<'_>], numbers: &mut [Number]) {
         let entries = match root.iter().find(|e| e.key == "source") {
             Some(Entry { value: DeValue::Table(table), .. }) => in_order(table),
             Some(entry) => {
                 return self.wrong_type(entry.value_span(), "source", entry.value, "a section, [source]");
             }
-            None => {
-                let end = self.text.text.trim_end().len();
-                return self.missing(
-                    end..end,
-                    "[source]",
-                    "a section of that name, with a source for each number",
-                );
-            }
+            None => return,
         };
         for number in numbers.iter_mut() {
             let path = number.parameter.path;

@@ -213,7 +213,7 @@ pub(crate) fn error_label(cell: &Cell) -> Option<String> {
     Some(format!("{}\u{a0}%", number::typeset(number::signed(error, decimals))))
 }
 
-/// The series and what of them is published, fitted, predicted or assumed.
+/// The series and what of them is published, fitted, predicted, assumed or unsourced.
 fn legend(chart: &Chart<'_>) -> Vec<Key> {
     let mut keys = vec![];
     for (i, series) in chart.series.iter().enumerate() {
@@ -224,7 +224,7 @@ fn legend(chart: &Chart<'_>) -> Vec<Key> {
         if bars.any(|bar| bar.series == i && bar.cell.published.is_some()) {
             keys.push(Key::swatch(format!("solid s{class}"), None, label("published")));
         }
-        for role in [Role::Predicted, Role::Fitted, Role::Assumed] {
+        for role in [Role::Predicted, Role::Fitted, Role::Assumed, Role::Unsourced] {
             let mut bars = chart.groups.iter().flat_map(|group| &group.bars);
             if bars.any(|bar| bar.series == i && bar.cell.role == role) {
                 let (class, fill) = simulated_style(i, role);

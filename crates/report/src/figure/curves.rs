@@ -229,7 +229,7 @@ fn legend(curve: &Curve) -> Vec<Key> {
         let line = (line_class(series, colour), symbol::LINE);
         keys.push(Key::paths([line, (format!("mark s{colour}"), symbol::simulated(colour))], label));
     }
-    for role in [Role::Predicted, Role::Fitted, Role::Assumed] {
+    for role in [Role::Predicted, Role::Fitted, Role::Assumed, Role::Unsourced] {
         if curve.series.iter().flat_map(|series| &series.points).any(|point| point.role == role) {
             let class = format!("{} any", symbol::class(role));
             keys.push(Key::paths([(class, symbol::simulated(0))], role.name()));

@@ -113,7 +113,7 @@ fn marker(role: Role, x: Percent, y: f64) -> Element {
     match role {
         Role::Predicted => circle.class("dot"),
         Role::Fitted => circle.class("ring"),
-        Role::Assumed => circle.class("ring dashed"),
+        Role::Assumed | Role::Unsourced => circle.class("ring dashed"),
     }
 }
 

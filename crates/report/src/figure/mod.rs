@@ -156,7 +156,7 @@ pub(crate) fn simulated_style(series: usize, role: Role) -> (String, Option<Stri
     match role {
         Role::Predicted => (format!("outline s{series}"), Some(format!("url(#hatch-{series})"))),
         Role::Fitted => (format!("outline hollow s{series}"), None),
-        Role::Assumed => (format!("outline hollow dashed s{series}"), None),
+        Role::Assumed | Role::Unsourced => (format!("outline hollow dashed s{series}"), None),
     }
 }
 

@@ -20,11 +20,12 @@ pub(crate) fn simulated(series: usize) -> &'static str {
     SIMULATED[series % SIMULATED.len()]
 }
 
-/// Its classes: filled where it was predicted, open where it was fitted, dashed where it rests on an assumption.
+/// Its classes: filled where it was predicted, open where it was fitted, dashed where it rests on an
+/// assumption or on numbers without a source.
 pub(crate) fn class(role: Role) -> &'static str {
     match role {
         Role::Predicted => "mark",
         Role::Fitted => "mark open",
-        Role::Assumed => "mark assumed",
+        Role::Assumed | Role::Unsourced => "mark assumed",
     }
 }

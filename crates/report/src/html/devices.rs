@@ -5,18 +5,14 @@ use crate::{
     markup::{Element, element},
     terminal,
 };
-use flashlab_lab::results::{Device, Number, ParameterKind, Results};
+use flashlab_lab::results::{Device, Number, Results};
 
 pub(super) fn parameters(results: &Results) -> Option<Section> {
     let rows = results.parameters.iter().map(|parameter| {
-        let kind = match parameter.kind {
-            ParameterKind::Fitted => "fitted",
-            ParameterKind::Chosen => "chosen",
-        };
         element("tr")
             .child(element("th").attr("scope", "row").child(element("code").text(&parameter.path)))
             .child(tables::number(parameter.value.as_str()))
-            .child(element("td").child(element("span").class("tag").text(kind)))
+            .child(element("td").child(element("span").class("tag").text(parameter.kind.name())))
             .child(tables::text(&parameter.fitted_on.join(", ")))
     });
     let columns = [("parameter", false), ("value", true), ("how", false), ("fitted on", false)];
@@ -87,8 +83,20 @@ fn is_same(a: &Number, b: &Number) -> bool {
 
 /// The kind of source as a tag, and what it says.
 fn source(text: &str) -> Element {
-    let kinds =
-        ["fitted on", "fitted", "typical", "spec", "measured", "catalogue", "follows", "given", "chosen"];
+    let kinds = [
+        "fitted on",
+        "fitted",
+        "typical",
+        "spec",
+        "measured",
+        "catalogue",
+        "follows",
+        "undetermined",
+        "condition",
+        "set by hand",
+        "unsourced",
+        "chosen",
+    ];
     let cell = element("td");
     match kinds.iter().find_map(|kind| Some((*kind, text.strip_prefix(kind)?))) {
         Some((kind, rest)) => {

@@ -7,7 +7,7 @@ use crate::{
     number,
     terminal::plural,
 };
-use flashlab_lab::results::{Cell, ParameterKind, Results, Role};
+use flashlab_lab::results::{Cell, ParameterKind, Results, Role, Summary};
 
 pub(super) fn section(results: &Results) -> Option<Section> {
     let lives = lifetime::tables(results);
@@ -26,12 +26,11 @@ pub(super) fn section(results: &Results) -> Option<Section> {
 
 /// What the whole amounts to, in a few sentences.
 fn verdict(results: &Results) -> String {
-    let count = |role| results.cells.iter().filter(|cell| cell.role == role).count();
-    let cells = results.cells.len();
+    let summary = results.summary();
+    let (cells, published) = (summary.cells, summary.measured);
     if cells == 0 {
         return "Nothing was published that could stand beside what is shown here.".into();
     }
-    let published = results.cells.iter().filter(|cell| cell.published.is_some()).count();
     let mut text = if published == cells {
         format!(
             "{} beside the same tests on virtual devices in simulated time.",
@@ -45,44 +44,41 @@ fn verdict(results: &Results) -> String {
         };
         format!("{} from virtual devices in simulated time; {are}.", plural(cells, "figure"))
     };
-    text += &format!(
-        " Parameters were adjusted on {} of them; {}",
-        count(Role::Fitted),
-        match count(Role::Predicted) {
-            1 => "1 is a prediction".to_string(),
-            n => format!("{n} are predictions"),
-        }
-    );
-    match count(Role::Assumed) {
-        0 => {}
-        1 => text += ", and 1 rests on an assumption",
-        n => text += &format!(", and {n} rest on an assumption"),
+    if published > 0 {
+        text += &roles(&summary, if published == cells { "them" } else { "these" });
     }
-    text.push('.');
-    if let Some(median) = median(&errors(results, Role::Predicted)) {
-        text += &format!(
-            " Half of the predictions are within {} % of the measurement.",
-            number::fixed(median, 1)
-        );
+    if let Some(median) = summary.error_percent_median {
+        let median = number::fixed(median, 1);
+        text += &match summary.predicted_with_error {
+            1 => format!(" The one prediction with a measurement is {median} % off."),
+            n => format!(" Half of the {n} predictions with a measurement are within {median} % of it."),
+        };
     }
     text
 }
 
-/// The absolute errors of the cells of this role.
-fn errors(results: &Results, role: Role) -> Vec<f64> {
-    let cells = results.cells.iter().filter(|cell| cell.role == role);
-    cells.filter_map(|cell| cell.error_percent).filter(|error| error.is_finite()).map(f64::abs).collect()
-}
-
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(sorted[middle]),
-        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+/// How the figures with a measurement came about; `of` stands for them.
+fn roles(summary: &Summary, of: &str) -> String {
+    let mut text = format!(
+        " Parameters were adjusted on {} of {of}; {}",
+        summary.fitted,
+        match summary.predicted {
+            1 => "1 is a prediction".to_string(),
+            n => format!("{n} are predictions"),
+        }
+    );
+    match summary.assumed {
+        0 => {}
+        1 => text += ", and 1 rests on an assumption",
+        n => text += &format!(", and {n} rest on an assumption"),
     }
+    match summary.unsourced {
+        0 => {}
+        1 => text += ", and 1 rests on numbers without a source",
+        n => text += &format!(", and {n} rest on numbers without a source"),
+    }
+    text.push('.');
+    text
 }
 
 /// The cell of this role that is farthest off.
@@ -124,17 +120,20 @@ fn tiles(results: &Results) -> Element {
             tiles.push(tile(name, &figure, "", &grid::name(cell)));
         }
     }
-    if let Some(median) = median(&errors(results, Role::Predicted)) {
-        let n = results.cells.iter().filter(|cell| cell.role == Role::Predicted).count();
-        let comment = format!("of {}", plural(n, "predicted cell"));
+    let summary = results.summary();
+    if let Some(median) = summary.error_percent_median {
+        let predictions = plural(summary.predicted_with_error, "prediction");
+        let mut comment = format!("of {predictions} with a measurement");
+        if summary.unmeasured > 0 {
+            comment += &format!("; {} without", plural(summary.unmeasured, "cell"));
+        }
         tiles.push(tile("Median error", &format!("{} %", number::fixed(median, 1)), "", &comment));
     }
-    let kind = |kind, word: &str| {
+    let kind = |kind: ParameterKind| {
         let n = results.parameters.iter().filter(|p| p.kind == kind).count();
-        (n > 0).then(|| format!("{n} {word}"))
+        (n > 0).then(|| format!("{n} {}", kind.name()))
     };
-    let kinds = [kind(ParameterKind::Fitted, "fitted"), kind(ParameterKind::Chosen, "chosen")];
-    let kinds: Vec<String> = kinds.into_iter().flatten().collect();
+    let kinds: Vec<String> = ParameterKind::ALL.into_iter().filter_map(kind).collect();
     let mut comment = format!("for {}", plural(results.cells.len(), "cell"));
     if !kinds.is_empty() {
         comment += &format!(": {}", kinds.join(", "));

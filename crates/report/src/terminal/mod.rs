@@ -13,7 +13,7 @@ pub(crate) mod trace;
 mod wear;
 
 use crate::{grid, number};
-use flashlab_lab::results::{Cell, PUBLISHED, ParameterKind, Published, Results, Role};
+use flashlab_lab::results::{Cell, PUBLISHED, ParameterKind, Published, Results, Role, UNDETERMINED};
 use lines::{Lined, Style, broken, clean, layout, visible_width, wrap};
 
 pub use trace::trace;
@@ -204,7 +204,7 @@ fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [St
     };
     let role = match cell.role {
         Role::Predicted => cell.role.name().to_string(),
-        Role::Fitted | Role::Assumed => style.dim(cell.role.name()),
+        Role::Fitted | Role::Assumed | Role::Unsourced => style.dim(cell.role.name()),
     };
     [
         published,
@@ -248,12 +248,9 @@ fn parameters(results: &Results, style: Style) -> String {
     }
     let lines = results.parameters.iter().map(|parameter| {
         let origin = match (parameter.kind, parameter.fitted_on.is_empty()) {
-            (ParameterKind::Fitted, true) => "fitted".to_string(),
+            (kind, true) => kind.name().to_string(),
             (ParameterKind::Fitted, false) => format!("fitted on {}", clean(&parameter.fitted_on.join(", "))),
-            (ParameterKind::Chosen, true) => "chosen".to_string(),
-            (ParameterKind::Chosen, false) => {
-                format!("chosen for {}", clean(&parameter.fitted_on.join(", ")))
-            }
+            (kind, false) => format!("{} for {}", kind.name(), clean(&parameter.fitted_on.join(", "))),
         };
         vec![broken(&clean(&parameter.path), style.width), clean(&parameter.value), style.dim(origin)]
     });
@@ -261,38 +258,52 @@ fn parameters(results: &Results, style: Style) -> String {
     text
 }
 
-/// Of the notes what nobody should read the numbers without: what is not explained, and what the source says in words.
+/// Of the notes what nobody should read the numbers without: what is not explained, what the source says in
+/// words, and the cells that depend on undetermined numbers.
 fn needed_notes(results: &Results, width: usize) -> String {
-    let needed = |note: &&String| note.starts_with("Not explained") || note.starts_with(PUBLISHED);
+    let words = ["Not explained", PUBLISHED, UNDETERMINED];
+    let needed = |note: &&String| words.iter().any(|words| note.starts_with(words));
     let notes = results.notes.iter().filter(needed);
     notes.map(|note| format!("\n{}\n", wrap(&clean(note), width))).collect()
 }
 
-/// `29 free parameters (26 fitted, 3 chosen) for 48 cells (19 fitted, 29 predicted)`
+/// `29 free parameters (26 fitted, 3 chosen) for 48 cells (19 fitted, 29 predicted)`. Roles are counted over the cells that
+/// have a measurement.
 pub(crate) fn count(results: &Results) -> String {
-    let kind = |kind| results.parameters.iter().filter(|p| p.kind == kind).count();
-    let role = |role| results.cells.iter().filter(|c| c.role == role).count();
-    let list = |parts: &[(usize, &str)]| {
-        let parts: Vec<String> =
-            parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+    let of_kind =
+        |kind: ParameterKind| (results.parameters.iter().filter(|p| p.kind == kind).count(), kind.name());
+    let summary = results.summary();
+    let roles = listed(&[
+        (summary.fitted, Role::Fitted.name()),
+        (summary.predicted, Role::Predicted.name()),
+        (summary.assumed, Role::Assumed.name()),
+        (summary.unsourced, Role::Unsourced.name()),
+    ]);
+    let cells = plural(summary.cells, "cell");
+    let measured = match (summary.measured, summary.unmeasured) {
+        (_, 0) => format!("{cells}{roles}"),
+        (0, _) => format!("{cells}, none of which has a measurement"),
+        (1, none) => format!("{cells}: 1 has a measurement{roles}, {none} have none"),
+        (n, 1) => format!("{cells}: {n} have a measurement{roles}, 1 has none"),
+        (n, none) => format!("{cells}: {n} have a measurement{roles}, {none} have none"),
     };
     format!(
-        "{}{} for {}{}",
+        "{}{} for {measured}",
         plural(results.parameters.len(), "free parameter"),
-        list(&[(kind(ParameterKind::Fitted), "fitted"), (kind(ParameterKind::Chosen), "chosen")]),
-        plural(results.cells.len(), "cell"),
-        list(&[
-            (role(Role::Fitted), "fitted"),
-            (role(Role::Predicted), "predicted"),
-            (role(Role::Assumed), "assumed")
-        ])
+        listed(&ParameterKind::ALL.map(of_kind))
     )
 }
 
 /// Returns one line of words as lines of at most `width` characters, each ending in a line feed; longer words stay whole.
 pub fn wrapped(text: &str, width: usize) -> String {
     wrap(text, width) + "\n"
+}
+
+/// Returns ` (19 fitted, 29 predicted)`, without the parts that count nothing.
+fn listed(parts: &[(usize, &str)]) -> String {
+    let parts: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
 pub(crate) fn plural(n: usize, noun: &str) -> String {

@@ -40,7 +40,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn role() -> impl Strategy<Value = Role> {
-    prop::sample::select(vec![Role::Fitted, Role::Predicted, Role::Assumed])
+    prop::sample::select(vec![Role::Fitted, Role::Predicted, Role::Assumed, Role::Unsourced])
 }
 
 fn published() -> impl Strategy<Value = Published> {
@@ -138,6 +138,7 @@ prop_compose! {
             table: words.0,
             row: words.1,
             column: words.2,
+            remarks: Vec::new(),
             host_written_bytes: bytes.0,
             host_read_bytes: bytes.1,
             programmed_bytes: bytes.2,

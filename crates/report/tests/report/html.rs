@@ -339,7 +339,7 @@ fn what_was_fitted_what_is_predicted_and_why_the_curve_breaks_stand_under_it() {
     let figure = document.descendants().find(|n| n.attribute("id") == Some("curve-0")).expect("the first");
     let text = text_of(figure).replace('\u{a0}', " ");
     assert!(text.contains("Fitted: HMB off at 1 GiB; HMB 128 MiB at 1, 128 GiB"), "{text}");
-    assert!(text.contains("All other 90 points are predictions."));
+    assert!(text.contains("3 other points are predictions beside a measurement; for 87 there is none."));
     assert!(text.contains(
         "HMB 128 MiB: Breaks after 128 GiB: 50.1 kIOPS there, 33.8 kIOPS at 144 GiB, while the map"
     ));

@@ -24,7 +24,7 @@ mod report;
 
 use super::error::ExperimentError;
 use super::side_by_side::side_by_side;
-use super::{Experiment, Outcome};
+use super::{Experiment, Outcome, Place};
 use crate::device::Device;
 use crate::library::Library;
 use crate::progress::Progress;
@@ -167,6 +167,6 @@ pub(super) fn run(
             report::interval(&mut outcome, column, &lives, definition.steady_percent);
         }
     }
-    outcome.devices = columns.into_iter().map(|(_, device)| device).collect();
+    outcome.devices = columns.into_iter().map(Place::of_column).collect();
     Ok(outcome)
 }

@@ -1,0 +1,44 @@
+//! Whether what came out of jobs depends on numbers of the device that no measurement determines.
+
+use crate::bench::BenchError;
+use crate::device::Device;
+use crate::library::Library;
+use flashlab_fio::job::Direction;
+use flashlab_fio::stats::Report;
+
+/// Names the undetermined numbers of `device` that `reports` depend on, a sentence each. `again` runs the same jobs on a
+/// device with another value in the place of such a number; a run that fails there counts as another result.
+pub fn dependence(
+    device: &Device,
+    library: &Library,
+    reports: &[Report],
+    again: &dyn Fn(&Device) -> Result<Figures, BenchError>,
+) -> Vec<String> {
+    let figures = figures(reports);
+    let mut found: Vec<String> = Vec::new();
+    for other in device.alternatives(library) {
+        let sentence = match other.device.as_ref().map(again) {
+            Some(Ok(others)) if others == figures => continue,
+            Some(_) => format!("depends on {}", other.number),
+            None => format!("may depend on {}", other.number),
+        };
+        if !found.contains(&sentence) {
+            found.push(sentence);
+        }
+    }
+    found
+}
+
+/// What tells one outcome from another: bytes, requests, times by job and direction.
+pub type Figures = Vec<(u64, u64, u64, u128)>;
+
+/// The figures of `reports`.
+pub fn figures(reports: &[Report]) -> Figures {
+    let of = |report: &Report| {
+        Direction::ALL.map(|direction| {
+            let stats = report.stats.direction(direction);
+            (stats.io_bytes, stats.total_ios(), stats.runtime_ms, stats.clat.sum_ns())
+        })
+    };
+    reports.iter().flat_map(of).collect()
+}

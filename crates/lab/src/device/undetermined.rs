@@ -1,0 +1,66 @@
+//! Numbers that no measurement determines, and whether a run depends on them.
+//!
+//! A profile marks such a number with the source `undetermined`. A run depends on it if it comes out otherwise with another
+//! value in its place: half and twice a quantity, each other word of a choice. So a number that bounds nothing is not named,
+//! and one that does is, whatever the mechanism.
+
+use super::Device;
+use crate::library::Library;
+use crate::profile::{Number, Shape, Source, Value};
+
+/// A device with another value for one of its undetermined numbers.
+#[derive(Clone, Debug)]
+pub struct Alternative {
+    /// The number with its value and its source, for a person.
+    pub number: String,
+    /// The path of the number.
+    pub path: &'static str,
+    /// The other value.
+    pub value: String,
+    /// The device with the other value; `None`: it cannot be had, since the state that the device begins in has the number.
+    pub device: Option<Device>,
+}
+
+impl Device {
+    /// The devices that differ from this one in one undetermined number each.
+    pub fn alternatives(&self, library: &Library) -> Vec<Alternative> {
+        let undetermined = self.numbers.iter().map(|held| &held.number);
+        let undetermined = undetermined.filter(|number| matches!(number.source, Source::Undetermined(_)));
+        undetermined.flat_map(|number| self.with_other_values(number, library)).collect()
+    }
+
+    fn with_other_values(&self, number: &Number, library: &Library) -> Vec<Alternative> {
+        let path = number.parameter.path;
+        let named = format!("{path} = {}, which is {}", number.value, number.source);
+        let separator = if self.argument.contains(':') { ',' } else { ':' };
+        let alternative = |value: String| {
+            let argument = format!("{}{separator}{path}={value}", self.argument);
+            let device = Device::open(&argument, library).ok();
+            // A value that no device of the kind can have says nothing.
+            (device.is_some() || self.state.is_some()).then(|| Alternative {
+                number: named.clone(),
+                path,
+                value,
+                device,
+            })
+        };
+        other_values(number).into_iter().filter_map(alternative).collect()
+    }
+}
+
+/// Values that a number might have as well, as arguments write them.
+fn other_values(number: &Number) -> Vec<String> {
+    match (&number.value, number.parameter.shape()) {
+        (Value::Quantity(dimension, value), _) => {
+            [value / 2, value.saturating_mul(2)].map(|other| dimension.print(other)).into()
+        }
+        (Value::Count(count), _) => {
+            [count / 2, count.saturating_mul(2)].map(|other| other.to_string()).into()
+        }
+        (Value::Choice(name), Shape::Choice(names)) => {
+            names.iter().filter(|other| *other != name).map(ToString::to_string).collect()
+        }
+        (Value::Flag(flag), _) => vec![(!flag).to_string()],
+        _ => Vec::new(),
+    }
+}

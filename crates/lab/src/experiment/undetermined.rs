@@ -1,0 +1,92 @@
+//! Cells that depend on numbers which no measurement determines.
+//!
+//! The experiment runs again with other values of such numbers. A cell that comes out otherwise rests on an assumption, and
+//! a note names the number. Lives are too long to be run again: there a note names the number alone.
+
+use super::definition::{Kind, RoleDefinition};
+use super::{Experiment, ExperimentError, Outcome, cell_name};
+use crate::device::{Alternative, Device};
+use crate::library::Library;
+use crate::progress::Progress;
+use crate::results::UNDETERMINED;
+
+/// Relative difference above which a cell depends on a number. Another value also changes which erase blocks a run uses,
+/// and the times of erase blocks differ by about this much.
+const DIFFERENCE: f64 = 5e-3;
+
+/// Returns true if a cell with the value `simulated` depends on the number that made it `other`.
+fn differs(simulated: f64, other: f64) -> bool {
+    (simulated - other).abs() > simulated.abs().max(other.abs()) * DIFFERENCE
+}
+
+/// Another value for a number that the devices of an experiment share.
+#[derive(Clone, Debug)]
+pub(super) struct OtherValue {
+    number: String,
+    path: &'static str,
+    value: String,
+}
+
+impl OtherValue {
+    /// `device` with this value, if it has the number.
+    pub(super) fn put_in(&self, device: Device, library: &Library) -> Device {
+        let found = device.alternatives(library).into_iter().find(|other| {
+            (&other.number, other.path, &other.value) == (&self.number, self.path, &self.value)
+        });
+        found.and_then(|other| other.device).unwrap_or(device)
+    }
+}
+
+impl Experiment {
+    /// Marks the cells of `outcome` that depend on undetermined numbers.
+    pub(super) fn mark_undetermined(
+        &self,
+        outcome: &mut Outcome,
+        library: &Library,
+        seed: u64,
+        progress: &Progress,
+    ) -> Result<(), ExperimentError> {
+        let alternatives = outcome.devices.iter().flat_map(|place| place.device.alternatives(library));
+        let alternatives: Vec<Alternative> = alternatives.collect();
+        let mut numbers: Vec<&String> = alternatives.iter().map(|other| &other.number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        for number in numbers {
+            let others: Vec<&Alternative> =
+                alternatives.iter().filter(|other| other.number == *number).collect();
+            if self.kind() == Kind::Endurance || others.iter().any(|other| other.device.is_none()) {
+                outcome
+                    .notes
+                    .push(format!("{UNDETERMINED}{number}. Whether a cell depends on it was not tried."));
+                continue;
+            }
+            let mut values: Vec<&String> = others.iter().map(|other| &other.value).collect();
+            values.sort_unstable();
+            values.dedup();
+            let mut dependent = Vec::new();
+            for value in values {
+                let other = OtherValue { number: number.clone(), path: others[0].path, value: value.clone() };
+                let again = Experiment { other_value: Some(other), ..self.clone() };
+                if progress.is_stopped() {
+                    return Err(ExperimentError::Stopped);
+                }
+                let again = again.outcome(library, seed, &Progress::default())?;
+                for (cell, other) in outcome.cells.iter_mut().zip(&again.cells) {
+                    if differs(cell.simulated.mean, other.simulated.mean) {
+                        cell.role = Some(RoleDefinition::Assumed);
+                        dependent.push(cell_name(&cell.table, &cell.row, &cell.column));
+                    }
+                }
+            }
+            dependent.sort_unstable();
+            dependent.dedup();
+            if !dependent.is_empty() {
+                outcome.notes.push(format!(
+                    "{UNDETERMINED}{number}. These cells depend on it and count as assumed: {}.",
+                    dependent.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Profiles that were copied: their fitted numbers name cells of the device that they were copied from.
+//!
+//! A number may be fitted on the cells of other devices, where all take part in one experiment and share it. A profile that
+//! takes no part in any experiment that has such a cell borrowed the number. Cells that no experiment of the library has
+//! prove nothing.
+
+use super::{Folder, Library, LibraryError, folder_of};
+use crate::profile::{Kind, Mistake, Number, Problem, Profile, ProfileError, Source};
+use serde::Deserialize;
+
+/// The part of `experiment.toml` that tells its cells. Its other keys are judged where the experiment is read.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Cells {
+    #[serde(skip)]
+    experiment: String,
+    #[serde(default)]
+    columns: toml::Table,
+    #[serde(default, rename = "row")]
+    rows: Vec<Row>,
+    #[serde(default, rename = "step")]
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Row {
+    #[serde(default)]
+    keys: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Step {
+    table: String,
+    filesystem: Option<String>,
+}
+
+impl Cells {
+    /// The cells of an experiment; `None` where its file is no TOML.
+    pub(super) fn of(folder: &Folder) -> Option<Cells> {
+        let text = std::str::from_utf8(folder.file("experiment.toml")?).ok()?;
+        let cells: Cells = toml::from_str(text).ok()?;
+        Some(Cells { experiment: folder.name.clone(), ..cells })
+    }
+
+    /// The device of the cell of that name, with its keys: `sd/kingston` for `raw write 1M/kingston`.
+    fn device_of(&self, cell: &str) -> Option<&str> {
+        let (table, column) = cell.rsplit_once('/')?;
+        let device = self.columns.get(column)?.as_str()?;
+        let is_of = |step: &Step| {
+            table.strip_prefix(&step.table).is_some_and(|row| row.is_empty() || row.starts_with(' '))
+        };
+        self.steps.iter().any(is_of).then_some(device)
+    }
+
+    /// The names of the profiles of `kind` that take part, with their folder.
+    fn participants(&self, kind: Kind, library: &Library) -> Vec<String> {
+        let name = |argument: &str| argument.split(':').next().unwrap_or_default().to_owned();
+        let devices = || self.columns.values().filter_map(|device| device.as_str());
+        match kind {
+            Kind::Card | Kind::Ssd => devices().map(name).collect(),
+            Kind::Filesystem => {
+                let filesystems = self.steps.iter().filter_map(|step| step.filesystem.as_deref());
+                filesystems.map(|argument| format!("{}{}", folder_of(kind), name(argument))).collect()
+            }
+            Kind::Host | Kind::Pc => {
+                let own = devices().filter_map(|device| library.device(&name(device)).ok()?.host.as_deref());
+                let keys = devices().chain(self.rows.iter().map(|row| row.keys.as_str()));
+                let keys = keys.flat_map(|keys| keys.split([':', ',']));
+                let given = keys.filter_map(|key| key.strip_prefix("host="));
+                own.chain(given).map(|host| format!("{}{host}", folder_of(kind))).collect()
+            }
+        }
+    }
+}
+
+impl Library {
+    /// Refuses `profile` if its numbers were fitted for another device. `name` has its folder: `host/raspberry-pi-4`.
+    pub(crate) fn refuse_borrowed(&self, name: &str, profile: &Profile) -> Result<(), LibraryError> {
+        let borrowed = profile.numbers.iter().filter_map(|number| {
+            let Source::Fitted(fitted_on) = &number.source else { return None };
+            let (cell, experiment, of) =
+                fitted_on.iter().find_map(|cell| self.lender(name, profile, number, cell))?;
+            let path = number.parameter.path;
+            let problem = Problem::Borrowed { path, cell: cell.to_owned(), experiment, of };
+            Some(Mistake { place: profile.text.place(number.span.clone()), problem })
+        });
+        let mistakes: Vec<Mistake> = borrowed.collect();
+        if mistakes.is_empty() { Ok(()) } else { Err(LibraryError::Profile(ProfileError { mistakes })) }
+    }
+
+    /// The cell, an experiment that has it, and the profile that the number was fitted for; `None` where `profile` takes part
+    /// in such an experiment, or none has the cell.
+    fn lender<'c>(
+        &self,
+        name: &str,
+        profile: &Profile,
+        number: &Number,
+        cell: &'c str,
+    ) -> Option<(&'c str, String, String)> {
+        let mut lender = None;
+        for cells in &self.cells {
+            let Some(device) = cells.device_of(cell) else { continue };
+            let participants = cells.participants(profile.kind, self);
+            let is_same = |other: &str| {
+                let other = self.profiles.get(other);
+                other.is_some_and(|other| {
+                    (&other.title, &other.model) == (&profile.title, &profile.model)
+                        && other.number(number.parameter.path) == Some(number)
+                })
+            };
+            if participants.iter().any(|other| other == name || is_same(other)) {
+                return None;
+            }
+            let of = match profile.kind {
+                Kind::Card | Kind::Ssd => device.split(':').next().map(str::to_owned),
+                _ => participants.first().cloned(),
+            };
+            lender = lender.or(of.map(|of| (cell, cells.experiment.clone(), of)));
+        }
+        lender
+    }
+}
