@@ -1,4 +1,4 @@
-//! Whether what came out of jobs depends on numbers of the device that no measurement determines.
+//! Dependence of results on numbers of the device that no measurement determines.
 
 use crate::bench::BenchError;
 use crate::device::Device;
@@ -29,7 +29,7 @@ pub fn dependence(
     found
 }
 
-/// What tells one outcome from another: bytes, requests, times by job and direction.
+/// Returns the figures that distinguish two outcomes: bytes, requests and times by job and direction.
 pub type Figures = Vec<(u64, u64, u64, u128)>;
 
 /// The figures of `reports`.

@@ -447,7 +447,7 @@ pub struct DeviceStatistics {
     pub row: String,
     /// The column, or the device's name.
     pub column: String,
-    /// What a reader should know of the device's numbers.
+    /// Remarks on the device's numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
     /// Bytes that the host wrote.

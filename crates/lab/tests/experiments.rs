@@ -106,7 +106,7 @@ plain = { mean = 3.0 }
 chosen = { mean = 3.0 }
 "#;
 
-/// What a number that is set by key counts as, and what the cell in its column is then.
+/// Returns the kind of a number that is set by key, and the role of the cell in its column.
 #[test]
 fn a_number_that_an_experiment_sets_by_key_counts_unless_it_is_a_condition() {
     let run = |name: &str, sources: &str| {

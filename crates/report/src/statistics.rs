@@ -14,7 +14,7 @@ pub(crate) struct Line {
     pub(crate) values: Vec<String>,
 }
 
-/// What one device counted, a line a quantity under its name, then the remarks on its numbers; a text with a line end.
+/// Returns the counters of one device, one line per quantity under its name, followed by the remarks on its numbers.
 ///
 /// ```
 /// use flashlab_lab::results::DeviceStatistics;

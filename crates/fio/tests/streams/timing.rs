@@ -314,7 +314,7 @@ fn a_request_above_max_latency_ends_its_job() {
         (kept.done(0).len(), kept.of(0).any(|event| matches!(event, Event::Failed(_))))
     };
     assert_eq!(failed("--max_latency=250us", 250), (100, false));
-    // Those that are out come back and are counted, as in fio; nothing more is asked.
+    // Requests in flight complete and are counted, as in fio; no more requests are sent.
     assert_eq!(failed("--max_latency=249", 250), (4, true));
     assert_eq!(failed("--max_latency=1us,250us", 250), (100, false));
     assert_eq!(failed("--max_latency=1ms,249us", 250), (4, true));

@@ -1,4 +1,4 @@
-//! What there is, for people, for programs, for shells and for `man`.
+//! Listings for people and for programs, completions for shells, and manual pages.
 
 use crate::desk::Desk;
 use serde_json::Value;

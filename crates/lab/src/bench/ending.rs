@@ -40,7 +40,7 @@ impl<R: Record> Ending<R> {
     }
 }
 
-/// What was reported of a wave.
+/// Progress of a wave as far as it is reported.
 pub(super) struct Told {
     progress: Progress,
     /// Units of the whole wave.

@@ -29,7 +29,7 @@ pub enum BenchError {
     NoRoom {
         /// The file.
         file: String,
-        /// What would fit.
+        /// A size that would fit.
         error: NoRoom,
     },
     /// A file does not fit on the bare device.
@@ -47,7 +47,7 @@ pub enum BenchError {
     NotWholeBlocks {
         /// The job.
         job: String,
-        /// What is no multiple of a block: `bs`, `offset`, ...
+        /// Option that is not a multiple of a block: `bs`, `offset`, ...
         option: &'static str,
         /// Its bytes.
         bytes: u64,
@@ -68,7 +68,7 @@ pub enum BenchError {
     Refused {
         /// The job.
         job: String,
-        /// What the request was.
+        /// Direction of the request.
         direction: Direction,
         /// Its first byte.
         offset: u64,

@@ -5,7 +5,7 @@ use flashlab_fio::stats::{JobStats, Report};
 use flashlab_sim::{Duration, Mechanism};
 use std::fmt;
 
-/// What a reader of results should know, since it does not show in them.
+/// A fact that a reader of results should know and that the numbers do not show.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Hint {
     /// A job whose reads mostly met what nothing had written.

@@ -43,7 +43,7 @@ pub struct Bench {
     files: Vec<String>,
     /// The traces that `read_iolog=` names.
     iologs: BTreeMap<String, Iolog>,
-    /// Whether what lies below has bytes, and judges them.
+    /// True if the device carries bytes and checks them.
     has_bytes: bool,
     progress: Progress,
 }
@@ -320,7 +320,7 @@ impl Bench {
         Ok(jobs.into_record())
     }
 
-    /// What the device and all above it have counted.
+    /// Returns the counters of the device and of the layers above it.
     pub fn counters(&self) -> Counters {
         Counters::of(match &self.stack {
             Stack::Device(device) => device,
@@ -494,8 +494,8 @@ const REST: Duration = Duration::from_secs(10);
 const END: Instant = Instant::from_ns(YEARS * 365 * 86_400 * 1_000_000_000);
 const YEARS: u64 = 150;
 
-/// What fio does with a new file before the job: one that will be read, or overwritten, is written whole; for one that
-/// will be written, `fallocate=` says.
+/// Returns how fio lays out a new file before the job: a file that the job reads or overwrites is written whole, otherwise
+/// `fallocate=` decides.
 fn allocate(job: &Job) -> Allocate {
     match job.fallocate {
         _ if is_read_or_overwritten(job) => Allocate::Zeroed,

@@ -219,7 +219,7 @@ impl Device {
         format!("{}{}", self.argument, if draft { " (unsourced)" } else { "" })
     }
 
-    /// What a reader of this device's results should know of its numbers, a sentence each.
+    /// Returns remarks on this device's numbers that a reader of its results should know, one sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut drafts: Vec<&str> = Vec::new();
         for held in self.numbers.iter().filter(|held| held.number.source == Source::Unsourced) {

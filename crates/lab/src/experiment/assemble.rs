@@ -99,7 +99,7 @@ impl Experiment {
         ordered
     }
 
-    /// What a cell is worth: no better than the numbers under it.
+    /// Returns the role of a cell, which is no better than that of the numbers under it.
     fn role(&self, cell: &MeasuredCell, fitted: &[&String], outcome: &Outcome) -> Role {
         if let Some(role) = cell.role {
             return role.into();

@@ -113,7 +113,7 @@ pub enum Problem {
         cell: String,
         /// The experiment that has the cell.
         experiment: String,
-        /// What the number was fitted for: `sd/kingston`.
+        /// Device for which the number was fitted, for example `sd/kingston`.
         of: String,
     },
     /// Each value is possible, but not this device.

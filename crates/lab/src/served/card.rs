@@ -1,6 +1,6 @@
 //! A card that is told commands, with its bytes, from its name: `sd/kingston`, `sd/kingston:state=card.state`.
 //!
-//! What keeps it is what keeps a served device of the same name ([`super::Keeper`]): the same files, but for the journal.
+//! The card keeps its state in the same files as a served device of the same name ([`super::Keeper`]), except the journal.
 
 use super::argument::Argument;
 use super::error::{Problem, ServedError};

@@ -150,7 +150,7 @@ fn content(line: &[u8]) -> Option<&str> {
 }
 
 /// The lines of a journal, each with its place; the error is the number of a line that is damaged although one behind it is not.
-/// What is damaged at the end was being written.
+/// Damage at the end is a line that was being written.
 fn lines(text: &[u8]) -> Result<Vec<(usize, &str)>, usize> {
     let Some(rest) = text.strip_prefix(HEADER.as_bytes()) else {
         // Half a header has nothing behind it.
@@ -333,7 +333,7 @@ mod tests {
                 Ok(kept) => assert_eq!((kept.len(), line), (3, 5), "byte {at}"),
             }
         }
-        // What the machine lost at the end is zeroes.
+        // The machine may have lost the end of the file, which then reads as zeroes.
         let mut torn = text.clone();
         torn.extend([0; 5000]);
         assert_eq!(lines(&torn).map(|lines| lines.len()), Ok(4));

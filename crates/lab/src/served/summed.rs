@@ -255,7 +255,7 @@ impl Inner {
     fn write(&self, session: &mut Session, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
         let blocks = self.touched(offset, bytes.len() as u64);
         let (span, end) = (self.span(&blocks), offset + bytes.len() as u64);
-        // What stays of the first and of the last block.
+        // The parts of the first and of the last block that the write leaves unchanged.
         let (mut before, mut after) = (Vec::new(), Vec::new());
         if span.start < offset {
             before = self.whole(session, &(blocks.start..blocks.start + 1))?;

@@ -158,7 +158,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
             }
         }
         now = ssd.power_up(now);
-        // What is there now is durable.
+        // The present content is durable.
         open.units.clear();
         versions.assert_kept(&ssd, &before, &lost, &format!("seed {seed}, cut {cut}"));
         ssd.layer().check();

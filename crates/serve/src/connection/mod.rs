@@ -112,7 +112,7 @@ impl<'a> Connection<'a> {
             // The rest of its replies would wait as long again.
             hangup.cut();
         }
-        // What was received whole is answered, however the session ended.
+        // Requests that arrived completely are answered, however the session ended.
         let finished = answerer.finish(&mut self.link);
         self.count(&mut session, &mut answerer);
         if let (Err(End::Eof | End::Closed(_)), Ok(())) = (&ended, finished) {
