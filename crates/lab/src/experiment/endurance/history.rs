@@ -289,7 +289,7 @@ impl Life {
         }
     }
 
-    /// What a device did in a history that tells nothing of its life.
+    /// Returns the figures of a device whose history says nothing about its life.
     fn measured(simulated_ns: u64, at_begin: &Counters, counters: &Counters) -> Self {
         let found = statistics(at_begin, counters, None);
         Life {
