@@ -2,11 +2,10 @@
 
 use crate::csv::file;
 use crate::number;
+use crate::terminal::columns;
 use flashlab_lab::compare::Compared;
 use flashlab_lab::figures::{DeviceFigures, JobFigures, PERCENTILES};
 use flashlab_sim::Mechanism;
-use tabled::builder::Builder;
-use tabled::settings::{Alignment, Style, object::Columns};
 
 const HEAD: [&str; 8] = ["device", "job", "", "IOPS", "MiB/s", "mean", "p99", "max"];
 /// Mark of a line whose reads met nothing written, in place of the mechanism that took most of the time.
@@ -100,12 +99,11 @@ fn written_first_note(bytes: impl Iterator<Item = u64> + Clone) -> Option<String
 }
 
 fn wide(rows: &[Vec<String>]) -> String {
-    let mut builder = Builder::default();
-    builder.push_record(HEAD.into_iter().chain(["most of it"]));
-    rows.iter().for_each(|cells| builder.push_record(cells));
-    let mut table = builder.build();
-    table.with(Style::blank()).modify(Columns::new(3..8), Alignment::right());
-    table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    let head: Vec<&str> = HEAD.into_iter().chain(["most of it"]).collect();
+    let right: Vec<bool> = (0..head.len()).map(|column| (3..8).contains(&column)).collect();
+    let rows = rows.iter().map(|row| row.iter().map(String::as_str).collect());
+    let rows: Vec<Vec<&str>> = std::iter::once(head).chain(rows).collect();
+    columns(&rows, &right, usize::MAX)
 }
 
 /// Figures in columns below the device, the job and the direction that they are of.

@@ -1,10 +1,5 @@
 //! Lines of a terminal: colour, columns, words broken where they must be, text from outside made harmless.
 
-use tabled::{
-    builder::Builder,
-    settings::{Alignment, Modify, Padding, Style as Lines, Width, object::Columns, peaker::Priority},
-};
-
 /// How the table is dressed.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
@@ -77,19 +72,67 @@ pub(super) fn layout(mut lines: Lined, kept: &[bool], right: &[usize], total: us
             }
         }
     }
-    let mut builder = Builder::default();
-    for line in lines {
-        builder.push_record(places.iter().map(|i| line[*i].clone()));
+    let rows: Vec<Vec<&str>> =
+        lines.iter().map(|line| places.iter().map(|place| &*line[*place]).collect()).collect();
+    let right: Vec<bool> = places.iter().map(|place| right.contains(place)).collect();
+    columns(&rows, &right, total)
+}
+
+/// Spaces between two columns.
+const GAP: usize = 2;
+
+/// Returns `rows` as columns, of which those marked in `right` are aligned right. While the columns are wider than
+/// `total`, the widest one gives way and its cells wrap. No line ends in a space.
+pub(crate) fn columns(rows: &[Vec<&str>], right: &[bool], total: usize) -> String {
+    let longest = |text: &str| text.split('\n').map(visible_width).max().unwrap_or(0);
+    let mut widths: Vec<usize> = (0..right.len())
+        .map(|column| rows.iter().map(|row| longest(row[column])).max().unwrap_or(0))
+        .collect();
+    let gaps = GAP * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > total {
+        let widest = widths.iter_mut().max().expect("columns that are too wide exist");
+        if *widest <= 1 {
+            break;
+        }
+        *widest -= 1;
     }
-    let mut table = builder.build();
-    table.with(Lines::empty()).with(Padding::new(0, 2, 0, 0));
-    for (column, place) in places.iter().enumerate() {
-        if right.contains(place) {
-            table.with(Modify::new(Columns::one(column)).with(Alignment::right()));
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<Vec<String>> =
+            row.iter().zip(&widths).map(|(cell, width)| cell_lines(cell, *width)).collect();
+        for n in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+            let mut line = String::new();
+            for ((cell, width), right) in cells.iter().zip(&widths).zip(right) {
+                let part = cell.get(n).map_or("", String::as_str);
+                let space = " ".repeat(width.saturating_sub(visible_width(part)));
+                line += &if *right { space + part } else { part.to_owned() + &space };
+                line += &" ".repeat(GAP);
+            }
+            text += &trim_end(&line);
+            text.push('\n');
         }
     }
-    table.with(Width::wrap(total).priority(Priority::max(false)).keep_words(true));
-    table.to_string().lines().map(|line| format!("{}\n", trim_end(line))).collect()
+    text
+}
+
+/// Returns the lines of a cell that is `width` characters wide. Each line that a colour spans begins and ends it, so that
+/// the colour does not reach into other columns.
+fn cell_lines(cell: &str, width: usize) -> Vec<String> {
+    let fits = |line: &str| visible_width(line) <= width;
+    let wrapped = |line: &str| if fits(line) { line.to_owned() } else { wrap(line, width) };
+    let lines: Vec<String> = cell.split('\n').map(wrapped).collect();
+    let mut colour: Option<String> = None;
+    let mut all = Vec::new();
+    for line in lines.iter().flat_map(|line| line.split('\n')).flat_map(|line| cut(line, width)) {
+        let begun = colour.clone().unwrap_or_default();
+        for sequence in line.split('\u{1b}').skip(1) {
+            let code = sequence.split_once('m').map_or("", |(code, _)| code);
+            colour = (code != "[0").then(|| format!("\u{1b}{code}m"));
+        }
+        let end = if colour.is_some() { "\u{1b}[0m" } else { "" };
+        all.push(format!("{begun}{line}{end}"));
+    }
+    all
 }
 
 /// Without the spaces at the end, also those before or between the sequences that end a colour.

@@ -14,6 +14,7 @@ mod wear;
 
 use crate::{grid, number};
 use flashlab_lab::results::{Cell, PUBLISHED, ParameterKind, Published, Results, Role, UNDETERMINED};
+pub(crate) use lines::columns;
 use lines::{Lined, Style, broken, clean, layout, visible_width, wrap};
 
 pub use trace::trace;
