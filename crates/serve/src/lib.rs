@@ -32,9 +32,11 @@ mod rate;
 mod realtime;
 mod record;
 mod run;
+#[cfg(feature = "tls")]
 mod secure;
 mod server;
 mod stop;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod usb;
 

@@ -4,7 +4,7 @@
 use crate::Clock;
 use crate::listener::detect_dead_peer;
 use crate::rate::{Direction, LeastRate, Progress};
-use crate::secure::Secure;
+use crate::tls::{Connection, Secure};
 use flashlab_sim::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -93,7 +93,7 @@ impl Link {
     /// Speaks TLS from here on, once both sides have agreed; fails when that takes longer than until `until`.
     pub(crate) fn start_tls(
         &mut self,
-        connection: rustls::Connection,
+        connection: Connection,
         now: impl Fn() -> Instant,
         until: Instant,
     ) -> io::Result<()> {

@@ -6,6 +6,7 @@
 //!
 //! Left out: pre-shared keys, anonymous TLS, lists of revoked certificates.
 
+pub(crate) use crate::secure::Secure;
 use flashlab_block::read_whole;
 use flashlab_nbd::server;
 use flashlab_nbd::uri::{Transport, Uri};
@@ -15,6 +16,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+pub(crate) use rustls::Connection;
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, ServerConnection,
     SignatureScheme,
@@ -126,13 +128,13 @@ impl Tls {
     }
 
     /// The server's end of a connection.
-    pub(crate) fn accept(&self) -> rustls::Connection {
+    pub(crate) fn accept(&self) -> Connection {
         ServerConnection::new(self.config.clone()).expect("the settings were taken before").into()
     }
 }
 
 /// The client's end of a connection to `uri`.
-pub(crate) fn client(uri: &Uri) -> Result<rustls::Connection, TlsError> {
+pub(crate) fn client(uri: &Uri) -> Result<Connection, TlsError> {
     if let Some(kind) = uri.tls_type.as_deref().filter(|kind| *kind != "x509") {
         return Err(TlsError::Kind(kind.to_owned()));
     }

@@ -4,12 +4,11 @@ use super::LoadError;
 use crate::Clock;
 use crate::link::{Link, wait_for};
 use crate::listener::connect;
-use crate::tls;
+use crate::tls::{self, Connection};
 use flashlab_nbd::client::{Client, Event, ExportInfo, Received, Request, Slot, Tls, Wish};
 use flashlab_nbd::uri::Uri;
 use flashlab_sim::Duration;
 use rustix::event::{PollFd, PollFlags};
-use rustls::Connection;
 use std::io::IoSlice;
 use std::ops::Range;
 
