@@ -93,6 +93,7 @@ impl From<flashlab_lab::served::ServedError> for Failure {
         Failure::usage(error)
     }
 }
+#[cfg(feature = "serve")]
 impl From<flashlab_serve::load::LoadError> for Failure {
     fn from(error: flashlab_serve::load::LoadError) -> Self {
         use flashlab_serve::load::LoadError;

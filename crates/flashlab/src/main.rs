@@ -8,8 +8,10 @@ mod failure;
 mod file;
 mod limits;
 mod live;
+#[cfg(feature = "serve")]
 mod logging;
 mod progress;
+#[cfg(feature = "serve")]
 mod status;
 mod width;
 
@@ -67,12 +69,8 @@ enum Command {
     Age(command::age::Options),
     /// Runs one job on many devices: which card for my job?
     Compare(command::compare::Options),
-    /// Serves devices as real block devices, over NBD: for Linux, QEMU, fio, nbdcopy.
-    Serve(Box<command::serve::Options>),
-    /// Tells a server something: statistics, wear, power cuts, faults.
-    Ctl(command::ctl::Options),
-    /// Puts a load on any NBD server: many requests in flight, counted and timed.
-    Load(command::load::Options),
+    #[command(flatten)]
+    Server(command::Server),
     /// Shows what goes over the wires between a host and a card, step by step.
     Trace(command::trace::Options),
     /// Lists the devices, hosts and filesystems there are.
@@ -101,16 +99,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Prints completions of the command line for a shell, with the names of devices and experiments.
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
-    /// Prints the manual page of flashlab, or writes those of all commands into a folder.
-    Man {
-        /// The folder: flashlab.1, flashlab-bench.1, ...
-        folder: Option<PathBuf>,
-    },
+    #[command(flatten)]
+    Manual(command::Manual),
 }
 
 /// What every command that runs a device takes.
@@ -153,9 +143,10 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Bench(options) => command::bench::run(&options, &library),
         Command::Age(options) => command::age::run(&options, &library),
         Command::Compare(options) => command::compare::run(&options, &library),
-        Command::Serve(options) => command::serve::run(&options, &library),
-        Command::Ctl(options) => command::ctl::run(&options),
-        Command::Load(options) => command::load::run(&options),
+        #[cfg(feature = "serve")]
+        Command::Server(command) => command.run(&library),
+        #[cfg(not(feature = "serve"))]
+        Command::Server(command) => Err(command.failure()),
         Command::Trace(options) => command::trace::run(&options, &library),
         Command::Devices { pattern, json } => command::list::devices(&library, pattern.as_deref(), json),
         Command::Experiments { names, json } => command::list::experiments(&library, names, json),
@@ -163,7 +154,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
             None | Some("") => command::explain::list(&library, json),
             Some(what) => command::explain::run(what, &library, json),
         },
-        Command::Completions { shell } => command::manual::completions(shell, &library),
-        Command::Man { folder } => command::manual::pages(folder.as_deref()),
+        #[cfg(feature = "manual")]
+        Command::Manual(command) => command.run(&library),
+        #[cfg(not(feature = "manual"))]
+        Command::Manual(command) => Err(command.failure()),
     }
 }

@@ -3,15 +3,38 @@
 use crate::failure::Failure;
 use crate::{Cli, file};
 use clap::builder::PossibleValuesParser;
-use clap::{Command, CommandFactory};
+use clap::{Command, CommandFactory, Subcommand};
 use clap_complete::Shell;
 use flashlab_lab::explain::Listing;
 use flashlab_lab::library::Library;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+#[derive(Subcommand)]
+pub(crate) enum Manual {
+    /// Prints completions of the command line for a shell, with the names of devices and experiments.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Prints the manual page of flashlab, or writes those of all commands into a folder.
+    Man {
+        /// The folder: flashlab.1, flashlab-bench.1, ...
+        folder: Option<PathBuf>,
+    },
+}
+
+impl Manual {
+    pub(crate) fn run(&self, library: &Library) -> Result<ExitCode, Failure> {
+        match self {
+            Manual::Completions { shell } => completions(*shell, library),
+            Manual::Man { folder } => pages(folder.as_deref()),
+        }
+    }
+}
+
 /// Prints the completions for `shell`.
-pub(crate) fn completions(shell: Shell, library: &Library) -> Result<ExitCode, Failure> {
+fn completions(shell: Shell, library: &Library) -> Result<ExitCode, Failure> {
     let listing = Listing::all(library);
     let devices: Vec<&str> = listing.device_names().collect();
     let everything: Vec<&str> = listing.names().collect();
@@ -54,7 +77,7 @@ fn with_values(cli: Command, command: &'static str, argument: &'static str, name
 }
 
 /// Prints the page of flashlab, or writes the pages of all commands to `folder`, which is made where it is absent.
-pub(crate) fn pages(folder: Option<&Path>) -> Result<ExitCode, Failure> {
+fn pages(folder: Option<&Path>) -> Result<ExitCode, Failure> {
     // The pages of a folder leave `help` out as well.
     let cli = Cli::command().disable_help_subcommand(true);
     let Some(folder) = folder else {

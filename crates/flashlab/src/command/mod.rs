@@ -1,19 +1,40 @@
 //! One file a command.
 
+mod absent;
 pub(crate) mod age;
 pub(crate) mod bench;
 pub(crate) mod compare;
+#[cfg(feature = "serve")]
 mod control;
-pub(crate) mod ctl;
+#[cfg(feature = "serve")]
+mod ctl;
 pub(crate) mod explain;
 pub(crate) mod jobs;
 pub(crate) mod list;
-pub(crate) mod load;
-pub(crate) mod manual;
+#[cfg(feature = "serve")]
+mod load;
+#[cfg(feature = "manual")]
+mod manual;
+#[cfg(feature = "serve")]
 mod metrics;
 pub(crate) mod run;
-pub(crate) mod serve;
+#[cfg(feature = "serve")]
+mod serve;
+#[cfg(feature = "serve")]
+mod server;
+#[cfg(feature = "serve")]
 mod tls;
 pub(crate) mod trace;
+#[cfg(feature = "serve")]
 mod usb;
+#[cfg(feature = "serve")]
 mod usb_control;
+
+#[cfg(not(feature = "manual"))]
+pub(crate) use absent::Manual;
+#[cfg(not(feature = "serve"))]
+pub(crate) use absent::Server;
+#[cfg(feature = "manual")]
+pub(crate) use manual::Manual;
+#[cfg(feature = "serve")]
+pub(crate) use server::Server;

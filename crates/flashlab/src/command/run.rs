@@ -78,6 +78,9 @@ enum Format {
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     if let Some(live) = Live::open(&options.experiment, library)? {
         options.check_outputs(live.name())?;
+        if !cfg!(feature = "serve") {
+            return Err(super::absent::failure(&format!("run {}, a live experiment,", live.name()), "serve"));
+        }
         return run_live(options, &live);
     }
     let mut experiment = Experiment::open(&options.experiment, library)?;

@@ -1,0 +1,64 @@
+//! Commands whose feature this build leaves out. Each one is still known, and says how to get it.
+
+#![cfg_attr(all(feature = "serve", feature = "manual"), expect(dead_code, reason = "this build has every command"))]
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use std::ffi::OsString;
+
+/// The commands of the feature `serve`.
+#[derive(Subcommand)]
+pub(crate) enum Server {
+    /// Serves devices as real block devices, over NBD (not in this build; feature `serve`).
+    Serve(Ignored),
+    /// Tells a server something: statistics, wear, power cuts, faults (not in this build; feature `serve`).
+    Ctl(Ignored),
+    /// Puts a load on any NBD server (not in this build; feature `serve`).
+    Load(Ignored),
+}
+
+/// The commands of the feature `manual`.
+#[derive(Subcommand)]
+pub(crate) enum Manual {
+    /// Prints completions of the command line for a shell (not in this build; feature `manual`).
+    Completions(Ignored),
+    /// Prints manual pages (not in this build; feature `manual`).
+    Man(Ignored),
+}
+
+/// Arguments of a command that is not in this build.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Ignored {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _arguments: Vec<OsString>,
+}
+
+impl Server {
+    pub(crate) fn failure(&self) -> Failure {
+        let command = match self {
+            Server::Serve(_) => "serve",
+            Server::Ctl(_) => "ctl",
+            Server::Load(_) => "load",
+        };
+        failure(&format!("flashlab {command}"), "serve")
+    }
+}
+
+impl Manual {
+    pub(crate) fn failure(&self) -> Failure {
+        let command = match self {
+            Manual::Completions(_) => "completions",
+            Manual::Man(_) => "man",
+        };
+        failure(&format!("flashlab {command}"), "manual")
+    }
+}
+
+/// Returns the usage error of `wanted`, which needs the cargo feature `feature`.
+pub(crate) fn failure(wanted: &str, feature: &str) -> Failure {
+    Failure::usage(format_args!(
+        "{wanted} is not in this build; build with the feature `{feature}` (cargo build --release --features \
+         {feature}), or with all of them (--features full)"
+    ))
+}

@@ -1,0 +1,27 @@
+//! The commands around live devices.
+
+use super::{ctl, load, serve};
+use crate::failure::Failure;
+use clap::Subcommand;
+use flashlab_lab::library::Library;
+use std::process::ExitCode;
+
+#[derive(Subcommand)]
+pub(crate) enum Server {
+    /// Serves devices as real block devices, over NBD: for Linux, QEMU, fio, nbdcopy.
+    Serve(Box<serve::Options>),
+    /// Tells a server something: statistics, wear, power cuts, faults.
+    Ctl(ctl::Options),
+    /// Puts a load on any NBD server: many requests in flight, counted and timed.
+    Load(load::Options),
+}
+
+impl Server {
+    pub(crate) fn run(&self, library: &Library) -> Result<ExitCode, Failure> {
+        match self {
+            Server::Serve(options) => serve::run(options, library),
+            Server::Ctl(options) => ctl::run(options),
+            Server::Load(options) => load::run(options),
+        }
+    }
+}
