@@ -1,12 +1,12 @@
 //! The NBD protocol without I/O: its messages ([`wire`]), session machines for [`server`] and [`client`], and the
-//! addresses of servers ([`uri`]).
+//! URIs of servers ([`uri`]).
 //!
-//! The specification is `doc/proto.md` of <https://github.com/NetworkBlockDevice/nbd>; extended headers are on its branch
-//! `extension-ext-header`. Sections are cited by their headings where they are obeyed. Not spoken: oldstyle
-//! negotiation, `RESIZE`, and what TLS itself does.
+//! The specification is `doc/proto.md` of <https://github.com/NetworkBlockDevice/nbd>; its branch
+//! `extension-ext-header` contains extended headers. The code cites the headings of the sections that it implements.
+//! The crate does not implement oldstyle negotiation, `RESIZE` and TLS itself.
 //!
-//! Bytes come in as slices and go out as bytes appended to a `Vec`; whoever owns the socket moves them. What comes from
-//! the other side never panics and never makes a machine keep more than a bounded number of bytes.
+//! A machine takes bytes as slices and appends its output to a `Vec`; the owner of the socket moves the bytes.
+//! Received bytes never cause a panic, and a machine buffers a bounded number of bytes at most.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! NBD URIs (uri.md of the specification's repository; RFC 3986 for their syntax).
+//! NBD URIs (uri.md of the specification's repository; RFC 3986 for the syntax).
 //!
-//! `nbd`, `nbds`, `nbd+unix`, `nbds+unix`, `nbd+vsock` and `nbds+vsock`. What stands before the path may be left out
-//! where nothing can stand there: `nbd+unix:///disk?socket=s`, `nbd+unix://?socket=s` and `nbd+unix:?socket=s` all are
-//! Unix sockets. Unknown parameters are errors, but for those that begin with `x-`, which are kept.
+//! The schemes are `nbd`, `nbds`, `nbd+unix`, `nbds+unix`, `nbd+vsock` and `nbds+vsock`. The authority may be omitted
+//! where it has to be empty: `nbd+unix:///disk?socket=s`, `nbd+unix://?socket=s` and `nbd+unix:?socket=s` are all
+//! valid Unix socket URIs. Unknown parameters are errors, except for those that begin with `x-`, which are stored.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -13,7 +13,7 @@ use core::fmt::Write as _;
 /// The port that IANA has assigned to NBD.
 pub const PORT: u16 = 10809;
 
-/// An NBD URI, decoded.
+/// A decoded NBD URI.
 ///
 /// ```
 /// use flashlab_nbd::uri::{Transport, Uri};
@@ -24,19 +24,19 @@ pub const PORT: u16 = 10809;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Uri {
-    /// Where the server is.
+    /// Address of the server.
     pub transport: Transport,
-    /// Encrypted or not at all (`nbds`). Without it encryption is up to the two sides.
+    /// True if the scheme requires TLS (`nbds`). Without it, client and server negotiate encryption.
     pub tls: bool,
-    /// Who one is, for some kinds of TLS.
+    /// User name, for some kinds of TLS authentication.
     pub user: Option<String>,
-    /// The export; empty for the default one.
+    /// Name of the export; empty for the default export.
     pub export: String,
     /// `tls-type`: `anon`, `x509` or `psk`.
     pub tls_type: Option<String>,
-    /// `tls-hostname`: the name that the server's certificate has to have.
+    /// `tls-hostname`: the expected name in the server's certificate.
     pub tls_hostname: Option<String>,
-    /// `tls-verify-peer`: whether the server's certificate is looked at.
+    /// `tls-verify-peer`: true if the client has to verify the server's certificate.
     pub tls_verify_peer: Option<bool>,
     /// `tls-certificates`: the directory of the certificates.
     pub tls_certificates: Option<String>,
@@ -44,73 +44,73 @@ pub struct Uri {
     pub experimental: Vec<(String, String)>,
 }
 
-/// Where a server is.
+/// Address of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// TCP.
     Tcp {
-        /// A name or an address, without brackets. Empty if there is none: the machine itself.
+        /// Host name or address, without brackets. Empty if the URI has none, which means the local machine.
         host: String,
-        /// The port.
+        /// The TCP port.
         port: u16,
     },
     /// A Unix socket.
     Unix {
-        /// Its path; with NUL as first byte its name in the abstract namespace.
+        /// Path of the socket. A NUL as the first byte marks a name in the abstract namespace.
         socket: Vec<u8>,
     },
-    /// A socket between a machine and its host.
+    /// A socket between a virtual machine and its host (vsock).
     Vsock {
-        /// The machine's number; 2 is the host.
+        /// Context identifier; 2 is the host.
         cid: u32,
-        /// The port.
+        /// The vsock port.
         port: u32,
     },
 }
 
-/// What is wrong with a URI, and where.
+/// An error in a URI, with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UriError {
-    /// Byte of the text, from 0 on.
+    /// Byte offset in the text, from 0 on.
     pub at: usize,
-    /// What is wrong.
+    /// The error.
     pub mistake: Mistake,
 }
 
-/// What is wrong.
+/// Kind of error in a URI.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mistake {
-    /// It does not begin with a scheme and a colon.
+    /// The text does not begin with a scheme and a colon.
     NoScheme,
-    /// A scheme that is not NBD's.
+    /// The scheme is not an NBD scheme.
     Scheme(String),
-    /// A percent sign without two hexadecimal digits.
+    /// A percent sign that two hexadecimal digits do not follow.
     Percent,
     /// A character that has to be percent-encoded.
     Character(char),
-    /// A percent-encoded text that is not UTF-8, or has a NUL in it.
+    /// A percent-encoded text that is not UTF-8, or that contains a NUL.
     NotText,
     /// A port that is not a number up to 65535.
     Port(String),
-    /// A machine's number that is not one.
+    /// A vsock context identifier that is not a number.
     Cid(String),
-    /// An address in brackets that does not end.
+    /// An address with an opening bracket but no closing bracket.
     Bracket,
-    /// A Unix socket without `socket=`.
+    /// A Unix socket URI without the parameter `socket`.
     NoSocket,
-    /// `socket=` where there is no Unix socket.
+    /// The parameter `socket` in a URI of another transport.
     SocketParameter,
-    /// A host for a Unix socket.
+    /// A host in a Unix socket URI.
     Host,
-    /// A parameter that is not known.
+    /// An unknown parameter.
     Parameter(String),
-    /// A parameter that is there twice.
+    /// A parameter that appears twice.
     Twice(String),
-    /// A value that the parameter cannot have.
+    /// An invalid value of a parameter.
     Value {
         /// The parameter.
         parameter: &'static str,
-        /// What it can have.
+        /// The valid values.
         expected: &'static str,
     },
 }
@@ -143,7 +143,7 @@ impl fmt::Display for UriError {
 
 impl core::error::Error for UriError {}
 
-/// A part of the text, with its place.
+/// A part of the text, with its byte offset.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     text: &'a str,
@@ -154,7 +154,7 @@ impl<'a> Part<'a> {
     fn wrong<T>(self, mistake: Mistake) -> Result<T, UriError> {
         Err(UriError { at: self.at, mistake })
     }
-    /// What stands before and behind a separator.
+    /// Splits at the first separator. The second part is `None` if the separator is absent.
     fn split(self, separator: char) -> (Part<'a>, Option<Part<'a>>) {
         match self.text.split_once(separator) {
             Some((before, behind)) => {
@@ -167,7 +167,7 @@ impl<'a> Part<'a> {
     fn from(self, count: usize) -> Part<'a> {
         Part { text: &self.text[count..], at: self.at + count }
     }
-    /// The bytes that it stands for.
+    /// Returns the percent-decoded bytes.
     fn decode(self) -> Result<Vec<u8>, UriError> {
         let mut bytes = Vec::with_capacity(self.text.len());
         let mut characters = self.text.char_indices();
@@ -189,7 +189,7 @@ impl<'a> Part<'a> {
         }
         Ok(bytes)
     }
-    /// The text that it stands for.
+    /// Returns the percent-decoded text.
     fn text(self) -> Result<String, UriError> {
         match String::from_utf8(self.decode()?) {
             Ok(text) if !text.contains('\0') => Ok(text),
@@ -206,7 +206,7 @@ enum Kind {
 }
 
 impl Uri {
-    /// Reads a URI.
+    /// Parses a URI.
     pub fn parse(text: &str) -> Result<Uri, UriError> {
         let whole = Part { text, at: 0 };
         let (scheme, Some(rest)) = whole.split(':') else { return whole.wrong(Mistake::NoScheme) };
@@ -311,7 +311,7 @@ impl Uri {
     }
 }
 
-/// A host, and a port if it is not [`PORT`].
+/// Parses a host and an optional port, whose default is [`PORT`].
 fn tcp(address: Part<'_>) -> Result<Transport, UriError> {
     let (host, port) = if address.text.starts_with('[') {
         let Some(end) = address.text.find(']') else { return address.wrong(Mistake::Bracket) };
@@ -335,7 +335,7 @@ fn tcp(address: Part<'_>) -> Result<Transport, UriError> {
     Ok(Transport::Tcp { host: host.text()?, port })
 }
 
-/// A machine, the host if none is named, and a port.
+/// Parses a context identifier, whose default is the host, and an optional port.
 fn vsock(address: Part<'_>) -> Result<Transport, UriError> {
     let (machine, port) = address.split(':');
     let cid = match machine.text {
@@ -353,7 +353,7 @@ fn vsock(address: Part<'_>) -> Result<Transport, UriError> {
     Ok(Transport::Vsock { cid, port })
 }
 
-/// Decimal digits, and nothing else.
+/// Parses a decimal number. Unlike `str::parse`, rejects a plus sign.
 fn number(text: &str) -> Option<u32> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
@@ -416,7 +416,7 @@ impl fmt::Display for Uri {
     }
 }
 
-/// Bytes as they stand in a URI: "unreserved" ones (RFC 3986, 2.3) and those of `also` as they are.
+/// Writes percent-encoded bytes. "Unreserved" bytes (RFC 3986, 2.3) and the bytes in `also` are written unchanged.
 fn encode(f: &mut fmt::Formatter<'_>, bytes: &[u8], also: &str) -> fmt::Result {
     for byte in bytes {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) || also.as_bytes().contains(byte) {

@@ -1,4 +1,5 @@
-//! Why a session came to nothing, or a request was not sent.
+//! Errors that end a client's session ([`ClientError`]) and errors that reject a request before it is sent
+//! ([`RequestError`]).
 
 use crate::wire::{
     BadMagic, ChunkError, ChunkType, CommandFlags, CommandType, OptionError, OptionReplyType, OptionType,
@@ -6,86 +7,91 @@ use crate::wire::{
 use alloc::string::String;
 use core::fmt;
 
-/// Why a session ended.
+/// Reason why a session ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientError {
-    /// Nothing is wrong: what was wanted has been told, or the client disconnected.
+    /// The session ended without an error: the server has sent the requested information, or the client has
+    /// disconnected.
     Ended,
-    /// The bytes are not of this protocol.
+    /// The bytes do not belong to the NBD protocol.
     Magic(BadMagic),
-    /// The server does not answer options, so what was wanted cannot be asked for.
+    /// The server does not reply to options (no fixed newstyle), so the client cannot request
+    /// [`Wish::goal`](super::Wish::goal) or TLS.
     NotFixedNewstyle,
-    /// The server said no.
+    /// The server rejected an option with an error reply.
     Refused {
-        /// To what.
+        /// The rejected option.
         option: OptionType,
-        /// Which error.
+        /// Type of the error reply.
         reply: OptionReplyType,
-        /// Its words.
+        /// The server's message.
         message: String,
     },
-    /// The server answered something else than what was asked, or in another way than one can.
+    /// The server replied to an option that was not in flight, or with a reply type that the option does not have.
     Answer {
-        /// What was asked.
+        /// The option that the client sent.
         asked: OptionType,
-        /// What was answered.
+        /// The option that the reply names.
         answered: OptionType,
-        /// How.
+        /// Type of the reply.
         reply: OptionReplyType,
     },
-    /// The data of an answer makes no sense.
+    /// The data of an option reply is malformed.
     Data {
-        /// What was asked.
+        /// The option that the client sent.
         option: OptionType,
-        /// How it was answered.
+        /// Type of the reply.
         reply: OptionReplyType,
-        /// What is wrong with it.
+        /// The error in the data.
         error: OptionError,
     },
-    /// The server tells more than is listened to.
+    /// The replies to an option exceed [`OPTION_REPLY_DATA_MAX`](super::OPTION_REPLY_DATA_MAX),
+    /// [`TOLD_MAX`](super::TOLD_MAX) or the number of metadata contexts that a client follows.
     TooMuch {
-        /// What was asked.
+        /// The option that the client sent.
         option: OptionType,
     },
-    /// `NBD_OPT_GO` was granted without a word on the export.
+    /// The server acknowledged `NBD_OPT_GO` or `NBD_OPT_INFO` without an `NBD_INFO_EXPORT` reply.
     NoExportInfo,
-    /// A smallest block that is not a power of two up to 65536.
+    /// The server advertises a minimum block size that is not a power of two up to 65536.
     BlockSize(u32),
-    /// An answer to a request that was not sent, or was answered already.
+    /// The cookie of a reply matches no request in flight.
     Cookie(u64),
-    /// A simple reply where structured ones were agreed on and the answer has data.
+    /// A simple reply to a read, although structured replies were negotiated.
     SimpleReply(CommandType),
-    /// The offset of an extended reply is not that of its request.
+    /// The offset of an extended reply differs from the offset of its request.
     Offset {
-        /// The request's.
+        /// Offset of the request.
         expected: u64,
-        /// The reply's.
+        /// Offset of the reply.
         found: u64,
     },
-    /// A chunk that cannot be part of the answer.
+    /// A chunk type that cannot be part of the reply to this command.
     Unexpected {
-        /// Which.
+        /// Type of the chunk.
         kind: ChunkType,
-        /// To what.
+        /// Command of the request.
         command: CommandType,
     },
-    /// A chunk that makes no sense.
+    /// A malformed chunk.
     Chunk(ChunkError),
-    /// A piece of a read that is not within the request, or was sent already.
+    /// A piece of a read reply that lies outside the request, or overlaps an earlier piece.
     Piece {
-        /// Its first byte.
+        /// First byte of the piece, from the beginning of the export.
         offset: u64,
-        /// Its length in bytes.
+        /// Length of the piece in bytes.
         length: u64,
     },
-    /// An answer in more pieces than it was to have: two of a read that was not to be fragmented, or so many that they
-    /// cannot be followed.
+    /// Too many pieces in a read reply: a second content chunk although the request had `NBD_CMD_FLAG_DF`, or more
+    /// disjoint pieces than the client tracks.
     Fragments,
-    /// An answer that ended before all of it was told.
+    /// A reply that ended before it covered the whole request.
     Incomplete(CommandType),
-    /// A metadata context that was not agreed on, or was told twice.
+    /// A metadata context that was not negotiated, that the server assigned twice, or that it reported twice in one
+    /// reply.
     Context(u32),
-    /// Extents that go on when all was told, or are empty, or are more or longer than was asked for.
+    /// An extent that is empty, that begins behind the end of the request, or that exceeds the number or the length
+    /// that the request allows.
     Extents,
 }
 
@@ -138,24 +144,24 @@ impl fmt::Display for ClientError {
 
 impl core::error::Error for ClientError {}
 
-/// Why a request was not sent.
+/// Reason why a request was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestError {
-    /// The handshake is not done, or the session is over.
+    /// The handshake is not complete, or the session has ended.
     NotReady,
-    /// The server did not offer this command.
+    /// The export does not support this command.
     NotOffered(CommandType),
-    /// The server did not offer these flags for this command.
+    /// The export does not support these flags for this command.
     Flags(CommandFlags),
-    /// It lies beyond the end of the export.
+    /// The request extends beyond the end of the export.
     Range,
-    /// It is not of whole blocks.
+    /// The request is not aligned to whole blocks.
     Blocks,
-    /// It is empty; what a server does with that is not specified.
+    /// The request has length zero. The specification leaves the server's behaviour open.
     Empty,
-    /// It is longer than what can be asked for at once.
+    /// The request is longer than the largest payload, or than its header can express.
     TooLong,
-    /// Too many are in flight.
+    /// Too many requests are in flight.
     TooMany,
 }
 

@@ -1,7 +1,7 @@
-//! Option haggling, as a client does it (proto.md, "Handshake", "Client-side requirements" of TLS).
+//! Option haggling on the client's side (proto.md, "Handshake", "Client-side requirements" of TLS).
 //!
-//! One option at a time: TLS, extended headers, structured replies if there are none, metadata contexts, and then what
-//! the handshake is for.
+//! The client negotiates one option at a time: TLS, extended headers, structured replies (if the server rejected
+//! extended headers), metadata contexts, and finally the option that [`Wish::goal`] requires.
 
 use super::transmission::Transmission;
 use super::{ClientError, Event, ExportInfo, Goal, OPTION_REPLY_DATA_MAX, Received, TOLD_MAX, Tls, Wish};
@@ -13,25 +13,25 @@ use crate::wire::{
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// The first phase of a session.
+/// The handshake phase of a session.
 pub(super) struct Handshake {
     wish: Wish,
-    /// What was sent and not answered yet; `None` before the greeting.
+    /// The option in flight; `None` before the greeting.
     asked: Option<OptionType>,
     zeroes: bool,
     tls: bool,
     structured: bool,
     extended: bool,
     export: ExportInfo,
-    /// Its size and flags were told.
+    /// True once the server has sent the export's size and flags.
     sized: bool,
     exports: Vec<(String, String)>,
     contexts: Vec<(u32, String)>,
-    /// Bytes of what was told, against a server that never ends.
+    /// Total bytes of option replies. The limit [`TOLD_MAX`] guards against a server that never stops replying.
     told: usize,
 }
 
-/// Metadata contexts in one session: more are not followed.
+/// Maximum number of metadata contexts in one session: the client tracks them in a 64-bit mask.
 const CONTEXTS_MAX: usize = 64;
 
 impl Handshake {
@@ -61,7 +61,7 @@ impl Handshake {
         self.contexts.iter().map(|(_, name)| &name[..])
     }
 
-    /// What [`Event::Ready`] announced.
+    /// Returns the transmission phase that [`Event::Ready`] announced.
     pub(super) fn ready(&mut self) -> Transmission {
         let layout = if self.extended { RequestLayout::Extended } else { RequestLayout::Compact };
         let chunks = match (self.extended, self.structured) {
@@ -82,7 +82,7 @@ impl Handshake {
         self.ask(OptionType::Abort, &[], to);
     }
 
-    /// Takes messages up to the next event.
+    /// Parses option replies up to the next event.
     pub(super) fn receive(&mut self, bytes: &[u8], to: &mut Vec<u8>) -> Result<Received, ClientError> {
         let mut consumed = 0;
         loop {
@@ -155,7 +155,7 @@ impl Handshake {
         Received { consumed: consumed + ExportNameReply::len(self.zeroes), event: Event::Ready }
     }
 
-    /// The server did what was asked.
+    /// Handles an acknowledgement of the option in flight.
     fn granted(&mut self, asked: OptionType, to: &mut Vec<u8>) -> Result<Event, ClientError> {
         match asked {
             OptionType::StartTls => return Ok(Event::StartTls),
@@ -169,7 +169,7 @@ impl Handshake {
         Ok(self.next(asked, to))
     }
 
-    /// The server did not do what was asked. Some things one can do without.
+    /// Handles an error reply. Continues with the next option if the rejected one is optional.
     fn refused(
         &mut self,
         asked: OptionType,
@@ -200,13 +200,13 @@ impl Handshake {
             OptionType::Abort => return Ok(Event::Closed(ClientError::Ended)),
             _ => {}
         }
-        // A client that does not go on has to say so ("Termination of the session during option haggling").
+        // A client that gives up has to send `NBD_OPT_ABORT` ("Termination of the session during option haggling").
         self.abort(to);
         let message = String::from_utf8_lossy(&data[..data.len().min(STRING_MAX)]).into_owned();
         Err(ClientError::Refused { option: asked, reply, message })
     }
 
-    /// An answer that is not the last.
+    /// Handles an intermediate reply: one that is neither an acknowledgement nor an error.
     fn told(&mut self, asked: OptionType, reply: OptionReplyType, data: &[u8]) -> Result<(), ClientError> {
         let wrong = |error| ClientError::Data { option: asked, reply, error };
         match (asked, reply) {
@@ -220,7 +220,8 @@ impl Handshake {
                 if self.contexts.len() == CONTEXTS_MAX && set {
                     return Err(ClientError::TooMuch { option: asked });
                 }
-                // "Each with a unique metadata context ID", where they are chosen.
+                // "Each with a unique metadata context ID": applies where the contexts are selected, not where they
+                // are listed.
                 if set && self.contexts.iter().any(|(known, _)| *known == id) {
                     return Err(ClientError::Context(id));
                 }
@@ -265,7 +266,7 @@ impl Handshake {
         self.ask(OptionType::ExportName, name.as_bytes(), to);
     }
 
-    /// Asks what comes after an option.
+    /// Sends the option that follows `after`.
     fn next(&mut self, after: OptionType, to: &mut Vec<u8>) -> Event {
         let goal = self.wish.goal;
         let mut data = Vec::new();

@@ -1,7 +1,8 @@
 //! The client's side of a session.
 //!
-//! [`Client`] takes the bytes of one connection and gives events; requests are appended to a buffer. [`Wish`] says what
-//! to agree on. Requests are pipelined: any number may be in flight, and answers come in any order, in pieces.
+//! [`Client`] takes the bytes of one connection and returns events. It appends requests to a buffer. [`Wish`] lists
+//! the features to negotiate. Requests are pipelined: any number may be in flight, and replies arrive in any order
+//! and in pieces.
 //!
 //! ```
 //! use flashlab_nbd::client::{Client, Event, Request, Wish};
@@ -43,8 +44,8 @@ pub use request::Request;
 pub use session::{Client, Event, Extent, Received};
 pub use wish::{ExportInfo, Goal, Tls, Wish};
 
-/// The data of an answer to an option is at most this long.
+/// Maximum length of the data of an option reply, in bytes.
 pub const OPTION_REPLY_DATA_MAX: usize = 32 << 10;
 
-/// What a server tells in a list, or of an export, is at most this long in all, in bytes.
+/// Maximum total length of the option replies in one handshake, in bytes.
 pub const TOLD_MAX: usize = 4 << 20;

@@ -1,17 +1,17 @@
-//! The requests in flight, and what of their answers is there.
+//! Requests in flight, with the parts of their replies that have arrived.
 
 use super::ClientError;
 use crate::wire::{CommandFlags, CommandType, ErrorNumber};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// A place for a request in flight: small numbers, used again when the request is done, so that they can index an array
-/// as long as the queue is deep.
+/// Index of a request in flight. Slots are small numbers, and a slot is reused when its request completes, so that
+/// slots can index an array as long as the queue depth.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Slot(pub(super) u32);
 
 impl Slot {
-    /// The number.
+    /// Returns the slot as an array index.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -26,14 +26,15 @@ pub(super) struct Pending {
     pub(super) flags: CommandFlags,
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// Metadata contexts that are still to be told, by their places.
+    /// Mask of the metadata contexts whose extents have not arrived, by their positions in
+    /// [`Client::contexts`](super::Client::contexts).
     pub(super) contexts: u64,
     pub(super) error: Option<ErrorNumber>,
     covered: Covered,
 }
 
 impl Pending {
-    /// A piece of a read has come.
+    /// Records that a piece of a read reply has arrived.
     #[inline]
     pub(super) fn cover(&mut self, offset: u64, length: u64) -> Result<(), ClientError> {
         let wrong = ClientError::Piece { offset, length };
@@ -48,13 +49,14 @@ impl Pending {
         if self.covered.0.len() > PIECES_MAX { Err(ClientError::Fragments) } else { Ok(()) }
     }
 
-    /// Behind its last byte. A test may have asked for more than there can be.
+    /// Returns the first byte behind the request. Saturates, since without [`Wish::checks`](super::Wish::checks) the
+    /// range may exceed 64 bits.
     #[inline]
     fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
     }
 
-    /// Whether all of a read has come.
+    /// Returns true if all bytes of a read have arrived.
     #[inline]
     pub(super) fn is_covered(&self) -> bool {
         match &self.covered.0[..] {
@@ -65,15 +67,15 @@ impl Pending {
     }
 }
 
-/// Pieces of one read that do not touch each other: more than this are not followed.
+/// Maximum number of disjoint pieces of one read reply that the client tracks.
 const PIECES_MAX: usize = 1024;
 
-/// Ranges in order that neither overlap nor touch.
+/// Sorted ranges that neither overlap nor touch.
 #[derive(Clone, Default, Debug)]
 struct Covered(Vec<Range<u64>>);
 
 impl Covered {
-    /// Adds a range that is not empty; `false` if a part of it is covered already.
+    /// Adds a range that is not empty. Returns false if a part of the range is covered already.
     fn add(&mut self, range: Range<u64>) -> bool {
         let next = self.0.partition_point(|other| other.start < range.start);
         let before = next.checked_sub(1);
@@ -101,16 +103,17 @@ pub(super) struct InFlight {
     free: Vec<u32>,
 }
 
-/// A cookie that no request has: the slot in its low half does not exist.
+/// A cookie that belongs to no request: the slot in its lower half does not exist.
 const NO_COOKIE: u64 = u64::MAX;
 
 impl InFlight {
-    /// How many.
+    /// Returns the number of requests in flight.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// A place for one more. Its cookie is the place, and in the upper half how often that was used.
+    /// Allocates a slot for a request. The lower half of the returned cookie is the slot, the upper half counts the
+    /// uses of the slot.
     #[inline]
     pub(super) fn insert(
         &mut self,
@@ -145,27 +148,28 @@ impl InFlight {
         Some((Slot(slot), pending.cookie))
     }
 
-    /// The request with this cookie.
+    /// Returns the request with this cookie.
     #[inline]
     pub(super) fn find(&mut self, cookie: u64) -> Result<(Slot, &mut Pending), ClientError> {
         let slot = cookie as u32;
         match self.slots.get_mut(slot as usize) {
-            // A free place has a cookie whose lower half is no place.
+            // A free slot's cookie has an invalid slot in its lower half.
             Some(pending) if pending.cookie == cookie => Ok((Slot(slot), pending)),
             _ => Err(ClientError::Cookie(cookie)),
         }
     }
 
-    /// The request in a place that is in use.
+    /// Returns the request in a slot that is in use.
     #[inline]
     pub(super) fn get(&mut self, slot: Slot) -> &mut Pending {
         &mut self.slots[slot.index()]
     }
 
-    /// A request is done.
+    /// Frees the slot of a completed request.
     #[inline]
     pub(super) fn remove(&mut self, slot: Slot) {
-        // Keeps how often the place was used, and matches no cookie until it is used again.
+        // The upper half keeps the use count. The lower half becomes invalid, so no cookie matches until the slot is
+        // reused.
         self.slots[slot.index()].cookie |= 0xffff_ffff;
         self.free.push(slot.0);
     }

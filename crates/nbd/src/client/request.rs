@@ -1,18 +1,18 @@
-//! What to ask for, and whether a server offered it.
+//! Requests of a client, and the check that the export supports them.
 
 use super::{ExportInfo, RequestError};
 use crate::wire::{CommandFlags, CommandType, TransmissionFlags};
 
-/// What to ask for.
+/// A request of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What.
+    /// The command.
     pub command: CommandType,
-    /// How.
+    /// The command flags.
     pub flags: CommandFlags,
     /// First byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
@@ -20,35 +20,35 @@ impl Request {
     fn new(command: CommandType, offset: u64, length: u64) -> Request {
         Request { command, flags: CommandFlags::NONE, offset, length }
     }
-    /// Bytes of the export.
+    /// Creates a read.
     pub fn read(offset: u64, length: u64) -> Request {
         Request::new(CommandType::Read, offset, length)
     }
-    /// New bytes for the export; they have to follow the request at once.
+    /// Creates a write. The caller has to send the data directly after the request.
     pub fn write(offset: u64, length: u64) -> Request {
         Request::new(CommandType::Write, offset, length)
     }
-    /// Make durable what was answered.
+    /// Creates a flush, which makes all completed writes durable.
     pub fn flush() -> Request {
         Request::new(CommandType::Flush, 0, 0)
     }
-    /// Not needed any more.
+    /// Creates a trim: the host no longer needs the contents of the range.
     pub fn trim(offset: u64, length: u64) -> Request {
         Request::new(CommandType::Trim, offset, length)
     }
-    /// Will be read soon.
+    /// Creates a cache request: the host will read the range soon.
     pub fn cache(offset: u64, length: u64) -> Request {
         Request::new(CommandType::Cache, offset, length)
     }
-    /// Zeroes for the export.
+    /// Creates a request that fills the range with zeroes.
     pub fn write_zeroes(offset: u64, length: u64) -> Request {
         Request::new(CommandType::WriteZeroes, offset, length)
     }
-    /// What all metadata contexts say.
+    /// Creates a block status request for all negotiated metadata contexts.
     pub fn block_status(offset: u64, length: u64) -> Request {
         Request::new(CommandType::BlockStatus, offset, length)
     }
-    /// The same with more flags.
+    /// Returns the request with additional flags.
     #[must_use]
     pub fn with(self, flags: CommandFlags) -> Request {
         Request { flags: self.flags.with(flags), ..self }

@@ -12,10 +12,10 @@ use core::ops::Range;
 
 /// One connection, seen from the client.
 ///
-/// The owner of the socket calls [`Client::receive`] with what was received, again and again, each time from where the
-/// last call ended, until it says [`Event::Need`]. What the handshake has to say is appended to `to_send`; after
-/// [`Event::Ready`], [`Client::request`] appends requests. The session keeps no bytes: what it did not consume has to be
-/// there again at the next call.
+/// The owner of the socket calls [`Client::receive`] repeatedly with the received bytes, each time from where the
+/// last call stopped, until the call returns [`Event::Need`]. The handshake appends its messages to `to_send`. After
+/// [`Event::Ready`], [`Client::request`] appends requests. The session buffers no bytes: unconsumed bytes have to be
+/// passed again at the next call.
 pub struct Client {
     phase: Phase,
 }
@@ -26,96 +26,98 @@ enum Phase {
     Closed(ClientError, Option<Box<Handshake>>),
 }
 
-/// What came of a call of [`Client::receive`].
+/// Result of a call of [`Client::receive`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// So many of the bytes are dealt with. What follows them is for the next call.
+    /// Number of bytes consumed. The next call begins with the byte behind them.
     pub consumed: usize,
-    /// What it means.
+    /// The event.
     pub event: Event,
 }
 
-/// What the owner of a session learns, or has to do. Ranges are places among the bytes that the call was given.
+/// An event of the session: information for the owner, or an action that the owner has to take. Ranges of positions
+/// index the bytes passed to the call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Receive: call again when there are so many bytes from where this call ended: more than there are now, and never
-    /// more than [`Client::NEED_MAX`].
+    /// Receive more bytes, and call again once so many bytes are available from where this call stopped. The number
+    /// is greater than the number available now, and at most [`Client::NEED_MAX`].
     Need(usize),
-    /// Send what was appended.
+    /// Send the appended bytes.
     Send,
-    /// Throw away every byte that was received in the clear, do TLS' own handshake, and call [`Client::tls_started`].
+    /// Discard all bytes received in the clear, perform the TLS handshake, and call [`Client::tls_started`].
     StartTls,
-    /// Requests can be sent. What they are for is [`Client::export`].
+    /// The handshake is complete and requests can be sent. [`Client::export`] describes the export.
     Ready,
-    /// What was wanted is known: [`Client::export`], [`Client::exports`], [`Client::contexts`]. Send what was appended.
+    /// The server has sent the requested information: [`Client::export`], [`Client::exports`], [`Client::contexts`].
+    /// Send the appended bytes.
     Told,
-    /// Bytes of a read. More may follow, in any order.
+    /// Data of a read. More data may follow, in any order.
     Data {
-        /// Of which request.
+        /// Slot of the request.
         slot: Slot,
-        /// Of the first byte, in the export.
+        /// Position of the first byte in the export.
         offset: u64,
-        /// Where they are.
+        /// Position of the data in the received bytes.
         here: Range<usize>,
     },
-    /// A part of a read that is zeroes.
+    /// A part of a read that contains only zeroes.
     Hole {
-        /// Of which request.
+        /// Slot of the request.
         slot: Slot,
         /// First byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u32,
     },
     /// An extent of a block status.
     Extent(Extent),
-    /// A request fails; the server says why. The answer may go on.
+    /// The server reported an error for a request. More chunks of the reply may follow.
     Error {
-        /// Which.
+        /// Slot of the request.
         slot: Slot,
-        /// Why.
+        /// The error number.
         error: ErrorNumber,
-        /// From which byte on, if that was told.
+        /// Position in the export of the first failed byte, if the server reported it.
         offset: Option<u64>,
-        /// Where the server's words are; they may be empty.
+        /// Position of the server's message in the received bytes; may be empty.
         message: Range<usize>,
     },
-    /// A request is done, and its slot is free.
+    /// A request is complete, and its slot is free.
     Done {
-        /// Which.
+        /// Slot of the request.
         slot: Slot,
-        /// How it went.
+        /// Result of the request.
         result: Result<(), ErrorNumber>,
     },
-    /// Send what was appended, and close the connection.
+    /// The session has ended. Send the appended bytes, and close the connection.
     Closed(ClientError),
 }
 
 /// An extent of a block status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// Of which request.
+    /// Slot of the request.
     pub slot: Slot,
-    /// Its place in [`Client::contexts`].
+    /// Position of the metadata context in [`Client::contexts`].
     pub context: usize,
     /// First byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// What the context says.
+    /// Status of the extent, as the metadata context defines it.
     pub status: u64,
 }
 
 impl Client {
-    /// The most bytes that [`Event::Need`] asks for: the least size of the owner's buffer.
+    /// Maximum number of bytes that [`Event::Need`] requests, which is the minimum size of the owner's buffer.
     pub const NEED_MAX: usize = 20 + super::OPTION_REPLY_DATA_MAX;
 
-    /// A new connection. The server speaks first.
+    /// Starts a session. The server sends the first message.
     pub fn new(wish: Wish) -> Client {
         Client { phase: Phase::Handshake(Box::new(Handshake::new(wish))) }
     }
 
-    /// Takes what was received, from where the last call ended.
+    /// Parses received bytes, from where the last call stopped, up to the next event.
     #[inline]
     pub fn receive(&mut self, bytes: &[u8], to_send: &mut Vec<u8>) -> Received {
         if let Phase::Transmission(transmission) = &mut self.phase {
@@ -159,14 +161,14 @@ impl Client {
         received
     }
 
-    /// TLS' own handshake is done: what comes from now on was encrypted.
+    /// Continues the handshake after the TLS handshake. All bytes passed from now on were encrypted.
     pub fn tls_started(&mut self, to_send: &mut Vec<u8>) {
         if let Phase::Handshake(handshake) = &mut self.phase {
             handshake.tls_started(to_send);
         }
     }
 
-    /// Appends a request. The payload of a write has to be sent right behind it.
+    /// Appends a request. The data of a write has to be sent directly after the request.
     #[inline]
     pub fn request(&mut self, request: Request, to_send: &mut Vec<u8>) -> Result<Slot, RequestError> {
         match &mut self.phase {
@@ -175,7 +177,7 @@ impl Client {
         }
     }
 
-    /// Appends a [`Request::block_status`] that is about some of the contexts only, by their places in
+    /// Appends a [`Request::block_status`] for a subset of the metadata contexts, given by their positions in
     /// [`Client::contexts`].
     pub fn block_status_of(
         &mut self,
@@ -189,8 +191,8 @@ impl Client {
         }
     }
 
-    /// Says goodbye: appends `NBD_CMD_DISC`, or `NBD_OPT_ABORT` during the handshake. Requests in flight are still
-    /// answered.
+    /// Appends `NBD_CMD_DISC`, or `NBD_OPT_ABORT` during the handshake. The server still replies to the requests in
+    /// flight.
     pub fn disconnect(&mut self, to_send: &mut Vec<u8>) {
         match &mut self.phase {
             Phase::Transmission(transmission) => transmission.disconnect(to_send),
@@ -199,7 +201,7 @@ impl Client {
         }
     }
 
-    /// How many requests are not done.
+    /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> usize {
         match &self.phase {
             Phase::Transmission(transmission) => transmission.in_flight(),
@@ -207,7 +209,7 @@ impl Client {
         }
     }
 
-    /// What the server told of the export.
+    /// Returns the server's description of the export.
     pub fn export(&self) -> Option<&ExportInfo> {
         match &self.phase {
             Phase::Transmission(transmission) => Some(transmission.export()),
@@ -216,7 +218,7 @@ impl Client {
         }
     }
 
-    /// The names and descriptions of the exports, after [`Goal::List`](super::Goal::List).
+    /// Returns the names and descriptions of the exports, after [`Goal::List`](super::Goal::List).
     pub fn exports(&self) -> &[(String, String)] {
         match &self.phase {
             Phase::Handshake(handshake) | Phase::Closed(_, Some(handshake)) => handshake.exports(),
@@ -224,7 +226,8 @@ impl Client {
         }
     }
 
-    /// The names of the metadata contexts that were agreed on, or were told of.
+    /// Returns the names of the metadata contexts that were negotiated, or listed for
+    /// [`Goal::Info`](super::Goal::Info).
     pub fn contexts(&self) -> Vec<&str> {
         match &self.phase {
             Phase::Transmission(transmission) => transmission.contexts().collect(),
@@ -233,7 +236,8 @@ impl Client {
         }
     }
 
-    /// The layout of requests and that of chunks (`None` for simple replies), once ready.
+    /// Returns the layout of requests and the layout of chunks (`None` for simple replies), once the session is
+    /// ready.
     pub fn layouts(&self) -> Option<(RequestLayout, Option<ChunkLayout>)> {
         match &self.phase {
             Phase::Transmission(transmission) => Some((transmission.layout(), transmission.chunks())),

@@ -1,7 +1,8 @@
-//! Requests and their answers, as a client has them (proto.md, "Transmission", "Structured reply types").
+//! Requests and replies on the client's side (proto.md, "Transmission", "Structured reply types").
 //!
-//! Answers are taken as they come: a read's bytes and a block status' extents go out before the answer is whole, so
-//! that nothing has to be kept. Every rule of the specification that a client can check is checked.
+//! Replies are processed as they arrive: the data of a read and the extents of a block status leave the machine
+//! before the reply is complete, so the machine buffers nothing. The client checks every rule of the specification
+//! that it can check.
 
 use super::pending::{InFlight, Pending};
 use super::{ClientError, Event, ExportInfo, Extent, Received, Request, RequestError, Slot};
@@ -13,29 +14,29 @@ use crate::wire::{
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The second phase of a session.
+/// The transmission phase of a session.
 pub(super) struct Transmission {
     export: ExportInfo,
     checks: bool,
     layout: RequestLayout,
-    /// How answers come in chunks, if they do.
+    /// Layout of reply chunks; `None` if the server sends simple replies.
     chunks: Option<ChunkLayout>,
-    /// Numbers and names of the metadata contexts.
+    /// IDs and names of the negotiated metadata contexts.
     contexts: Vec<(u32, String)>,
     in_flight: InFlight,
     reading: Reading,
     disconnected: bool,
 }
 
-/// What comes next.
+/// The next part of the byte stream.
 enum Reading {
-    /// A reply's header.
+    /// The header of a reply.
     Header,
-    /// Bytes of a read, from `offset` of the export on.
+    /// Data of a read, from `offset` of the export.
     Data { slot: Slot, offset: u64, remaining: u64, last: bool },
-    /// Extents.
+    /// Extents of a metadata context.
     Extents { slot: Slot, context: usize, remaining: u32, told: u64, last: bool },
-    /// Nothing more of this answer.
+    /// No further bytes: the reply is complete.
     End { slot: Slot },
 }
 
@@ -89,7 +90,7 @@ impl Transmission {
         Ok(slot)
     }
 
-    /// Appends a block status request that names the contexts it is about ("`NBD_FLAG_BLOCK_STATUS_PAYLOAD`").
+    /// Appends a block status request that lists its metadata contexts ("`NBD_FLAG_BLOCK_STATUS_PAYLOAD`").
     pub(super) fn block_status_of(
         &mut self,
         request: Request,
@@ -126,7 +127,7 @@ impl Transmission {
         Ok(slot)
     }
 
-    /// Appends the last request.
+    /// Appends the disconnect request.
     pub(super) fn disconnect(&mut self, to: &mut Vec<u8>) {
         if !self.disconnected {
             self.disconnected = true;
@@ -135,7 +136,7 @@ impl Transmission {
         }
     }
 
-    /// Takes what was received, up to the next event.
+    /// Parses received bytes up to the next event.
     #[inline]
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<Received, ClientError> {
         match self.reading {
@@ -162,7 +163,7 @@ impl Transmission {
         let simple = match self.chunks {
             None => true,
             Some(ChunkLayout::Extended) => false,
-            // With structured replies the magic number tells which it is.
+            // With structured replies, the magic number distinguishes simple replies from chunks.
             Some(ChunkLayout::Structured) => match Reader::new(bytes).u32() {
                 Some(magic) => magic == SIMPLE_REPLY_MAGIC,
                 None => return need(SimpleReply::LEN),
@@ -185,7 +186,7 @@ impl Transmission {
     fn simple(&mut self, reply: SimpleReply, bytes: &[u8]) -> Result<Received, ClientError> {
         let (slot, pending) = self.in_flight.find(reply.cookie)?;
         let consumed = SimpleReply::LEN;
-        // "MUST NOT use a simple reply for NBD_CMD_READ", nor for anything else that has data.
+        // "MUST NOT use a simple reply for NBD_CMD_READ".
         if pending.command == CommandType::Read && self.chunks.is_some() {
             return Err(ClientError::SimpleReply(pending.command));
         }
@@ -284,7 +285,8 @@ impl Transmission {
         }
     }
 
-    /// Bytes of a read: `remaining` from place `at` of `bytes` on, as far as they are there.
+    /// Returns the data of a read: up to `remaining` bytes from position `at` of `bytes`, limited to the available
+    /// bytes.
     #[inline]
     fn data(
         &mut self,
@@ -308,7 +310,7 @@ impl Transmission {
         Received { consumed: end, event: Event::Data { slot, offset, here: at..end } }
     }
 
-    /// The next extent of a context, at place `at` of `bytes`.
+    /// Parses the next extent of a metadata context, at position `at` of `bytes`.
     #[allow(clippy::too_many_arguments, reason = "what the state of a block status consists of")]
     fn extent(
         &mut self,
@@ -344,13 +346,13 @@ impl Transmission {
         Ok(Received { consumed: at + BlockDescriptor::len(wide), event })
     }
 
-    /// A chunk is over.
+    /// Ends a chunk.
     #[inline]
     fn after(&mut self, slot: Slot, last: bool) {
         self.reading = if last { Reading::End { slot } } else { Reading::Header };
     }
 
-    /// An answer is over.
+    /// Ends a reply, and checks that it is complete.
     #[inline]
     fn end(&mut self, slot: Slot, consumed: usize) -> Result<Received, ClientError> {
         let pending = self.in_flight.get(slot);

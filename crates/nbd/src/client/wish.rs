@@ -1,56 +1,58 @@
-//! What a client wants to agree on, and what it is told.
+//! Features that a client negotiates ([`Wish`]), and the server's description of the export ([`ExportInfo`]).
 
 use crate::wire::TransmissionFlags;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Whether a session is to be encrypted.
+/// Encryption of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tls {
-    /// No.
+    /// No TLS.
     Off,
-    /// If the server does it.
+    /// TLS if the server supports it.
     Try,
-    /// Or else not at all.
+    /// TLS; the handshake fails if the server does not support it.
     Require,
 }
 
-/// What the handshake is for.
+/// Purpose of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Goal {
-    /// Requests.
+    /// Sending requests.
     Transmission,
-    /// To be told of the export and its metadata contexts.
+    /// Querying the description of the export and its metadata contexts.
     Info,
-    /// To be told the names of the exports.
+    /// Listing the exports.
     List,
 }
 
-/// What a client wants to agree on.
+/// Features that a client negotiates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wish {
-    /// The export; empty for the default one.
+    /// Name of the export; empty for the default export.
     pub export: String,
-    /// What the handshake is for.
+    /// Purpose of the handshake.
     pub goal: Goal,
-    /// Encryption.
+    /// Encryption of the session.
     pub tls: Tls,
-    /// Replies in chunks, if the server does them.
+    /// Requests structured replies, if the server supports them.
     pub structured: bool,
-    /// 64-bit lengths, if the server does them.
+    /// Requests extended headers with 64-bit lengths, if the server supports them.
     pub extended: bool,
-    /// Metadata contexts to choose (or, for [`Goal::Info`], to ask for; then none means all). They need chunks.
+    /// Metadata contexts to select. For [`Goal::Info`], contexts to list; an empty list then means all. Contexts
+    /// require structured replies or extended headers.
     pub contexts: Vec<String>,
-    /// End the handshake as old clients do, with `NBD_OPT_EXPORT_NAME`; otherwise that is the last resort.
+    /// Ends the handshake with `NBD_OPT_EXPORT_NAME`, as old clients do. Otherwise that option is only the fallback.
     pub export_name: bool,
-    /// Let the server leave out the 124 zero bytes after that.
+    /// Allows the server to omit the 124 zero bytes of its reply to `NBD_OPT_EXPORT_NAME`.
     pub no_zeroes: bool,
-    /// Refuse requests that the server would refuse. Turned off, a test can send them.
+    /// Rejects requests that the server would reject. A test can turn the checks off to send such requests.
     pub checks: bool,
 }
 
 impl Wish {
-    /// Requests for an export, with whatever makes them cheapest to parse: extended headers, structured replies.
+    /// Returns a wish to send requests to an export, with the features that make replies cheapest to parse: extended
+    /// headers, or else structured replies.
     pub fn export(name: &str) -> Wish {
         Wish {
             export: name.into(),
@@ -65,34 +67,35 @@ impl Wish {
         }
     }
 
-    /// The same with simple replies, as the kernel's client does.
+    /// Returns the wish with simple replies, as the kernel's client uses them.
     #[must_use]
     pub fn simple(self) -> Wish {
         Wish { structured: false, extended: false, ..self }
     }
 }
 
-/// What a server told of an export.
+/// A server's description of an export.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ExportInfo {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// What it can do.
+    /// The transmission flags.
     pub flags: TransmissionFlags,
-    /// The name that the server gives it, if it told.
+    /// Canonical name of the export, if the server sent it.
     pub name: Option<String>,
-    /// Words for a person, if there are any.
+    /// Description for a person, if the server sent one.
     pub description: Option<String>,
-    /// Smallest block, best block and largest payload in bytes, if they were told ("Size constraints").
+    /// Minimum block size, preferred block size and maximum payload size in bytes, if the server sent them ("Size
+    /// constraints").
     pub block_sizes: Option<(u32, u32, u32)>,
 }
 
 impl ExportInfo {
-    /// The smallest block, in bytes. 1 where nothing was told.
+    /// Returns the minimum block size in bytes, or 1 if the server did not send it.
     pub fn block_minimum(&self) -> u32 {
         self.block_sizes.map_or(1, |(minimum, ..)| minimum)
     }
-    /// The largest payload, in bytes. 32 MiB where nothing was told.
+    /// Returns the maximum payload size in bytes, or 32 MiB if the server did not send it.
     pub fn payload_max(&self) -> u32 {
         self.block_sizes.map_or(32 << 20, |(.., payload)| payload)
     }

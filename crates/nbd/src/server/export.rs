@@ -1,37 +1,41 @@
-//! What there is to serve.
+//! Exports that a server offers.
 
 use crate::wire::TransmissionFlags;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// One export, as the handshake tells of it and as requests are held against it.
+/// One export, as the handshake describes it and as requests are checked against it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Export {
-    /// The name that the server gives it.
+    /// Canonical name of the export.
     pub name: String,
-    /// Words for a person; may be empty.
+    /// Description for a person; may be empty.
     pub description: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// What it can do. `HAS_FLAGS`, `SEND_DF` and `BLOCK_STATUS_PAYLOAD` follow from the session and are ignored here.
+    /// The transmission flags. `HAS_FLAGS`, `SEND_DF` and `BLOCK_STATUS_PAYLOAD` follow from the session and are
+    /// ignored here.
     pub flags: TransmissionFlags,
-    /// Smallest block, in bytes: a power of two up to 65536. Requests that are not of whole blocks are refused.
+    /// Minimum block size in bytes: a power of two up to 65536. Requests that are not aligned to whole blocks are
+    /// rejected.
     pub block_minimum: u32,
-    /// Best block, in bytes: a power of two, at least 512 and the smallest block.
+    /// Preferred block size in bytes: a power of two, at least 512 and at least the minimum block size.
     pub block_preferred: u32,
-    /// Largest payload that is advertised, in bytes. A session takes [`PAYLOAD_MAX`](super::PAYLOAD_MAX) all the same.
+    /// Advertised maximum payload size in bytes. A session accepts payloads up to [`PAYLOAD_MAX`](super::PAYLOAD_MAX)
+    /// even if this limit is lower.
     pub payload_max: u32,
-    /// Whoever does not ask for the block sizes is sent away.
+    /// Rejects clients that do not request the block sizes.
     pub block_size_required: bool,
-    /// Only under TLS.
+    /// Offers the export only under TLS.
     pub tls_required: bool,
-    /// What `NBD_CMD_BLOCK_STATUS` can tell, at most 64 contexts. Their numbers in [`ContextSet`] are their places here.
+    /// Metadata contexts that `NBD_CMD_BLOCK_STATUS` can report, at most 64. [`ContextSet`] identifies each by its
+    /// position here.
     pub contexts: Vec<MetaContext>,
 }
 
 impl Export {
-    /// A read-write export with the default "Size constraints" that can flush, FUA and more connections than one, and
-    /// tells `base:allocation`.
+    /// Returns a read-write export with the default "Size constraints" that supports flush, FUA and several
+    /// connections, and has the metadata context `base:allocation`.
     pub fn new(name: &str, size: u64) -> Export {
         let flags =
             TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_FUA | TransmissionFlags::CAN_MULTI_CONN;
@@ -53,76 +57,76 @@ impl Export {
 /// One metadata context ("Metadata querying").
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MetaContext {
-    /// A namespace, a colon, a leaf-name.
+    /// Name of the context: a namespace, a colon and a leaf-name.
     pub name: String,
-    /// Its status needs more than 32 bits: it exists only with extended headers.
+    /// True if the status needs more than 32 bits: the context then exists only with extended headers.
     pub wide: bool,
 }
 
 impl MetaContext {
-    /// `base:allocation`, whose status has bit 0 for a hole and bit 1 for zeroes.
+    /// Returns `base:allocation`. Bit 0 of its status marks a hole, bit 1 zeroes.
     pub fn allocation() -> MetaContext {
         MetaContext::new("base:allocation")
     }
-    /// A context of 32-bit status.
+    /// Returns a context with 32-bit status.
     pub fn new(name: &str) -> MetaContext {
         MetaContext { name: name.into(), wide: false }
     }
 }
 
-/// A set of an export's metadata contexts, by their places in [`Export::contexts`].
+/// A set of an export's metadata contexts, by their positions in [`Export::contexts`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ContextSet(u64);
 
 impl ContextSet {
-    /// None.
+    /// The empty set.
     pub const NONE: ContextSet = ContextSet(0);
 
-    /// Adds one. Places from 64 on are not kept.
+    /// Adds the context at a position. Ignores positions of 64 and above.
     pub fn insert(&mut self, place: usize) {
         self.0 |= u32::try_from(place).ok().and_then(|place| 1u64.checked_shl(place)).unwrap_or(0);
     }
-    /// Whether this one is in it.
+    /// Returns true if the set contains the context at this position.
     pub fn has(self, place: usize) -> bool {
         u32::try_from(place)
             .ok()
             .and_then(|place| self.0.checked_shr(place))
             .is_some_and(|bits| bits & 1 == 1)
     }
-    /// Whether none is in it.
+    /// Returns true if the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
-    /// How many are in it.
+    /// Returns the number of contexts in the set.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
-    /// The places in order.
+    /// Returns the positions in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..64).filter(move |place| self.has(*place))
     }
 }
 
-/// One line of a list of exports.
+/// One entry of the list of exports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
-    /// The name to ask for.
+    /// Name of the export.
     pub name: String,
-    /// Words for a person; may be empty.
+    /// Description for a person; may be empty.
     pub description: String,
-    /// Only under TLS; not listed without it.
+    /// Lists the export only under TLS.
     pub tls_required: bool,
 }
 
-/// What a server serves. Asked during the handshake, so that exports may come and go, or be made as they are asked for.
+/// The exports of a server. The handshake calls this trait, so exports may come and go, or be created on request.
 pub trait Exports: Send + Sync {
-    /// All that are to be listed.
+    /// Returns all exports to list.
     fn list(&self) -> Vec<Listed>;
-    /// The one with this name. The empty name means the default export, if there is one.
+    /// Returns the export with this name. The empty name selects the default export, if there is one.
     fn find(&self, name: &str) -> Option<Export>;
 }
 
-/// A fixed list; the first is the default export.
+/// A fixed list of exports. The first export is the default.
 impl Exports for Vec<Export> {
     fn list(&self) -> Vec<Listed> {
         let listed = |export: &Export| Listed {

@@ -1,7 +1,7 @@
 //! The server's side of a session.
 //!
-//! [`Session`] takes the bytes of one connection and gives events; [`Replies`] appends the answers of requests to a
-//! buffer; [`Export`] and [`Exports`] say what there is to serve; [`Policy`] says what is offered.
+//! [`Session`] takes the bytes of one connection and returns events. [`Replies`] appends the replies to requests to a
+//! buffer. [`Export`] and [`Exports`] describe the exports, and [`Policy`] lists the offered features.
 //!
 //! ```
 //! use flashlab_nbd::server::{Event, Export, Policy, Session};
@@ -11,7 +11,7 @@
 //! let exports = Arc::new(vec![Export::new("card", 1 << 20)]);
 //! let mut replies = Vec::new();
 //! let mut session = Session::new(Policy::default(), exports, &mut replies);
-//! // `replies` has the greeting: send it. Then what the client sends:
+//! `replies` contains the greeting, which the owner sends. The client then sends:
 //! let mut bytes = vec![0, 0, 0, 3];
 //! OptionHeader::emit_with(OptionType::ExportName, b"card", &mut bytes);
 //! replies.clear();
@@ -34,8 +34,8 @@ pub use reply::{Replies, Style};
 pub use request::{Command, Request, Token};
 pub use session::{Closed, Event, Received, Session};
 
-/// The data of an option is at most this long; longer ones are skipped.
+/// Maximum length of the data of an option, in bytes. The session skips longer data.
 pub const OPTION_DATA_MAX: usize = 32 << 10;
 
-/// Payloads up to this length are taken, whatever was advertised.
+/// A session accepts payloads up to this length in bytes, even if the advertised maximum is lower.
 pub const PAYLOAD_MAX: u64 = 64 << 20;

@@ -1,29 +1,30 @@
-//! What a server offers, and what it bears.
+//! Features that a server offers, and limits that it enforces.
 
-/// Whether a session is encrypted ("TLS support").
+/// Encryption of a session ("TLS support").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tls {
-    /// Never: "NOTLS mode".
+    /// No TLS: "NOTLS mode".
     Off,
-    /// If the client wants it; always for exports that need it: "SELECTIVETLS mode".
+    /// TLS if the client requests it, and always for exports that require it: "SELECTIVETLS mode".
     On,
-    /// Always: "FORCEDTLS mode".
+    /// TLS always: "FORCEDTLS mode".
     Require,
 }
 
-/// What a server offers, and what it bears.
+/// Features that a server offers, and limits that it enforces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// Encryption.
+    /// Encryption of sessions.
     pub tls: Tls,
-    /// Replies in chunks. They cost some clients two more system calls a read.
+    /// Offers structured replies. They cost some clients two more system calls per read.
     pub structured: bool,
-    /// 64-bit lengths.
+    /// Offers extended headers with 64-bit lengths.
     pub extended: bool,
-    /// A session ends when its client sends more options than this before it chooses an export.
+    /// Maximum number of options that a client may send before it selects an export. The session ends when the client
+    /// exceeds this number.
     pub options_max: u32,
-    /// A write's payload from this length on, in bytes, is given out as soon as its header is there, and the rest is
-    /// left to be received where it belongs; shorter ones are waited for.
+    /// Length in bytes from which on a write is returned as soon as its header has arrived, so that the owner can
+    /// receive the rest of the payload directly into its destination. The session waits for shorter payloads.
     pub direct_min: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The answers of requests (proto.md, "Transmission" and "Structured reply types").
+//! Replies to requests (proto.md, "Transmission" and "Structured reply types").
 
 use super::Token;
 use crate::wire::{
@@ -7,70 +7,71 @@ use crate::wire::{
 };
 use alloc::vec::Vec;
 
-/// What the two sides agreed on for requests and replies.
+/// Negotiated layout of requests and replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// Compact requests, simple replies.
+    /// Compact requests and simple replies.
     Simple,
-    /// Compact requests; reads and errors are answered in chunks.
+    /// Compact requests. The replies to reads and the error replies are chunks.
     Structured,
-    /// Extended requests and chunks.
+    /// Extended requests and extended chunks.
     Extended,
 }
 
-/// Appends answers to a buffer. One request gets one of
+/// Appends replies to a buffer. Each request gets one of the following:
 /// - [`Replies::done`],
 /// - [`Replies::error`],
-/// - [`Replies::read`], with its bytes right behind,
-/// - where [`Replies::fragments`]: any number of [`Replies::data`] (each with its bytes right behind) and
-///   [`Replies::hole`] that cover the range without overlap, the last one said to be `last`; or
-///   [`Replies::error`] as the last,
-/// - one [`Replies::block_status`] for each context, the last one said to be `last`.
+/// - [`Replies::read`], directly followed by the data,
+/// - if [`Replies::fragments`] returns true: any number of [`Replies::data`] (each directly followed by its data) and
+///   [`Replies::hole`] that cover the range without overlap, where the final piece has `last` set, or a final
+///   [`Replies::error`],
+/// - one [`Replies::block_status`] per context, where the final one has `last` set.
 ///
-/// Pieces of answers to several requests may be mixed, as long as a header's bytes follow it.
+/// Pieces of the replies to several requests may be interleaved, as long as the data of a header follows it directly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replies {
     style: Style,
 }
 
-/// The largest length of a narrow extent that is still of whole blocks, whatever their size.
+/// Maximum length of an extent in a 32-bit field that is still a multiple of every possible block size.
 const NARROW_MAX: u64 = 0xffff_0000;
 /// "Servers SHOULD NOT send more than 2^20 extents in a single reply chunk."
 const EXTENTS_MAX: usize = 1 << 20;
 
 impl Replies {
-    /// In this style.
+    /// Creates replies of this style.
     pub fn new(style: Style) -> Replies {
         Replies { style }
     }
 
-    /// What was agreed on.
+    /// Returns the negotiated style.
     pub fn style(&self) -> Style {
         self.style
     }
 
-    /// Whether a read may be answered in pieces, and zeroes without being sent.
+    /// Returns true if a read may be answered in pieces, with holes instead of zeroes.
     #[inline]
     pub fn fragments(&self) -> bool {
         self.style != Style::Simple
     }
 
-    /// It is done, and there is nothing to tell. Not for reads.
+    /// Appends a successful reply without data. Not for reads.
     #[inline]
     pub fn done(&self, token: Token, to: &mut Vec<u8>) {
         match self.style {
-            // With structured replies both kinds are allowed; this one is shorter ("Structured reply chunk message").
+            // With structured replies the specification allows simple replies and chunks here; the simple reply is
+            // shorter ("Structured reply chunk message").
             Style::Simple | Style::Structured => SimpleReply { error: 0, cookie: token.cookie }.emit(to),
             Style::Extended => self.chunk(token, ChunkType::None, true, 0, to),
         }
     }
 
-    /// The empty last piece of an answer in pieces. Only where [`Replies::fragments`].
+    /// Appends an empty final piece. Requires [`Replies::fragments`].
     pub fn end(&self, token: Token, to: &mut Vec<u8>) {
         self.chunk(token, ChunkType::None, true, 0, to);
     }
 
-    /// It failed. The message is for a person, and is sent where the style has a place for it.
+    /// Appends an error reply. The message is for a person, and is sent only if the style has a field for it.
     pub fn error(&self, token: Token, error: ErrorNumber, message: &str, to: &mut Vec<u8>) {
         if self.style == Style::Simple {
             return SimpleReply { error: error.to_wire(), cookie: token.cookie }.emit(to);
@@ -81,7 +82,7 @@ impl Replies {
         chunk.emit(to);
     }
 
-    /// A read's header; its `length` bytes must follow at once. At least one.
+    /// Appends the header of a read reply. The `length` bytes of data, at least one, must follow directly.
     #[inline]
     pub fn read(&self, token: Token, length: u32, to: &mut Vec<u8>) {
         match self.style {
@@ -90,28 +91,30 @@ impl Replies {
         }
     }
 
-    /// The header of a piece of what was read, from byte `offset` of the export on; its `length` bytes must follow at
-    /// once. At least one. Only where [`Replies::fragments`].
+    /// Appends the header of a piece of a read reply that begins at byte `offset` of the export. The `length` bytes
+    /// of data, at least one, must follow directly. Requires [`Replies::fragments`].
     #[inline]
     pub fn data(&self, token: Token, offset: u64, length: u32, last: bool, to: &mut Vec<u8>) {
         self.chunk(token, ChunkType::OffsetData, last, u64::from(length) + 8, to);
         to.extend_from_slice(&offset.to_be_bytes());
     }
 
-    /// A piece that reads as zeroes, at least one. Only where [`Replies::fragments`].
+    /// Appends a piece of a read reply of `length` bytes, at least one, that contains only zeroes. Requires
+    /// [`Replies::fragments`].
     pub fn hole(&self, token: Token, offset: u64, length: u32, last: bool, to: &mut Vec<u8>) {
         self.chunk(token, ChunkType::OffsetHole, last, OffsetHole::LEN as u64, to);
         OffsetHole { offset, length }.emit(to);
     }
 
-    /// What one context says of a range of `length` bytes from the request's offset on: extents in order, `one` if no
-    /// more was asked for. Extents that are alike are joined; what lies beyond the range is cut off, and so is what
-    /// goes beyond the number of extents that may be told. No extent counts as status 0 for all of it, which is always
-    /// safe to say ("`NBD_CMD_BLOCK_STATUS`"). Returns how many bytes were told of.
+    /// Appends the extents of one context for a range of `length` bytes from the request's offset on, in order, and
+    /// only one extent if `one` is set. Adjacent extents of equal status are merged. Extents beyond the range, and
+    /// beyond the maximum number of extents, are dropped. If `extents` is empty, the reply reports status 0 for the
+    /// whole range, which is always a valid answer ("`NBD_CMD_BLOCK_STATUS`"). Returns the number of bytes that the
+    /// extents cover.
     ///
     /// # Panics
-    /// If a status needs more than 32 bits and the style is not [`Style::Extended`]: a context with such ones is
-    /// [`MetaContext::wide`](super::MetaContext::wide), and then cannot be asked for.
+    /// Panics if a status needs more than 32 bits and the style is not [`Style::Extended`]. A context with such a
+    /// status is [`MetaContext::wide`](super::MetaContext::wide) and cannot be selected in the other styles.
     #[allow(clippy::too_many_arguments, reason = "what a reply consists of")]
     pub fn block_status(
         &self,
@@ -125,14 +128,15 @@ impl Replies {
     ) -> u64 {
         let wide = self.style == Style::Extended;
         let most = if one { 1 } else { EXTENTS_MAX };
-        // A narrow extent has 32 bits; what does not fit becomes the next extent, or is left for the next request.
+        // A narrow extent has a 32-bit length. The remainder becomes the next extent, or is left for the next
+        // request.
         let longest = if wide { u64::MAX } else { NARROW_MAX };
         let start = to.len();
         let context = u32::try_from(context).unwrap_or(u32::MAX);
         let (mut count, mut told) = (0, 0);
         let mut open: Option<BlockDescriptor> = None;
         let kind = if wide { ChunkType::BlockStatusExt } else { ChunkType::BlockStatus };
-        // The lengths are written when they are known.
+        // The length and the count are written afterwards, when they are known.
         self.chunk(token, kind, last, 0, to);
         Descriptors { context, count: 0 }.emit(wide, to);
         let rest = BlockDescriptor { length, status: 0 };

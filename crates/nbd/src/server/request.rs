@@ -1,22 +1,22 @@
-//! A request that was found sound: what the owner of the session has to do.
+//! Valid requests, which the owner of the session has to execute.
 
 use super::ContextSet;
 use core::ops::Range;
 
-/// A request that was found sound: in range, of whole blocks, allowed, and not empty.
+/// A valid request: in range, aligned to whole blocks, permitted, and not empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What its reply needs.
+    /// Fields of the request that its reply needs.
     pub token: Token,
     /// First byte; 0 for a flush.
     pub offset: u64,
-    /// Bytes, at least one; 0 for a flush.
+    /// Length in bytes, at least one; 0 for a flush.
     pub length: u64,
-    /// What to do.
+    /// The command.
     pub command: Command,
 }
 
-/// What the reply to a request needs: to be kept until then.
+/// Fields of a request that its reply needs. The owner stores the token until it replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token {
     pub(super) cookie: u64,
@@ -24,52 +24,52 @@ pub struct Token {
 }
 
 impl Token {
-    /// The client's name for the request.
+    /// Returns the cookie with which the client identifies the request.
     pub fn cookie(&self) -> u64 {
         self.cookie
     }
 }
 
-/// What to do.
+/// A command to execute.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Answer with what the range holds.
+    /// Reply with the contents of the range.
     Read {
-        /// In one piece: holes as zeroes ("`NBD_CMD_FLAG_DF`").
+        /// Reply in one piece, with holes sent as zeroes ("`NBD_CMD_FLAG_DF`").
         unfragmented: bool,
     },
-    /// Take over the bytes.
+    /// Write the data to the range.
     Write {
-        /// Where they are among the bytes that the session was given. Less than [`Request::length`] if the payload is
-        /// long and not all there yet: then the rest, and only that, is to be received by the owner, and the session
-        /// goes on after it.
+        /// Position of the data in the bytes passed to the session. It is shorter than [`Request::length`] if the
+        /// payload is long and only partly received. The owner then receives exactly the rest of the payload, and the
+        /// session continues behind it.
         here: Range<usize>,
-        /// Answer only when they are durable.
+        /// Reply only when the data is durable.
         fua: bool,
     },
-    /// Make durable what was answered, on whatever connection.
+    /// Make all writes durable to which the server has replied on any connection.
     Flush,
-    /// The range is not needed any more.
+    /// Discard the contents of the range.
     Trim {
-        /// Answer only when that is durable.
+        /// Reply only when the change is durable.
         fua: bool,
     },
-    /// The range will be read soon.
+    /// Prepare for a read of the range.
     Cache,
-    /// The range reads as zeroes from now on.
+    /// Fill the range with zeroes.
     WriteZeroes {
-        /// Answer only when that is durable.
+        /// Reply only when the change is durable.
         fua: bool,
-        /// It stays allocated.
+        /// Keep the range allocated.
         no_hole: bool,
-        /// Fail with `NBD_ENOTSUP` where this is no faster than a write.
+        /// Fail with `NBD_ENOTSUP` if this is not faster than a write.
         fast: bool,
     },
-    /// Tell what contexts say of the range: one [`Replies::block_status`](super::Replies::block_status) for each.
+    /// Report the status of the range: one [`Replies::block_status`](super::Replies::block_status) per context.
     BlockStatus {
-        /// One extent a context is enough, and no more are allowed.
+        /// Report exactly one extent per context.
         one: bool,
-        /// Which; at least one.
+        /// The contexts, at least one.
         contexts: ContextSet,
     },
 }

@@ -12,12 +12,13 @@ use core::fmt;
 
 /// One connection, seen from the server.
 ///
-/// The owner of the socket receives into a large buffer and calls [`Session::receive`] with what is in it, again and
-/// again, each time from where the last call ended, until it says [`Event::Need`]: then all complete requests of the
-/// batch have come out. What the session itself has to say it appends to `replies`; the owner appends the answers of
-/// requests ([`Replies`]) to the same buffer, so that one vectored send takes them all. The session keeps no bytes: what
-/// it did not consume has to be there again at the next call. It keeps no requests either: after [`Event::Closed`] with
-/// [`Closed::Disconnect`] the owner answers what is in flight, and closes the connection.
+/// The owner of the socket receives into a large buffer and calls [`Session::receive`] repeatedly with its contents,
+/// each time from where the last call stopped, until the call returns [`Event::Need`]. By then the session has
+/// returned all complete requests of the batch. The session appends its own messages to `replies`, and the owner
+/// appends the replies to requests ([`Replies`]) to the same buffer, so that one vectored send transmits them all.
+/// The session buffers no bytes: unconsumed bytes have to be passed again at the next call. The session stores no
+/// requests either: after [`Event::Closed`] with [`Closed::Disconnect`] the owner replies to the requests in flight,
+/// and closes the connection.
 pub struct Session {
     phase: Phase,
     shutting_down: bool,
@@ -26,61 +27,61 @@ pub struct Session {
 enum Phase {
     Handshake(Box<Handshake>),
     Transmission(Box<Transmission>),
-    /// With the requests that were refused at last.
+    /// The reason, and the number of rejected requests that [`Session::take_refused`] has not returned yet.
     Closed(Closed, u64),
 }
 
-/// What came of a call of [`Session::receive`].
+/// Result of a call of [`Session::receive`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// So many of the bytes are dealt with. What follows them is for the next call.
+    /// Number of bytes consumed. The next call begins with the byte behind them.
     pub consumed: usize,
-    /// What to do.
+    /// The event.
     pub event: Event,
 }
 
-/// What the owner of a session has to do.
+/// An action that the owner of a session has to take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Receive: call again when there are so many bytes from where this call ended: more than there are now, and never
-    /// more than [`Session::need_max`].
+    /// Receive more bytes, and call again once so many bytes are available from where this call stopped. The number
+    /// is greater than the number available now, and at most [`Session::need_max`].
     Need(usize),
-    /// Send the replies before going on: an option was answered, and its client waits.
+    /// Send the replies before going on: they contain the reply to an option, and the client waits for it.
     Send,
-    /// Send the replies, throw away every byte that was received in the clear beyond what was sent to the session, do
-    /// TLS' own handshake, and call [`Session::tls_started`].
+    /// Send the replies, discard all bytes received in the clear that were not passed to the session, perform the TLS
+    /// handshake, and call [`Session::tls_started`].
     StartTls,
-    /// Send the replies; requests come next. What they are for is [`Session::export`].
+    /// Send the replies. The handshake is complete and requests follow. [`Session::export`] returns the export.
     Opened,
-    /// Do this and answer it.
+    /// Execute the request and reply to it.
     Request(Request),
-    /// Send the replies, finish what is in flight, and close the connection.
+    /// Send the replies, finish the requests in flight, and close the connection.
     Closed(Closed),
 }
 
-/// Why a session ended.
+/// Reason why a session ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Closed {
-    /// The client said so, during the handshake (`NBD_OPT_ABORT`).
+    /// The client aborted the handshake (`NBD_OPT_ABORT`).
     Abort,
-    /// The client said so (`NBD_CMD_DISC`).
+    /// The client disconnected (`NBD_CMD_DISC`).
     Disconnect,
-    /// The bytes are not of this protocol.
+    /// The bytes do not belong to the NBD protocol.
     Magic(BadMagic),
-    /// A flag that was not offered ("Client flags").
+    /// The client set a flag that the server does not offer ("Client flags").
     ClientFlags(ClientFlags),
-    /// Another option than `NBD_OPT_EXPORT_NAME` without fixed newstyle.
+    /// A client without fixed newstyle sent an option other than `NBD_OPT_EXPORT_NAME`.
     NotFixedNewstyle(OptionType),
-    /// `NBD_OPT_EXPORT_NAME`, which cannot be answered with an error, for an export that is not to be had; and why.
+    /// The client requested an unavailable export with `NBD_OPT_EXPORT_NAME`, which has no error reply.
     Export {
-        /// What was asked for, as far as it is text.
+        /// The requested name; bytes that are not UTF-8 are replaced.
         name: String,
-        /// Why not.
+        /// Reason why the export is unavailable.
         why: &'static str,
     },
-    /// More options than [`Policy::options_max`].
+    /// The client sent more options than [`Policy::options_max`].
     TooManyOptions,
-    /// A payload that is longer than anything that is taken, in bytes.
+    /// The client sent a payload above the limit, with its length in bytes.
     Payload(u64),
 }
 
@@ -102,13 +103,13 @@ impl fmt::Display for Closed {
 impl core::error::Error for Closed {}
 
 impl Session {
-    /// A new connection. Appends the greeting, which is to be sent at once.
+    /// Starts a session. Appends the greeting, which the owner sends at once.
     pub fn new(policy: Policy, exports: Arc<dyn Exports>, replies: &mut Vec<u8>) -> Session {
         Greeting { flags: HandshakeFlags::ALL }.emit(replies);
         Session { phase: Phase::Handshake(Box::new(Handshake::new(policy, exports))), shutting_down: false }
     }
 
-    /// Takes what was received, from where the last call ended.
+    /// Parses received bytes, from where the last call stopped, up to the next event.
     #[inline]
     pub fn receive(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> Received {
         if let Phase::Transmission(transmission) = &mut self.phase {
@@ -140,21 +141,21 @@ impl Session {
         }
     }
 
-    /// TLS' own handshake is done: what comes from now on was encrypted. Nothing that was agreed on before holds
-    /// ("`NBD_OPT_STARTTLS`").
+    /// Continues the handshake after the TLS handshake. All bytes passed from now on were encrypted. Resets the
+    /// negotiation state ("`NBD_OPT_STARTTLS`").
     pub fn tls_started(&mut self) {
         if let Phase::Handshake(handshake) = &mut self.phase {
             handshake.tls_started();
         }
     }
 
-    /// From now on, options and requests are answered with an error that says that the server is going away
+    /// Makes the session reply to all further options and requests with an error that announces the shutdown
     /// ("Terminating the transmission phase", "Termination of the session during option haggling").
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
     }
 
-    /// What the requests are for; `None` during the handshake.
+    /// Returns the export; `None` during the handshake.
     pub fn export(&self) -> Option<&Export> {
         match &self.phase {
             Phase::Transmission(transmission) => Some(transmission.export()),
@@ -162,7 +163,7 @@ impl Session {
         }
     }
 
-    /// The metadata contexts that were agreed on.
+    /// Returns the negotiated metadata contexts.
     pub fn contexts(&self) -> ContextSet {
         match &self.phase {
             Phase::Transmission(transmission) => transmission.contexts(),
@@ -170,7 +171,7 @@ impl Session {
         }
     }
 
-    /// How requests are answered; `None` during the handshake.
+    /// Returns the negotiated form of replies; `None` during the handshake.
     pub fn replies(&self) -> Option<Replies> {
         match &self.phase {
             Phase::Transmission(transmission) => Some(transmission.replies()),
@@ -178,7 +179,7 @@ impl Session {
         }
     }
 
-    /// How many requests the session has answered with an error itself since this was last asked.
+    /// Returns the number of requests that the session itself has answered with an error since the last call.
     pub fn take_refused(&mut self) -> u64 {
         match &mut self.phase {
             Phase::Handshake(_) => 0,
@@ -187,12 +188,14 @@ impl Session {
         }
     }
 
-    /// Returns true while the payload of a refused request is still to come. It is consumed as it arrives.
+    /// Returns true while the payload of a rejected request is still arriving. The session consumes the payload as it
+    /// arrives.
     pub fn is_draining(&self) -> bool {
         matches!(&self.phase, Phase::Transmission(transmission) if transmission.is_draining())
     }
 
-    /// The most bytes that [`Event::Need`] asks for: the least size of the owner's buffer.
+    /// Returns the maximum number of bytes that [`Event::Need`] requests, which is the minimum size of the owner's
+    /// buffer.
     pub fn need_max(policy: &Policy) -> usize {
         (OptionHeader::LEN + OPTION_DATA_MAX).max(32 + policy.direct_min)
     }

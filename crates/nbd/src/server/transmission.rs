@@ -1,7 +1,8 @@
-//! Requests, as a server takes them (proto.md, "Transmission", "Request types", "Error values").
+//! Requests on the server's side (proto.md, "Transmission", "Request types", "Error values").
 //!
-//! What is wrong with a request is answered here, in place; what is sound comes out. A refused request's payload is
-//! drained before the refusal is sent, because clients do not expect an answer to what they are still sending.
+//! The session replies to invalid requests itself, and returns valid requests to the owner. It drains the payload of
+//! a rejected request before it sends the error, because clients do not expect a reply to a request that they are
+//! still sending.
 
 use super::{
     Closed, Command, ContextSet, Event, Export, PAYLOAD_MAX, Policy, Received, Replies, Request, Style, Token,
@@ -11,10 +12,10 @@ use crate::wire::{
 };
 use alloc::vec::Vec;
 
-/// The second phase of a session.
+/// The transmission phase of a session.
 pub(super) struct Transmission {
     export: Export,
-    /// As the client was told.
+    /// The transmission flags that the client received.
     flags: TransmissionFlags,
     contexts: ContextSet,
     layout: RequestLayout,
@@ -22,18 +23,18 @@ pub(super) struct Transmission {
     direct_min: u64,
     payload_max: u64,
     drain: Option<Drain>,
-    /// Requests refused since somebody asked.
+    /// Number of rejected requests since the last call of `take_refused`.
     refused: u64,
 }
 
-/// A refused request whose payload is still coming.
+/// A rejected request whose payload is still arriving.
 struct Drain {
     remaining: u64,
     token: Token,
     refusal: Refusal,
 }
 
-/// Why a request is not done.
+/// Error reply to a rejected request.
 #[derive(Clone, Copy)]
 struct Refusal {
     error: ErrorNumber,
@@ -44,7 +45,7 @@ const fn refuse(error: ErrorNumber, message: &'static str) -> Refusal {
     Refusal { error, message }
 }
 
-/// A payload of a block status request is at most this long: an effect length and a number for each context.
+/// Maximum length of the payload of a block status request in bytes: an effect length, and an ID per context.
 const STATUS_PAYLOAD_MAX: u64 = 8 + 4 * 64;
 
 impl Transmission {
@@ -79,7 +80,7 @@ impl Transmission {
         core::mem::take(&mut self.refused)
     }
 
-    /// Goes on to the next sound request, or to the end of what can be dealt with.
+    /// Parses received bytes up to the next valid request, or up to the end of the available bytes.
     #[inline]
     pub(super) fn receive(&mut self, bytes: &[u8], shutting_down: bool, replies: &mut Vec<u8>) -> Received {
         let mut consumed = 0;
@@ -124,7 +125,8 @@ impl Transmission {
         }
     }
 
-    /// Swallows what is there of a refused request's payload; at its end, refuses it.
+    /// Drains the available payload of a rejected request, and appends the error reply at its end. Returns the number
+    /// of bytes consumed.
     fn drain(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> usize {
         let Some(drain) = &mut self.drain else { return 0 };
         let taken = drain.remaining.min(bytes.len() as u64);
@@ -138,13 +140,15 @@ impl Transmission {
         taken as usize
     }
 
-    /// One request, at the beginning of `rest`, which is `consumed` bytes after the beginning of what was given.
+    /// Processes the request at the beginning of `rest`, which lies `consumed` bytes behind the beginning of the
+    /// passed bytes.
     #[inline]
     fn request(&self, header: &RequestHeader, rest: &[u8], consumed: usize, shutting_down: bool) -> Step {
         let payload = header.payload(self.layout);
         if payload > self.payload_max {
             // "A server SHOULD initiate hard disconnect if a client sets the NBD_CMD_FLAG_PAYLOAD_LEN flag and uses a
-            // length larger than a server's advertised or default maximum payload length." A compact length is bounded.
+            // length larger than a server's advertised or default maximum payload length." The length of a compact
+            // request is limited to 32 bits, so the session drains it.
             return if self.layout == RequestLayout::Extended {
                 Step::Closed(Closed::Payload(payload))
             } else {
@@ -160,7 +164,7 @@ impl Transmission {
         let head = self.layout.header_len();
         let (command, length) = match self.command(header) {
             Ok(Some(command)) => (command, header.length),
-            // A block status with a payload, which has to be there to be judged.
+            // A block status request with a payload. The payload has to arrive completely before it can be checked.
             Ok(None) if payload > STATUS_PAYLOAD_MAX => {
                 return Step::Refused {
                     refusal: refuse(ErrorNumber::Invalid, "too many metadata contexts"),
@@ -179,7 +183,7 @@ impl Transmission {
             Err(refusal) => return Step::Refused { refusal, payload },
         };
         if length == 0 && !matches!(command, Command::Flush) {
-            // Asking for nothing is not an error that ends a session; there is just nothing to do.
+            // A request of length zero does not end the session; it completes at once.
             return Step::Done { taken: head };
         }
         let request = Request { token: token(header), offset: header.offset, length, command };
@@ -197,14 +201,14 @@ impl Transmission {
         Step::Request { request: Request { command, ..request }, taken: head + here }
     }
 
-    /// What a request asks for, if it is sound; `None` for a block status whose payload has the rest.
+    /// Returns the command of a valid request; `None` for a block status request whose payload contains the rest.
     #[inline]
     fn command(&self, header: &RequestHeader) -> Result<Option<Command>, Refusal> {
         use CommandFlags as F;
         use TransmissionFlags as T;
         let chunks = self.replies.fragments();
         let extended = self.layout == RequestLayout::Extended;
-        // "Command flags": what each command may have. FUA is valid for all if it was offered.
+        // "Command flags": flags that each command may have. FUA is valid for all commands if it was offered.
         let (offered, flags) = match header.command {
             CommandType::Read => (true, F::NONE.with_if(chunks, F::DF)),
             CommandType::Write => (true, F::NONE.with_if(extended, F::PAYLOAD_LEN)),
@@ -268,8 +272,9 @@ impl Transmission {
         }))
     }
 
-    /// A block status with a payload: an effect length, and the contexts that are wanted ("`NBD_CMD_BLOCK_STATUS`" with
-    /// extended headers). Duplicate or unknown ones are an error.
+    /// Returns the command and the effect length of a block status request with a payload, which consists of the
+    /// effect length and the selected contexts ("`NBD_CMD_BLOCK_STATUS`" with extended headers). Duplicate and
+    /// unknown contexts are errors.
     fn block_status(&self, header: &RequestHeader, body: &[u8]) -> Result<(Command, u64), Refusal> {
         let wrong = refuse(
             ErrorNumber::Invalid,
@@ -293,15 +298,16 @@ impl Transmission {
     }
 
     fn status(&self, header: &RequestHeader, length: u64, contexts: ContextSet) -> Result<Command, Refusal> {
-        // Each extent has at least one byte, and one that was asked for alone is not longer than the request.
+        // Each extent has at least one byte, and with `NBD_CMD_FLAG_REQ_ONE` an extent is not longer than the
+        // request. A length of zero contradicts these rules.
         if length == 0 {
             return Err(refuse(ErrorNumber::Invalid, "a block status of no bytes"));
         }
         Ok(Command::BlockStatus { one: header.flags.has(CommandFlags::REQ_ONE), contexts })
     }
 
-    /// "Error values": beyond the end a write gets `NBD_ENOSPC`, anything else `NBD_EINVAL`; what is not of whole
-    /// blocks gets `NBD_EINVAL`.
+    /// Checks range and alignment ("Error values"). Beyond the end of the export, writes get `NBD_ENOSPC` and other
+    /// commands get `NBD_EINVAL`. Unaligned requests get `NBD_EINVAL`.
     #[inline]
     fn range(&self, header: &RequestHeader, length: u64) -> Result<(), Refusal> {
         if header.offset.checked_add(length).is_none_or(|end| end > self.export.size) {
@@ -323,15 +329,15 @@ fn token(header: &RequestHeader) -> Token {
     Token { cookie: header.cookie, offset: header.offset }
 }
 
-/// What to do with a request.
+/// Result of processing one request.
 enum Step {
-    /// It goes out; so many bytes are taken.
+    /// A valid request for the owner, and the number of bytes consumed.
     Request { request: Request, taken: usize },
-    /// It is done; so many bytes are taken.
+    /// The request is complete: the number of bytes consumed.
     Done { taken: usize },
-    /// It is refused after so many bytes of payload.
+    /// The request is rejected: the error, and the number of bytes of payload to drain.
     Refused { refusal: Refusal, payload: u64 },
-    /// It is not whole yet.
+    /// The request has not arrived completely: the number of bytes needed.
     Need(usize),
     /// The session ends.
     Closed(Closed),

@@ -1,4 +1,4 @@
-//! Payloads of reply chunks (proto.md, "Structured reply types"; block status with 64 bits from the branch
+//! Payloads of reply chunks (proto.md, "Structured reply types"; 64-bit block status from the branch
 //! extension-ext-header).
 
 use super::number::numbers;
@@ -7,13 +7,13 @@ use alloc::vec::Vec;
 use core::fmt;
 
 numbers! {
-    /// What the payload of a chunk is. Those with bit 15 set are errors.
+    /// Type of a chunk, which determines its payload. Types with bit 15 set are errors.
     ChunkType: u16 {
-        /// Nothing.
+        /// No payload.
         None = 0, "NBD_REPLY_TYPE_NONE";
-        /// An offset and bytes of the export.
+        /// An offset, and data of the export.
         OffsetData = 1, "NBD_REPLY_TYPE_OFFSET_DATA";
-        /// An offset and a number of zeroes.
+        /// An offset, and the length of a range of zeroes.
         OffsetHole = 2, "NBD_REPLY_TYPE_OFFSET_HOLE";
         /// Extents of one metadata context.
         BlockStatus = 5, "NBD_REPLY_TYPE_BLOCK_STATUS";
@@ -27,31 +27,31 @@ numbers! {
 }
 
 impl ChunkType {
-    /// Whether it is an error.
+    /// Returns true if the chunk is an error.
     #[inline]
     pub fn is_error(self) -> bool {
         self.to_wire() & 0x8000 != 0
     }
 }
 
-/// Why the payload of a chunk makes no sense.
+/// Error in the payload of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChunkError {
-    /// Its length is not one that this kind of chunk can have.
+    /// The payload has a length that this type of chunk cannot have.
     Length {
-        /// The kind.
+        /// Type of the chunk.
         kind: ChunkType,
-        /// Its length in bytes.
+        /// Length of the payload in bytes.
         length: u64,
     },
-    /// The message of an error is longer than its chunk, or than a string may be.
+    /// The message of an error chunk is longer than the chunk, or than the maximum length of a string.
     Message {
-        /// Its length in bytes.
+        /// Length of the message in bytes.
         length: usize,
     },
     /// An error chunk with error number zero.
     NoError,
-    /// A hole of no bytes.
+    /// A hole of length zero.
     EmptyHole,
 }
 
@@ -73,15 +73,15 @@ impl core::error::Error for ChunkError {}
 pub struct OffsetHole {
     /// First byte, from the beginning of the export.
     pub offset: u64,
-    /// Bytes, at least one.
+    /// Length in bytes, at least one.
     pub length: u32,
 }
 
 impl OffsetHole {
-    /// Bytes.
+    /// Length of the payload in bytes.
     pub const LEN: usize = 12;
 
-    /// The whole payload.
+    /// Parses the whole payload.
     pub fn parse(payload: &[u8]) -> Result<OffsetHole, ChunkError> {
         let wrong = ChunkError::Length { kind: ChunkType::OffsetHole, length: payload.len() as u64 };
         let mut reader = Reader::new(payload);
@@ -99,22 +99,23 @@ impl OffsetHole {
     }
 }
 
-/// The payload of an error chunk, of any kind.
+/// The payload of an error chunk of any type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ErrorChunk<'a> {
-    /// Why.
+    /// The error number.
     pub error: ErrorNumber,
-    /// Words for a person; may be empty, and need not be UTF-8 where a client reads them.
+    /// Message for a person. It may be empty, and a client must not expect valid UTF-8.
     pub message: &'a [u8],
-    /// Where, if the chunk is an `NBD_REPLY_TYPE_ERROR_OFFSET`.
+    /// Position of the error in the export, if the chunk is an `NBD_REPLY_TYPE_ERROR_OFFSET`.
     pub offset: Option<u64>,
 }
 
 impl<'a> ErrorChunk<'a> {
-    /// Bytes without the message, of an error at an offset.
+    /// Maximum length of the payload in bytes: that of an error with an offset and the longest message.
     pub const LEN_MAX: usize = 14 + STRING_MAX;
 
-    /// The whole payload. An error chunk of an unknown kind has the same beginning, and what follows is ignored.
+    /// Parses the whole payload. An unknown type of error chunk has the same first fields; the bytes behind them are
+    /// ignored.
     pub fn parse(kind: ChunkType, payload: &'a [u8]) -> Result<ErrorChunk<'a>, ChunkError> {
         let wrong = ChunkError::Length { kind, length: payload.len() as u64 };
         let mut reader = Reader::new(payload);
@@ -134,17 +135,17 @@ impl<'a> ErrorChunk<'a> {
         Ok(ErrorChunk { error: ErrorNumber::from_wire(error), message, offset })
     }
 
-    /// Bytes of the payload.
+    /// Returns the length of the payload in bytes.
     pub fn len(&self) -> usize {
         6 + self.message.len() + if self.offset.is_some() { 8 } else { 0 }
     }
 
-    /// Never: it has an error number at least.
+    /// Returns false: the payload contains at least an error number.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The kind of chunk that it is.
+    /// Returns the type of the chunk.
     pub fn kind(&self) -> ChunkType {
         if self.offset.is_some() { ChunkType::ErrorOffset } else { ChunkType::Error }
     }
@@ -152,7 +153,7 @@ impl<'a> ErrorChunk<'a> {
     /// Appends the payload.
     ///
     /// # Panics
-    /// If the message is longer than 16 bits can say.
+    /// Panics if the length of the message needs more than 16 bits.
     pub fn emit(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&self.error.to_wire().to_be_bytes());
         to.extend_from_slice(&u16::try_from(self.message.len()).expect("a message is short").to_be_bytes());
@@ -166,20 +167,21 @@ impl<'a> ErrorChunk<'a> {
 /// One extent of a block status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockDescriptor {
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// What the context says of them.
+    /// Status of the extent, as the metadata context defines it.
     pub status: u64,
 }
 
 impl BlockDescriptor {
-    /// Bytes of one in `NBD_REPLY_TYPE_BLOCK_STATUS` or, if `wide`, in `NBD_REPLY_TYPE_BLOCK_STATUS_EXT`.
+    /// Returns the length of a descriptor in bytes, in `NBD_REPLY_TYPE_BLOCK_STATUS` or, if `wide`, in
+    /// `NBD_REPLY_TYPE_BLOCK_STATUS_EXT`.
     #[inline]
     pub const fn len(wide: bool) -> usize {
         if wide { 16 } else { 8 }
     }
 
-    /// The descriptor at the beginning of `bytes`; `None` if that is not whole.
+    /// Parses the descriptor at the beginning of `bytes`; `None` if it is incomplete.
     #[inline]
     pub fn parse(wide: bool, bytes: &[u8]) -> Option<BlockDescriptor> {
         let mut reader = Reader::new(bytes);
@@ -190,10 +192,10 @@ impl BlockDescriptor {
         })
     }
 
-    /// Appends it.
+    /// Appends the descriptor.
     ///
     /// # Panics
-    /// If a field of a narrow one needs more than 32 bits.
+    /// Panics if a field of a narrow descriptor needs more than 32 bits.
     pub fn emit(&self, wide: bool, to: &mut Vec<u8>) {
         if wide {
             to.extend_from_slice(&self.length.to_be_bytes());
@@ -206,23 +208,24 @@ impl BlockDescriptor {
     }
 }
 
-/// What stands before the descriptors of a block status: the context, and their number as the payload's length has it.
+/// The fields before the descriptors of a block status: the context, and the number of descriptors, which follows
+/// from the length of the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptors {
-    /// The number that stands for the context.
+    /// ID of the metadata context.
     pub context: u32,
-    /// How many descriptors follow, at least one.
+    /// Number of descriptors, at least one.
     pub count: u32,
 }
 
 impl Descriptors {
-    /// Bytes before the first descriptor.
+    /// Returns the length of the fields before the first descriptor, in bytes.
     pub const fn len(wide: bool) -> usize {
         if wide { 8 } else { 4 }
     }
 
-    /// The beginning of a payload that has `length` bytes in all, `NBD_REPLY_TYPE_BLOCK_STATUS_EXT` if `wide`; `None`
-    /// if `bytes` are fewer than [`Descriptors::len`].
+    /// Parses the beginning of a payload of `length` bytes, of type `NBD_REPLY_TYPE_BLOCK_STATUS_EXT` if `wide`;
+    /// `None` if `bytes` is shorter than [`Descriptors::len`].
     pub fn parse(wide: bool, length: u64, bytes: &[u8]) -> Option<Result<Descriptors, ChunkError>> {
         let kind = if wide { ChunkType::BlockStatusExt } else { ChunkType::BlockStatus };
         let wrong = ChunkError::Length { kind, length };
@@ -248,7 +251,7 @@ impl Descriptors {
         }
     }
 
-    /// Bytes of the payload in all.
+    /// Returns the length of the whole payload in bytes.
     pub fn payload(&self, wide: bool) -> u64 {
         Descriptors::len(wide) as u64 + u64::from(self.count) * BlockDescriptor::len(wide) as u64
     }

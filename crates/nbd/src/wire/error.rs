@@ -3,29 +3,30 @@
 use super::number::numbers;
 
 numbers! {
-    /// Why a request failed. Zero, which means success, is not one of them.
+    /// Error number of a reply. Zero means success and is not an error number.
     ErrorNumber: u32 {
-        /// Not permitted: writing to what is read-only.
+        /// Operation not permitted, such as a write to a read-only export.
         Permission = 1, "NBD_EPERM";
-        /// The medium failed.
+        /// Input/output error.
         Io = 5, "NBD_EIO";
-        /// There is no memory.
+        /// Out of memory.
         NoMemory = 12, "NBD_ENOMEM";
-        /// The request makes no sense here.
+        /// Invalid argument.
         Invalid = 22, "NBD_EINVAL";
-        /// There is no room, or writing beyond the end.
+        /// No space left, or a write beyond the end of the export.
         NoSpace = 28, "NBD_ENOSPC";
-        /// Too long to be done as asked.
+        /// The request is too long.
         Overflow = 75, "NBD_EOVERFLOW";
-        /// Not as fast as asked.
+        /// The operation is not supported, or not as fast as requested.
         NotSupported = 95, "NBD_ENOTSUP";
-        /// The server is going away.
+        /// The server is shutting down.
         Shutdown = 108, "NBD_ESHUTDOWN";
     }
 }
 
 impl ErrorNumber {
-    /// The error as a client takes it: a number without a name counts as [`ErrorNumber::Invalid`] ("Error values").
+    /// Returns the error as a client interprets it: an unknown number counts as [`ErrorNumber::Invalid`] ("Error
+    /// values").
     #[must_use]
     pub fn known(self) -> ErrorNumber {
         if let ErrorNumber::Other(_) = self { ErrorNumber::Invalid } else { self }

@@ -1,4 +1,4 @@
-//! The flag fields (proto.md, "Flag fields" of both phases).
+//! The flag fields (proto.md, "Flag fields" of the handshake phase and the transmission phase).
 
 /// Declares a set of flags over an integer.
 macro_rules! flags {
@@ -11,33 +11,33 @@ macro_rules! flags {
             $($(#[$doc])* pub const $flag: $name = $name(1 << $bit);)+
             /// No flag.
             pub const NONE: $name = $name(0);
-            /// Every flag that has a name.
+            /// All defined flags.
             pub const ALL: $name = $name(0 $(| 1 << $bit)+);
 
-            /// Whether all flags of `other` are set.
+            /// Returns true if all flags of `other` are set.
             #[inline]
             pub const fn has(self, other: $name) -> bool {
                 self.0 & other.0 == other.0
             }
-            /// The flags of both.
+            /// Returns the union of the two sets.
             #[inline]
             #[must_use]
             pub const fn with(self, other: $name) -> $name {
                 $name(self.0 | other.0)
             }
-            /// The flags of both if `condition` holds, else these.
+            /// Returns the union of the two sets if `condition` holds, otherwise `self`.
             #[inline]
             #[must_use]
             pub const fn with_if(self, condition: bool, other: $name) -> $name {
                 if condition { self.with(other) } else { self }
             }
-            /// The flags that `other` does not have.
+            /// Returns the flags that are not in `other`.
             #[inline]
             #[must_use]
             pub const fn without(self, other: $name) -> $name {
                 $name(self.0 & !other.0)
             }
-            /// Whether no flag is set.
+            /// Returns true if no flag is set.
             #[inline]
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
@@ -54,17 +54,17 @@ macro_rules! flags {
 }
 
 flags! {
-    /// What a server says in its greeting ("Handshake flags").
+    /// Flags in the server's greeting ("Handshake flags").
     HandshakeFlags: u16 {
-        /// `NBD_FLAG_FIXED_NEWSTYLE`: options are answered.
+        /// `NBD_FLAG_FIXED_NEWSTYLE`: the server replies to options.
         FIXED_NEWSTYLE = 0;
-        /// `NBD_FLAG_NO_ZEROES`: the 124 zero bytes can be left out.
+        /// `NBD_FLAG_NO_ZEROES`: the 124 zero bytes can be omitted.
         NO_ZEROES = 1;
     }
 }
 
 flags! {
-    /// How a client answers the greeting ("Client flags").
+    /// Flags in the client's reply to the greeting ("Client flags").
     ClientFlags: u32 {
         /// `NBD_FLAG_C_FIXED_NEWSTYLE`.
         FIXED_NEWSTYLE = 0;
@@ -74,7 +74,7 @@ flags! {
 }
 
 flags! {
-    /// What an export can do ("Transmission flags").
+    /// Properties of an export ("Transmission flags").
     TransmissionFlags: u16 {
         /// `NBD_FLAG_HAS_FLAGS`: always set.
         HAS_FLAGS = 0;
@@ -106,25 +106,25 @@ flags! {
 }
 
 flags! {
-    /// How a request is to be done ("Command flags").
+    /// Flags of a request ("Command flags").
     CommandFlags: u16 {
-        /// `NBD_CMD_FLAG_FUA`: durable before it is answered.
+        /// `NBD_CMD_FLAG_FUA`: the change is durable before the reply is sent.
         FUA = 0;
-        /// `NBD_CMD_FLAG_NO_HOLE`: zeroes stay allocated.
+        /// `NBD_CMD_FLAG_NO_HOLE`: the range of zeroes stays allocated.
         NO_HOLE = 1;
-        /// `NBD_CMD_FLAG_DF`: one content chunk at most.
+        /// `NBD_CMD_FLAG_DF`: the reply has at most one content chunk.
         DF = 2;
-        /// `NBD_CMD_FLAG_REQ_ONE`: one extent a context.
+        /// `NBD_CMD_FLAG_REQ_ONE`: the reply has one extent per context.
         REQ_ONE = 3;
-        /// `NBD_CMD_FLAG_FAST_ZERO`: fail rather than be slow.
+        /// `NBD_CMD_FLAG_FAST_ZERO`: fails if it is not faster than a write.
         FAST_ZERO = 4;
-        /// `NBD_CMD_FLAG_PAYLOAD_LEN`: the length of an extended request is that of its payload.
+        /// `NBD_CMD_FLAG_PAYLOAD_LEN`: the length of an extended request is the length of its payload.
         PAYLOAD_LEN = 5;
     }
 }
 
 flags! {
-    /// What is said of a chunk ("Structured reply flags").
+    /// Flags of a reply chunk ("Structured reply flags").
     ReplyFlags: u16 {
         /// `NBD_REPLY_FLAG_DONE`: the last chunk of a reply.
         DONE = 0;

@@ -1,8 +1,9 @@
-//! The messages of the protocol as bytes and as meanings (proto.md, "Values" and the message layouts before it).
+//! The messages of the protocol: their layout and their meaning (proto.md, "Values" and the message layouts before
+//! it).
 //!
-//! Each file is one noun: a type with `parse` (never panics; says what is missing or wrong) and `emit` (appends exactly
-//! the message). All numbers are in network byte order. Nothing here remembers anything: what may follow what is the
-//! sessions' business.
+//! Each file contains one kind of message: a type with `parse`, which never panics and reports missing or invalid
+//! bytes, and `emit`, which appends exactly the message. All numbers are in network byte order. This module is
+//! stateless: the session machines define the order of the messages.
 
 mod chunk;
 mod error;
@@ -25,32 +26,32 @@ pub use read::Reader;
 pub use reply::{ChunkHeader, ChunkLayout, SimpleReply};
 pub use request::{CommandType, RequestHeader, RequestLayout};
 
-/// A string is at most this long (proto.md, "Conventions").
+/// Maximum length of a string in bytes (proto.md, "Conventions").
 pub const STRING_MAX: usize = 4096;
 
-/// `NBDMAGIC`, the first bytes of every server (`INIT_PASSWD`).
+/// `NBDMAGIC`, the first bytes that every server sends (`INIT_PASSWD`).
 pub const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// `IHAVEOPT`: a newstyle server, and before every option of a client.
+/// `IHAVEOPT`, which marks a newstyle server and precedes every option of a client.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// Before every reply to an option.
+/// Magic number of an option reply.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// Before a compact request.
+/// Magic number of a compact request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// Before an extended request.
+/// Magic number of an extended request.
 pub const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
-/// Before a simple reply.
+/// Magic number of a simple reply.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// Before a structured reply chunk.
+/// Magic number of a structured reply chunk.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
-/// Before an extended reply chunk.
+/// Magic number of an extended reply chunk.
 pub const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
 
-/// What was at a place where a magic number should have been.
+/// A wrong magic number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadMagic {
-    /// The number that should be there.
+    /// The expected number.
     pub expected: u64,
-    /// The number that is.
+    /// The received number.
     pub found: u64,
 }
 

@@ -1,24 +1,24 @@
-//! Numbers that have names: an enum with one variant a name and `Other` for the rest.
+//! Enums for named protocol numbers, with the variant `Other` for unknown numbers.
 
-/// Declares such an enum with its number on the wire and the name that the specification gives it.
+/// Declares an enum of named numbers, with each number on the wire and its name in the specification.
 macro_rules! numbers {
     ($(#[$about:meta])* $name:ident: $int:ty { $($(#[$doc:meta])* $variant:ident = $value:expr, $spec:literal;)+ }) => {
         $(#[$about])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum $name {
             $($(#[$doc])* $variant,)+
-            /// A number without a name.
+            /// An unknown number.
             Other($int),
         }
 
         impl $name {
-            /// The meaning of a number.
+            /// Returns the variant of a number.
             #[inline]
             pub fn from_wire(number: $int) -> $name {
                 $(if number == $value { return $name::$variant; })+
                 $name::Other(number)
             }
-            /// The number.
+            /// Returns the number.
             #[inline]
             pub fn to_wire(self) -> $int {
                 match self {

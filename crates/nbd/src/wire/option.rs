@@ -1,4 +1,4 @@
-//! What a client asks for during the handshake (proto.md, "Option types").
+//! Options that a client sends during the handshake (proto.md, "Option types").
 
 use super::number::numbers;
 use super::{BadMagic, InfoType, OPTION_MAGIC, Reader, STRING_MAX};
@@ -6,47 +6,47 @@ use alloc::vec::Vec;
 use core::fmt;
 
 numbers! {
-    /// Which option.
+    /// Type of an option.
     OptionType: u32 {
-        /// Choose an export; the answer cannot say no.
+        /// Selects an export. The reply cannot report an error.
         ExportName = 1, "NBD_OPT_EXPORT_NAME";
-        /// End the session.
+        /// Ends the session.
         Abort = 2, "NBD_OPT_ABORT";
-        /// Name the exports.
+        /// Lists the exports.
         List = 3, "NBD_OPT_LIST";
-        /// Withdrawn.
+        /// Withdrawn from the specification.
         PeekExport = 4, "NBD_OPT_PEEK_EXPORT";
-        /// Go on under TLS.
+        /// Starts TLS.
         StartTls = 5, "NBD_OPT_STARTTLS";
-        /// Tell of an export.
+        /// Queries the description of an export.
         Info = 6, "NBD_OPT_INFO";
-        /// Choose an export.
+        /// Selects an export.
         Go = 7, "NBD_OPT_GO";
-        /// Replies in chunks.
+        /// Enables structured replies.
         StructuredReply = 8, "NBD_OPT_STRUCTURED_REPLY";
-        /// Name the metadata contexts.
+        /// Lists the metadata contexts.
         ListMetaContext = 9, "NBD_OPT_LIST_META_CONTEXT";
-        /// Choose metadata contexts.
+        /// Selects metadata contexts.
         SetMetaContext = 10, "NBD_OPT_SET_META_CONTEXT";
-        /// Requests and replies with 64-bit lengths.
+        /// Enables extended headers: requests and replies with 64-bit lengths.
         ExtendedHeaders = 11, "NBD_OPT_EXTENDED_HEADERS";
     }
 }
 
-/// What stands before the data of an option. 16 bytes.
+/// Header of an option. 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionHeader {
-    /// Which.
+    /// Type of the option.
     pub option: OptionType,
-    /// Bytes of data after the header.
+    /// Length of the data behind the header, in bytes.
     pub length: u32,
 }
 
 impl OptionHeader {
-    /// Bytes.
+    /// Length in bytes.
     pub const LEN: usize = 16;
 
-    /// The header at the beginning of `bytes`; `None` if that is not whole.
+    /// Parses the header at the beginning of `bytes`; `None` if it is incomplete.
     pub fn parse(bytes: &[u8]) -> Option<Result<OptionHeader, BadMagic>> {
         let mut reader = Reader::new(bytes);
         let (magic, option, length) = (reader.u64()?, reader.u32()?, reader.u32()?);
@@ -56,7 +56,7 @@ impl OptionHeader {
         Some(Ok(OptionHeader { option: OptionType::from_wire(option), length }))
     }
 
-    /// Appends it.
+    /// Appends the header.
     pub fn emit(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
         to.extend_from_slice(&self.option.to_wire().to_be_bytes());
@@ -66,7 +66,7 @@ impl OptionHeader {
     /// Appends an option with its data.
     ///
     /// # Panics
-    /// If the data is longer than 32 bits can say.
+    /// Panics if the length of the data needs more than 32 bits.
     pub fn emit_with(option: OptionType, data: &[u8], to: &mut Vec<u8>) {
         let length = u32::try_from(data.len()).expect("an option's data is short");
         OptionHeader { option, length }.emit(to);
@@ -74,22 +74,22 @@ impl OptionHeader {
     }
 }
 
-/// Why the data of an option makes no sense.
+/// Error in the data of an option or of an option reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionError {
-    /// It ends before what its lengths announce.
+    /// The data is shorter than its length fields require.
     Short,
-    /// Something is left over after the end.
+    /// The data is longer than its length fields require.
     Long {
-        /// Bytes left over.
+        /// Number of excess bytes.
         extra: usize,
     },
     /// A string is longer than [`STRING_MAX`].
     StringTooLong {
-        /// Its length.
+        /// Length of the string in bytes.
         length: usize,
     },
-    /// A string is not UTF-8, or has a NUL in it.
+    /// A string that is not UTF-8, or that contains a NUL.
     NotText,
 }
 
@@ -108,7 +108,7 @@ impl fmt::Display for OptionError {
 
 impl core::error::Error for OptionError {}
 
-/// The text of a string of the protocol ("Conventions": UTF-8, no NUL, at most 4096 bytes).
+/// Decodes a string of the protocol ("Conventions": UTF-8, no NUL, at most 4096 bytes).
 pub(crate) fn text(bytes: &[u8]) -> Result<&str, OptionError> {
     if bytes.len() > STRING_MAX {
         return Err(OptionError::StringTooLong { length: bytes.len() });
@@ -119,7 +119,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, OptionError> {
     }
 }
 
-/// A string that its length precedes in 32 bits.
+/// Reads a string with a 32-bit length prefix.
 fn counted<'a>(reader: &mut Reader<'a>) -> Result<&'a str, OptionError> {
     let length = reader.u32().ok_or(OptionError::Short)?;
     text(reader.bytes(length as usize).ok_or(OptionError::Short)?)
@@ -138,13 +138,13 @@ fn end(reader: &Reader<'_>) -> Result<(), OptionError> {
 /// The data of `NBD_OPT_INFO` and `NBD_OPT_GO`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExportQuery<'a> {
-    /// The export; empty for the default one.
+    /// Name of the export; empty for the default export.
     pub name: &'a str,
     requests: &'a [u8],
 }
 
 impl<'a> ExportQuery<'a> {
-    /// The whole data of the option.
+    /// Parses the whole data of the option.
     pub fn parse(data: &'a [u8]) -> Result<ExportQuery<'a>, OptionError> {
         let mut reader = Reader::new(data);
         let name = counted(&mut reader)?;
@@ -154,20 +154,20 @@ impl<'a> ExportQuery<'a> {
         Ok(ExportQuery { name, requests })
     }
 
-    /// What is asked for besides `NBD_INFO_EXPORT`.
+    /// Returns the requested information types, besides `NBD_INFO_EXPORT`.
     pub fn requests(&self) -> impl Iterator<Item = InfoType> + 'a {
         self.requests.as_chunks::<2>().0.iter().map(|pair| InfoType::from_wire(u16::from_be_bytes(*pair)))
     }
 
-    /// Whether this is asked for.
+    /// Returns true if the client requests `info`.
     pub fn asks(&self, info: InfoType) -> bool {
         self.requests().any(|asked| asked == info)
     }
 
-    /// Appends the data of such an option.
+    /// Appends the data of an `NBD_OPT_INFO` or `NBD_OPT_GO`.
     ///
     /// # Panics
-    /// If the name or the list is longer than its length field can say.
+    /// Panics if the length of the name or the number of requests exceeds its length field.
     pub fn emit(name: &str, requests: &[InfoType], to: &mut Vec<u8>) {
         emit_counted(name, to);
         to.extend_from_slice(&u16::try_from(requests.len()).expect("few kinds exist").to_be_bytes());
@@ -180,14 +180,14 @@ impl<'a> ExportQuery<'a> {
 /// The data of `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ContextQuery<'a> {
-    /// The export.
+    /// Name of the export.
     pub name: &'a str,
     count: u32,
     queries: &'a [u8],
 }
 
 impl<'a> ContextQuery<'a> {
-    /// The whole data of the option; every query is looked at.
+    /// Parses the whole data of the option, including every query.
     pub fn parse(data: &'a [u8]) -> Result<ContextQuery<'a>, OptionError> {
         let mut reader = Reader::new(data);
         let name = counted(&mut reader)?;
@@ -200,25 +200,25 @@ impl<'a> ContextQuery<'a> {
         Ok(ContextQuery { name, count, queries })
     }
 
-    /// How many queries there are.
+    /// Returns the number of queries.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no queries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The queries in order.
+    /// Returns the queries in order.
     pub fn queries(&self) -> Queries<'a> {
         Queries { reader: Reader::new(self.queries) }
     }
 
-    /// Appends the data of such an option.
+    /// Appends the data of an `NBD_OPT_LIST_META_CONTEXT` or `NBD_OPT_SET_META_CONTEXT`.
     ///
     /// # Panics
-    /// If a string or the list is longer than its length field can say.
+    /// Panics if the length of a string or the number of queries exceeds its length field.
     pub fn emit(name: &str, queries: &[&str], to: &mut Vec<u8>) {
         emit_counted(name, to);
         to.extend_from_slice(&u32::try_from(queries.len()).expect("few queries").to_be_bytes());

@@ -1,4 +1,4 @@
-//! What a server answers during the handshake (proto.md, "Option reply types").
+//! Replies that a server sends to options during the handshake (proto.md, "Option reply types").
 
 use super::number::numbers;
 use super::option::{OptionError, OptionType, text};
@@ -6,62 +6,62 @@ use super::{BadMagic, OPTION_REPLY_MAGIC, Reader, TransmissionFlags};
 use alloc::vec::Vec;
 
 numbers! {
-    /// Which answer. Those with bit 31 set are errors.
+    /// Type of an option reply. Types with bit 31 set are errors.
     OptionReplyType: u32 {
-        /// Done.
+        /// The option is accepted and complete.
         Ack = 1, "NBD_REP_ACK";
         /// One export of a list.
         Server = 2, "NBD_REP_SERVER";
-        /// One thing about an export.
+        /// One piece of information about an export.
         Info = 3, "NBD_REP_INFO";
         /// One metadata context.
         MetaContext = 4, "NBD_REP_META_CONTEXT";
-        /// The option is not known.
+        /// The option is unknown.
         ErrUnsup = 0x8000_0001, "NBD_REP_ERR_UNSUP";
-        /// The server does not want to.
+        /// The server's policy forbids the option.
         ErrPolicy = 0x8000_0002, "NBD_REP_ERR_POLICY";
-        /// The option makes no sense.
+        /// The option is invalid.
         ErrInvalid = 0x8000_0003, "NBD_REP_ERR_INVALID";
-        /// Not on this platform.
+        /// The server's platform does not support the option.
         ErrPlatform = 0x8000_0004, "NBD_REP_ERR_PLATFORM";
-        /// Only under TLS.
+        /// The option requires TLS.
         ErrTlsReqd = 0x8000_0005, "NBD_REP_ERR_TLS_REQD";
-        /// No such export.
+        /// The export does not exist.
         ErrUnknown = 0x8000_0006, "NBD_REP_ERR_UNKNOWN";
-        /// The server is going away.
+        /// The server is shutting down.
         ErrShutdown = 0x8000_0007, "NBD_REP_ERR_SHUTDOWN";
-        /// Only for who asks for the block sizes.
+        /// The client has to request the block sizes first.
         ErrBlockSizeReqd = 0x8000_0008, "NBD_REP_ERR_BLOCK_SIZE_REQD";
-        /// Too large to process.
+        /// The option is too large to process.
         ErrTooBig = 0x8000_0009, "NBD_REP_ERR_TOO_BIG";
-        /// Only with extended headers.
+        /// The option requires extended headers.
         ErrExtHeaderReqd = 0x8000_000a, "NBD_REP_ERR_EXT_HEADER_REQD";
     }
 }
 
 impl OptionReplyType {
-    /// Whether it is an error.
+    /// Returns true if the reply is an error.
     pub fn is_error(self) -> bool {
         self.to_wire() & 0x8000_0000 != 0
     }
 }
 
-/// What stands before the data of an answer. 20 bytes.
+/// Header of an option reply. 20 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionReplyHeader {
-    /// The option that is answered.
+    /// The option to which the server replies.
     pub option: OptionType,
-    /// Which answer.
+    /// Type of the reply.
     pub reply: OptionReplyType,
-    /// Bytes of data after the header.
+    /// Length of the data behind the header, in bytes.
     pub length: u32,
 }
 
 impl OptionReplyHeader {
-    /// Bytes.
+    /// Length in bytes.
     pub const LEN: usize = 20;
 
-    /// The header at the beginning of `bytes`; `None` if that is not whole.
+    /// Parses the header at the beginning of `bytes`; `None` if it is incomplete.
     pub fn parse(bytes: &[u8]) -> Option<Result<OptionReplyHeader, BadMagic>> {
         let mut reader = Reader::new(bytes);
         let (magic, option, reply, length) = (reader.u64()?, reader.u32()?, reader.u32()?, reader.u32()?);
@@ -72,7 +72,7 @@ impl OptionReplyHeader {
         Some(Ok(OptionReplyHeader { option, reply, length }))
     }
 
-    /// Appends it.
+    /// Appends the header.
     pub fn emit(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
         to.extend_from_slice(&self.option.to_wire().to_be_bytes());
@@ -80,10 +80,10 @@ impl OptionReplyHeader {
         to.extend_from_slice(&self.length.to_be_bytes());
     }
 
-    /// Appends an answer with its data.
+    /// Appends a reply with its data.
     ///
     /// # Panics
-    /// If the data is longer than 32 bits can say.
+    /// Panics if the length of the data needs more than 32 bits.
     pub fn emit_with(option: OptionType, reply: OptionReplyType, data: &[u8], to: &mut Vec<u8>) {
         let length = u32::try_from(data.len()).expect("an answer's data is short");
         OptionReplyHeader { option, reply, length }.emit(to);
@@ -94,14 +94,14 @@ impl OptionReplyHeader {
 /// The data of `NBD_REP_SERVER`: one export of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExportEntry<'a> {
-    /// Its name.
+    /// Name of the export.
     pub name: &'a str,
-    /// Words for a person; may be empty.
+    /// Description for a person; may be empty.
     pub description: &'a str,
 }
 
 impl<'a> ExportEntry<'a> {
-    /// The whole data of the answer.
+    /// Parses the whole data of the reply.
     pub fn parse(data: &'a [u8]) -> Result<ExportEntry<'a>, OptionError> {
         let mut reader = Reader::new(data);
         let length = reader.u32().ok_or(OptionError::Short)?;
@@ -112,7 +112,7 @@ impl<'a> ExportEntry<'a> {
     /// Appends the data.
     ///
     /// # Panics
-    /// If the name is longer than 32 bits can say.
+    /// Panics if the length of the name needs more than 32 bits.
     pub fn emit(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&u32::try_from(self.name.len()).expect("a name is short").to_be_bytes());
         to.extend_from_slice(self.name.as_bytes());
@@ -123,14 +123,14 @@ impl<'a> ExportEntry<'a> {
 /// The data of `NBD_REP_META_CONTEXT`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ContextEntry<'a> {
-    /// The number that stands for the context in replies; means nothing in a list.
+    /// ID of the context in replies; reserved in a list.
     pub id: u32,
-    /// Its name.
+    /// Name of the context.
     pub name: &'a str,
 }
 
 impl<'a> ContextEntry<'a> {
-    /// The whole data of the answer.
+    /// Parses the whole data of the reply.
     pub fn parse(data: &'a [u8]) -> Result<ContextEntry<'a>, OptionError> {
         let mut reader = Reader::new(data);
         let id = reader.u32().ok_or(OptionError::Short)?;
@@ -145,15 +145,15 @@ impl<'a> ContextEntry<'a> {
 }
 
 numbers! {
-    /// What can be told of an export.
+    /// Type of information about an export.
     InfoType: u16 {
-        /// Size and flags.
+        /// Size and transmission flags.
         Export = 0, "NBD_INFO_EXPORT";
-        /// The name that the server gives it.
+        /// Canonical name of the export.
         Name = 1, "NBD_INFO_NAME";
-        /// Words for a person.
+        /// Description for a person.
         Description = 2, "NBD_INFO_DESCRIPTION";
-        /// Smallest and best block, largest payload.
+        /// Minimum and preferred block size, and maximum payload size.
         BlockSize = 3, "NBD_INFO_BLOCK_SIZE";
     }
 }
@@ -161,32 +161,32 @@ numbers! {
 /// The data of `NBD_REP_INFO`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Info<'a> {
-    /// Always told.
+    /// Size and transmission flags, which a server always sends.
     Export {
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
-        /// What it can do.
+        /// The transmission flags.
         flags: TransmissionFlags,
     },
-    /// The name that the server gives it.
+    /// Canonical name of the export.
     Name(&'a str),
-    /// Words for a person.
+    /// Description for a person.
     Description(&'a str),
     /// "Size constraints".
     BlockSize {
-        /// Smallest block, in bytes.
+        /// Minimum block size in bytes.
         minimum: u32,
-        /// Best block, in bytes.
+        /// Preferred block size in bytes.
         preferred: u32,
-        /// Largest payload, in bytes.
+        /// Maximum payload size in bytes.
         payload_max: u32,
     },
-    /// What this version of the protocol does not have; to be ignored.
+    /// An unknown type of information, which a client ignores.
     Other(u16),
 }
 
 impl<'a> Info<'a> {
-    /// The whole data of the answer.
+    /// Parses the whole data of the reply.
     pub fn parse(data: &'a [u8]) -> Result<Info<'a>, OptionError> {
         let mut reader = Reader::new(data);
         let kind = InfoType::from_wire(reader.u16().ok_or(OptionError::Short)?);

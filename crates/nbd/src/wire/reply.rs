@@ -6,20 +6,20 @@ use super::{
 };
 use alloc::vec::Vec;
 
-/// A simple reply. 16 bytes, and after them what was read.
+/// A simple reply. The header has 16 bytes, and the data of a read follows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimpleReply {
-    /// 0, or an error number.
+    /// Zero, or an error number.
     pub error: u32,
-    /// That of the request.
+    /// Cookie of the request.
     pub cookie: u64,
 }
 
 impl SimpleReply {
-    /// Bytes of the header.
+    /// Length of the header in bytes.
     pub const LEN: usize = 16;
 
-    /// The reply at the beginning of `bytes`; `None` if that is not whole.
+    /// Parses the header at the beginning of `bytes`; `None` if it is incomplete.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Option<Result<SimpleReply, BadMagic>> {
         let mut reader = Reader::new(bytes);
@@ -30,7 +30,7 @@ impl SimpleReply {
         Some(Ok(SimpleReply { error, cookie }))
     }
 
-    /// Appends it.
+    /// Appends the header.
     #[inline]
     pub fn emit(&self, to: &mut Vec<u8>) {
         let mut bytes = [0; SimpleReply::LEN];
@@ -41,7 +41,7 @@ impl SimpleReply {
     }
 }
 
-/// Which of the two chunk headers.
+/// Layout of chunk headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChunkLayout {
     /// 20 bytes with a 32-bit length.
@@ -51,7 +51,7 @@ pub enum ChunkLayout {
 }
 
 impl ChunkLayout {
-    /// Bytes of the header.
+    /// Returns the length of the header in bytes.
     #[inline]
     pub const fn header_len(self) -> usize {
         match self {
@@ -61,23 +61,23 @@ impl ChunkLayout {
     }
 }
 
-/// What stands before the payload of a chunk.
+/// Header of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChunkHeader {
-    /// Whether it is the last.
+    /// The reply flags, which mark the last chunk.
     pub flags: ReplyFlags,
-    /// What the payload is.
+    /// Type of the chunk.
     pub kind: ChunkType,
-    /// That of the request.
+    /// Cookie of the request.
     pub cookie: u64,
-    /// That of the request; 0 and not sent in a structured reply.
+    /// Offset of the request. A structured reply does not contain this field; it is then 0.
     pub offset: u64,
-    /// Bytes of payload.
+    /// Length of the payload in bytes.
     pub length: u64,
 }
 
 impl ChunkHeader {
-    /// The header at the beginning of `bytes`; `None` if that is not whole.
+    /// Parses the header at the beginning of `bytes`; `None` if it is incomplete.
     #[inline]
     pub fn parse(layout: ChunkLayout, bytes: &[u8]) -> Option<Result<ChunkHeader, BadMagic>> {
         let mut reader = Reader::new(bytes.get(..layout.header_len())?);
@@ -93,10 +93,10 @@ impl ChunkHeader {
         Some(Ok(ChunkHeader { flags, kind, cookie, offset, length }))
     }
 
-    /// Appends it.
+    /// Appends the header.
     ///
     /// # Panics
-    /// If a structured chunk's length needs more than 32 bits.
+    /// Panics if the length of a structured chunk needs more than 32 bits.
     #[inline]
     pub fn emit(&self, layout: ChunkLayout, to: &mut Vec<u8>) {
         let mut bytes = [0; 32];

@@ -6,30 +6,30 @@ use super::{BadMagic, CommandFlags, EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, Reade
 use alloc::vec::Vec;
 
 numbers! {
-    /// What is asked for.
+    /// Type of a request.
     CommandType: u16 {
-        /// Bytes of the export.
+        /// Reads data.
         Read = 0, "NBD_CMD_READ";
-        /// New bytes for the export.
+        /// Writes data.
         Write = 1, "NBD_CMD_WRITE";
-        /// The end.
+        /// Ends the session.
         Disconnect = 2, "NBD_CMD_DISC";
-        /// Make durable what was answered.
+        /// Makes all completed writes durable.
         Flush = 3, "NBD_CMD_FLUSH";
-        /// Not needed any more.
+        /// Discards a range that the client no longer needs.
         Trim = 4, "NBD_CMD_TRIM";
-        /// Will be needed soon.
+        /// Announces that the client will read a range soon.
         Cache = 5, "NBD_CMD_CACHE";
-        /// Zeroes for the export.
+        /// Fills a range with zeroes.
         WriteZeroes = 6, "NBD_CMD_WRITE_ZEROES";
-        /// What the metadata contexts say.
+        /// Queries the metadata contexts of a range.
         BlockStatus = 7, "NBD_CMD_BLOCK_STATUS";
-        /// Another size; an extension that is not spoken here.
+        /// Changes the size of the export, an extension that this crate does not implement.
         Resize = 8, "NBD_CMD_RESIZE";
     }
 }
 
-/// Which of the two headers.
+/// Layout of request headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestLayout {
     /// 28 bytes with a 32-bit length.
@@ -39,7 +39,7 @@ pub enum RequestLayout {
 }
 
 impl RequestLayout {
-    /// Bytes of the header.
+    /// Returns the length of the header in bytes.
     #[inline]
     pub const fn header_len(self) -> usize {
         match self {
@@ -49,23 +49,23 @@ impl RequestLayout {
     }
 }
 
-/// What stands before the payload of a request.
+/// Header of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestHeader {
-    /// How it is to be done.
+    /// The command flags.
     pub flags: CommandFlags,
-    /// What is asked for.
+    /// The command.
     pub command: CommandType,
-    /// The client's name for the request.
+    /// Cookie with which the client identifies the request.
     pub cookie: u64,
     /// First byte.
     pub offset: u64,
-    /// Bytes, of the payload or of the range.
+    /// Length in bytes of the range, or of the payload if [`CommandFlags::PAYLOAD_LEN`] is set.
     pub length: u64,
 }
 
 impl RequestHeader {
-    /// The header at the beginning of `bytes`; `None` if that is not whole.
+    /// Parses the header at the beginning of `bytes`; `None` if it is incomplete.
     #[inline]
     pub fn parse(layout: RequestLayout, bytes: &[u8]) -> Option<Result<RequestHeader, BadMagic>> {
         let mut reader = Reader::new(bytes.get(..layout.header_len())?);
@@ -82,10 +82,10 @@ impl RequestHeader {
         Some(Ok(RequestHeader { flags, command, cookie, offset, length }))
     }
 
-    /// Appends it.
+    /// Appends the header.
     ///
     /// # Panics
-    /// If a compact length needs more than 32 bits.
+    /// Panics if the length of a compact request needs more than 32 bits.
     #[inline]
     pub fn emit(&self, layout: RequestLayout, to: &mut Vec<u8>) {
         let mut bytes = [0; 32];
@@ -108,7 +108,8 @@ impl RequestHeader {
         to.extend_from_slice(&bytes[..layout.header_len()]);
     }
 
-    /// Bytes that follow the header. Compact: a write's; extended: those of whatever says so.
+    /// Returns the length of the payload in bytes. With compact headers only writes have a payload. With extended
+    /// headers a request has a payload if [`CommandFlags::PAYLOAD_LEN`] is set.
     #[inline]
     pub fn payload(&self, layout: RequestLayout) -> u64 {
         let has = match layout {
@@ -120,7 +121,7 @@ impl RequestHeader {
 }
 
 impl CommandType {
-    /// Whether it changes the export.
+    /// Returns true if the command changes the export.
     #[inline]
     pub const fn writes(self) -> bool {
         matches!(self, CommandType::Write | CommandType::Trim | CommandType::WriteZeroes)

@@ -1,5 +1,5 @@
-//! Metadata contexts in the handshake, and what holds for an export in the end (proto.md, "Metadata querying",
-//! "Transmission flags").
+//! Metadata contexts in the handshake, and the flags and contexts that result for an export (proto.md, "Metadata
+//! querying", "Transmission flags").
 
 use super::{Error, Handshake, error};
 use crate::server::{ContextSet, Export, MetaContext, Style};
@@ -10,7 +10,8 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 impl Handshake {
-    /// "`NBD_OPT_LIST_META_CONTEXT`" and "`NBD_OPT_SET_META_CONTEXT`": all but the last answer.
+    /// Handles "`NBD_OPT_LIST_META_CONTEXT`" and "`NBD_OPT_SET_META_CONTEXT`". Appends all replies except the final
+    /// one.
     pub(super) fn meta_context(
         &mut self,
         option: OptionType,
@@ -32,7 +33,7 @@ impl Handshake {
         let mut chosen = ContextSet::NONE;
         for (place, context) in self.available(&export) {
             let matches = |query: &str| {
-                // A namespace alone is a wildcard, in a list only.
+                // A namespace alone is a wildcard, but only in a list.
                 query == context.name || list && query.ends_with(':') && context.name.starts_with(query)
             };
             let all = list && query.is_empty();
@@ -52,18 +53,18 @@ impl Handshake {
         Ok(())
     }
 
-    /// The contexts that can be had now, with their places.
+    /// Returns the contexts that are available with the negotiated headers, with their positions.
     fn available<'a>(&self, export: &'a Export) -> impl Iterator<Item = (usize, &'a MetaContext)> + use<'a> {
         let extended = self.agreed.extended;
         let contexts = export.contexts.iter().take(64).enumerate();
         contexts.filter(move |(_, context)| extended || !context.wide)
     }
 
-    /// What holds for an export that is asked for by this name: its flags, and the contexts that were agreed on for it.
+    /// Returns the transmission flags and the negotiated contexts of an export that the client selects by this name.
     pub(super) fn terms(&self, export: &Export, name: &str) -> (TransmissionFlags, ContextSet) {
         use TransmissionFlags as T;
         let contexts = match &self.agreed.contexts {
-            // What has gone from the export since then is not there any more.
+            // Selected contexts that are no longer available are dropped.
             Some((of, chosen)) if of == name => {
                 let mut contexts = ContextSet::NONE;
                 self.available(export)

@@ -1,4 +1,4 @@
-//! Option haggling, as a server does it (proto.md, "Handshake", "Option types", "TLS support").
+//! Option haggling on the server's side (proto.md, "Handshake", "Option types", "TLS support").
 
 mod contexts;
 
@@ -12,27 +12,27 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// The first phase of a session.
+/// The handshake phase of a session.
 pub(super) struct Handshake {
     policy: Policy,
     exports: Arc<dyn Exports>,
     client: Option<ClientFlags>,
     tls: bool,
-    /// Nothing is taken until TLS has started.
+    /// True while the server waits for TLS to start. All bytes received until then are discarded.
     awaits_tls: bool,
     agreed: Agreed,
     options: u32,
-    /// An option that is too long: bytes of it still to come, and its answer.
+    /// An oversized option: number of its bytes that have not arrived, and its final reply.
     skipped: Option<(u64, Answer)>,
     opened: Option<Transmission>,
 }
 
-/// What was agreed on with options, and is forgotten when TLS starts.
+/// Result of the option haggling. Starting TLS resets it.
 #[derive(Clone, Default)]
 struct Agreed {
     structured: bool,
     extended: bool,
-    /// By the last `NBD_OPT_SET_META_CONTEXT`: for which name, and what.
+    /// Selection of the last `NBD_OPT_SET_META_CONTEXT`: name of the export, and contexts.
     contexts: Option<(String, ContextSet)>,
 }
 
@@ -46,21 +46,22 @@ impl Agreed {
     }
 }
 
-/// The last answer to an option: [`OptionReplyType::Ack`] without words, or an error with a sentence for a person.
+/// The final reply to an option: [`OptionReplyType::Ack`] without a message, or an error with a sentence for a
+/// person.
 struct Answer {
     option: OptionType,
     reply: OptionReplyType,
     words: String,
 }
 
-/// An error: which, and a sentence.
+/// Type of an error reply, and a sentence for a person.
 type Error = (OptionReplyType, String);
 
 fn error<T>(reply: OptionReplyType, words: impl ToString) -> Result<T, Error> {
     Err((reply, words.to_string()))
 }
 
-/// What an option leads to.
+/// Result of an option.
 enum Outcome {
     Answered(Result<(), Error>),
     StartTls,
@@ -83,7 +84,7 @@ impl Handshake {
         }
     }
 
-    /// What [`Event::Opened`] announced.
+    /// Returns the transmission phase that [`Event::Opened`] announced.
     pub(super) fn opened(&mut self) -> Option<Transmission> {
         self.opened.take()
     }
@@ -95,10 +96,10 @@ impl Handshake {
         self.agreed = Agreed::default();
     }
 
-    /// Takes at most one option.
+    /// Processes at most one option.
     pub(super) fn receive(&mut self, bytes: &[u8], shutting_down: bool, to: &mut Vec<u8>) -> Received {
         if self.awaits_tls {
-            // Whatever stands here was sent in the clear, and is not believed.
+            // Bytes that arrive here were sent in the clear, so they are not trusted.
             return Received { consumed: bytes.len(), event: Event::StartTls };
         }
         let mut consumed = 0;
@@ -131,7 +132,7 @@ impl Handshake {
                 Err(closed) => Received { consumed, event: Event::Closed(closed) },
             };
         }
-        // What comes with an abort is ignored, however long it is.
+        // The data of an abort is ignored, whatever its length.
         let length = if header.option == OptionType::Abort { 0 } else { length };
         let Some(data) = rest.get(OptionHeader::LEN..OptionHeader::LEN + length) else {
             return Received { consumed, event: Event::Need(OptionHeader::LEN + length) };
@@ -167,13 +168,14 @@ impl Handshake {
         Received { consumed, event }
     }
 
-    /// One more option; the reason to close if that is too many.
+    /// Counts one option. Returns the reason to close if the client exceeds the limit.
     fn count(&mut self) -> Option<Closed> {
         self.options = self.options.saturating_add(1);
         (self.options > self.policy.options_max).then_some(Closed::TooManyOptions)
     }
 
-    /// An option with more data than is looked at: its answer is known, and sent when all of it has come.
+    /// Begins to skip an option whose data exceeds the limit. The reply is determined now and sent once all of the
+    /// option has arrived.
     fn begin_skip(&mut self, header: OptionHeader, shutting_down: bool) -> Result<(), Closed> {
         if let Some(closed) = self.count() {
             return Err(closed);
@@ -196,7 +198,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Swallows what is there of it, from byte `consumed` on.
+    /// Skips the available bytes of the oversized option, from byte `consumed` on.
     fn skip(&mut self, bytes: &[u8], mut consumed: usize, to: &mut Vec<u8>) -> Received {
         if let Some((remaining, _)) = &mut self.skipped {
             let taken = (*remaining).min((bytes.len() - consumed) as u64);
@@ -219,13 +221,13 @@ impl Handshake {
         if valid { Ok(()) } else { Err(Closed::NotFixedNewstyle(option)) }
     }
 
-    /// Whether options are taken at all now.
+    /// Returns an error if the server accepts no options now.
     fn gate(&self, option: OptionType, shutting_down: bool) -> Result<(), Error> {
         if shutting_down {
             return error(OptionReplyType::ErrShutdown, "the server is shutting down");
         }
         if self.policy.tls == Tls::Require && !self.tls && option != OptionType::StartTls {
-            // "FORCEDTLS mode": any other option, unknown ones too.
+            // "FORCEDTLS mode": the server rejects every other option, including unknown ones.
             return error(OptionReplyType::ErrTlsReqd, "this server wants TLS first");
         }
         Ok(())
@@ -270,7 +272,8 @@ impl Handshake {
         }
     }
 
-    /// "`NBD_OPT_EXPORT_NAME`": what cannot be had ends the session, because there is no answer that says so.
+    /// Handles "`NBD_OPT_EXPORT_NAME`". An unavailable export ends the session, because this option has no error
+    /// reply.
     fn export_name(&self, data: &[u8], shutting_down: bool) -> Outcome {
         let name = String::from_utf8_lossy(data).into_owned();
         let found = self.gate(OptionType::ExportName, shutting_down).and_then(|()| self.find(&name));
@@ -286,10 +289,10 @@ impl Handshake {
         Outcome::Closed(Closed::Export { name, why })
     }
 
-    /// An export, as far as this session may have it.
+    /// Returns the export with this name, or an error if the session must not use it.
     fn find(&self, name: &str) -> Result<Export, Error> {
         match self.exports.find(name) {
-            // Without TLS at all there is no TLS to ask for ("NOTLS mode").
+            // A server without TLS cannot ask for TLS ("NOTLS mode").
             Some(export) if export.tls_required && !self.tls => match self.policy.tls {
                 Tls::Off => error(
                     OptionReplyType::ErrPolicy,
@@ -302,7 +305,7 @@ impl Handshake {
         }
     }
 
-    /// "`NBD_OPT_LIST`".
+    /// Handles "`NBD_OPT_LIST`". Appends all replies except the final one.
     fn list(&self, to: &mut Vec<u8>) {
         for listed in self.exports.list() {
             if listed.tls_required && !self.tls {
@@ -314,7 +317,7 @@ impl Handshake {
         }
     }
 
-    /// "`NBD_OPT_STARTTLS`".
+    /// Handles "`NBD_OPT_STARTTLS`".
     fn start_tls(&self) -> Result<(), Error> {
         if self.tls {
             return error(OptionReplyType::ErrInvalid, "TLS has started already");
@@ -325,7 +328,8 @@ impl Handshake {
         }
     }
 
-    /// "`NBD_OPT_INFO` and `NBD_OPT_GO`": all but the last answer. The export and the name that was asked for.
+    /// Handles "`NBD_OPT_INFO` and `NBD_OPT_GO`". Appends all replies except the final one. Returns the export, and
+    /// the name that the client requested.
     fn info(&self, option: OptionType, data: &[u8], to: &mut Vec<u8>) -> Result<(Export, String), Error> {
         let query = match ExportQuery::parse(data) {
             Ok(query) => query,
@@ -365,7 +369,7 @@ impl Handshake {
         Ok((export, name))
     }
 
-    /// "`NBD_OPT_STRUCTURED_REPLY`".
+    /// Handles "`NBD_OPT_STRUCTURED_REPLY`".
     fn structured_reply(&mut self, data: &[u8]) -> Result<(), Error> {
         empty(data)?;
         if !self.policy.structured {
@@ -378,14 +382,14 @@ impl Handshake {
         Ok(())
     }
 
-    /// "`NBD_OPT_EXTENDED_HEADERS`".
+    /// Handles "`NBD_OPT_EXTENDED_HEADERS`".
     fn extended_headers(&mut self, data: &[u8]) -> Result<(), Error> {
         empty(data)?;
         if !self.policy.extended {
             return error(OptionReplyType::ErrUnsup, "extended headers are turned off");
         }
         if self.agreed.extended {
-            // As QEMU's server answers, and libnbd expects.
+            // QEMU's server replies with this error, and libnbd expects it.
             return error(OptionReplyType::ErrInvalid, "extended headers were agreed on already");
         }
         self.agreed.extended = true;
@@ -393,7 +397,7 @@ impl Handshake {
     }
 }
 
-/// Options that have no data are refused with some.
+/// Rejects the data of an option that must not have data.
 fn empty(data: &[u8]) -> Result<(), Error> {
     if data.is_empty() { Ok(()) } else { error(OptionReplyType::ErrInvalid, "this option has no data") }
 }
