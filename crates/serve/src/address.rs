@@ -1,4 +1,4 @@
-//! Where a server listens, and the URIs that lead there.
+//! Listening addresses of a server, and the NBD URIs of exports at these addresses.
 
 use flashlab_nbd::uri::{Transport, Uri};
 use std::fmt;
@@ -6,18 +6,19 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use vsock::{VMADDR_CID_ANY, VMADDR_CID_HOST};
 
-/// Where a server listens.
+/// An address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
     /// A Unix socket in the filesystem.
     Unix(PathBuf),
-    /// A Unix socket with a name of Linux' own, without a file: it goes with the process.
+    /// A Unix socket in Linux's abstract namespace. It has no file, and it disappears with the process.
     Abstract(Vec<u8>),
-    /// A TCP port; port 0 takes a free one.
+    /// A TCP address; port 0 selects a free port.
     Tcp(SocketAddr),
-    /// A port of a virtual machine's host, or of the machine itself, reached past its network (vsock(7)).
+    /// A vsock port (vsock(7)), through which a virtual machine and its host communicate without a network.
     Vsock {
-        /// Which machine's; any that this one is called by where not given.
+        /// Context identifier on which the server listens. `None` accepts connections to any identifier of this
+        /// machine.
         cid: Option<u32>,
         /// The port.
         port: u32,
@@ -25,18 +26,19 @@ pub enum Address {
 }
 
 impl Address {
-    /// The URI of `export` there.
+    /// Returns the URI of `export` at this address.
     pub fn uri(&self, export: &str) -> Uri {
         let transport = match self {
             Address::Unix(path) => Transport::Unix { socket: path.as_os_str().as_encoded_bytes().to_vec() },
             Address::Abstract(name) => Transport::Unix { socket: [&[0], &name[..]].concat() },
             Address::Tcp(address) => {
                 let ip = address.ip();
-                // Whoever listens everywhere is reached here as localhost.
+                // A server that listens on all interfaces is reachable from this machine as localhost.
                 let host = if ip.is_unspecified() { "localhost".to_owned() } else { ip.to_string() };
                 Transport::Tcp { host, port: address.port() }
             }
-            // Guests call their host so; who is a guest is called by its own number.
+            // Without an identifier, a guest uses its own identifier. A host uses the identifier by which its guests
+            // reach it.
             Address::Vsock { cid, port } => {
                 let own = || vsock::get_local_cid().ok().filter(|cid| *cid != VMADDR_CID_ANY);
                 Transport::Vsock { cid: cid.or_else(own).unwrap_or(VMADDR_CID_HOST), port: *port }

@@ -1,19 +1,19 @@
-//! Being awake at an instant.
+//! An alarm that wakes a thread at an exact instant.
 //!
-//! The system wakes a thread late: by the time that its timer, its scheduler and its power management take. How late is
-//! learnt, the alarm is set so much earlier, and what is left is spent spinning. On a machine with one processor the spinning
-//! would be taken from whoever is waited for, so there it is left out.
+//! The system wakes a thread late, by the latency of its timer, its scheduler and its power management. [`Alarm`]
+//! learns this latency, sleeps for a correspondingly shorter time, and spins for the remainder. On a machine with one
+//! processor, spinning would take time from the thread that is waited for, so the alarm does not spin there.
 
 use flashlab_sim::Duration;
 use std::thread;
 
-/// The longest stretch that is spun.
+/// Maximum time to spin.
 const SPIN_MAX: Duration = Duration::from_us(60);
 
-/// An alarm that knows how late it goes off.
+/// An alarm that compensates for its own lateness.
 #[derive(Debug)]
 pub(crate) struct Alarm {
-    /// How much earlier it is set.
+    /// Time by which the sleep is shortened.
     early: Duration,
     spins: bool,
 }
@@ -23,18 +23,19 @@ impl Alarm {
         Alarm { early: Duration::ZERO, spins: thread::available_parallelism().is_ok_and(|n| n.get() > 1) }
     }
 
-    /// How long to sleep, where `left` is left.
+    /// Returns the time to sleep if the alarm is due in `left`.
     pub(crate) fn patience(&self, left: Duration) -> Duration {
         left.saturating_sub(self.early)
     }
 
-    /// The sleep is over: spins until nothing is left, and learns. `late` is how much later than it was set for it is;
-    /// `None`: nobody waits for a clock.
+    /// Ends a sleep: spins until no time is left, and learns the lateness. `late` is the time that has passed since
+    /// the alarm was due; `None` if the device is not paced by a clock.
     pub(crate) fn went_off(&mut self, left: impl Fn() -> Duration, late: Option<Duration>) {
         let before = left();
         if let Some(late) = late.filter(|_| self.spins) {
             let overslept = (self.early + late).saturating_sub(before).min(SPIN_MAX);
-            // Quickly to a longer sleep, slowly back: an answer too late cannot be mended, a few spins can.
+            // The estimate adapts quickly to a later wake-up and slowly to an earlier one: a late reply cannot be
+            // corrected, while spinning costs little.
             self.early = match overslept > self.early {
                 true => (self.early + overslept) / 2,
                 false => (self.early * 15 + overslept) / 16,
@@ -54,7 +55,7 @@ mod tests {
     fn it_is_set_as_much_earlier_as_it_goes_off_late() {
         let mut alarm = Alarm { early: Duration::ZERO, spins: true };
         let us = Duration::from_us;
-        // Always 20 us late.
+        // The system is always 20 us late.
         for _ in 0..100 {
             let slept = alarm.patience(us(1000)) + us(20);
             let left = us(1000).saturating_sub(slept);

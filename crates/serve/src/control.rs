@@ -1,4 +1,4 @@
-//! A socket on which a server is told what to do: one line in, an answer out, one caller at a time.
+//! A control socket for commands to a running server: one line in, one reply out, one caller at a time.
 
 use crate::link::wait_for;
 use crate::{Address, Listener, Stop};
@@ -8,27 +8,27 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Bytes of the longest line.
+/// Maximum length of a command line in bytes.
 const LINE_MAX: u64 = 4096;
-/// Bytes of the longest answer.
+/// Maximum length of a reply in bytes.
 const ANSWER_MAX: u64 = 64 << 20;
-/// How long a caller may take.
+/// Time that a caller has to send its command and to receive the reply.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was asked for was done, with what there is to say; or why not.
+/// Result of a command: its output, or a message that explains why it failed.
 pub type Told = Result<String, String>;
 
-/// Listens.
+/// A control socket.
 #[derive(Debug)]
 pub struct Control(Listener);
 
 impl Control {
-    /// On a Unix socket in the filesystem.
+    /// Listens on a Unix socket in the filesystem.
     pub fn bind(path: &Path) -> io::Result<Control> {
         Listener::bind(&Address::Unix(path.to_owned())).map(Control)
     }
 
-    /// Does what it is told until `stop` is thrown.
+    /// Executes commands with `answer` until `stop` is thrown.
     pub fn serve(&self, stop: &Stop, answer: impl Fn(&str) -> Told) -> io::Result<()> {
         loop {
             let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(&self.0, PollFlags::IN)];
@@ -37,7 +37,7 @@ impl Control {
                 return Ok(());
             }
             match self.0.accept_unix() {
-                // A caller that goes away, or says nothing, is nothing special.
+                // A caller that disconnects or sends nothing is a normal event.
                 Ok(stream) => drop(stream.map(|stream| serve_one(stream, &answer))),
                 Err(error) => Listener::pause(&error, stop),
             }
@@ -58,7 +58,7 @@ fn serve_one(mut stream: UnixStream, answer: impl Fn(&str) -> Told) -> io::Resul
     stream.write_all(format!("{word}\n{text}").as_bytes())
 }
 
-/// Tells the server at `path` something; what it answers.
+/// Sends a command to the server at `path`, and returns its reply.
 pub fn tell(path: &Path, line: &str) -> io::Result<Told> {
     let mut stream = UnixStream::connect(path)?;
     stream.write_all(line.as_bytes())?;

@@ -1,45 +1,45 @@
-//! What a server has done so far, counted by its connections and read by whoever shows it.
+//! Counters of a server, updated by its connections and read by the metrics and progress output.
 
 use flashlab_sim::{Duration, Histogram};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What can be counted.
+/// The quantities that a server counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Count {
-    /// Connections that were accepted.
+    /// Accepted connections.
     Accepted,
-    /// Connections that have ended.
+    /// Ended connections.
     Ended,
-    /// Reads answered.
+    /// Completed reads.
     Reads,
-    /// Bytes of them.
+    /// Bytes of completed reads.
     ReadBytes,
-    /// Writes answered.
+    /// Completed writes.
     Writes,
-    /// Bytes of them.
+    /// Bytes of completed writes.
     WriteBytes,
-    /// Other requests answered: flushes, discards, zeroes, caches, block status.
+    /// Other completed requests: flush, trim, write zeroes, cache, block status.
     Others,
     /// Requests answered with an error.
     Errors,
-    /// Batches: what came in with one receive, or with several while a request was not complete.
+    /// Batches: requests that arrived with one receive, or with several receives while a request was incomplete.
     Batches,
-    /// System calls that moved these bytes or waited for them.
+    /// System calls that moved or waited for these bytes.
     Calls,
 }
 
 const COUNTS: usize = 10;
 
-/// Which requests a latency is of.
+/// Type of request, for latencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub(crate) enum Way {
     Read,
     Write,
     Flush,
-    /// Discards, zeroes, caches, block status.
+    /// Trim, write zeroes, cache, block status.
     Other,
 }
 
@@ -51,7 +51,7 @@ impl Way {
     }
 }
 
-/// Latencies are counted in buckets that end here, and one for longer ones.
+/// Upper bounds of the latency buckets. One more bucket counts longer latencies.
 pub(crate) const LATENCY_BOUNDS: [Duration; 19] = [
     Duration::from_us(10),
     Duration::from_us(20),
@@ -75,14 +75,14 @@ pub(crate) const LATENCY_BOUNDS: [Duration; 19] = [
 ];
 const BUCKETS: usize = LATENCY_BOUNDS.len() + 1;
 
-/// Latencies of one way.
+/// Latencies of one type of request.
 #[derive(Debug, Default)]
 struct Latency {
     buckets: [AtomicU64; BUCKETS],
     sum_ns: AtomicU64,
 }
 
-/// Counts that several threads add to.
+/// Counters that several threads update.
 #[derive(Debug, Default)]
 pub struct Counters {
     counts: [AtomicU64; COUNTS],
@@ -90,17 +90,17 @@ pub struct Counters {
     latency: [Latency; Way::ALL.len()],
 }
 
-/// Counts at one moment, or between two.
+/// Values of the counters at one moment, or their increase between two moments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counted([u64; COUNTS]);
 
 impl Counters {
-    /// What was counted until now.
+    /// Returns the current values.
     pub fn read(&self) -> Counted {
         Counted(std::array::from_fn(|n| self.counts[n].load(Ordering::Relaxed)))
     }
 
-    /// Adds what a thread has counted for itself, and begins that anew.
+    /// Adds the counts of one thread, and resets them.
     pub(crate) fn add(&self, counted: &mut Counted) {
         for (total, n) in self.counts.iter().zip(&mut counted.0) {
             if *n > 0 {
@@ -109,7 +109,8 @@ impl Counters {
         }
     }
 
-    /// How much later than a device said replies were sent, on the wall: one entry for all that were due together.
+    /// Returns a histogram of the delay between the instant at which a device completed a request and the wall-clock
+    /// time at which the reply was sent, with one entry for all replies due together.
     pub fn lateness(&self) -> Histogram {
         self.late.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -118,7 +119,7 @@ impl Counters {
         self.late.lock().unwrap_or_else(PoisonError::into_inner).record(by);
     }
 
-    /// A request was answered so much after it arrived.
+    /// Records the latency of a request.
     pub(crate) fn answered(&self, way: Way, after: Duration) {
         let latency = &self.latency[way as usize];
         let bucket = LATENCY_BOUNDS.partition_point(|bound| *bound < after);
@@ -126,7 +127,7 @@ impl Counters {
         latency.sum_ns.fetch_add(after.as_ns(), Ordering::Relaxed);
     }
 
-    /// How many latencies fell between one bound and the next, and their sum in nanoseconds.
+    /// Returns the number of latencies in each bucket, and their sum in nanoseconds.
     pub(crate) fn latency(&self, way: Way) -> ([u64; BUCKETS], u64) {
         let Latency { buckets, sum_ns } = &self.latency[way as usize];
         (buckets.each_ref().map(|count| count.load(Ordering::Relaxed)), sum_ns.load(Ordering::Relaxed))
@@ -138,19 +139,19 @@ impl Counters {
 }
 
 impl Counted {
-    /// How many.
+    /// Returns one count.
     pub fn get(&self, what: Count) -> u64 {
         self.0[what as usize]
     }
-    /// Connections that are open.
+    /// Returns the number of open connections.
     pub fn connections(&self) -> u64 {
         self.get(Count::Accepted).saturating_sub(self.get(Count::Ended))
     }
-    /// Requests that were answered.
+    /// Returns the number of successfully completed requests.
     pub fn requests(&self) -> u64 {
         self.get(Count::Reads) + self.get(Count::Writes) + self.get(Count::Others)
     }
-    /// What was counted since `earlier`.
+    /// Returns the increase since `earlier`.
     pub fn since(&self, earlier: &Counted) -> Counted {
         Counted(std::array::from_fn(|n| self.0[n].saturating_sub(earlier.0[n])))
     }

@@ -1,4 +1,4 @@
-//! What is to be done to a device that another thread owns: that thread does it, between two of its own steps.
+//! Tasks for the thread that owns a device. The thread executes them between two of its own steps.
 
 use flashlab_sim::Instant;
 use rustix::event::{EventfdFlags, eventfd};
@@ -9,52 +9,53 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 type Errand<D> = Box<dyn FnOnce(&mut D, Instant) + Send>;
 
-/// Errands to the owner of a `D`. Clones lead to the same one.
+/// A queue of tasks for the owner of a `D`. Clones share the queue.
 pub struct Errands<D>(Arc<Inner<D>>);
 
 struct Inner<D> {
-    /// `None`: the owner has ended.
+    /// The queued tasks; `None` once the owner has ended.
     waiting: Mutex<Option<Vec<Errand<D>>>>,
-    /// Readable while something waits.
+    /// Readable while tasks are queued.
     event: OwnedFd,
 }
 
 impl<D> Errands<D> {
-    /// None yet.
+    /// Creates an empty queue.
     pub fn new() -> io::Result<Errands<D>> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Errands(Arc::new(Inner { waiting: Mutex::new(Some(Vec::new())), event })))
     }
 
-    /// Has `errand` done, with the device's time, and gives what came of it; `None` where the owner has ended.
+    /// Queues `errand` with the device's current time as an argument, waits, and returns its result; `None` if the
+    /// owner has ended.
     pub fn send<R: Send + 'static>(
         &self,
         errand: impl FnOnce(&mut D, Instant) -> R + Send + 'static,
     ) -> Option<R> {
         let (done, answer) = mpsc::channel();
         self.lock().as_mut()?.push(Box::new(move |device, now| {
-            // Whoever sent it waits for this.
+            // The receiver waits for this message.
             let _ = done.send(errand(device, now));
         }));
-        // It fails only where the counter is full: then it is readable already.
+        // The write fails only if the counter is full, and then the descriptor is readable already.
         let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
         answer.recv().ok()
     }
 
-    /// Does all that waits.
+    /// Executes all queued tasks.
     pub(crate) fn run(&self, device: &mut D, now: Instant) {
-        // Nothing to read means that nothing waits, or not yet.
+        // An empty counter means that no task is queued, or that one has been queued just now.
         let _ = rustix::io::read(&self.0.event, &mut [0; 8]);
         let waiting = self.lock().as_mut().map(std::mem::take).unwrap_or_default();
         waiting.into_iter().for_each(|errand| errand(device, now));
     }
 
-    /// Nobody does them any more.
+    /// Closes the queue: the owner has ended.
     pub(crate) fn close(&self) {
         *self.lock() = None;
     }
 
-    /// Errands are not run while it is locked.
+    /// Locks the queue. No task is executed while the queue is locked.
     fn lock(&self) -> MutexGuard<'_, Option<Vec<Errand<D>>>> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

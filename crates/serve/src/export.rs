@@ -1,4 +1,4 @@
-//! What a server offers: devices under names.
+//! The devices that a server exports.
 
 use flashlab_block::BlockDevice;
 use flashlab_nbd::server::{self, MetaContext};
@@ -6,16 +6,16 @@ use flashlab_nbd::wire::TransmissionFlags;
 use std::fmt;
 use std::sync::Arc;
 
-/// A device under a name.
+/// A device with the name under which a server exports it.
 #[derive(Clone)]
 pub struct Export {
-    /// Empty for the default export.
+    /// Name of the export; empty for the default export.
     pub name: String,
-    /// What it is, in words; shown to clients that ask.
+    /// Description for a person; sent to clients that request it.
     pub description: String,
-    /// The bytes.
+    /// The block device.
     pub device: Arc<dyn BlockDevice>,
-    /// Clients may not write to it.
+    /// Rejects writes.
     pub read_only: bool,
 }
 
@@ -32,17 +32,17 @@ impl fmt::Debug for Export {
 #[derive(Clone, Debug)]
 pub struct Exports(Arc<[Export]>);
 
-/// The bytes of the longest name (the NBD specification's limit on strings).
+/// Maximum length of a name in bytes (the NBD specification's limit on strings).
 const NAME_BYTES_MAX: usize = 4096;
 
-/// Why these exports cannot be offered together.
+/// Reason why a list of exports is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExportsError {
-    /// There is none.
+    /// The list is empty.
     None,
-    /// Two have this name.
+    /// Two exports have the same name.
     Twice(String),
-    /// A name longer than 4,096 bytes, or with a zero byte.
+    /// A name is longer than 4,096 bytes, or contains a zero byte.
     Name,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for ExportsError {
 impl std::error::Error for ExportsError {}
 
 impl Exports {
-    /// These, in the order in which clients see them.
+    /// Creates a list of exports. Clients see this order.
     pub fn new(exports: Vec<Export>) -> Result<Exports, ExportsError> {
         if exports.is_empty() {
             return Err(ExportsError::None);
@@ -78,7 +78,8 @@ impl Exports {
         Ok(Exports(exports.into()))
     }
 
-    /// As the handshake tells of them. An empty name is the first one's too, where no export has it.
+    /// Returns the exports as the handshake describes them. If no export has the empty name, it selects the first
+    /// one.
     pub(crate) fn offered(&self) -> Vec<server::Export> {
         self.0.iter().map(offered).collect()
     }
@@ -89,7 +90,8 @@ fn offered(export: &Export) -> server::Export {
     let (geometry, abilities) = (export.device.geometry(), export.device.abilities());
     let block = u32::try_from(geometry.block).expect("a block is small");
     let read_only = export.read_only || abilities.read_only;
-    // Every device makes durable what was answered, to whomever: that is what more connections than one need.
+    // A flush makes all completed writes durable, on whatever connection they arrived. `CAN_MULTI_CONN` requires
+    // this.
     let flags = (T::SEND_FLUSH | T::SEND_FUA | T::CAN_MULTI_CONN)
         .with_if(read_only, T::READ_ONLY)
         .with_if(abilities.discard && !read_only, T::SEND_TRIM)

@@ -1,26 +1,26 @@
-//! Figures as Prometheus reads them: its text format, version 0.0.4.
+//! Metrics in the text format of Prometheus, version 0.0.4.
 
 use std::fmt::{Display, Write};
 
-/// The type of a family of figures.
+/// Type of a metric family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Figure {
-    /// Only grows.
+    /// A value that only increases.
     Counter,
-    /// Goes up and down.
+    /// A value that increases and decreases.
     Gauge,
     /// Counts in buckets.
     Histogram,
-    /// Nothing is promised.
+    /// A value without a declared type.
     Untyped,
 }
 
-/// A page of figures, family after family.
+/// A page of metrics, one family after another.
 #[derive(Clone, Debug, Default)]
 pub struct Exposition(String);
 
 impl Exposition {
-    /// Begins a family; its samples follow.
+    /// Begins a metric family. Its samples follow.
     pub fn family(&mut self, name: &str, figure: Figure, help: &str) {
         let kind = match figure {
             Figure::Counter => "counter",
@@ -32,7 +32,7 @@ impl Exposition {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
     }
 
-    /// One figure of the family.
+    /// Appends one sample of the current family.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         if labels.is_empty() {
             return self.line(format_args!("{name} {value}"));
@@ -43,7 +43,7 @@ impl Exposition {
         self.line(format_args!("{name}{{{}}} {value}", labels.join(",")));
     }
 
-    /// A family of one.
+    /// Appends a family with a single sample.
     pub fn alone(&mut self, name: &str, figure: Figure, help: &str, value: impl Display) {
         self.family(name, figure, help);
         self.sample(name, &[], value);

@@ -1,12 +1,15 @@
-//! Live block devices over NBD, and USB devices over usbredir and USB/IP: sockets, threads, the wall clock.
+//! Block devices over NBD, and USB devices over usbredir and USB/IP, served live: with sockets, threads and the wall
+//! clock.
 //!
-//! - [`Server`] serves [`Exports`] to whoever connects to a [`Listener`], or over standard input and output.
-//! - [`load`](mod@load) is the other side: many requests at a time against any NBD server, counted and timed.
-//! - [`UsbPort`] gives a USB device to whoever connects.
-//! - [`Address`] says where a device is to be found; [`Speed`] how fast its time passes.
+//! - [`Server`] serves [`Exports`] to the clients of a [`Listener`], or over standard input and output.
+//! - [`load`](mod@load) is a load generator: it sends many requests at a time to any NBD server, and counts and times
+//!   them.
+//! - [`UsbPort`] offers a USB device to the clients of a listener.
+//! - [`Address`] is the address of a server; [`Speed`] sets how fast a device's time passes.
 //!
-//! What a session says is `flashlab-nbd`'s business, what a device holds `flashlab-block`'s. Here bytes are moved: one
-//! thread owns a socket, takes in what is there, answers every complete request of it, and sends all replies at once.
+//! `flashlab-nbd` implements the sessions and `flashlab-block` the devices. This crate moves the bytes: one thread
+//! owns a socket, receives the available bytes, executes all complete requests among them, and sends all replies at
+//! once.
 #![forbid(unsafe_code)]
 
 mod address;

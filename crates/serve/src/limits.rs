@@ -12,14 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Limits on the resources that clients take of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections at a time; further clients wait until one ends.
+    /// Maximum number of connections at a time. Further clients wait until one ends.
     pub connections: usize,
-    /// Bytes of large requests (those above [`SMALL`]) in memory, over all connections. A connection takes at most an
-    /// eighth. A payload counts as it arrives, a reply from when it is read until it is sent.
+    /// Maximum number of bytes of large requests (those above [`SMALL`]) in memory, over all connections. A
+    /// connection takes at most an eighth. A payload counts as it arrives, a reply from when it is read until it is
+    /// sent.
     pub bytes_in_flight: u64,
-    /// Time to agree on an export.
+    /// Time that a client has to select an export.
     pub handshake: Duration,
-    /// Least rate at which a client sends a request that it has begun, and takes its replies.
+    /// Minimum rate at which a client has to send a request that it has begun, and to receive its replies.
     pub least_rate: LeastRate,
     /// Time after which a connection without requests is closed; `None` leaves it open.
     pub idle: Option<Duration>,
@@ -55,15 +56,16 @@ impl Limits {
     }
 }
 
-/// Bytes of a request that needs nothing of [`Limits::bytes_in_flight`]: a connection's own buffers hold it.
+/// Maximum size in bytes of a request that does not count towards [`Limits::bytes_in_flight`]: a connection's own
+/// buffers hold it.
 pub const SMALL: usize = 1 << 20;
 
-/// Connections of which each may take its whole share of the bytes in flight.
+/// Number of connections that may use their maximum share of the bytes in flight at the same time.
 const SHARES: u64 = 8;
 /// Address space of announced payloads, as a multiple of the bytes in flight. Pages take memory when bytes arrive in them.
 const ADDRESSES: u64 = 4;
 
-/// The memory of all connections' large requests.
+/// The memory budget for the large requests of all connections.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes_in_flight: u64,
@@ -71,21 +73,21 @@ pub(crate) struct Budget {
     addresses: AtomicU64,
 }
 
-/// One connection's part of a [`Budget`].
+/// One connection's share of a [`Budget`].
 #[derive(Clone, Debug)]
 pub(crate) struct Share<'a> {
     budget: &'a Budget,
     left: Rc<Cell<u64>>,
 }
 
-/// Bytes taken from a [`Share`]; they go back when this is dropped.
+/// Bytes taken from a [`Share`]. Dropping the value returns them.
 #[derive(Debug)]
 pub(crate) struct Taken<'a> {
     share: Share<'a>,
     bytes: u64,
 }
 
-/// Address space taken from a [`Budget`]; it goes back when this is dropped.
+/// Address space taken from a [`Budget`]. Dropping the value returns it.
 #[derive(Debug)]
 pub(crate) struct Addresses<'a>(&'a Budget, u64);
 
@@ -105,14 +107,14 @@ impl Budget {
         Share { budget: self, left: Rc::new(Cell::new(bytes)) }
     }
 
-    /// Reserves the address space of a payload that was announced.
+    /// Reserves address space for an announced payload.
     pub(crate) fn announce(&self, bytes: u64) -> Option<Addresses<'_>> {
         take(&self.addresses, bytes).then_some(Addresses(self, bytes))
     }
 }
 
 impl<'a> Share<'a> {
-    /// Takes `bytes`, if both the share and the budget have them.
+    /// Takes `bytes`, if the share and the budget both have room.
     pub(crate) fn try_take(&self, bytes: u64) -> Option<Taken<'a>> {
         let left = self.left.get().checked_sub(bytes)?;
         take(&self.budget.bytes, bytes).then(|| {
@@ -123,14 +125,14 @@ impl<'a> Share<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// Splits off `bytes`, or all that there are.
+    /// Splits off `bytes`, or all bytes if there are fewer.
     pub(crate) fn split(&mut self, bytes: u64) -> Taken<'a> {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         Taken { share: self.share.clone(), bytes }
     }
 
-    /// Adds `other`, which is of the same share.
+    /// Adds `other`, which has to belong to the same share.
     pub(crate) fn join(&mut self, mut other: Taken<'a>) {
         self.bytes += std::mem::take(&mut other.bytes);
     }

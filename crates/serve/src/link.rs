@@ -1,5 +1,5 @@
-//! One connection's bytes: a socket, or a pair of pipes, in the clear or under TLS. Every system call that moves bytes is
-//! made and counted here.
+//! The byte stream of one connection: a socket or a pair of pipes, in the clear or under TLS. This module makes and
+//! counts all system calls that move bytes.
 
 use crate::Clock;
 use crate::listener::detect_dead_peer;
@@ -15,16 +15,18 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Bytes of a socket's send buffer that are asked for: a whole batch of replies is handed over in one call.
+/// Requested size of a socket's send buffer in bytes, so that the kernel accepts a whole batch of replies in one
+/// call.
 const SOCKET_BUFFER: usize = 2 << 20;
 
-/// Slices that Linux takes in one call (UIO_MAXIOV).
+/// Maximum number of slices per call (Linux's UIO_MAXIOV).
 const SLICES_MAX: usize = 1024;
 
-/// Bytes sent in one call that may block. A batch of replies fits; in a longer reply the peer's progress shows.
+/// Maximum number of bytes to send in one blocking call. A batch of replies fits. For a longer reply, the limit makes
+/// the peer's progress visible.
 const SEND_MAX: usize = 2 << 20;
 
-/// The two directions of a connection; for a socket they are the same file.
+/// The two directions of a connection. A socket uses the same file for both.
 #[derive(Debug)]
 pub(crate) struct Link {
     input: Arc<File>,
@@ -32,20 +34,20 @@ pub(crate) struct Link {
     socket: bool,
     tls: Option<Box<Secure>>,
     least_rate: Option<LeastRate>,
-    /// Time that [`Link::receive`] waits for bytes; `None` is for ever.
+    /// Time that [`Link::receive`] waits for bytes; `None` waits indefinitely.
     patience: Option<Duration>,
-    /// System calls made for this connection.
+    /// Number of system calls made for this connection.
     pub(crate) calls: u64,
 }
 
-/// What can be closed from another thread.
+/// A handle that closes a connection from another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Hangup(Arc<File>);
 
 impl Link {
-    /// Over a connected socket.
+    /// Creates a link over a connected socket.
     pub(crate) fn socket(socket: OwnedFd) -> Link {
-        // Larger buffers only save system calls; the kernel may refuse or halve them.
+        // Larger buffers only save system calls. The kernel may reject or halve the size.
         if sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BUFFER).is_err() {
             let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);
         }
@@ -53,7 +55,7 @@ impl Link {
         Link::new(file.clone(), file, true)
     }
 
-    /// Over an inherited input and output, which may be the same socket, or two pipes.
+    /// Creates a link over an inherited input and output, which may be the same socket or two pipes.
     pub(crate) fn pair(input: OwnedFd, output: OwnedFd) -> Link {
         if rustix::net::getsockname(&input).is_ok() {
             detect_dead_peer(&input);
@@ -66,12 +68,12 @@ impl Link {
         Link { input, output, socket, tls: None, least_rate: None, patience: None, calls: 0 }
     }
 
-    /// Has [`Link::send`] fail when the peer takes bytes more slowly than `least`, and [`Link::receive`] return
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) when nothing has arrived for `patience`. Pipes have one client only, and go on
-    /// waiting for it.
+    /// Makes [`Link::send`] fail if the peer receives bytes more slowly than `least`, and makes [`Link::receive`]
+    /// return [`WouldBlock`](io::ErrorKind::WouldBlock) if no byte has arrived for `patience`. Pipes are not limited:
+    /// they have a single client, and the server waits for it indefinitely.
     pub(crate) fn limit(&mut self, least: LeastRate, patience: Duration) -> io::Result<()> {
         if self.socket {
-            // In the kernel, so that the calls that move bytes stay the same.
+            // The kernel enforces the times, so the number of system calls that move bytes stays the same.
             let time = |duration: Duration| Some(std::time::Duration::from_nanos(duration.as_ns()));
             sockopt::set_socket_timeout(&*self.input, Timeout::Recv, time(patience))?;
             sockopt::set_socket_timeout(&*self.output, Timeout::Send, time(least.window))?;
@@ -80,17 +82,17 @@ impl Link {
         Ok(())
     }
 
-    /// Whether it is a socket, not pipes.
+    /// Returns true if the link is a socket rather than a pair of pipes.
     pub(crate) fn is_socket(&self) -> bool {
         self.socket
     }
 
-    /// What ends this connection from elsewhere; `None` where only its owner can.
+    /// Returns a handle that ends the connection from another thread; `None` for pipes.
     pub(crate) fn hangup(&self) -> Option<Hangup> {
         self.socket.then(|| Hangup(self.input.clone()))
     }
 
-    /// Speaks TLS from here on, once both sides have agreed; fails when that takes longer than until `until`.
+    /// Performs the TLS handshake, and encrypts all further bytes. Fails if the handshake is not complete at `until`.
     pub(crate) fn start_tls(
         &mut self,
         connection: Connection,
@@ -120,14 +122,15 @@ impl Link {
                 }
             }
             if let Err(error) = tls.take_in() {
-                // The peer is told why, where it still listens.
+                // The alert tells the peer the reason, if it still reads.
                 let _ = tls.send(&mut Now(&self.output, self.socket));
                 return Err(error);
             }
         }
     }
 
-    /// Receives what is there, at most `into`, waiting for the first byte. Nothing means that the peer is gone.
+    /// Waits for the first byte, and receives the available bytes, up to the length of `into`. Zero means that the
+    /// peer has closed the connection.
     pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let Some(mut tls) = self.tls.take() else { return self.receive_plain(into) };
         let received = self.receive_under(&mut tls, into);
@@ -142,7 +145,7 @@ impl Link {
                 Some(0) => {}
                 received => return Ok(received.unwrap_or(0)),
             }
-            // A record that arrives byte by byte is nothing yet.
+            // A peer that sends a TLS record byte by byte has delivered no data yet.
             let waited = clock.get_or_insert_with(Clock::start).now().since(Instant::ZERO);
             if self.patience.is_some_and(|patience| waited >= patience) {
                 return Err(io::ErrorKind::WouldBlock.into());
@@ -163,7 +166,7 @@ impl Link {
         }
     }
 
-    /// Sends all of `parts`, a batch in one call where the socket takes it.
+    /// Sends all of `parts`, in one call if the socket accepts them.
     pub(crate) fn send(&mut self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         IoSlice::advance_slices(&mut parts, 0);
         let mut progress: Option<Progress> = None;
@@ -173,7 +176,7 @@ impl Link {
             let Some(least) = self.least_rate else { continue };
             match &mut progress {
                 Some(progress) => progress.moved(moved)?,
-                // A batch that goes out in one call needs no clock.
+                // A batch that is sent in one call needs no clock.
                 None if parts.is_empty() && !self.wants_to_send() => {}
                 None if moved > 0 => progress = Some(Progress::new(least, Direction::Sending)),
                 None => return Err(Progress::stalled(least, Direction::Sending)),
@@ -182,8 +185,8 @@ impl Link {
         Ok(())
     }
 
-    /// Sends once, waiting for room; returns the bytes that it took of `parts`, and the bytes that the socket took: none
-    /// after [`LeastRate::window`].
+    /// Sends once, after waiting for room. Returns the number of bytes taken from `parts`, and the number of bytes
+    /// that the socket accepted, which is zero after [`LeastRate::window`].
     fn send_once(&mut self, parts: &[IoSlice<'_>]) -> io::Result<(usize, u64)> {
         let Link { output, tls, calls, least_rate, .. } = self;
         let mut output = &**output;
@@ -208,8 +211,8 @@ impl Link {
         }
     }
 
-    /// Sends what can be sent of `parts` without waiting, where that is known; nothing where nothing can. Under TLS some of
-    /// what was taken may still [want to be sent](Link::wants_to_send).
+    /// Sends as much of `parts` as the socket accepts without waiting; writes to pipes may wait. Returns the number
+    /// of bytes taken from `parts`. Under TLS some of these bytes may still [wait to be sent](Link::wants_to_send).
     pub(crate) fn send_now(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut now = Now(&self.output, self.socket);
         let Some(tls) = &mut self.tls else {
@@ -226,13 +229,13 @@ impl Link {
         Ok(taken)
     }
 
-    /// Whether something that was taken by [`Link::send_now`] is not sent yet.
+    /// Returns true if bytes that [`Link::send_now`] has taken are not sent yet.
     pub(crate) fn wants_to_send(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_to_send())
     }
 
-    /// Waits until there is something to receive, or `also` is readable, or `patience` is over. Says what it was. Under TLS
-    /// a part of a record is not something to receive yet.
+    /// Waits until bytes can be received, `also` is readable, or `patience` has passed, and returns which of these
+    /// happened. Under TLS an incomplete record does not count.
     pub(crate) fn wait(
         &mut self,
         also: Option<BorrowedFd<'_>>,
@@ -241,7 +244,7 @@ impl Link {
         let clock = crate::Clock::start();
         loop {
             let here = self.tls.as_mut().map_or(Ok(false), |tls| tls.has_more())?;
-            // What was received already is only not opened yet.
+            // Bytes that were received but not decrypted yet need no waiting.
             let patience = if here { Some(Duration::ZERO) } else { patience };
             let left = patience.map(|patience| patience.saturating_sub(clock.now().since(Instant::ZERO)));
             self.calls += 1;
@@ -262,7 +265,7 @@ impl Link {
         }
     }
 
-    /// The same; bytes to receive matter only where `input` is wanted.
+    /// Like [`Link::wait`], but waits for bytes to receive only if `input` is set.
     pub(crate) fn wait_until(
         &mut self,
         input: bool,
@@ -279,18 +282,19 @@ impl Link {
         Ok(Woken { input: false, also: n > 0, late: n == 0 })
     }
 
-    /// Waits until something can be sent; says whether it can.
+    /// Waits until bytes can be sent. Returns false if `patience` has passed first.
     pub(crate) fn wait_to_send(&mut self, patience: Duration) -> io::Result<bool> {
         self.calls += 1;
         Ok(wait_for(&mut [PollFd::new(&*self.output, PollFlags::OUT)], Some(patience))? > 0)
     }
 
-    /// Says that nothing more is sent, and takes in what the peer still sends until it is gone too or `until` is
-    /// reached: closing a socket with bytes unread could cost the peer the last replies.
+    /// Ends the sending direction, and discards the peer's bytes until the peer closes the connection or `until` is
+    /// reached. Closing a socket with unread bytes could make the peer lose the last replies.
     pub(crate) fn linger(&mut self, now: impl Fn() -> Instant, until: Instant) {
         if let Some(tls) = &mut self.tls {
             tls.farewell();
-            // Without it the peer sees an end without a farewell, after all that was owed to it.
+            // If this fails, the peer sees the connection end without a TLS close alert, but it has received all
+            // replies.
             let _ = tls.send(&mut Now(&self.output, self.socket));
         }
         if !self.socket || rustix::net::shutdown(&*self.output, Shutdown::Write).is_err() {
@@ -310,7 +314,7 @@ impl Link {
     }
 }
 
-/// Sends without waiting; pipes wait.
+/// A writer that does not wait on sockets. Pipes wait.
 struct Now<'a>(&'a File, bool);
 
 impl Write for Now<'_> {
@@ -344,7 +348,7 @@ fn write_bounded(mut output: &File, parts: &[IoSlice<'_>]) -> io::Result<usize> 
     }
 }
 
-/// Nothing was sent where nothing can be sent now.
+/// Returns zero bytes if the socket accepts no bytes now.
 fn ignore_full(sent: io::Result<usize>) -> io::Result<usize> {
     match sent {
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
@@ -352,7 +356,7 @@ fn ignore_full(sent: io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// Why [`Link::wait`] came back.
+/// Reason why [`Link::wait`] returned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Woken {
     pub(crate) input: bool,
@@ -367,18 +371,18 @@ impl AsFd for Link {
 }
 
 impl Hangup {
-    /// The peer's bytes end here; what was received is still answered.
+    /// Shuts down the receiving direction. Requests received before still get a reply.
     pub(crate) fn no_more_requests(&self) {
-        // It is gone already where this fails.
+        // An error means that the connection has ended already.
         let _ = rustix::net::shutdown(&*self.0, Shutdown::Read);
     }
-    /// Ends the connection now.
+    /// Ends the connection at once.
     pub(crate) fn cut(&self) {
         let _ = rustix::net::shutdown(&*self.0, Shutdown::Both);
     }
 }
 
-/// Polls until something happens or `patience` is over, through interruptions.
+/// Polls until a descriptor is ready or `patience` has passed. Resumes after signals.
 pub(crate) fn wait_for(fds: &mut [PollFd<'_>], patience: Option<Duration>) -> io::Result<usize> {
     let clock = crate::Clock::start();
     loop {

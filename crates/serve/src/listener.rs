@@ -1,4 +1,4 @@
-//! Sockets that wait for clients, and connecting to them.
+//! Listening sockets, and connecting to servers.
 
 use crate::link::Link;
 use crate::{Address, Stop};
@@ -20,21 +20,21 @@ use std::time;
 use tracing::warn;
 use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
-/// How long to wait after accepting failed for want of descriptors or memory.
+/// Pause after accepting failed for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_ms(100);
 
-/// Linux' own defaults would notice a vanished peer after two hours and eleven minutes of idleness, or a quarter of an hour of
-/// retransmissions. These take two minutes.
+/// By default, Linux notices a vanished peer after 2 h 11 min of idleness or 15 min of retransmissions. With these
+/// settings it takes two minutes.
 const IDLE_BEFORE_PROBES: time::Duration = time::Duration::from_secs(60);
 const BETWEEN_PROBES: time::Duration = time::Duration::from_secs(10);
 const PROBES: u32 = 6;
 const UNACKNOWLEDGED_MAX: time::Duration = time::Duration::from_secs(120);
 
-/// A socket on which clients arrive. A socket in the filesystem goes when it is dropped.
+/// A listening socket. Dropping it removes a socket in the filesystem.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
-    /// What to remove in the end.
+    /// Socket file to remove on drop.
     file: Option<PathBuf>,
 }
 
@@ -46,7 +46,7 @@ enum Socket {
 }
 
 impl Listener {
-    /// Listens there. A socket in the filesystem on which nobody listens any more is replaced.
+    /// Listens on an address. Replaces a socket file on which no process listens any more.
     pub fn bind(address: &Address) -> io::Result<Listener> {
         let (socket, file) = match address {
             Address::Unix(path) => {
@@ -65,8 +65,8 @@ impl Listener {
         Listener { socket, file }.prepared()
     }
 
-    /// The sockets that a service manager handed to this process (systemd's LISTEN_PID and LISTEN_FDS, sd_listen_fds(3));
-    /// none where there is no service manager. To be asked once, before there are threads.
+    /// Returns the sockets that a service manager passed to this process (systemd's LISTEN_PID and LISTEN_FDS,
+    /// sd_listen_fds(3)); an empty list without a service manager. Must be called once, before threads are started.
     pub fn inherited() -> io::Result<Vec<Listener>> {
         let mut fds = ListenFd::from_env();
         let all = 0..fds.len();
@@ -80,7 +80,7 @@ impl Listener {
         all.map(take).collect()
     }
 
-    /// Accepting never blocks: who asked may be gone again.
+    /// Makes the socket non-blocking: a client may have gone before it is accepted.
     fn prepared(self) -> io::Result<Listener> {
         match &self.socket {
             Socket::Unix(socket) => socket.set_nonblocking(true)?,
@@ -90,7 +90,7 @@ impl Listener {
         Ok(self)
     }
 
-    /// Where it listens; a port that was left open is the one that was taken.
+    /// Returns the address on which the socket listens. Port 0 is replaced by the allocated port.
     pub fn address(&self) -> io::Result<Address> {
         match &self.socket {
             Socket::Tcp(socket) => Ok(Address::Tcp(socket.local_addr()?)),
@@ -108,19 +108,19 @@ impl Listener {
         }
     }
 
-    /// Whether accepting failed only because who asked is gone again.
+    /// Returns true if accepting failed only because the client has gone.
     pub(crate) fn nobody_came(error: &io::Error) -> bool {
         use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
         matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
     }
 
-    /// Accepting failed for want of descriptors or memory: says so, and waits until there may be some again.
+    /// Logs that accepting failed for lack of descriptors or memory, and waits before the next attempt.
     pub(crate) fn pause(error: &io::Error, stop: &Stop) {
         warn!(%error, "cannot accept");
         stop.wait_up_to(ACCEPT_PAUSE);
     }
 
-    /// The next one that connects to a Unix socket, which blocks from here on.
+    /// Accepts the next connection to a Unix socket. The returned stream blocks.
     pub(crate) fn accept_unix(&self) -> io::Result<Option<UnixStream>> {
         let Socket::Unix(socket) = &self.socket else { return Ok(None) };
         match socket.accept() {
@@ -130,19 +130,19 @@ impl Listener {
         }
     }
 
-    /// The next client, and who it is; `None` if there is none any more.
+    /// Accepts the next client and returns its address; `None` if no client waits any more.
     pub(crate) fn accept(&self) -> io::Result<Option<(Link, String)>> {
         Ok(self.accept_socket()?.map(|(socket, from)| (Link::socket(socket), from)))
     }
 
-    /// The same, as a bare socket.
+    /// Like [`Listener::accept`], but returns the bare socket.
     pub(crate) fn accept_socket(&self) -> io::Result<Option<(OwnedFd, String)>> {
         let accepted = match &self.socket {
             Socket::Unix(socket) => {
                 socket.accept().map(|(stream, _)| (OwnedFd::from(stream), "unix".to_owned()))
             }
             Socket::Tcp(socket) => socket.accept().map(|(stream, from)| {
-                // Without it a small reply could wait for the acknowledgement of the one before.
+                // With Nagle's algorithm, a small reply could wait for the acknowledgement of the previous one.
                 let _ = stream.set_nodelay(true);
                 detect_dead_peer(&stream);
                 (OwnedFd::from(stream), from.to_string())
@@ -173,16 +173,16 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.file {
-            // Somebody may have removed it already.
+            // Another process may have removed the file already.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Has the system end a TCP connection whose peer has vanished: after [`PROBES`] unanswered probes of an idle one, and after
-/// [`UNACKNOWLEDGED_MAX`] with bytes that were not acknowledged.
+/// Makes the kernel end a TCP connection whose peer has vanished: after [`PROBES`] unanswered probes of an idle
+/// connection, or after [`UNACKNOWLEDGED_MAX`] with unacknowledged bytes.
 pub(crate) fn detect_dead_peer(socket: &impl AsFd) {
-    // A system without one of these does what it does without.
+    // A system that does not support an option keeps its default.
     let _ = sockopt::set_socket_keepalive(socket, true);
     let _ = sockopt::set_tcp_keepidle(socket, IDLE_BEFORE_PROBES);
     let _ = sockopt::set_tcp_keepintvl(socket, BETWEEN_PROBES);
@@ -190,8 +190,8 @@ pub(crate) fn detect_dead_peer(socket: &impl AsFd) {
     let _ = sockopt::set_tcp_user_timeout(socket, UNACKNOWLEDGED_MAX.as_millis() as u32);
 }
 
-/// A socket's file outlives a process that was killed. One that nobody answers on is removed; a file of another kind,
-/// or a living server's, is not.
+/// Removes the socket file of a process that was killed, on which no process listens. Files of another type and the
+/// socket of a running server remain.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;

@@ -1,4 +1,4 @@
-//! A request on its way through a device.
+//! A request that the device is processing.
 
 use super::holes::Parts;
 use crate::limits::Taken;
@@ -8,7 +8,7 @@ use flashlab_sim::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A request that was started: what its answer needs.
+/// A request that the device is processing, with the fields that its reply needs.
 pub(super) struct Asked<'a> {
     pub(super) token: Token,
     pub(super) bytes: u64,
@@ -18,7 +18,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Bytes of memory that it holds while the device keeps it.
+    /// Returns the number of bytes of memory that the request occupies while the device processes it.
     pub(super) fn held(&self) -> u64 {
         match self.what {
             What::Read | What::Part { .. } | What::Piece(_) | What::Write => self.bytes,
@@ -30,7 +30,7 @@ impl Asked<'_> {
 pub(super) enum What {
     /// A whole read.
     Read,
-    /// The holes of a read, before the rest of it is read.
+    /// Query for the holes of a read, before its data is read.
     Holes {
         offset: u64,
     },
@@ -39,7 +39,7 @@ pub(super) enum What {
         offset: u64,
         read: Rc<Parts>,
     },
-    /// A piece of a request for which there was no memory; what comes of it goes there.
+    /// A piece of a request for which the memory budget had no room. The cell receives the outcome.
     Piece(Rc<Cell<Option<Outcome>>>),
     Write,
     Flush,

@@ -1,4 +1,4 @@
-//! A long read in pieces: what is a hole is only told, what is none is read.
+//! Sparse replies to long reads: holes are reported instead of being read and sent.
 
 use super::Answerer;
 use super::asked::{Asked, What};
@@ -10,7 +10,7 @@ use flashlab_sim::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The parts of a read that are still to come, and whether one failed.
+/// State of a read that is answered in parts: the number of outstanding parts, and the error of a failed part.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) left: Cell<usize>,
@@ -19,7 +19,7 @@ pub(super) struct Parts {
 }
 
 impl<'a> Answerer<'a> {
-    /// Reads what is no hole of a range, piece by piece, and only tells of the holes.
+    /// Reads the parts of a range that are not holes, and reports the holes.
     pub(super) fn read_around_holes(
         &mut self,
         (token, arrived_at): (Token, Instant),
@@ -32,9 +32,10 @@ impl<'a> Answerer<'a> {
             let buffer = self.outbox.buffer(length as usize);
             return self.ask(asked(length, What::Read, taken), Io::Read { offset, buffer });
         }
-        // Of what the device did not tell it may hold anything.
+        // Ranges that the device did not describe are treated as data.
         extents.push(Extent { length, hole: false, zero: false });
-        // Counted as a part, so that the last piece cannot end the reply before all were asked for.
+        // The count starts at one, so that a part that completes at once cannot end the reply before all parts have
+        // been started.
         let read = Rc::new(Parts { left: Cell::new(1), failed: Cell::new(None), arrived_at });
         let (mut at, end) = (offset, offset + length);
         for extent in extents {
@@ -80,7 +81,7 @@ mod tests {
     const READ: u64 = 4 << 20;
     const HOLE: u64 = 64 << 10;
 
-    /// A session's way to answer, and the token of a long read.
+    /// Returns the reply style of a session, and the token of a long read.
     fn asked(server: &Server) -> (Replies, Token) {
         let option = |number: u32| [&b"IHAVEOPT"[..], &number.to_be_bytes(), &[0; 4]].concat();
         let read = [&0x2560_9513u32.to_be_bytes()[..], &[0; 20], &(READ as u32).to_be_bytes()].concat();

@@ -1,4 +1,5 @@
-//! From requests to replies: what a session asks of a device, and how the device's answers go back.
+//! From requests to replies: starts the requests of a session on the device, and sends the device's results to the
+//! client.
 
 mod asked;
 mod holes;
@@ -22,25 +23,28 @@ use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
 use flashlab_sim::Instant;
 use std::io;
 
-/// Reads from this length on are asked for holes first, where the client takes them: a hole is not sent.
+/// Minimum length in bytes of a read that first queries for holes, if the client supports sparse replies. Holes are
+/// not sent.
 const HOLES_FROM: u64 = 64 << 10;
-/// Requests of one connection that a device may keep, and the bytes that they hold.
+/// Maximum number of requests of one connection that the device may have in flight, and maximum number of bytes that
+/// they occupy.
 const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: u64 = 64 << 20;
 
-/// Answers the requests of one connection.
+/// Executes the requests of one connection and replies to them.
 pub(crate) struct Answerer<'a> {
     server: &'a Server,
     export: usize,
     device: &'a dyn BlockDevice,
     context: Context,
-    /// When the requests arrived that are started now, on the wall.
+    /// Wall-clock time at which the current batch of requests arrived.
     arrived_at: Instant,
-    /// Requests whose latency is over when what is to be sent is sent; only where it is asked for.
+    /// Completed requests whose latency ends when their replies are sent; empty if the server does not measure
+    /// latencies.
     ending: Vec<(Way, Instant)>,
-    /// How often the device had lost power when this connection began.
+    /// Number of the device's power losses when this connection began.
     power_losses: u64,
-    /// Its part of the memory for large requests.
+    /// This connection's share of the memory for large requests.
     share: Share<'a>,
     tells_holes: bool,
     replies: Replies,
@@ -49,13 +53,13 @@ pub(crate) struct Answerer<'a> {
     arrived: Vec<(Action, u64, u64)>,
     pub(crate) outbox: Outbox<'a>,
     pub(crate) counted: Counted,
-    /// What was due when this thread last waited for the device.
+    /// Instant for which this thread last waited for the device.
     due: Option<Instant>,
     alarm: Alarm,
 }
 
 impl<'a> Answerer<'a> {
-    /// For requests to export number `export`, answered in the style of `replies`.
+    /// Creates an answerer for requests to the export with index `export`, with the reply style of `replies`.
     pub(crate) fn new(server: &'a Server, export: usize, replies: Replies) -> Answerer<'a> {
         let device = &*server.exports[export].device;
         let abilities = device.abilities();
@@ -80,7 +84,7 @@ impl<'a> Answerer<'a> {
         }
     }
 
-    /// Requests were received: they arrived now.
+    /// Records the current time as the arrival time of the received requests.
     pub(crate) fn arrived_now(&mut self) {
         self.context = Context::new(self.server.pace.now());
         if self.server.latencies {
@@ -88,7 +92,8 @@ impl<'a> Answerer<'a> {
         }
     }
 
-    /// Sends what is there if it has become much, and waits for the device if it keeps many requests.
+    /// Sends the queued replies if they have become large, and waits for the device if it has many requests in
+    /// flight.
     pub(crate) fn make_room(&mut self, link: &mut Link) -> io::Result<()> {
         while self.pending.len() >= PENDING_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
             self.wait_for_device(link)?;
@@ -96,8 +101,9 @@ impl<'a> Answerer<'a> {
         if self.outbox.is_full() { self.send(link) } else { Ok(()) }
     }
 
-    /// Takes memory for so many bytes of a large request. While there is none, waits for this connection's own requests, which
-    /// may hold it; returns `None` once there are none: then the request is served in pieces.
+    /// Reserves memory for `bytes` of a large request. If the budget has no room, waits for this connection's own
+    /// requests, which may occupy it. Returns `None` if no own requests are left; the request is then served in
+    /// pieces.
     pub(crate) fn take_memory(&mut self, bytes: u64, link: &mut Link) -> io::Result<Option<Taken<'a>>> {
         loop {
             let taken = self.share.try_take(bytes);
@@ -116,9 +122,10 @@ impl<'a> Answerer<'a> {
         self.send(link)
     }
 
-    /// Waits until the device has answers, or, where the peer is listened to, for bytes of it; says whether they are there.
+    /// Waits until the device has results or, if `input` is set, until the peer has sent bytes. Returns true if bytes
+    /// have arrived.
     pub(crate) fn wait(&mut self, link: &mut Link, input: bool) -> io::Result<bool> {
-        // What this thread itself has woken makes no descriptor readable.
+        // Requests that this thread itself has completed do not make the event descriptor readable.
         if self.pending.is_woken() {
             return Ok(false);
         }
@@ -137,7 +144,7 @@ impl<'a> Answerer<'a> {
         Ok(woken.input)
     }
 
-    /// Starts anything but a write.
+    /// Starts a request other than a write.
     pub(crate) fn start(
         &mut self,
         token: Token,
@@ -217,13 +224,13 @@ impl<'a> Answerer<'a> {
         }
     }
 
-    /// Takes the answers that the device has given since, or gives now.
+    /// Collects the results that the device has produced, and advances the device to the current time.
     pub(crate) fn answered(&mut self) {
         if self.pending.len() > 0 && self.device.next_due().is_some() {
             self.device.advance(self.server.pace.now());
         }
         let before = self.pending.len();
-        // An answer may lead to the next request: of a read whose holes are known now.
+        // A result may start further requests: a read whose holes are now known starts its parts.
         while self.pending.is_woken() {
             for (asked, outcome) in self.pending.answered() {
                 self.pending_bytes -= asked.held();
@@ -235,12 +242,12 @@ impl<'a> Answerer<'a> {
         }
     }
 
-    /// Whether the device keeps requests.
+    /// Returns true if the device has requests in flight.
     pub(crate) fn is_waiting(&self) -> bool {
         self.pending.len() > 0
     }
 
-    /// Sends all replies, and has what arrived recorded.
+    /// Sends all queued replies, and passes the received requests to the recorder.
     pub(crate) fn send(&mut self, link: &mut Link) -> io::Result<()> {
         if let Some(recorder) = &self.server.recorder
             && !self.arrived.is_empty()
@@ -261,7 +268,7 @@ impl<'a> Answerer<'a> {
         sent
     }
 
-    /// Waits for everything that was started, and sends the answers as far as somebody takes them.
+    /// Waits for all requests in flight, and sends their replies for as long as the client accepts them.
     pub(crate) fn finish(&mut self, link: &mut Link) -> io::Result<()> {
         let mut sent = self.send(link);
         while self.pending.len() > 0 {
@@ -278,7 +285,7 @@ impl<'a> Answerer<'a> {
             What::Write => self.ends(Way::Write, arrived_at),
             What::Flush => self.ends(Way::Flush, arrived_at),
             What::Other | What::Status { .. } => self.ends(Way::Other, arrived_at),
-            // It ends with its last part.
+            // The latency of such a request ends with its last part.
             What::Holes { .. } | What::Part { .. } | What::Piece(_) => {}
         }
         let heads = &mut self.outbox.heads;
@@ -306,7 +313,7 @@ impl<'a> Answerer<'a> {
                 self.replies.done(token, heads);
                 self.count_io(Count::Writes, Count::WriteBytes, bytes);
             }
-            // What was answered on this connection before power was lost may be gone.
+            // Writes that this connection acknowledged before the power loss may be lost.
             (What::Flush, Ok(_)) if self.device.power_losses() != self.power_losses => {
                 self.fail(token, IoError::Medium);
             }
@@ -325,7 +332,7 @@ impl<'a> Answerer<'a> {
                 }
                 self.counted.add(Count::Others, 1);
             }
-            // A device that answers something else than it was asked is broken; its client hears of it.
+            // A result of the wrong type means that the device is broken; the client receives an error.
             (What::Read | What::Holes { .. } | What::Status { .. }, Ok(_)) => {
                 self.fail(token, IoError::Medium)
             }
@@ -350,7 +357,7 @@ impl<'a> Answerer<'a> {
     }
 }
 
-/// The protocol's number of an error.
+/// Returns the protocol's number of an error.
 fn number(error: IoError) -> ErrorNumber {
     match error {
         IoError::ReadOnly => ErrorNumber::Permission,

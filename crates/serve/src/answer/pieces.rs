@@ -1,8 +1,9 @@
-//! Large requests for which there is no memory: they are served piece by piece, from the memory that each connection has for
-//! its small requests.
+//! Large requests for which the memory budget has no room. They are served in pieces, in the memory that each
+//! connection has for its small requests.
 //!
-//! A device then sees several requests instead of one, and a client that dies in the middle of a write has written a part of it.
-//! NBD promises neither that a write is atomic nor that a request reaches a device whole.
+//! The device then processes several requests instead of one, and a client that dies in the middle of a write has
+//! written a part of it. NBD guarantees neither that a write is atomic nor that a request reaches the device as a
+//! whole.
 
 use super::Answerer;
 use super::asked::{Asked, What};
@@ -17,20 +18,20 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
-/// A write whose pieces are on their way.
+/// A write of which some pieces have not arrived.
 pub(crate) struct WriteInPieces {
     token: Token,
     offset: u64,
     length: u64,
     fua: bool,
     arrived_at: Instant,
-    /// Bytes that are done with.
+    /// Number of bytes written, or dropped after an error.
     pub(crate) done: u64,
     failed: Option<IoError>,
 }
 
 impl Answerer<'_> {
-    /// Reads a range piece by piece, sending each before the next is read.
+    /// Reads a range in pieces, and sends each piece before it reads the next.
     pub(crate) fn read_in_pieces(
         &mut self,
         token: Token,
@@ -42,7 +43,7 @@ impl Answerer<'_> {
         self.note(Action::Read, offset, length);
         let whole = unfragmented || !self.replies.fragments();
         if whole {
-            // Nothing may come between the parts of an unfragmented reply.
+            // No other reply may interrupt an unfragmented reply.
             self.finish(link)?;
         }
         let mut at = 0;
@@ -91,7 +92,7 @@ impl Answerer<'_> {
         Ok(())
     }
 
-    /// Begins a write whose pieces are given to [`Answerer::write_piece`].
+    /// Begins a write whose pieces are passed to [`Answerer::write_piece`].
     pub(crate) fn write_in_pieces(
         &mut self,
         token: Token,
@@ -103,7 +104,7 @@ impl Answerer<'_> {
         WriteInPieces { token, offset, length, fua, arrived_at, done: 0, failed: None }
     }
 
-    /// Writes the next piece. After an error the rest is dropped; the last piece answers the request.
+    /// Writes the next piece. After an error, drops the remaining pieces. The last piece completes the request.
     pub(crate) fn write_piece(
         &mut self,
         write: &mut WriteInPieces,

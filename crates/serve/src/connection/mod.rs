@@ -1,5 +1,5 @@
-//! One client: a thread that owns its socket, takes in what is there, answers every complete request of it, and sends
-//! all replies at once. Two system calls a batch.
+//! One client connection. Its thread owns the socket, receives the available bytes, executes all complete requests
+//! among them, and sends all replies at once: two system calls per batch.
 
 mod payload;
 
@@ -17,42 +17,42 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use tracing::{debug, info, warn};
 
-/// Bytes received at once: whole batches of what clients keep in flight, and more than any request that is not received
-/// into a buffer of its own.
+/// Size of the receive buffer in bytes. It holds whole batches of the requests that clients keep in flight, and every
+/// request that is not received into its own buffer.
 const RECEIVE: usize = 512 << 10;
-/// How long a peer has to take its last replies once nothing more is answered.
+/// Time that a client has to receive its last replies after the session has ended.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A client and what belongs to it.
+/// A client connection.
 pub(crate) struct Connection<'a> {
     server: &'a Server,
     link: Link,
     number: u64,
     from: String,
-    /// What was received; `taken..filled` is not dealt with yet.
+    /// The receive buffer; `taken..filled` is not processed yet.
     batch: Arc<Vec<u8>>,
     taken: usize,
     filled: usize,
     /// Time without a byte from the client, since its last request.
     idle: Duration,
-    /// Set while a request has begun to arrive and is not whole.
+    /// Receive rate of a request that has arrived partly; `None` if no request is incomplete.
     progress: Option<Progress>,
 }
 
-/// How a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The session is over.
+    /// The session has ended.
     Closed(Closed),
-    /// The client is gone, or the server ends.
+    /// The client has closed the connection, or the server shuts down.
     Eof,
-    /// The client took too long to agree on an export.
+    /// The client did not select an export in time.
     Late,
-    /// The client sends or receives below the least rate.
+    /// The client sends or receives below the minimum rate.
     Slow(TooSlow),
-    /// The client asked for nothing for so long; true if another client waits.
+    /// The client sent no request for this time; true if another client waits for the connection.
     Idle(Duration, bool),
-    /// Reading or writing failed.
+    /// Receiving or sending failed.
     Failed(io::Error),
 }
 
@@ -66,19 +66,19 @@ impl From<io::Error> for End {
 }
 
 impl<'a> Connection<'a> {
-    /// Of `server`, number `number`.
+    /// Creates the connection with this number.
     pub(crate) fn new(server: &'a Server, link: Link, number: u64, from: String) -> Connection<'a> {
         let batch = Arc::new(vec![0; RECEIVE]);
         let (idle, progress) = (Duration::ZERO, None);
         Connection { server, link, number, from, batch, taken: 0, filled: 0, idle, progress }
     }
 
-    /// Serves the client to its end.
+    /// Serves the client until the connection ends.
     pub(crate) fn run(mut self) {
         let (number, from) = (self.number, self.from.clone());
         debug!(connection = number, %from, "accepted");
         match self.serve() {
-            // A client that is killed is nothing special.
+            // A client that is killed is a normal event.
             Err(End::Eof | End::Closed(Closed::Disconnect | Closed::Abort)) => {
                 debug!(connection = number, "ended")
             }
@@ -109,10 +109,10 @@ impl<'a> Connection<'a> {
         self.link.limit(self.server.limits.least_rate, self.server.limits.patience())?;
         let ended = self.transmit(&mut session, &mut answerer);
         if let (Err(End::Slow(_)), Some(hangup)) = (&ended, self.link.hangup()) {
-            // The rest of its replies would wait as long again.
+            // The remaining replies would wait for as long again.
             hangup.cut();
         }
-        // Requests that arrived completely are answered, however the session ended.
+        // Requests that have arrived completely get a reply, whatever the reason for the end.
         let finished = answerer.finish(&mut self.link);
         self.count(&mut session, &mut answerer);
         if let (Err(End::Eof | End::Closed(_)), Ok(())) = (&ended, finished) {
@@ -122,7 +122,7 @@ impl<'a> Connection<'a> {
         ended
     }
 
-    /// Agrees on an export, in bounded time.
+    /// Performs the handshake in bounded time.
     fn shake_hands(&mut self, session: &mut Session, mut replies: Vec<u8>) -> Result<(), End> {
         let until = self.server.clock.now().saturating_add(self.server.limits.handshake);
         loop {
@@ -160,7 +160,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Takes requests and answers them until the session ends.
+    /// Executes requests and replies to them until the session ends.
     fn transmit(
         &mut self,
         session: &mut Session,
@@ -199,7 +199,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Starts one request; `start` is where the bytes began that the session was given.
+    /// Starts one request; `start` is the position in the batch of the bytes that were passed to the session.
     fn request(&mut self, request: Request, start: usize, answerer: &mut Answerer<'a>) -> Result<(), End> {
         let Request { token, offset, length, command } = request;
         answerer.make_room(&mut self.link)?;
@@ -224,7 +224,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Receives once, behind what is not dealt with yet; `begun` says that a request is on its way.
+    /// Receives once, behind the unprocessed bytes. `begun` is true if a request has arrived partly.
     fn receive(&mut self, begun: bool) -> Result<(), End> {
         self.wait_unless_socket()?;
         let rest = self.taken..self.filled;
@@ -233,7 +233,7 @@ impl<'a> Connection<'a> {
                 batch.copy_within(rest.clone(), 0);
                 batch
             }
-            // A device still holds what was received: it keeps that buffer.
+            // A device still uses the received data, so it keeps the old buffer.
             None => {
                 let mut fresh = vec![0; RECEIVE];
                 fresh[..rest.len()].copy_from_slice(&self.batch[rest.clone()]);
@@ -268,13 +268,14 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// A socket is shut down by the server when it ends; pipes have to be watched.
+    /// Waits for input from pipes or for the server's shutdown. Sockets need no waiting: the server shuts them down
+    /// when it ends.
     fn wait_unless_socket(&mut self) -> Result<(), End> {
         if self.link.is_socket() {
             return Ok(());
         }
         let woken = self.link.wait(Some(self.server.stop.as_fd()), None)?;
-        // Whoever goes on asking must not keep the server from ending.
+        // A client that continues to send requests must not prevent the shutdown.
         if woken.also { Err(End::Eof) } else { Ok(()) }
     }
 
@@ -301,7 +302,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// This thread may have to answer at an instant.
+    /// Prepares this thread to reply at exact instants. Returns a guard if the device is timed.
     fn keep_exact_time(&self, export: usize) -> Option<Awake> {
         without_slack();
         let timed = self.server.exports[export].device.abilities().timed;

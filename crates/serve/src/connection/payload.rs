@@ -1,4 +1,4 @@
-//! The payload of a write: in the batch that was received, or received into a buffer of its own.
+//! Payloads of writes: contained in the received batch, or received into their own buffer.
 
 use super::{Connection, End};
 use crate::answer::{Answerer, WriteInPieces};
@@ -10,7 +10,7 @@ use std::io;
 use std::ops::Range;
 
 impl<'a> Connection<'a> {
-    /// Starts a write of which the bytes `here` of the batch have arrived.
+    /// Starts a write whose first bytes have arrived at position `here` of the batch.
     pub(super) fn write(
         &mut self,
         (token, offset, length): (Token, u64, u64),
@@ -22,7 +22,7 @@ impl<'a> Connection<'a> {
             answerer.write(token, offset, Payload::new(&self.batch, here), fua, None);
             return Ok(());
         }
-        // A slow sender must not hold back what is answered already.
+        // A slow sender must not delay replies that are complete.
         answerer.send(&mut self.link)?;
         let mut progress = Progress::new(self.server.limits.least_rate, Direction::Receiving);
         if length <= SMALL as u64 {
@@ -36,7 +36,7 @@ impl<'a> Connection<'a> {
         let Some(addresses) = self.server.budget.announce(length) else {
             return self.write_in_pieces(write(answerer), length, here, &mut progress, answerer);
         };
-        // Zeroed pages take no memory before bytes arrive in them.
+        // Zeroed pages occupy no memory until bytes arrive in them.
         let mut buffer = vec![0; length as usize];
         self.copy(&here, &mut buffer);
         let (mut there, mut ready, mut taken) = (here.len(), SMALL, None);
@@ -65,7 +65,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Receives the rest of a write, and writes each piece when it is there.
+    /// Receives the rest of a write in pieces, and writes each piece once it has arrived.
     fn write_in_pieces(
         &mut self,
         mut write: WriteInPieces,
@@ -91,7 +91,7 @@ impl<'a> Connection<'a> {
         buffer[..here.len()].copy_from_slice(&self.batch[here.clone()]);
     }
 
-    /// Receives all of `buffer`.
+    /// Fills `buffer` from the connection.
     fn fill(&mut self, buffer: &mut [u8], progress: &mut Progress) -> Result<(), End> {
         let mut there = 0;
         while there < buffer.len() {

@@ -1,4 +1,4 @@
-//! What can go wrong with a load.
+//! Errors of a load.
 
 use super::JobError;
 use crate::TlsError;
@@ -7,41 +7,41 @@ use flashlab_nbd::wire::ErrorNumber;
 use std::fmt;
 use std::io;
 
-/// Why a load ended early.
+/// Reason why a load ended early.
 #[derive(Debug)]
 pub enum LoadError {
-    /// Nobody answers there.
+    /// Connecting to the server failed.
     Connect(io::Error),
-    /// The URI asks for TLS that cannot be spoken.
+    /// The URI requires TLS, which cannot be set up.
     Tls(TlsError),
-    /// The export cannot be used like this.
+    /// The job does not fit the export.
     Job(JobError),
-    /// The server did not agree, or did not keep to the protocol.
+    /// The handshake failed, or the server violated the protocol.
     Session(ClientError),
-    /// The server said nothing for ten seconds of handshake.
+    /// The handshake did not finish within ten seconds.
     Late,
-    /// The server is gone.
+    /// The server closed the connection.
     Gone,
     /// Sending or receiving failed.
     Io(io::Error),
-    /// A request that the session refused to send.
+    /// The session rejected a request.
     Refused(RequestError),
     /// The server answered a request with an error.
     Request {
-        /// Whether it was a write.
+        /// True for a write, false for a read.
         write: bool,
         /// First byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u32,
-        /// The answer.
+        /// The error number.
         error: ErrorNumber,
     },
-    /// A block does not hold what was written to it.
+    /// A block does not contain the data written to it.
     Verify {
         /// First byte.
         offset: u64,
-        /// What was found instead.
+        /// Description of the contents found.
         found: String,
     },
 }

@@ -1,21 +1,22 @@
-//! What a load asks for: a few of fio's options, with fio's meanings.
+//! Parameters of a load: a few of fio's options, with fio's meanings.
 
 use flashlab_nbd::client::ExportInfo;
 use flashlab_nbd::wire::TransmissionFlags;
 use flashlab_sim::Duration;
 use std::fmt;
 
-/// Which requests, in which order: fio's `rw`.
+/// Types and order of the requests: fio's `rw`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mix {
-    /// At random places; else one after the other.
+    /// True for random offsets, false for sequential ones.
     pub random: bool,
-    /// Of 100 requests, how many read.
+    /// Percentage of reads.
     pub reads_percent: u8,
 }
 
 impl Mix {
-    /// `randread`, `read`, `randwrite`, `write`, `randrw` and `rw` (or `readwrite`), the last two with this share of reads.
+    /// Parses `randread`, `read`, `randwrite`, `write`, `randrw` and `rw` (or `readwrite`). The last two use
+    /// `reads_percent`.
     pub fn parse(word: &str, reads_percent: u8) -> Option<Mix> {
         let (random, reads_percent) = match word {
             "read" => (false, 100),
@@ -28,37 +29,37 @@ impl Mix {
         };
         Some(Mix { random, reads_percent })
     }
-    /// Whether it only reads.
+    /// Returns true if all requests are reads.
     pub fn reads_only(&self) -> bool {
         self.reads_percent >= 100
     }
 }
 
-/// A load.
+/// Parameters of a load.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Job {
-    /// Which requests.
+    /// Types and order of the requests.
     pub mix: Mix,
-    /// Bytes of a request.
+    /// Block size: bytes per request.
     pub block: u32,
-    /// Requests outstanding on a connection.
+    /// Queue depth of each connection.
     pub depth: u32,
-    /// Connections, each with a thread of its own.
+    /// Number of connections, each with its own thread.
     pub connections: u32,
-    /// How long; without it, until as many bytes as the area has were moved.
+    /// Run time; `None` runs until as many bytes as the area contains have been transferred.
     pub runtime: Option<Duration>,
     /// First byte of the area.
     pub offset: u64,
-    /// Bytes of the area; to the end of the export where not given.
+    /// Length of the area in bytes; `None` extends it to the end of the export.
     pub size: Option<u64>,
-    /// Requests a second at most, on each connection.
+    /// Maximum number of requests per second on each connection.
     pub rate_iops: Option<u64>,
-    /// Blocks are written so that they can be recognised, and checked: those that are read, and in the end all that were
-    /// written.
+    /// Writes blocks with verifiable contents, and verifies every block that is read and, at the end, every block
+    /// that was written.
     pub verify: bool,
-    /// Simple replies are asked for, as Linux' own client does.
+    /// Requests simple replies, as Linux's own client does.
     pub simple_replies: bool,
-    /// Draws places and contents.
+    /// Seed of the random offsets and contents.
     pub seed: u64,
 }
 
@@ -80,44 +81,44 @@ impl Default for Job {
     }
 }
 
-/// What cannot be asked of an export.
+/// Reason why a job does not fit an export.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JobError {
-    /// Nothing would happen.
+    /// An option is zero, so no request would be sent.
     Zero(&'static str),
-    /// The area is larger than the export, or begins behind its end.
+    /// The area extends beyond the end of the export.
     Beyond {
-        /// The byte behind the area.
+        /// First byte behind the area.
         end: u64,
-        /// Bytes of the export.
+        /// Size of the export in bytes.
         capacity: u64,
     },
-    /// Not a block for each connection.
+    /// A connection's share of the area is smaller than a block.
     TooSmall {
-        /// Bytes of a connection's share.
+        /// Size of a connection's share in bytes.
         share: u64,
-        /// Bytes of a block.
+        /// Block size in bytes.
         block: u32,
     },
-    /// The export's blocks are larger, or its requests smaller.
+    /// The block size is not a multiple of the export's minimum block size, or exceeds its maximum payload size.
     Block {
-        /// Bytes that were asked for.
+        /// The requested block size in bytes.
         block: u32,
-        /// The least and the most that the export takes.
+        /// The export's minimum block size in bytes.
         least: u64,
-        /// The most.
+        /// The export's maximum payload size in bytes.
         most: u64,
     },
-    /// The area does not begin at a block.
+    /// The area is not aligned to the export's blocks.
     Offset {
-        /// Where it begins.
+        /// Offset of the area in bytes.
         offset: u64,
-        /// The export's block.
+        /// The export's minimum block size in bytes.
         block: u64,
     },
-    /// Verified blocks hold a header.
+    /// The block size is too small for the header of verifiable blocks, or not a multiple of 8 bytes.
     TooSmallToVerify,
-    /// The export is not written to.
+    /// The export is read-only, and the job writes.
     ReadOnly,
 }
 
@@ -151,7 +152,7 @@ impl fmt::Display for JobError {
 impl std::error::Error for JobError {}
 
 impl Job {
-    /// Bytes of the area on this export, if the job can run there.
+    /// Returns the length of the area on this export in bytes, or the reason why the job cannot run.
     pub(super) fn area(&self, export: &ExportInfo) -> Result<u64, JobError> {
         for (option, value) in
             [("bs", self.block), ("iodepth", self.depth), ("connections", self.connections)]

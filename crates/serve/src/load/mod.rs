@@ -1,5 +1,5 @@
-//! A load on an NBD server: many requests in flight on many connections, batched both ways, so that the server is what
-//! is measured and not its client.
+//! A load generator for NBD servers. It keeps many requests in flight on many connections and batches them in both
+//! directions, so that the server limits the throughput and not the client.
 
 mod error;
 mod job;
@@ -19,12 +19,12 @@ use rustix::time::{ClockId, clock_gettime};
 use session::Session;
 use std::thread;
 
-/// Runs a load to its end, or until `stop` is thrown.
+/// Runs a load until it ends or `stop` is thrown.
 pub fn load(uri: &Uri, job: &Job, stop: &Stop) -> Result<Loaded, LoadError> {
     load_telling(uri, job, stop, &|_| {})
 }
 
-/// As [`load`]; calls `tell` with the share that the first connection has done, often.
+/// Like [`load`]. Calls `tell` frequently with the fraction that the first connection has completed.
 pub fn load_telling(
     uri: &Uri,
     job: &Job,
@@ -46,7 +46,7 @@ pub fn load_telling(
                 scope.spawn(move || {
                     let done = worker::run(session, job, number, size, (clock, start), (stop, tell));
                     if done.is_err() {
-                        // One that failed ends all.
+                        // A failed connection ends all connections.
                         stop.throw();
                     }
                     done
@@ -64,7 +64,7 @@ pub fn load_telling(
     Ok(Loaded::new(job.clone(), export.size, start, &done, cpu_ns))
 }
 
-/// Processor time of this process.
+/// Returns the processor time of this process in nanoseconds.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()

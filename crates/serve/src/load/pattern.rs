@@ -1,14 +1,14 @@
-//! Contents that say where and when they were written, so that a block that is lost, misplaced, stale or torn is found.
+//! Verifiable block contents, which reveal lost, misplaced, stale and torn blocks.
 //!
-//! A block begins with its own offset and its generation, the how-manieth write of this place it was; the rest is drawn
-//! from both and the seed.
+//! A block begins with its own offset and its generation, which counts the writes to this offset. The remaining bytes
+//! are pseudo-random and depend on the offset, the generation and the seed.
 
 use flashlab_sim::mix;
 
-/// Bytes of a block's header; a block that can be checked has room for more than that.
+/// Length of a block's header in bytes. A verifiable block is longer than its header.
 pub(super) const HEADER: usize = 16;
 
-/// Fills a block for `offset`.
+/// Fills a block with the contents for `offset` and `generation`.
 pub(super) fn fill(block: &mut [u8], seed: u64, offset: u64, generation: u64) {
     let (header, body) = block.split_at_mut(HEADER);
     header[..8].copy_from_slice(&offset.to_le_bytes());
@@ -18,7 +18,7 @@ pub(super) fn fill(block: &mut [u8], seed: u64, offset: u64, generation: u64) {
     }
 }
 
-/// What a block is that was read at `offset`: its generation, or why it is none of ours.
+/// Verifies a block that was read at `offset`. Returns its generation, or the kind of corruption.
 pub(super) fn check(block: &[u8], seed: u64, offset: u64) -> Result<u64, Wrong> {
     let (header, body) = block.split_at(HEADER);
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
