@@ -1,7 +1,7 @@
-//! How fast the machines are by themselves: batches of 32 requests of 4 KiB through a server's session, and their
-//! answers through a client's, beside one copy of the bytes of such a batch.
+//! Speed of the session machines alone: batches of 32 requests of 4 KiB through a server's session, and their replies
+//! through a client's, compared with one copy of the bytes of such a batch.
 //!
-//! `cargo bench -p flashlab-nbd --bench session`. Nothing here is a test: it prints.
+//! Run it with `cargo bench -p flashlab-nbd --bench session`. It asserts nothing and prints the results.
 
 use flashlab_nbd::client::{self, Client, Request, Wish};
 use flashlab_nbd::server::{Command, Event, Export, Policy, Session};
@@ -14,7 +14,7 @@ const BLOCK: u64 = 4096;
 const BATCHES: u32 = 2_000;
 const REPEATS: usize = 7;
 
-/// Both sides after the handshake.
+/// Returns a server and a client after the handshake.
 fn opened(wish: Wish) -> (Session, Client) {
     let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
     let exports = Arc::new(vec![Export::new("", 1 << 30)]);
@@ -31,7 +31,7 @@ fn opened(wish: Wish) -> (Session, Client) {
     }
 }
 
-/// A batch of requests, with their payloads if they write.
+/// Returns a batch of requests, with their payloads if they are writes.
 fn requests(client: &mut Client, write: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     for n in 0..BATCH {
@@ -44,7 +44,7 @@ fn requests(client: &mut Client, write: bool) -> Vec<u8> {
     bytes
 }
 
-/// Takes a batch in, and appends the headers of its answers.
+/// Processes a batch on the server, and appends the headers of its replies.
 fn serve(session: &mut Session, bytes: &[u8], heads: &mut Vec<u8>, payloads: bool) {
     let replies = session.replies().expect("it is open");
     let mut at = 0;
@@ -87,7 +87,7 @@ fn main() {
             });
             let mut answers = Vec::with_capacity(1 << 20);
             let parsed = best(|| {
-                // Requests and answers anew each time, not counted.
+                // Requests and replies are created anew each time, outside the measurement.
                 let (mut server, mut client) = opened(wish.clone());
                 let bytes = requests(&mut client, write);
                 answers.clear();
@@ -104,7 +104,7 @@ fn main() {
     }
 }
 
-/// What a batch takes: the mean of many, the best of several times, since the machine may be shared.
+/// Returns the time for one batch: the minimum over several means, since the machine may be shared.
 fn best(mut batch: impl FnMut() -> Duration) -> Duration {
     let mean = |_| (0..BATCHES).map(|_| batch()).sum::<Duration>() / BATCHES;
     (0..REPEATS).map(mean).min().unwrap_or_default()
@@ -117,7 +117,7 @@ fn timed(work: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// A client takes these answers in.
+/// Parses the replies on the client.
 fn parse(client: &mut Client, answers: &[u8]) {
     let (mut at, mut done) = (0, 0);
     let mut nothing = Vec::new();

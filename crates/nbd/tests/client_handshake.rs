@@ -1,5 +1,5 @@
-//! The client's side of the handshake, byte for byte, against servers of all kinds: old ones, unwilling ones,
-//! broken ones. Each test names the section of proto.md that it is about.
+//! The client's side of the handshake, byte for byte, against old, unwilling and broken servers. Each test names the
+//! section of proto.md that it covers.
 
 mod asked;
 
@@ -20,7 +20,8 @@ fn go(name: &str) -> Vec<u8> {
     option(7, &[&name[..], &[0, 3, 0, 1, 0, 2, 0, 3]].concat())
 }
 
-/// A session in which the server says one thing after the other, each when the client has said what is expected.
+/// Runs a session in which the server sends one message after another, each after the client has sent the expected
+/// bytes.
 fn handshake(wish: Wish, lines: &[(&[u8], &[u8])]) -> (Client, Event) {
     let mut client = Client::new(wish);
     let mut last = Event::Send;
@@ -65,17 +66,17 @@ fn old_servers() {
     let zeroes = [&answer[..], &[0; 124]].concat();
     let plain = [FLAGS, &option(8, &[])].concat();
     let wish = || Wish { extended: false, ..Wish::export("card") };
-    // Fixed newstyle, but no options.
+    // Fixed newstyle, but without `NBD_OPT_GO`.
     let lines: [(&[u8], &[u8]); 4] =
         [(GREETING, &plain), (&error(8, 1), &go("card")), (&error(7, 1), &name), (&answer, &[])];
     assert_eq!(handshake(wish(), &lines).1, Event::Ready);
-    // Not even that.
+    // Not even fixed newstyle.
     let first = [&[0, 0, 0, 0], &name[..]].concat();
     let (client, event) = handshake(wish(), &[(b"NBDMAGICIHAVEOPT\0\0", &first), (&zeroes, &[])]);
     assert_eq!((event, client.export().unwrap().size), (Event::Ready, MIB));
     let (_, event) = handshake(Wish { tls: Tls::Require, ..wish() }, &[(b"NBDMAGICIHAVEOPT\0\0", &[0; 4])]);
     assert_eq!(*closed(&event), ClientError::NotFixedNewstyle);
-    // Zeroes that were not asked away.
+    // The client does not ask the server to omit the zeroes.
     let wish = Wish { export_name: true, no_zeroes: false, structured: false, ..wish() };
     let first = [&[0, 0, 0, 1], &name[..]].concat();
     assert_eq!(handshake(wish.clone(), &[(GREETING, &first), (&zeroes[..133], &[])]).1, Event::Need(134));
@@ -132,7 +133,7 @@ fn servers_that_talk_nonsense() {
     assert!(closed(&event).to_string().contains("not an NBD server"));
 }
 
-/// A server cannot make a client remember without end.
+/// A server cannot make a client store an unlimited amount.
 #[test]
 fn a_list_that_never_ends() {
     let wish = Wish { goal: Goal::List, ..Wish::export("") };

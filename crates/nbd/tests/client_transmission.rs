@@ -1,4 +1,5 @@
-//! The client's side of the transmission, byte for byte, against servers that keep to proto.md and servers that do not.
+//! The client's side of the transmission phase, byte for byte, against servers that follow proto.md and servers that
+//! violate it.
 
 mod asked;
 
@@ -14,7 +15,7 @@ enum Style {
 }
 use Style::{Extended, Simple, Structured};
 
-/// A client that is ready, with contexts 7 and 9 if there are chunks.
+/// Returns a client that is ready, with the contexts 7 and 9 if the style has chunks.
 fn ready(style: Style) -> Client {
     let chunks = style != Simple;
     let mut wish =
@@ -36,7 +37,7 @@ fn ready(style: Style) -> Client {
     client
 }
 
-/// The cookie of a request's bytes.
+/// Returns the cookie of an encoded request.
 fn cookie(sent: &[u8]) -> u64 {
     u64::from_be_bytes(sent[8..16].try_into().unwrap())
 }
@@ -58,7 +59,7 @@ fn chunk(style: Style, flags: u16, kind: u16, cookie: u64, offset: u64, body: &[
     bytes
 }
 
-/// All that comes of these bytes, up to the point where more are needed.
+/// Returns all events up to the point where more bytes are needed.
 fn events(client: &mut Client, mut bytes: &[u8]) -> Vec<Event> {
     let mut all = Vec::new();
     loop {
@@ -209,7 +210,7 @@ fn pieces_of_a_read() {
     }
 }
 
-/// "Structured reply types": an error, with or without what was read before it.
+/// "Structured reply types": an error, with or without data before it.
 #[test]
 fn errors_in_chunks() {
     for style in [Structured, Extended] {
@@ -240,7 +241,7 @@ fn errors_in_chunks() {
     }
 }
 
-/// What a client must hang up for ("Structured reply types", "Request types").
+/// Replies for which a client must disconnect ("Structured reply types", "Request types").
 #[test]
 fn broken_replies() {
     type Body<'a> = (u16, u16, &'a [u8]);
@@ -334,7 +335,7 @@ fn broken_replies() {
         assert!(matches!(broken(status, &[(0, kind, &all(&[]))]), ClientError::Chunk(_)));
         assert!(matches!(broken(status, &[(0, kind, &all(&[(10, 0)])[..11])]), ClientError::Chunk(_)));
     }
-    // Replies of another kind than was agreed on.
+    // Replies of a type that was not negotiated.
     let mut client = ready(Structured);
     let mut sent = Vec::new();
     client.request(Request::read(0, 1), &mut sent).unwrap();
@@ -350,7 +351,7 @@ fn broken_replies() {
     client.request(Request::read(512, 1), &mut sent).unwrap();
     let bytes = chunk(Extended, 1, 0, cookie(&sent), 513, &[]);
     assert_eq!(*closed(&events(&mut client, &bytes)[0]), ClientError::Offset { expected: 512, found: 513 });
-    // An extended chunk whose count of extents is not what its length says.
+    // An extended chunk whose count of extents does not match its length.
     let mut client = ready(Extended);
     let mut sent = Vec::new();
     client.request(Request::block_status(0, 512), &mut sent).unwrap();
@@ -359,7 +360,7 @@ fn broken_replies() {
     assert!(matches!(closed(&events(&mut client, &bytes)[0]), ClientError::Chunk(_)));
 }
 
-/// A server cannot make a client keep an account of a million pieces.
+/// A server cannot make a client track a million pieces.
 #[test]
 fn a_read_in_a_million_pieces() {
     let mut client = ready(Structured);

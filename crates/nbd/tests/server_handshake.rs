@@ -1,5 +1,5 @@
-//! The server's side of the handshake, byte for byte. The bytes are put together here, not by the crate; each test names
-//! the section of proto.md that it holds the server to.
+//! The server's side of the handshake, byte for byte. This file builds the bytes without the crate. Each test names
+//! the section of proto.md that it covers.
 
 use flashlab_nbd::server::{
     Closed, Event, Export, MetaContext, OPTION_DATA_MAX, Policy, Session, Style, Tls,
@@ -32,18 +32,18 @@ fn reply(number: u32, kind: u32, data: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// A string with its length before it.
+/// Returns a string with its length prefix.
 fn string(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-/// The data of INFO and GO.
+/// Returns the data of INFO and GO.
 fn wants(name: &str, infos: &[u16]) -> Vec<u8> {
     let infos: Vec<u8> = infos.iter().flat_map(|info| info.to_be_bytes()).collect();
     [string(name), (infos.len() as u16 / 2).to_be_bytes().to_vec(), infos].concat()
 }
 
-/// The data of LIST_META_CONTEXT and SET_META_CONTEXT.
+/// Returns the data of LIST_META_CONTEXT and SET_META_CONTEXT.
 fn queries(name: &str, queries: &[&str]) -> Vec<u8> {
     let strings: Vec<u8> = queries.iter().flat_map(|query| string(query)).collect();
     [string(name), (queries.len() as u32).to_be_bytes().to_vec(), strings].concat()
@@ -82,7 +82,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// After the greeting and the client's flags.
+    /// Starts a session, up to the client's flags.
     fn with(policy: Policy, flags: u32) -> Talk {
         let mut sent = Vec::new();
         let session = Session::new(policy, Arc::new(exports()), &mut sent);
@@ -94,7 +94,7 @@ impl Talk {
     fn new() -> Talk {
         Talk::with(Policy::default(), 3)
     }
-    /// Says this, and returns what is answered.
+    /// Sends bytes to the session, and returns its replies.
     fn say(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut sent = Vec::new();
         loop {
@@ -106,7 +106,7 @@ impl Talk {
             }
         }
     }
-    /// Asks an option, which has to be answered with an error that has a sentence.
+    /// Sends an option, and asserts that the reply is an error with a sentence.
     fn refused(&mut self, number: u32, data: &[u8], kind: u32) {
         let sent = self.say(&option(number, data));
         assert!(matches!(self.event, Event::Need(_)), "the session goes on");
@@ -153,7 +153,7 @@ fn export_name_is_answered_with_and_without_zeroes() {
     }
 }
 
-/// "`NBD_OPT_EXPORT_NAME`": what cannot be had ends the session.
+/// "`NBD_OPT_EXPORT_NAME`": an unavailable export ends the session.
 #[test]
 fn export_name_of_what_cannot_be_had_ends_the_session() {
     let requires = Policy { tls: Tls::Require, ..Policy::default() };
@@ -177,7 +177,7 @@ fn export_name_of_what_cannot_be_had_ends_the_session() {
     assert!(matches!(talk.closed(), Closed::Export { .. }));
 }
 
-/// "Fixed newstyle negotiation": without it, only `NBD_OPT_EXPORT_NAME`.
+/// "Fixed newstyle negotiation": without it, only `NBD_OPT_EXPORT_NAME` is valid.
 #[test]
 fn without_fixed_newstyle_other_options_end_the_session() {
     let mut talk = Talk::with(Policy::default(), 0);
@@ -189,7 +189,7 @@ fn without_fixed_newstyle_other_options_end_the_session() {
     assert_eq!(*talk.closed(), Closed::NotFixedNewstyle(OptionType::StartTls));
 }
 
-/// "`NBD_OPT_ABORT`": acknowledged, data or not.
+/// "`NBD_OPT_ABORT`": acknowledged with and without data.
 #[test]
 fn abort_is_acknowledged() {
     for data in [&[][..], &[0; 100_000]] {
@@ -227,7 +227,7 @@ fn info_and_go_tell_of_the_export_and_what_is_asked_for() {
             let mut talk = Talk::new();
             assert_eq!(talk.say(&option(number, &wants("card", wanted))), answer);
             assert_eq!(talk.event == Event::Opened, number == 7);
-            // The default export has a name of its own.
+            // The reply contains the name of the default export.
             let mut talk = Talk::new();
             assert_eq!(talk.say(&option(number, &wants("", wanted))), answer);
         }
@@ -251,7 +251,7 @@ fn info_and_go_refuse_what_makes_no_sense() {
     assert_eq!(talk.opened(&wants("card", &[])).len(), 20 + 12 + 20);
 }
 
-/// "`NBD_REP_ERR_BLOCK_SIZE_REQD`": after the sizes.
+/// "`NBD_REP_ERR_BLOCK_SIZE_REQD`": sent after the block sizes.
 #[test]
 fn strict_exports_want_their_block_sizes_asked_for() {
     let sizes = [&3u16.to_be_bytes()[..], &[0, 0, 0x10, 0, 0, 0, 0x10, 0, 2, 0, 0, 0]].concat();
@@ -277,7 +277,7 @@ fn tls_off() {
     talk.refused(7, &wants("secret", &[]), POLICY);
 }
 
-/// "SELECTIVETLS mode", and "`NBD_OPT_STARTTLS`": nothing is kept.
+/// "SELECTIVETLS mode", and "`NBD_OPT_STARTTLS`": the server discards all negotiation state.
 #[test]
 fn tls_on_forgets_what_was_agreed_on_and_what_was_sent_in_the_clear() {
     let mut talk = Talk::with(Policy { tls: Tls::On, ..Policy::default() }, 3);
@@ -288,7 +288,7 @@ fn tls_on_forgets_what_was_agreed_on_and_what_was_sent_in_the_clear() {
     let query = queries("card", &["base:allocation"]);
     assert_eq!(talk.say(&option(10, &query)).len(), 20 + 4 + 15 + 20);
     talk.refused(5, b"x", INVALID);
-    // A man in the middle has put options behind this one (CVE-2021-3716).
+    // An attacker in the middle has injected options behind this one (CVE-2021-3716).
     let injected = [option(5, &[]), option(8, &[]), option(7, &wants("card", &[]))].concat();
     assert_eq!(talk.say(&injected), reply(5, ACK, &[]));
     assert_eq!(talk.event, Event::StartTls);
@@ -344,7 +344,7 @@ fn extended_headers_take_precedence() {
     talk.refused(8, &[], EXT_HEADER_REQD);
     talk.refused(11, &[], INVALID);
     assert_eq!(talk.say(&option(10, &queries("card", &["x-flashlab:wear"]))).len(), 20 + 4 + 15 + 20);
-    // NBD_FLAG_BLOCK_STATUS_PAYLOAD only with contexts for this export.
+    // NBD_FLAG_BLOCK_STATUS_PAYLOAD is set only if contexts were selected for this export.
     let sent = talk.say(&option(6, &wants("", &[])));
     assert_eq!(sent, [reply(6, INFO, &info_export(0x1234_5600, FLAGS_DF)), reply(6, ACK, &[])].concat());
     let sent = talk.opened(&wants("card", &[]));

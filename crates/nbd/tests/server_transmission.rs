@@ -1,5 +1,5 @@
-//! The server's side of the transmission, byte for byte. The bytes are put together here, not by the crate; each test
-//! names the section of proto.md that it holds the server to.
+//! The server's side of the transmission phase, byte for byte. This file builds the bytes without the crate. Each
+//! test names the section of proto.md that it covers.
 
 mod exact;
 
@@ -7,7 +7,7 @@ use exact::*;
 use flashlab_nbd::server::{Closed, Command, ContextSet, Event, PAYLOAD_MAX, Request, Style};
 use flashlab_nbd::wire::TransmissionFlags as T;
 
-/// "Request types": each comes out with its flags.
+/// "Request types": the session returns each request with its flags.
 #[test]
 fn sound_requests_come_out() {
     for style in STYLES {
@@ -54,7 +54,7 @@ fn what_is_wrong_with_a_request_has_its_number() {
             talk.refused(0, CACHE, offset, length, EINVAL);
             talk.refused(0, STATUS, offset, length, EINVAL);
         }
-        // Unknown commands, RESIZE among them; unknown flags; flags of other commands.
+        // Unknown commands, including RESIZE; unknown flags; flags of other commands.
         for kind in [8, 9, 100, u16::MAX] {
             talk.refused(0, kind, 0, 0, EINVAL);
         }
@@ -117,7 +117,7 @@ fn what_was_not_offered_is_refused() {
     }
 }
 
-/// "Size constraints": smallest blocks.
+/// "Size constraints": minimum block size.
 #[test]
 fn what_is_not_of_whole_blocks_is_refused() {
     for style in STYLES {
@@ -145,12 +145,12 @@ fn nothing_is_done_for_requests_of_no_bytes() {
             assert_eq!(sent, if none { talk.chunk(1, 0, 5, &[]) } else { simple(0) });
             talk.asks(0, FLUSH, 0, 0);
         }
-        // An extent has at least one byte, so that there is no answer to this.
+        // An extent has at least one byte, so no reply to this request is valid.
         talk.refused(0, STATUS, 0, 0, EINVAL);
     }
 }
 
-/// "Size constraints": payloads up to 64 MiB are taken, longer ones refused without being kept.
+/// "Size constraints": payloads up to 64 MiB are accepted. Longer ones are rejected without being buffered.
 #[test]
 fn long_payloads() {
     for style in STYLES {
@@ -160,7 +160,7 @@ fn long_payloads() {
         talk.refused(0, READ, 0, longer, overflow);
         assert_eq!(talk.asks(0, READ, 0, PAYLOAD_MAX).length, PAYLOAD_MAX);
         let flags = if style == Style::Extended { PAYLOAD_LEN } else { 0 };
-        // The header is enough for a payload that is to be received directly.
+        // For a payload that the owner receives directly, the header is sufficient.
         let header = talk.header(flags, WRITE, 0, PAYLOAD_MAX);
         assert_eq!(talk.say(&header), []);
         let Event::Request(request) = &talk.event else { panic!("{:?}", talk.event) };
@@ -173,7 +173,7 @@ fn long_payloads() {
         assert_eq!(sent, [], "not before the payload has come");
         if style == Style::Extended {
             // "A server SHOULD initiate hard disconnect if a client sets the NBD_CMD_FLAG_PAYLOAD_LEN flag and uses a
-            // length larger than" what is taken.
+            // length larger than" the server accepts.
             assert_eq!(talk.event, Event::Closed(Closed::Payload(longer)));
             continue;
         }
@@ -187,7 +187,7 @@ fn long_payloads() {
     }
 }
 
-/// Short payloads are waited for, long ones given out as they are.
+/// The session waits for short payloads, and returns long ones before they are complete.
 #[test]
 fn payloads_that_are_not_all_there() {
     for style in STYLES {
@@ -205,7 +205,7 @@ fn payloads_that_are_not_all_there() {
     }
 }
 
-/// "Request message" (extension-ext-header): payloads where none is expected, none where one is.
+/// "Request message" (extension-ext-header): an unexpected payload, and a missing one.
 #[test]
 fn extended_payloads_are_drained_wherever_they_stand() {
     let mut talk = Talk::new(Style::Extended);
@@ -218,7 +218,7 @@ fn extended_payloads_are_drained_wherever_they_stand() {
     }
     let bytes = talk.header(0, WRITE, 0, 512);
     talk.refused_bytes(&bytes, 0, EINVAL);
-    // Lengths of 64 bits are what extended headers are for.
+    // Extended headers allow 64-bit lengths.
     let mut export = card();
     export.size = 1 << 50;
     let mut talk = Talk::with(Style::Extended, export);
@@ -280,7 +280,7 @@ fn bad_magic_ends_the_session() {
         bytes[3] ^= 1;
         assert_eq!(talk.say(&bytes), []);
         assert!(matches!(talk.event, Event::Closed(Closed::Magic(_))));
-        // The other layout's is as bad.
+        // The magic number of the other layout is invalid too.
         let mut talk = Talk::new(style);
         let other = if style == Style::Extended { Style::Simple } else { Style::Extended };
         let bytes = [Talk::new(other).header(0, FLUSH, 0, 0), vec![0; 4]].concat();

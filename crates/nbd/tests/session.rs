@@ -1,4 +1,4 @@
-//! Whole sessions: both machines, joined by bytes in any pieces, against a plain model.
+//! Whole sessions: both machines, joined by bytes in arbitrary pieces, against a reference model.
 
 mod pair;
 
@@ -26,14 +26,14 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => (8u16..20).prop_map(CommandType::from_wire),
     ];
     let place = prop_oneof![
-        // Whole blocks, any bytes, around the end, and where 64 bits end.
+        // Whole blocks, arbitrary bytes, ranges around the end of the export, and ranges at the end of 64 bits.
         6 => (0..BLOCKS as u64, 0..16u64).prop_map(|(at, n)| (at * BLOCK as u64, n * BLOCK as u64)),
         3 => (0..size, 0..9000u64),
         1 => (size - 1000..size + 1000, 0..2000u64),
         1 => (u64::MAX - 1000..=u64::MAX, 0..2000u64),
     ];
     let flags = prop_oneof![4 => Just(0u16), 2 => 0..32u16, 1 => any::<u16>()];
-    // A write says how long its payload is in another way, which is the client's business.
+    // The client sets PAYLOAD_LEN itself.
     let flags = flags.prop_map(|flags| CommandFlags(flags).without(CommandFlags::PAYLOAD_LEN));
     (command, place, flags, any::<u8>(), prop::collection::btree_set(0..3usize, 0..3)).prop_map(
         |(command, (offset, length), flags, fill, contexts)| {
@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// A session with one of everything.
+/// Returns a session with one request of each type.
 fn everything(extended: bool) -> Plan {
     let op = |request| Op { request, fill: 7, contexts: Vec::new() };
     let zeroes = Request::write_zeroes(1024, 512).with(CommandFlags::NO_HOLE);
@@ -120,7 +120,7 @@ fn everything(extended: bool) -> Plan {
     Plan { wish, policy, disk: Disk::new(16), ops, depth: 100 }
 }
 
-/// What a server says to these bytes, and what it does.
+/// Returns a server's replies to these bytes, and the server.
 fn served(plan: &Plan, pieces: &[&[u8]]) -> (Vec<u8>, Host) {
     let mut host = Host::new(plan.policy, plan.disk.clone());
     let mut sent = Vec::new();
@@ -139,7 +139,7 @@ fn a_server_does_not_care_where_the_bytes_are_cut() {
     for extended in [false, true] {
         let plan = everything(extended);
         let stream = run(&plan, &mut Choices::new(&[])).to_host;
-        // TLS throws away what follows STARTTLS, so that nothing can be sent together with it.
+        // Starting TLS discards the bytes behind STARTTLS, so no piece may extend across it.
         let tls = 4 + 16;
         let whole = served(&plan, &[&stream[..tls], &stream[tls..]]);
         assert_eq!(whole.1.closed, Some(Closed::Disconnect));
@@ -198,7 +198,7 @@ fn a_client_killed_at_any_byte_leaves_only_whole_requests_behind() {
                 .zip(&whole.executed)
                 .all(|(a, b)| (a.offset, a.length) == (b.offset, b.length));
             assert!(same);
-            // A write is done whole or not at all.
+            // A write is applied completely or not at all.
             assert!(
                 [0, 700].contains(&host.disk.bytes[512..1212].iter().filter(|byte| **byte == 7).count())
                     || most > 4

@@ -1,4 +1,4 @@
-//! NBD URIs, as uri.md has them.
+//! NBD URIs, as uri.md specifies them.
 
 use flashlab_nbd::uri::{Mistake, PORT, Transport, Uri};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn unix(socket: &[u8]) -> Transport {
     Transport::Unix { socket: socket.to_vec() }
 }
 
-/// "NBD URI export name": the table.
+/// "NBD URI export name": the table of examples.
 #[test]
 fn the_path_without_its_first_slash_is_the_export() {
     for (text, export) in [
@@ -96,7 +96,7 @@ fn uris() -> impl Strategy<Value = Uri> {
         prop::collection::vec(any::<u8>(), 1..20).prop_map(|socket| Transport::Unix { socket }),
         (any::<u32>(), any::<u32>()).prop_map(|(cid, port)| Transport::Vsock { cid, port }),
     ];
-    // A host with colons stands in brackets, and there it is not encoded.
+    // A host with colons is written in brackets, and its characters are not percent-encoded there.
     let transport = transport.prop_filter(
         "brackets",
         |t| !matches!(t, Transport::Tcp { host, .. } if host.contains(':') && host.contains(['%', 'é'])),

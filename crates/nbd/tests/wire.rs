@@ -1,9 +1,9 @@
-//! The messages by themselves: what is written reads back, and what is read writes back the same bytes.
+//! The messages alone: emitted messages parse to the same value, and parsed messages emit the same bytes.
 
 use flashlab_nbd::wire::*;
 use proptest::prelude::*;
 
-/// Each message that can be at the beginning of these bytes is written back as it was.
+/// Asserts that each message at the beginning of these bytes is emitted unchanged.
 fn read_and_write(bytes: &[u8]) {
     let same = |length: usize, written: Vec<u8>| assert_eq!(bytes[..length], written);
     let mut to = Vec::new();
@@ -68,7 +68,7 @@ fn read_and_write(bytes: &[u8]) {
     for kind in [ChunkType::Error, ChunkType::ErrorOffset] {
         if let Ok(chunk) = ErrorChunk::parse(kind, bytes) {
             assert_eq!(chunk.kind(), kind);
-            // What follows the fields is allowed, and ignored.
+            // Bytes behind the fields are valid, and ignored.
             chunk.emit(&mut to);
             same(chunk.len(), std::mem::take(&mut to));
         }
@@ -87,7 +87,7 @@ fn read_and_write(bytes: &[u8]) {
     }
 }
 
-/// Bytes that begin as one of the messages does.
+/// Returns bytes that begin like one of the messages.
 fn messages() -> impl Strategy<Value = Vec<u8>> {
     let magic = prop_oneof![
         Just(INIT_MAGIC.to_be_bytes().to_vec()),
@@ -134,7 +134,7 @@ proptest! {
     }
 }
 
-/// The values of proto.md, "Values", and "Reserved Magic values".
+/// The numbers of proto.md, "Values" and "Reserved Magic values".
 #[test]
 fn numbers_are_those_of_the_specification() {
     assert_eq!(INIT_MAGIC.to_be_bytes(), *b"NBDMAGIC");

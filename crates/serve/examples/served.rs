@@ -1,4 +1,4 @@
-//! Serves a device in memory to this very process and puts a load on it.
+//! Serves a device in memory, and runs a load on it from the same process.
 
 use flashlab_block::{Memory, Pages};
 use flashlab_serve::load::{Job, Mix, load};

@@ -1,5 +1,6 @@
-//! Opens connections to an NBD server and stalls on each: every other one announces a write of 64 MiB and sends all of it but a
-//! byte, or a byte; the others ask for 64 MiB and take 16 bytes. Prints how many the server has closed, once a second, until all are.
+//! Opens connections to an NBD server and stalls on each. Every second connection announces a write of 64 MiB and
+//! sends either all bytes but one, or a single byte. The others read 64 MiB and receive 16 bytes. Prints once a
+//! second how many connections the server has closed, until all are closed.
 //!
 //! `cargo run --release -p flashlab-serve --example stalled -- disk.sock 64`
 
@@ -56,7 +57,7 @@ fn stall(path: &str, n: usize) -> io::Result<()> {
         let sent = if n.is_multiple_of(4) { LENGTH as usize - 1 } else { 1 };
         stream.write_all(&vec![0; sent])?;
     }
-    // Hears of the end without taking another byte of the reply.
+    // Waits for the end of the connection without receiving another byte of the reply.
     let mut fds = [rustix::event::PollFd::new(&stream, rustix::event::PollFlags::empty())];
     rustix::event::poll(&mut fds, None)?;
     Ok(())

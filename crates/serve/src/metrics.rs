@@ -1,4 +1,4 @@
-//! A page of figures over HTTP for Prometheus: `GET /metrics`, one caller at a time, nothing else.
+//! The HTTP endpoint for Prometheus. It serves only `GET /metrics`, to one caller at a time.
 
 use crate::counters::{Count, Counters, LATENCY_BOUNDS, Way};
 use crate::exposition::{Exposition, Figure};
@@ -10,29 +10,29 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-/// Bytes of the longest request.
+/// Maximum length of a request in bytes.
 const REQUEST_MAX: usize = 8 << 10;
-/// How long a caller may take for each part of it.
+/// Maximum time that a caller may take for each part of a request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Listens for whoever collects figures.
+/// A listening socket for metrics collectors.
 #[derive(Debug)]
 pub struct Metrics(TcpListener);
 
 impl Metrics {
-    /// On a TCP port; port 0 takes a free one.
+    /// Listens on a TCP address; port 0 selects a free port.
     pub fn bind(address: SocketAddr) -> io::Result<Metrics> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(Metrics(listener))
     }
 
-    /// Where it listens.
+    /// Returns the address on which the socket listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// Answers with `page` until `stop` is thrown.
+    /// Replies to requests with `page` until `stop` is thrown.
     pub fn serve(&self, stop: &Stop, page: impl Fn() -> Exposition) -> io::Result<()> {
         loop {
             let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(&self.0, PollFlags::IN)];
@@ -41,7 +41,7 @@ impl Metrics {
                 return Ok(());
             }
             match self.0.accept() {
-                // A caller that goes away, or says nothing, is nothing special.
+                // A caller that disconnects or sends nothing is a normal event.
                 Ok((stream, _)) => drop(answer(stream, &page)),
                 Err(error) if Listener::nobody_came(&error) => {}
                 Err(error) => Listener::pause(&error, stop),
@@ -85,7 +85,7 @@ fn answer(mut stream: TcpStream, page: impl Fn() -> Exposition) -> io::Result<()
 }
 
 impl Counters {
-    /// What was counted, as figures.
+    /// Appends the counters as metrics.
     pub fn expose(&self, page: &mut Exposition) {
         let counted = self.read();
         let ways = |page: &mut Exposition, name, counts: &[(&str, Count)]| {

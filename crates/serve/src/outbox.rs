@@ -1,25 +1,25 @@
-//! Replies of a batch on their way out: headers in one buffer, what was read in the buffers that devices filled, and one
-//! vectored send for all of it.
+//! Replies of a batch that are queued for sending: the headers in one buffer, the data in the buffers that the device
+//! filled. One vectored send transmits them all.
 
 use crate::limits::{SMALL, Taken};
 use crate::link::Link;
 use std::io::{self, IoSlice};
 
-/// Replies are sent before the batch is over when they have grown to so many bytes: a client must not wait for all of
-/// many large reads, and memory is bounded.
+/// Number of bytes from which on replies are sent before the batch is complete. The limit bounds the memory, and a
+/// client does not have to wait for all of many large reads.
 const BYTES_MAX: usize = 1 << 20;
-/// Payloads sent at once: two slices each, under Linux' limit of 1024.
+/// Maximum number of payloads per send. Each needs two slices, and Linux's limit is 1024 slices.
 const PAYLOADS_MAX: usize = 500;
-/// Bytes of buffers that are kept for the next reads, and how many.
+/// Maximum number of bytes in the pool of buffers for further reads, and maximum number of buffers.
 const POOL_BYTES_MAX: usize = 8 << 20;
 const POOL_MAX: usize = PAYLOADS_MAX;
 
-/// Replies that wait to be sent.
+/// Queued replies.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox<'a> {
-    /// Headers, and whatever else is not a payload.
+    /// Headers, and all other bytes that are not payloads.
     pub(crate) heads: Vec<u8>,
-    /// Payloads, each with the place in `heads` behind which it is sent.
+    /// Payloads, each with the position in `heads` behind which it is sent.
     payloads: Vec<(usize, Vec<u8>, Option<Taken<'a>>)>,
     bytes: usize,
     pool: Vec<Vec<u8>>,
@@ -27,35 +27,35 @@ pub(crate) struct Outbox<'a> {
 }
 
 impl<'a> Outbox<'a> {
-    /// A buffer of this length; what it holds means nothing.
+    /// Returns a buffer of this length with unspecified contents.
     pub(crate) fn buffer(&mut self, length: usize) -> Vec<u8> {
         let mut buffer = if length > SMALL { Vec::new() } else { self.pool.pop().unwrap_or_default() };
         self.pool_bytes -= buffer.len();
         if buffer.capacity() < length {
-            // Fresh zeroes from the allocator cost less than growing.
+            // Zeroed memory from the allocator costs less than growing a buffer.
             buffer = vec![0; length];
         }
         buffer.resize(length, 0);
         buffer
     }
 
-    /// A payload, which follows what is in `heads` now.
+    /// Queues a payload behind the current contents of `heads`.
     pub(crate) fn payload(&mut self, bytes: Vec<u8>, taken: Option<Taken<'a>>) {
         self.bytes += bytes.len();
         self.payloads.push((self.heads.len(), bytes, taken));
     }
 
-    /// Returns true if nothing waits to be sent.
+    /// Returns true if no reply is queued.
     pub(crate) fn is_empty(&self) -> bool {
         self.heads.is_empty() && self.payloads.is_empty()
     }
 
-    /// Whether to send before more is added.
+    /// Returns true if the queue has to be sent before more replies are added.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes + self.heads.len() >= BYTES_MAX || self.payloads.len() >= PAYLOADS_MAX
     }
 
-    /// Sends everything.
+    /// Sends all queued replies.
     pub(crate) fn send(&mut self, link: &mut Link) -> io::Result<()> {
         if self.is_empty() {
             return Ok(());

@@ -1,34 +1,34 @@
-//! How the wall clock becomes a device's time: one to one, faster or slower, or as fast as the machine can.
+//! Conversion of wall-clock time into the devices' time: one to one, faster or slower, or as fast as the machine can.
 //!
-//! Unpaced, time stands still while there is something to do, and then moves to the next instant at which a device has
-//! something due: what a device does while it is idle takes place in no time, since there is no idle time.
+//! Unpaced, time stands still while any request can be processed, and then jumps to the next instant at which a
+//! device is due. The work that a device does while it is idle takes no time, since there is no idle time.
 
 use crate::Clock;
 use flashlab_sim::{Duration, Instant};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The speed of a device's time.
+/// Speed of a device's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speed {
-    /// So many millionths of the wall clock's.
+    /// Speed in millionths of the wall clock's.
     Millionths(u64),
-    /// No waiting at all.
+    /// The server never waits for a device's time.
     Unpaced,
 }
 
 impl Speed {
-    /// One to one.
+    /// Real time: the speed of the wall clock.
     pub const REAL: Speed = Speed::Millionths(MILLION);
 }
 
 const MILLION: u64 = 1_000_000;
 
-/// The time of the devices of a server.
+/// Time of a server's devices.
 #[derive(Debug)]
 pub(crate) struct Pace {
     clock: Clock,
     speed: Speed,
-    /// Where time stands, unpaced.
+    /// Current time if unpaced, in nanoseconds.
     reached: AtomicU64,
 }
 
@@ -37,7 +37,7 @@ impl Pace {
         Pace { clock, speed, reached: AtomicU64::new(0) }
     }
 
-    /// What time it is for the devices.
+    /// Returns the devices' current time.
     pub(crate) fn now(&self) -> Instant {
         match self.speed {
             Speed::Millionths(MILLION) => self.clock.now(),
@@ -48,12 +48,12 @@ impl Pace {
         }
     }
 
-    /// How long to wait for `due`, on the wall.
+    /// Returns the wall-clock time until the devices' time reaches `due`.
     pub(crate) fn left(&self, due: Instant) -> Duration {
         match self.speed {
             Speed::Millionths(MILLION) => due.saturating_since(self.clock.now()),
             Speed::Millionths(speed) => {
-                // Rounded up: whoever waits so long has reached it.
+                // Rounding up guarantees that the devices' time has reached `due` after this wait.
                 let ns = u128::from(due.as_ns()) * u128::from(MILLION);
                 let at = ns.div_ceil(u128::from(speed)).min(u128::from(u64::MAX)) as u64;
                 Instant::from_ns(at).saturating_since(self.clock.now())
@@ -62,14 +62,14 @@ impl Pace {
         }
     }
 
-    /// Nobody has anything else to do before `due`.
+    /// Advances unpaced time to `due`. The caller guarantees that no work is left before `due`.
     pub(crate) fn reach(&self, due: Instant) {
         if self.speed == Speed::Unpaced {
             self.reached.fetch_max(due.as_ns(), Ordering::SeqCst);
         }
     }
 
-    /// How much later than `due` it is, on the wall; nothing where nobody waits.
+    /// Returns the wall-clock time that has passed since `due`; `None` if unpaced.
     pub(crate) fn late(&self, due: Instant) -> Option<Duration> {
         let late = self.now().saturating_since(due);
         match self.speed {

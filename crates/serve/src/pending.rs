@@ -1,8 +1,9 @@
-//! Requests that a device answers later, and the smallest executor that waits for them beside a socket.
+//! Requests that a device completes later, and a minimal executor that waits for them together with a socket.
 //!
-//! Each connection has its own: a waker notes which request to look at again and, from another thread, makes a descriptor
-//! readable, on which the connection's thread waits together with its socket. Until the first such request there is no
-//! descriptor. What the connection's own thread wakes it looks at before it waits.
+//! Each connection has its own executor. A waker queues the number of its request and, on another thread, makes an
+//! event descriptor readable. The connection's thread waits for this descriptor together with its socket. The
+//! descriptor is created with the first such request. Before it waits, the thread polls the requests that it has
+//! woken itself.
 
 use flashlab_block::Outcome;
 use rustix::event::{EventfdFlags, eventfd};
@@ -15,10 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
 
-/// What a device returned.
+/// The future that a device returned.
 type Answering = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// Requests that were started, each with what is needed to answer it.
+/// Requests that were started, each with the fields that its reply needs.
 pub(crate) struct Pending<T> {
     requests: BTreeMap<u64, (T, Answering)>,
     next: u64,
@@ -42,24 +43,25 @@ impl Wake for Alarm {
         if thread::current().id() == self.woken.owner {
             return;
         }
-        // It fails only where the counter is full: then it is readable already.
+        // The write fails only if the counter is full, and then the descriptor is readable already.
         let _ = rustix::io::write(&self.woken.event, &1u64.to_ne_bytes());
     }
 }
 
 impl<T> Pending<T> {
-    /// None.
+    /// Creates an executor without requests.
     pub(crate) fn new() -> Pending<T> {
         Pending { requests: BTreeMap::new(), next: 0, woken: None }
     }
 
-    /// How many are not answered yet.
+    /// Returns the number of requests in flight.
     pub(crate) fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Adds one; it is looked at for the first time by [`Pending::answered`], from the same thread as all before.
-    /// Gives it back where the system has no descriptor for it; what the device was asked is then cancelled.
+    /// Adds a request. [`Pending::answered`] polls it for the first time. All calls must come from the same thread.
+    /// Returns the request if the system has no descriptor for the event; the device's future is then dropped, which
+    /// cancels it.
     pub(crate) fn add(&mut self, request: T, answering: Answering) -> Result<(), (T, io::Error)> {
         let woken = match &self.woken {
             Some(woken) => woken,
@@ -78,34 +80,35 @@ impl<T> Pending<T> {
         Ok(())
     }
 
-    /// Readable after another thread has woken a request, which may have been looked at since; `None` where nothing is pending.
+    /// Returns the descriptor that becomes readable once another thread has woken a request. The request may have
+    /// been polled since. Returns `None` if no request is in flight.
     pub(crate) fn event(&self) -> Option<BorrowedFd<'_>> {
         let woken = self.woken.as_ref().filter(|_| !self.requests.is_empty());
         woken.map(|woken| woken.event.as_fd())
     }
 
-    /// Whether [`Pending::answered`] has something to look at.
+    /// Returns true if [`Pending::answered`] has requests to poll.
     pub(crate) fn is_woken(&self) -> bool {
         let numbers =
             |woken: &Arc<Woken>| !woken.numbers.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         !self.requests.is_empty() && self.woken.as_ref().is_some_and(numbers)
     }
 
-    /// The descriptor was seen to be readable: it is no longer. To be called before [`Pending::answered`] looks, so that a waker
-    /// that comes between makes it readable again.
+    /// Makes the descriptor unreadable after the thread has seen it readable. Must be called before
+    /// [`Pending::answered`] polls, so that a waker that runs in between makes the descriptor readable again.
     pub(crate) fn heard(&self) {
         if let Some(event) = self.event() {
             let _ = rustix::io::read(event, &mut [0; 8]);
         }
     }
 
-    /// Those that are answered now, in the order in which they became so.
+    /// Polls the woken requests, and returns the completed ones in the order in which they were woken.
     pub(crate) fn answered(&mut self) -> Vec<(T, Outcome)> {
         let Some(woken) = self.woken.clone().filter(|_| !self.requests.is_empty()) else { return Vec::new() };
         let numbers = std::mem::take(&mut *woken.numbers.lock().unwrap_or_else(PoisonError::into_inner));
         let mut answered = Vec::new();
         for number in numbers {
-            // A waker may be kept beyond its request's end.
+            // A device may keep a waker longer than its request.
             let Some((_, answering)) = self.requests.get_mut(&number) else { continue };
             let waker = Waker::from(Arc::new(Alarm { number, woken: woken.clone() }));
             if let Poll::Ready(outcome) = answering.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -123,7 +126,7 @@ mod tests {
     use flashlab_block::Answer;
     use rustix::event::{PollFd, PollFlags};
 
-    /// Done when its flag is set, by whoever then wakes it.
+    /// A request that completes once the flag is set; setting the flag wakes it.
     #[derive(Default)]
     struct Flag(Mutex<(bool, Option<Waker>)>);
 

@@ -1,4 +1,4 @@
-//! A Unix socket that nobody else can reach.
+//! A Unix socket that no other user can reach.
 
 use crate::Address;
 use std::fs;
@@ -6,17 +6,17 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// A folder of one's own with a name for a socket in it; goes when it is dropped.
+/// A private directory for a socket. Dropping it removes the directory.
 #[derive(Debug)]
 pub struct PrivateSocket(PathBuf);
 
 impl PrivateSocket {
-    /// In the system's folder for temporary files.
+    /// Creates a private directory in the system's directory for temporary files.
     pub fn new() -> io::Result<PrivateSocket> {
         let (folder, pid) = (std::env::temp_dir(), std::process::id());
         for n in 0..1000 {
             let folder = folder.join(format!("flashlab-{pid}-{n}"));
-            // Only a folder that this call made is one's own.
+            // Only a directory that this call has created is private.
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => return Ok(PrivateSocket(folder)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -26,12 +26,12 @@ impl PrivateSocket {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// The socket's path.
+    /// Returns the path of the socket.
     pub fn path(&self) -> PathBuf {
         self.0.join("socket")
     }
 
-    /// Where to listen.
+    /// Returns the address to listen on.
     pub fn address(&self) -> Address {
         Address::Unix(self.path())
     }
@@ -45,7 +45,7 @@ impl AsRef<Path> for PrivateSocket {
 
 impl Drop for PrivateSocket {
     fn drop(&mut self) {
-        // What is left in a folder for temporary files harms nobody.
+        // A directory that is left among the temporary files does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

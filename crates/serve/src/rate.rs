@@ -1,16 +1,16 @@
-//! The least rate at which a client sends a request that it has begun, and takes its replies.
+//! The minimum rate at which a client has to send a request that it has begun, and to receive its replies.
 
 use crate::Clock;
 use flashlab_sim::{Duration, Instant};
 use std::fmt;
 use std::io;
 
-/// A least rate, held against each window of waiting.
+/// A minimum rate, checked for each window of waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeastRate {
-    /// Bytes a second.
+    /// Rate in bytes per second.
     pub bytes_per_second: u64,
-    /// Time in which a stalled transfer has to move so many bytes again.
+    /// Time in which a stalled transfer has to reach the rate again.
     pub window: Duration,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Direction {
     Sending,
 }
 
-/// One transfer that waits for its peer.
+/// A transfer that waits for its peer.
 #[derive(Debug)]
 pub(crate) struct Progress {
     least: LeastRate,
@@ -47,23 +47,24 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Starts to measure.
+    /// Starts the measurement.
     pub(crate) fn new(least: LeastRate, direction: Direction) -> Progress {
         let clock = Clock::start();
         Progress { least, direction, since: clock.now(), clock, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// Returns the error of a peer that moved nothing for a whole window.
+    /// Returns the error for a peer that moved no byte for a whole window.
     pub(crate) fn stalled(least: LeastRate, direction: Direction) -> io::Error {
         TooSlow { least, direction, waited: least.window, bytes: 0 }.into()
     }
 
-    /// Leaves out the time since the last call: it was not the peer's.
+    /// Excludes the time since the last call, for which the peer is not responsible.
     pub(crate) fn resume(&mut self) {
         self.since = self.clock.now();
     }
 
-    /// Counts `bytes`, and the time since the last call. Fails at the end of a window in which the peer was too slow.
+    /// Counts `bytes` and the time since the last call. Returns an error at the end of a window in which the peer
+    /// fell below the rate.
     pub(crate) fn moved(&mut self, bytes: u64) -> io::Result<()> {
         let now = self.clock.now();
         self.waited += now.since(self.since);
@@ -81,7 +82,7 @@ impl Progress {
     }
 }
 
-/// A client fell below the least rate.
+/// The error for a client below the minimum rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooSlow {
     least: LeastRate,

@@ -1,11 +1,13 @@
-//! What is asked of the system by a thread that answers at an instant.
+//! Scheduling settings for threads that reply at exact instants.
 //!
-//! - Timers without slack: else Linux wakes a thread up to 50 us late, so that it can wake several at once.
-//! - To run before all others (SCHED_RR): on a busy machine a thread is woken when others have had their turn.
-//! - Processors that do not sleep (`/dev/cpu_dma_latency`, which Linux calls PM QoS): one that does takes its time to wake, some
-//!   50 us in a virtual machine, and a request and its answer wake two.
+//! - Timers without slack: by default, Linux delays the wake-up of a thread by up to 50 us so that it can wake
+//!   several threads at once.
+//! - Real-time scheduling (SCHED_RR): on a busy machine an ordinary thread runs only after other threads have had
+//!   their turn.
+//! - The CPU latency limit (`/dev/cpu_dma_latency`, Linux's PM QoS): a processor in a sleep state needs some time to
+//!   wake up, about 50 us in a virtual machine, and a request and its reply wake two processors.
 //!
-//! The last two take from others, so they are had where it was said that they may be.
+//! The last two slow down other processes, so they are used only if the user allows it.
 
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -17,34 +19,34 @@ use thread_priority::unix::{
 };
 use tracing::{debug, warn};
 
-/// Processors stay awake as long as this is held.
+/// The CPU latency limit. Processors do not sleep while this value exists.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Awake {
     _held: OwnedFd,
 }
 
-/// Has this thread's timers go off when they are set.
+/// Removes the slack of this thread's timers.
 pub(crate) fn without_slack() {
-    // Where that is refused, answers are a little late.
+    // If the system denies the request, replies are slightly late.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Has this thread run before all that are not real-time ones.
+/// Gives this thread real-time priority, above all ordinary threads.
 pub(crate) fn before_all_others() -> io::Result<()> {
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
         .map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, format!("{error:?}")))
 }
 
-/// Both that take from others, as far as they can be had; what was refused is said.
+/// Requests real-time priority and the CPU latency limit. Logs each one that the system denies.
 pub(crate) fn before_all_others_and_awake(connection: u64) -> Option<Awake> {
     if let Err(error) = before_all_others() {
         warn!(connection, %error, "not before all others");
     }
     match awake() {
         Ok(awake) => Some(awake),
-        // Not every machine has processors that sleep.
+        // Not every machine has processors with sleep states.
         Err(error) => {
             debug!(connection, %error, "processors may sleep: /dev/cpu_dma_latency");
             None
@@ -54,7 +56,7 @@ pub(crate) fn before_all_others_and_awake(connection: u64) -> Option<Awake> {
 
 fn awake() -> io::Result<Awake> {
     let held = rustix::fs::open("/dev/cpu_dma_latency", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-    // The longest time to wake that is borne, in microseconds.
+    // Maximum wake-up latency in microseconds.
     rustix::io::write(&held, &0i32.to_ne_bytes())?;
     Ok(Awake { _held: held })
 }

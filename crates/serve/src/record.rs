@@ -1,8 +1,8 @@
-//! Recording what arrives as a fio iolog of version 3, so that a live run can be repeated in simulated time.
+//! Records requests in fio's iolog format, version 3, so that a live run can be repeated in simulated time.
 //!
-//! The file of a request is the export's name. Zeroes that may become a hole are logged as a trim, others as a write:
-//! that is what a flash device makes of them. What only asks (block status) or only warms (cache) is not logged. fio
-//! knows no FUA; a flush is a `sync`.
+//! The file name in the log is the export's name. A write of zeroes that may become a hole is logged as a trim, any
+//! other write of zeroes as a write, because a flash device treats them so. Block status and cache requests are not
+//! logged. fio has no FUA; a flush is logged as a `sync`.
 
 use crate::Clock;
 use flashlab_block::Io;
@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// A log that grows on disk while requests arrive. What went wrong is said by [`Recorder::finish`].
+/// A log that grows on disk as requests arrive. [`Recorder::finish`] reports errors.
 #[derive(Debug)]
 pub struct Recorder(Mutex<Log>);
 
@@ -27,7 +27,7 @@ struct Log {
 }
 
 impl Recorder {
-    /// Begins a log; `names` are those of the exports, in their order.
+    /// Creates a log; `names` are the names of the exports, in their order.
     pub fn create(path: &Path, names: impl IntoIterator<Item = String>) -> io::Result<Recorder> {
         let mut writer = IologWriter::new(Version::Three);
         let names: Vec<String> = names.into_iter().map(|name| file_name(&name)).collect();
@@ -46,11 +46,11 @@ impl Recorder {
         }
     }
 
-    /// Requests of one batch for export number `export`, which have just arrived.
+    /// Records a batch of requests for the export with index `export`, at the current time.
     pub(crate) fn arrived(&self, export: usize, asked: &[(Action, u64, u64)]) {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Log { clock, writer, names, .. } = &mut *log;
-        // Read under the lock, so that times never go backwards.
+        // The clock is read under the lock, so that times never decrease.
         let at = clock.now().since(Instant::ZERO);
         for &(action, offset, length) in asked {
             writer.ask(at, &names[export], action, offset, length);
@@ -58,7 +58,7 @@ impl Recorder {
         log.flush();
     }
 
-    /// Ends the log; says whether all of it is written.
+    /// Ends the log. Returns an error if any part of the log could not be written.
     pub fn finish(&self) -> io::Result<()> {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Log { clock, writer, names, .. } = &mut *log;
@@ -75,7 +75,8 @@ impl Recorder {
 }
 
 impl Log {
-    /// A full disk must not stop the device: the first failure is kept, and nothing is written after it.
+    /// Writes the pending lines. A full disk must not stop the device, so the first error is stored, and no further
+    /// line is written.
     fn flush(&mut self) {
         let text = self.writer.take();
         if self.failed.is_none() {
@@ -84,7 +85,7 @@ impl Log {
     }
 }
 
-/// What a request is in an iolog.
+/// Returns the action, offset and length with which an iolog records a request; `None` if it is not recorded.
 pub(crate) fn action(io: &Io) -> Option<(Action, u64, u64)> {
     let (offset, length) = io.range().unwrap_or_default();
     let action = match io {
@@ -97,7 +98,7 @@ pub(crate) fn action(io: &Io) -> Option<(Action, u64, u64)> {
     (length > 0 || action.is_flush()).then_some((action, offset, length))
 }
 
-/// A word, since lines of an iolog are made of words.
+/// Returns the export's name as a single word, since spaces separate the fields of an iolog.
 fn file_name(export: &str) -> String {
     let name: String =
         export.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect();

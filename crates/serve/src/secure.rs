@@ -1,20 +1,21 @@
-//! TLS between a [`Link`](crate::link::Link) and its socket: what is received is opened, what is sent is sealed.
+//! TLS between a [`Link`](crate::link::Link) and its socket: decrypts received bytes and encrypts sent bytes.
 //!
-//! Bytes cross the socket in large pieces, as they do without TLS; rustls itself moves none. An end without a farewell is an
-//! end: whatever was received whole is authentic, and requests and replies say how long they are.
+//! Bytes cross the socket in large pieces, as they do without TLS; rustls itself performs no I/O. A connection that
+//! ends without a close alert is not an error: every complete record is authentic, and requests and replies contain
+//! their lengths.
 
 use rustls::Connection;
 use std::io::{self, IoSlice, Read, Write};
 
-/// Bytes received at once: sixteen of TLS' largest records.
+/// Size of the receive buffer in bytes: sixteen TLS records of maximum length.
 const RECEIVE: usize = 256 << 10;
-/// Bytes that are sealed before they are sent.
+/// Maximum number of bytes to encrypt before they are sent.
 const SEAL: usize = 1 << 20;
 
-/// One end of a connection under TLS.
+/// One end of a TLS connection.
 pub(crate) struct Secure {
     connection: Connection,
-    /// What was received and not opened: `taken..filled`.
+    /// Received bytes; `taken..filled` is not passed to rustls yet.
     sealed: Vec<u8>,
     taken: usize,
     filled: usize,
@@ -26,18 +27,18 @@ impl Secure {
         Secure { connection, sealed: vec![0; RECEIVE], taken: 0, filled: 0 }
     }
 
-    /// Whether the two sides have not agreed yet.
+    /// Returns true if the TLS handshake is not complete.
     pub(crate) fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// Whether sealed bytes wait to be sent.
+    /// Returns true if encrypted bytes wait to be sent.
     pub(crate) fn wants_to_send(&self) -> bool {
         self.connection.wants_write()
     }
 
-    /// Opens what was received into `into`; says how much that was. Nothing: more has to be received first. `None`: the peer
-    /// said that nothing will come.
+    /// Decrypts received bytes into `into`, and returns the number of bytes. Zero means that more bytes have to be
+    /// received first. `None` means that the peer has sent a close alert.
     pub(crate) fn open(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         let mut opened = 0;
         loop {
@@ -54,7 +55,7 @@ impl Secure {
         }
     }
 
-    /// Receives sealed bytes through `receive`, which says how many it got; whether there were any.
+    /// Receives encrypted bytes with `receive`, which returns their number. Returns false if there were none.
     pub(crate) fn receive(
         &mut self,
         receive: impl FnOnce(&mut [u8]) -> io::Result<usize>,
@@ -64,7 +65,7 @@ impl Secure {
         Ok(self.filled > 0)
     }
 
-    /// Whether something was received that [`Secure::open`] may open.
+    /// Returns true if received bytes are available for [`Secure::open`].
     pub(crate) fn has_more(&mut self) -> io::Result<bool> {
         while self.taken < self.filled {
             if self.connection.process_new_packets().map_err(invalid)?.plaintext_bytes_to_read() > 0 {
@@ -75,33 +76,33 @@ impl Secure {
         Ok(self.connection.process_new_packets().map_err(invalid)?.plaintext_bytes_to_read() > 0)
     }
 
-    /// Hands received bytes to TLS.
+    /// Passes received bytes to rustls.
     pub(crate) fn take_in(&mut self) -> io::Result<()> {
         let mut rest = &self.sealed[self.taken..self.filled];
         match self.connection.read_tls(&mut rest)? {
-            // What follows a farewell is not looked at.
+            // Bytes behind a close alert are ignored.
             0 => self.taken = self.filled,
             taken => self.taken += taken,
         }
         self.connection.process_new_packets().map(drop).map_err(invalid)
     }
 
-    /// Whether received bytes wait to be handed to TLS.
+    /// Returns true if received bytes wait to be passed to rustls.
     pub(crate) fn has_sealed(&self) -> bool {
         self.taken < self.filled
     }
 
-    /// Seals as much of `parts` as is sealed at once; says how much that was.
+    /// Encrypts bytes of `parts`, up to the limit of the send buffer. Returns the number of bytes taken.
     pub(crate) fn seal(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.connection.writer().write_vectored(parts)
     }
 
-    /// Sends sealed bytes once.
+    /// Sends encrypted bytes once.
     pub(crate) fn send(&mut self, to: &mut dyn Write) -> io::Result<usize> {
         self.connection.write_tls(to)
     }
 
-    /// Says that nothing more will come.
+    /// Queues a close alert.
     pub(crate) fn farewell(&mut self) {
         self.connection.send_close_notify();
     }

@@ -1,4 +1,4 @@
-//! A server: it accepts clients, gives each a thread that owns its socket, and ends in order.
+//! A server: accepts clients, runs one thread per connection, and shuts down in order.
 
 use crate::connection::{Connection, End};
 use crate::counters::{Count, Counters};
@@ -20,14 +20,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use tracing::{info, warn};
 
-/// Bytes of a connection's stack: a thread of its own costs little address space.
+/// Stack size of a connection's thread in bytes. It is small so that a thread costs little address space.
 const STACK: usize = 512 << 10;
 
-/// Serves exports to clients.
+/// A server of exports.
 #[derive(Debug)]
 pub struct Server {
     pub(crate) exports: Exports,
-    /// The same as sessions know them.
+    /// The exports as sessions describe them.
     pub(crate) offered: Arc<Vec<flashlab_nbd::server::Export>>,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
@@ -37,25 +37,25 @@ pub struct Server {
     pub(crate) clock: Clock,
     pub(crate) pace: Pace,
     pub(crate) tls: Option<Tls>,
-    /// Whether threads that wait for a device come before all others.
+    /// True if threads that wait for a device use real-time priority.
     pub(crate) realtime: bool,
-    /// Whether latencies are counted.
+    /// True if latencies are measured.
     pub(crate) latencies: bool,
     pub(crate) stop: Stop,
-    /// True while a client waits for one of all [`Limits::connections`] to end.
+    /// True while a client waits because [`Limits::connections`] are open.
     wanted: AtomicBool,
 }
 
-/// The connections that are open, so that they can be ended.
+/// The open connections, so that the server can end them.
 struct Open {
     hangups: Mutex<BTreeMap<u64, Hangup>>,
     changed: Condvar,
-    /// Readable after a connection ended.
+    /// Readable after a connection has ended.
     ended: OwnedFd,
 }
 
 impl Server {
-    /// A server of these exports that ends when `stop` is thrown.
+    /// Creates a server of these exports that shuts down when `stop` is thrown.
     pub fn new(exports: Exports, limits: Limits, stop: Stop) -> Server {
         raise_descriptor_limit();
         let structured = limits.structured_replies;
@@ -78,46 +78,46 @@ impl Server {
         }
     }
 
-    /// Records what arrives.
+    /// Records the requests.
     pub fn with_recorder(self, recorder: Arc<Recorder>) -> Server {
         Server { recorder: Some(recorder), ..self }
     }
 
-    /// Lets the devices' time pass at another speed than the wall clock's.
+    /// Sets the speed of the devices' time.
     pub fn with_speed(self, speed: Speed) -> Server {
         Server { pace: Pace::new(self.clock, speed), ..self }
     }
 
-    /// Offers TLS, or insists on it.
+    /// Offers or requires TLS.
     pub fn with_tls(self, tls: Tls) -> Server {
         let policy = Policy { tls: tls.policy(), ..self.policy };
         Server { policy, tls: Some(tls), ..self }
     }
 
-    /// Counts how long each request takes, for [`Counters::expose`].
+    /// Measures the latency of each request, for [`Counters::expose`].
     pub fn with_latencies(self) -> Server {
         Server { latencies: true, ..self }
     }
 
-    /// Has threads that answer for a device with a time of its own run before all others (SCHED_RR), and processors stay awake
-    /// while a client is there, so that answers are not late. Fails where the system does not permit the first.
+    /// Gives real-time priority (SCHED_RR) to threads that serve a timed device, and keeps processors awake while a
+    /// client is connected, so that replies are not late. Fails if the system denies real-time priority.
     pub fn with_realtime(self) -> io::Result<Server> {
         let permitted = thread::spawn(before_all_others).join();
         permitted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         Ok(Server { realtime: true, ..self })
     }
 
-    /// What time it is for the devices.
+    /// Returns the devices' current time.
     pub fn now(&self) -> Instant {
         self.pace.now()
     }
 
-    /// What it has done so far.
+    /// Returns the server's counters.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// Serves who arrives until the server is to end; then answers what was received, and returns.
+    /// Serves clients until `stop` is thrown. Then completes the received requests, and returns.
     pub fn serve(&self, listeners: Vec<Listener>) -> io::Result<()> {
         let open = Open {
             hangups: Mutex::default(),
@@ -152,7 +152,7 @@ impl Server {
             }
             Connection::new(self, link, 0, "standard input".to_owned()).run();
             drop(open);
-            // The one client was all there was to serve.
+            // The server ends with its only client.
             self.stop.throw();
         });
         self.counters.count(Count::Ended);
@@ -181,10 +181,10 @@ impl Server {
                 return Ok(());
             }
             if ready[1] {
-                // Only a wake-up: how many are open is asked above.
+                // The event only wakes the thread; the loop counts the open connections itself.
                 let _ = rustix::io::read(&open.ended, &mut [0; 8]);
             }
-            // Whoever waits is accepted when a connection ends; an idle one gives way.
+            // A waiting client is accepted when a connection ends, and an idle connection is closed for it.
             self.wanted.store(room == 0 && fds.len() > 2 && ready[2..].contains(&true), Ordering::SeqCst);
             let arrived = listeners.iter().zip(ready.iter().skip(2)).filter(|(_, ready)| **ready);
             for (listener, _) in arrived.take(room) {
@@ -194,13 +194,13 @@ impl Server {
         }
     }
 
-    /// Fails if a connection that has been idle for so long is to be closed.
+    /// Returns an error if a connection that has been idle for this time has to be closed.
     pub(crate) fn may_idle(&self, idle: Duration) -> Result<(), End> {
         let over = |limit: Option<Duration>| limit.is_some_and(|limit| idle >= limit);
         if over(self.limits.idle) {
             return Err(End::Idle(idle, false));
         }
-        // One connection gives way to one client.
+        // Each waiting client closes at most one idle connection.
         if over(self.limits.idle_when_full) && self.wanted.swap(false, Ordering::SeqCst) {
             return Err(End::Idle(idle, true));
         }
@@ -229,20 +229,21 @@ impl Server {
         }
         self.counters.count(Count::Accepted);
         let serve = move || {
-            // However the connection ends, it leaves the list.
+            // The guard removes the connection from the list, however the connection ends.
             let _leave = Leave { open, number, counters: &self.counters };
             Connection::new(self, link, number, from).run();
         };
         let spawned =
             thread::Builder::new().name(format!("nbd {number}")).stack_size(STACK).spawn_scoped(scope, serve);
         if let Err(error) = spawned {
-            // The thread that would have taken it from the list never began.
+            // The thread that would have removed the connection from the list was not started.
             warn!(connection = number, %error, "no thread for a client");
             open.leave(number, &self.counters);
         }
     }
 
-    /// Ends the connections: first what was received is answered, then, after the grace, whatever is left is cut.
+    /// Ends the connections: completes the received requests, and cuts the remaining connections after the grace
+    /// period.
     fn end(&self, open: &Open) {
         let still = open.hangups().len();
         if still > 0 {
@@ -280,15 +281,15 @@ impl Open {
         self.hangups().remove(&number);
         counters.count(Count::Ended);
         self.changed.notify_all();
-        // It fails only where the counter is full: then it is readable already.
+        // The write fails only if the counter is full, and then the descriptor is readable already.
         let _ = rustix::io::write(&self.ended, &1u64.to_ne_bytes());
     }
 }
 
-/// A descriptor a client: as many as the system lets us have.
+/// Raises the limit of open descriptors to the maximum, since each client needs one.
 fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // With fewer, fewer clients are served at a time.
+    // With a lower limit, the server can serve fewer clients at a time.
     let _ = setrlimit(Resource::Nofile, limit);
 }

@@ -1,4 +1,4 @@
-//! How a running server is told to end.
+//! The switch that stops a running server.
 
 use crate::link::wait_for;
 use flashlab_sim::Duration;
@@ -8,47 +8,48 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A switch that is thrown once: by a signal's handler, by the end of a command, by a test. Clones are the same switch.
+/// A switch that is thrown once, for example by a signal handler, by the end of a command or by a test. Clones share
+/// the switch.
 #[derive(Clone, Debug)]
 pub struct Stop(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     thrown: AtomicBool,
-    /// Readable for ever once the switch is thrown, for those who wait for several things.
+    /// Stays readable once the switch is thrown, for threads that wait for several events.
     event: OwnedFd,
 }
 
 impl Stop {
-    /// Not thrown.
+    /// Creates a switch that is not thrown.
     pub fn new() -> io::Result<Stop> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Stop(Arc::new(Inner { thrown: AtomicBool::new(false), event })))
     }
 
-    /// Throws it. Throwing it again changes nothing.
+    /// Throws the switch. Throwing it again has no effect.
     pub fn throw(&self) {
         self.0.thrown.store(true, Ordering::SeqCst);
-        // It fails only where the counter is full: then it is readable already.
+        // The write fails only if the counter is full, and then the descriptor is readable already.
         let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
     }
 
-    /// Whether it was thrown.
+    /// Returns true if the switch was thrown.
     pub fn is_thrown(&self) -> bool {
         self.0.thrown.load(Ordering::SeqCst)
     }
 
-    /// Blocks until it is thrown.
+    /// Blocks until the switch is thrown.
     pub fn wait(&self) {
         while !self.is_thrown() {
-            // Interrupted or not, the switch says how it is.
+            // After an interruption, the loop checks the switch again.
             let _ = poll(&mut [PollFd::new(&self.0.event, PollFlags::IN)], None);
         }
     }
 
-    /// Blocks until it is thrown, or for so long; whether it is thrown.
+    /// Blocks until the switch is thrown or `patience` has passed. Returns true if it was thrown.
     pub fn wait_up_to(&self, patience: Duration) -> bool {
-        // Interrupted or not, the switch says how it is.
+        // An interruption needs no handling: the return value is the state of the switch.
         let _ = wait_for(&mut [PollFd::new(&self.0.event, PollFlags::IN)], Some(patience));
         self.is_thrown()
     }

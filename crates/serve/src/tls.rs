@@ -1,10 +1,10 @@
-//! Who is who under TLS: certificates and keys in a folder, named as nbdkit and libnbd name them.
+//! Authentication under TLS: certificates and keys in a directory, with the file names of nbdkit and libnbd.
 //!
-//! A server reads `server-cert.pem` and `server-key.pem`, and `ca-cert.pem` where it asks clients for certificates. A client
-//! reads `ca-cert.pem`, which it holds the server against, and `client-cert.pem` and `client-key.pem` where they are there.
-//! The protocol's own part (`NBD_OPT_STARTTLS`) is the session's; how bytes are wrapped is [`Link`](crate::link)'s.
+//! A server reads `server-cert.pem` and `server-key.pem`, and `ca-cert.pem` if it requires client certificates. A
+//! client reads `ca-cert.pem` to verify the server, and `client-cert.pem` and `client-key.pem` if they exist. The
+//! session implements the protocol's part (`NBD_OPT_STARTTLS`), and [`Link`](crate::link) encrypts the bytes.
 //!
-//! Left out: pre-shared keys, anonymous TLS, lists of revoked certificates.
+//! This module does not support pre-shared keys, anonymous TLS and certificate revocation lists.
 
 pub(crate) use crate::secure::Secure;
 use flashlab_block::read_whole;
@@ -25,54 +25,54 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of the longest file of certificates: all that a system trusts take a fifth of a megabyte.
+/// Maximum size of a certificate file in bytes. A system's complete list of trusted certificates has about 200 KB.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
-/// Whether clients have to use TLS.
+/// Use of TLS by clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsMode {
-    /// They may.
+    /// TLS is optional.
     On,
-    /// They must.
+    /// TLS is required.
     Require,
 }
 
-/// What a server needs for TLS.
+/// TLS configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Tls {
     mode: TlsMode,
     config: Arc<ServerConfig>,
 }
 
-/// Why TLS cannot be spoken.
+/// Reason why TLS cannot be set up.
 #[derive(Debug)]
 pub enum TlsError {
     /// A certificate or key cannot be read.
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         error: pem::Error,
     },
-    /// What was read cannot be used.
+    /// A certificate or key is unusable.
     Use {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
-        /// Why not.
+        /// The error.
         error: rustls::Error,
     },
-    /// The authority's certificates cannot be used.
+    /// The certificates of the certificate authority are unusable.
     Authority {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         why: String,
     },
-    /// The URI asks for another kind than certificates.
+    /// The URI requires a type of authentication other than certificates.
     Kind(String),
-    /// The URI does not say which server is to be trusted.
+    /// The URI names no directory with the certificate of the authority.
     NoCertificates,
-    /// The name that the server's certificate must have is none.
+    /// The expected name of the server is not a valid certificate name.
     Name(String),
 }
 
@@ -96,7 +96,8 @@ impl fmt::Display for TlsError {
 impl std::error::Error for TlsError {}
 
 impl Tls {
-    /// With the certificate and key of `folder`; with `verify_peer` a client has to have a certificate of the authority there.
+    /// Loads the certificate and key in `folder`. With `verify_peer`, clients have to present a certificate of the
+    /// authority in `ca-cert.pem`.
     pub fn new(folder: &Path, mode: TlsMode, verify_peer: bool) -> Result<Tls, TlsError> {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -115,7 +116,7 @@ impl Tls {
         Ok(Tls { mode, config: Arc::new(config) })
     }
 
-    /// Whether clients have to use it.
+    /// Returns the mode: optional or required.
     pub fn mode(&self) -> TlsMode {
         self.mode
     }
@@ -127,13 +128,13 @@ impl Tls {
         }
     }
 
-    /// The server's end of a connection.
+    /// Returns the server's end of a TLS connection.
     pub(crate) fn accept(&self) -> Connection {
         ServerConnection::new(self.config.clone()).expect("the settings were taken before").into()
     }
 }
 
-/// The client's end of a connection to `uri`.
+/// Returns the client's end of a TLS connection to `uri`.
 pub(crate) fn client(uri: &Uri) -> Result<Connection, TlsError> {
     if let Some(kind) = uri.tls_type.as_deref().filter(|kind| *kind != "x509") {
         return Err(TlsError::Kind(kind.to_owned()));
@@ -212,7 +213,7 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     read_whole(path, PEM_BYTES_MAX).map_err(error)
 }
 
-/// Whoever has the key of the certificate that it shows, whoever that is: `tls-verify-peer=0`.
+/// Accepts any server that has the private key of the certificate it presents (`tls-verify-peer=0`).
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

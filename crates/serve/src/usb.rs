@@ -1,8 +1,9 @@
-//! A USB device for whoever connects, one peer at a time: the socket and the wall clock under
-//! [`flashlab_usb::Carrier`]s.
+//! Serves a USB device over a socket, to one peer at a time: provides the socket and the wall clock for a
+//! [`flashlab_usb::Carrier`].
 //!
-//! One thread: it takes in what is there, hands it to the session, sends what the session says, and waits until there is
-//! more or a transfer completes. A peer that does not take its answers is not listened to any more until it does.
+//! A single thread receives the available bytes, passes them to the session, sends the session's output, and waits
+//! for further bytes or for the completion of a transfer. It stops receiving from a peer that does not read its
+//! output, until the peer reads again.
 
 use crate::link::wait_for;
 use crate::pace::Pace;
@@ -16,12 +17,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use tracing::{info, warn};
 
-/// Bytes that are taken in at a time.
+/// Size of the receive buffer in bytes.
 const INPUT: usize = 256 << 10;
-/// Bytes that a peer may leave untaken before it is not listened to any more.
+/// Maximum number of unsent bytes. Beyond it, the thread stops receiving from the peer.
 const OUTPUT_MAX: usize = 4 << 20;
 
-/// Where a device can be attached.
+/// A port to which peers attach a device.
 #[derive(Debug)]
 pub struct UsbPort {
     listener: Listener,
@@ -30,17 +31,18 @@ pub struct UsbPort {
 }
 
 impl UsbPort {
-    /// Peers arrive at `listener`, until `stop` is thrown.
+    /// Creates a port for the peers of `listener`, until `stop` is thrown.
     pub fn new(listener: Listener, speed: Speed, stop: Stop) -> UsbPort {
         UsbPort { listener, pace: Pace::new(Clock::start(), speed), stop }
     }
 
-    /// What time it is for the device.
+    /// Returns the device's current time.
     pub fn now(&self) -> Instant {
         self.pace.now()
     }
 
-    /// Gives the device to one peer after the other, and back in the end. `errands` are run whether one is there or not.
+    /// Attaches the device to one peer after another, and returns it at the end. Runs `errands` whether a peer is
+    /// connected or not.
     pub fn serve<C: Carrier>(
         &self,
         device: C::Device,
@@ -84,7 +86,7 @@ impl UsbPort {
         Ok(device)
     }
 
-    /// Until the peer is gone, breaks the protocol, or the port is to end.
+    /// Serves one peer until it disconnects, violates the protocol, or the port is stopped.
     fn carry<C: Carrier>(
         &self,
         session: &mut C,
@@ -107,7 +109,7 @@ impl UsbPort {
                 PollFd::new(socket, wanted),
             ];
             if wait_for(&mut fds, patience)? == 0 {
-                // Nobody has anything else to say before that.
+                // No other event precedes `due`, so time may advance to it.
                 due.inspect(|due| self.pace.reach(*due));
                 continue;
             }
@@ -125,7 +127,7 @@ impl UsbPort {
                 Ok((_, count)) => {
                     let received = session.receive(self.now(), &input[..count], &mut output);
                     if let Err(broken) = received {
-                        // What was said before may say why, on the other side.
+                        // The output that precedes the error may tell the peer the reason.
                         let _ = send(socket, &mut output);
                         return Err(io::Error::new(io::ErrorKind::InvalidData, broken.to_string()));
                     }
@@ -137,7 +139,7 @@ impl UsbPort {
     }
 }
 
-/// Sends what the socket takes now.
+/// Sends the bytes that the socket accepts without waiting.
 fn send(socket: &OwnedFd, output: &mut Vec<u8>) -> io::Result<()> {
     let mut sent = 0;
     while sent < output.len() {

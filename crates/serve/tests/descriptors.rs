@@ -1,6 +1,6 @@
-//! A process that has no descriptors left: who comes to a side door is answered late, and not never.
+//! A process without free descriptors: control and metrics clients get a late reply, but do get one.
 //!
-//! Alone in its process, since descriptors are the process's.
+//! This test runs alone in its process, since descriptors belong to the process.
 
 use flashlab_serve::{Control, Exposition, Metrics, PrivateSocket, Stop};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -9,15 +9,15 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 
-/// Connects with the last descriptor there is, asks while there is none for the other side, and hears the answer when there are
-/// some again.
+/// Connects with the last free descriptor, sends a request while the server has none, and reads the reply once
+/// descriptors are free again.
 fn asked<S: Read + Write>(connect: impl Fn() -> io::Result<S>, ask: impl Fn(&mut S)) -> String {
     let mut all: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     all.pop();
     let mut stream = connect().expect("somebody listens");
     ask(&mut stream);
     assert!(File::open("/dev/null").is_err(), "there is a descriptor left");
-    // Long enough to be tried.
+    // Long enough for an attempt to accept.
     std::thread::sleep(std::time::Duration::from_millis(20));
     drop(all);
     let mut answer = String::new();

@@ -1,4 +1,4 @@
-//! A client, and what a server says to it, put together without the crate.
+//! A client, and messages of a server that are built without the crate.
 
 use flashlab_nbd::client::{Client, ClientError, Event};
 
@@ -15,12 +15,12 @@ pub(crate) fn ack(number: u32) -> Vec<u8> {
     reply(number, 1, &[])
 }
 
-/// NBD_INFO_EXPORT with every transmission flag but READ_ONLY.
+/// Returns the data of NBD_INFO_EXPORT with every transmission flag except READ_ONLY.
 pub(crate) fn export(size: u64) -> Vec<u8> {
     [&[0, 0][..], &size.to_be_bytes(), &[0x1f, 0xfd]].concat()
 }
 
-/// What a client says to what a server says, and its last event.
+/// Returns the bytes that a client sends in response to a server's bytes, and its last event.
 pub(crate) fn talk(client: &mut Client, mut bytes: &[u8]) -> (Vec<u8>, Event) {
     let mut sent = Vec::new();
     loop {

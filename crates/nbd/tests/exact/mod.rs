@@ -1,4 +1,4 @@
-//! A server that has an export open, and the bytes that are said to it and that it says, put together without the crate.
+//! A server with an open export, and the bytes of requests and replies, built without the crate.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use flashlab_nbd::server::{Event, Export, MetaContext, Policy, Request, Session, Style};
@@ -80,7 +80,7 @@ impl Talk {
     pub(crate) fn new(style: Style) -> Talk {
         Talk::with(style, card())
     }
-    /// Says this, and returns what is answered without anybody's help. The event is the last one.
+    /// Sends bytes to the session, and returns its replies that need no action of the owner. Stores the last event.
     pub(crate) fn say(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut sent = Vec::new();
         loop {
@@ -92,7 +92,7 @@ impl Talk {
             }
         }
     }
-    /// The bytes of a request in this session's layout, without its payload.
+    /// Returns the header of a request in this session's layout.
     pub(crate) fn header(&self, flags: u16, kind: u16, offset: u64, length: u64) -> Vec<u8> {
         let extended = self.style == Style::Extended;
         let magic: u32 = if extended { 0x21e4_1c71 } else { 0x2560_9513 };
@@ -108,7 +108,7 @@ impl Talk {
         }
         bytes
     }
-    /// A request with what follows it, if it has a payload.
+    /// Returns a request, with its payload if it is a write.
     pub(crate) fn request(&self, flags: u16, kind: u16, offset: u64, length: u64) -> Vec<u8> {
         let flags = flags | if kind == WRITE && self.style == Style::Extended { PAYLOAD_LEN } else { 0 };
         let mut bytes = self.header(flags, kind, offset, length);
@@ -117,7 +117,7 @@ impl Talk {
         }
         bytes
     }
-    /// A request that must come out.
+    /// Sends a request, and asserts that the session returns it.
     pub(crate) fn asks(&mut self, flags: u16, kind: u16, offset: u64, length: u64) -> Request {
         let bytes = self.request(flags, kind, offset, length);
         let mut sent = Vec::new();
@@ -127,7 +127,7 @@ impl Talk {
         assert_eq!((request.token.cookie(), request.offset, request.length), (COOKIE, offset, length));
         request
     }
-    /// A request that must be refused. The session goes on.
+    /// Sends a request, and asserts that it is rejected and that the session continues.
     pub(crate) fn refused(&mut self, flags: u16, kind: u16, offset: u64, length: u64, error: u32) {
         let bytes = self.request(flags, kind, offset, length);
         self.refused_bytes(&bytes, offset, error);
@@ -136,10 +136,10 @@ impl Talk {
         let sent = self.say(bytes);
         assert!(matches!(self.event, Event::Need(_)), "{:?}", self.event);
         assert_eq!(sent, self.error(&sent, offset, error));
-        // What follows is understood: the payload was drained, and not a byte more.
+        // The next request is parsed correctly: exactly the payload was drained.
         self.asks(0, FLUSH, 0, 0);
     }
-    /// An error reply with the words that `sent` has.
+    /// Returns an error reply with the message in `sent`.
     pub(crate) fn error(&self, sent: &[u8], offset: u64, error: u32) -> Vec<u8> {
         if self.style == Style::Simple {
             return simple(error);
@@ -151,7 +151,7 @@ impl Talk {
         let body = [&error.to_be_bytes()[..], &(words.len() as u16).to_be_bytes(), words].concat();
         self.chunk(1, 0x8001, offset, &body)
     }
-    /// A chunk in this session's layout.
+    /// Returns a chunk in this session's layout.
     pub(crate) fn chunk(&self, flags: u16, kind: u16, offset: u64, body: &[u8]) -> Vec<u8> {
         let extended = self.style == Style::Extended;
         let magic: u32 = if extended { 0x6e8a_278c } else { 0x668e_33ef };

@@ -1,11 +1,11 @@
-//! The plain model: bytes, and which blocks are allocated.
+//! The reference model: the bytes of an export, and its allocated blocks.
 
 use flashlab_nbd::server::{Export, MetaContext};
 use flashlab_nbd::wire::{BlockDescriptor, TransmissionFlags};
 
 pub(crate) const BLOCK: usize = 512;
 
-/// A small export, held in memory.
+/// A small export in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
     pub(crate) export: Export,
@@ -38,7 +38,7 @@ impl Disk {
         self.allocated[start / BLOCK..(start + data.len()).div_ceil(BLOCK)].fill(true);
     }
 
-    /// Zeroes; whole blocks become holes unless they are to be kept.
+    /// Fills a range with zeroes. If `hole` is set, whole blocks become holes.
     pub(crate) fn zero(&mut self, offset: u64, length: u64, hole: bool) {
         let (start, end) = (offset as usize, (offset + length) as usize);
         self.bytes[start..end].fill(0);
@@ -51,7 +51,7 @@ impl Disk {
         }
     }
 
-    /// What a context says of a byte.
+    /// Returns a byte's status in a context.
     pub(crate) fn status(&self, context: usize, at: usize) -> u64 {
         match (context, self.allocated[at / BLOCK]) {
             (0, true) => 0,
@@ -62,7 +62,7 @@ impl Disk {
         }
     }
 
-    /// One descriptor a block: unjoined, from `offset` on, and beyond the end of the range.
+    /// Returns one descriptor per block from `offset` to the end of the export, without merging.
     pub(crate) fn extents(&self, context: usize, offset: u64) -> impl Iterator<Item = BlockDescriptor> {
         let mut at = offset as usize;
         core::iter::from_fn(move || {

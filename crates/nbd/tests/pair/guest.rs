@@ -1,28 +1,28 @@
-//! The client's side: asks for what a script says, and holds every answer against the plain model.
+//! The client's side: sends the requests of a script, and compares every reply with the reference model.
 
 use super::disk::Disk;
 use flashlab_nbd::client::{Client, ClientError, Event, Request, RequestError, Slot, Wish};
 use flashlab_nbd::wire::{CommandFlags, CommandType, ErrorNumber, TransmissionFlags};
 use std::collections::BTreeMap;
 
-/// One line of a script.
+/// One request of a script.
 #[derive(Clone, Debug)]
 pub(crate) struct Op {
     pub(crate) request: Request,
-    /// The bytes of a write.
+    /// Byte with which a write is filled.
     pub(crate) fill: u8,
-    /// The contexts of a block status, by their places; all if there are none.
+    /// Contexts of a block status, by their positions; empty for all.
     pub(crate) contexts: Vec<usize>,
 }
 
-/// A request in flight, and what should come of it.
+/// A request in flight, with its expected result.
 struct Asked {
     op: Op,
     expected: Result<(), ErrorNumber>,
-    /// A read: what it should give, and where that has come.
+    /// Expected data of a read, and the positions that have arrived.
     bytes: Vec<u8>,
     come: Vec<bool>,
-    /// A block status: what each context should say of each byte, and how far it has said so.
+    /// Expected status of each byte in each context, and the number of bytes that have arrived.
     statuses: BTreeMap<usize, (Vec<u64>, u64)>,
 }
 
@@ -142,7 +142,7 @@ impl Guest {
                     assert!(asked.come.iter().all(|come| *come));
                     let one = asked.op.request.flags.has(CommandFlags::REQ_ONE);
                     for (statuses, told) in asked.statuses.values() {
-                        // All of it is told, unless one extent was asked for.
+                        // The reply covers the whole range, unless the request asked for one extent.
                         assert!(*told as usize == statuses.len() || one && *told > 0);
                     }
                 }
@@ -152,11 +152,11 @@ impl Guest {
         }
     }
 
-    /// Keeps the queue full; says goodbye at the end.
+    /// Keeps the queue full, and disconnects at the end.
     fn ask(&mut self) {
         while self.asked.len() < self.depth && !self.disconnected {
             let Some(op) = self.ops.next() else {
-                // What is in flight is still answered.
+                // The server still replies to requests in flight.
                 self.client.disconnect(&mut self.sent);
                 self.disconnected = true;
                 break;
@@ -195,7 +195,7 @@ impl Guest {
         assert!(self.asked.insert(slot, asked).is_none(), "a slot is given once");
     }
 
-    /// What the specification says comes of a request ("Error values" and "Request types").
+    /// Returns the result that the specification requires ("Error values" and "Request types").
     fn expected(&self, op: &Op) -> Result<(), ErrorNumber> {
         use ErrorNumber as E;
         let Request { command, flags, offset, length } = op.request;
@@ -234,7 +234,7 @@ impl Guest {
         if command == CommandType::WriteZeroes && slow { Err(E::NotSupported) } else { Ok(()) }
     }
 
-    /// Does to the model what the request does, and notes what it should give.
+    /// Applies a request to the model, and stores the expected data.
     fn apply(&mut self, asked: &mut Asked) {
         let Request { command, flags, offset, length } = asked.op.request;
         match command {

@@ -1,4 +1,4 @@
-//! The server's side: executes requests as they arrive, and answers them in whatever order, in whatever pieces.
+//! The server's side: executes requests as they arrive, and replies in any order and in any pieces.
 
 use super::Choices;
 use super::disk::Disk;
@@ -11,15 +11,15 @@ pub(crate) struct Host {
     pub(crate) session: Session,
     pub(crate) disk: Disk,
     pub(crate) closed: Option<Closed>,
-    /// Requests that came out of the session, in order.
+    /// Requests that the session has returned, in order.
     pub(crate) executed: Vec<Request>,
-    /// Writes that are durable with their answer.
+    /// Number of writes that are durable when they complete.
     pub(crate) fua: usize,
     policy: Policy,
     buffer: Vec<u8>,
-    /// A write whose payload is received past the session.
+    /// A write whose payload bypasses the session.
     direct: Option<(Token, u64, Vec<u8>, usize)>,
-    /// Pieces of answers that were not sent yet; those of one answer in order.
+    /// Pieces of replies that are not sent yet; the pieces of one reply are in order.
     answers: Vec<VecDeque<Vec<u8>>>,
     sent: Vec<u8>,
     need: usize,
@@ -51,7 +51,7 @@ impl Host {
         self.sent.is_empty() && self.answers.is_empty()
     }
 
-    /// Bytes arrive.
+    /// Feeds received bytes.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
         loop {
             if let Some((token, offset, data, missing)) = &mut self.direct {
@@ -75,7 +75,7 @@ impl Host {
         }
     }
 
-    /// Takes what is in the buffer; whether a payload goes on past the session.
+    /// Processes the buffer. Returns true if a payload continues past the session.
     fn parse(&mut self) -> bool {
         let mut at = 0;
         let mut again = 0;
@@ -87,7 +87,7 @@ impl Host {
             at += received.consumed;
             match received.event {
                 Event::Need(need) => {
-                    // It asks for more than there is, and for no more than it says.
+                    // The session requests more bytes than are available, and never more than its declared maximum.
                     let rest = self.buffer.len() - at;
                     assert!(need > rest && need <= Session::need_max(&self.policy), "{need} of {rest}");
                     self.need = need;
@@ -183,8 +183,8 @@ impl Host {
         self.answers.push([answer].into());
     }
 
-    /// Holes as holes where the session allows it; every third block of data in a piece of its own; the pieces
-    /// backwards, and an empty one at the end.
+    /// Replies with holes where the session allows them, one piece for every third block of data, the pieces in
+    /// reverse order, and an empty piece at the end.
     fn read(
         &self,
         replies: Replies,
@@ -222,7 +222,7 @@ impl Host {
         pieces
     }
 
-    /// Sends some pieces of what is to be answered, or one at least if so wanted.
+    /// Sends some pieces of the pending replies, and at least one if `must` is set.
     pub(crate) fn answer(&mut self, choices: &mut Choices, must: bool) {
         let mut count = choices.below(8) + usize::from(must);
         while count > 0 && !self.answers.is_empty() {

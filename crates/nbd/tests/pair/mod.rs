@@ -1,5 +1,5 @@
-//! A server and a client joined by bytes: the world in which sessions are tested. What the two agree on, how the bytes
-//! are cut into pieces, and in which order requests are answered, all come from outside.
+//! A server and a client joined by bytes: the environment in which sessions are tested. The caller determines the
+//! negotiated features, the pieces into which the bytes are cut, and the order of the replies.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub(crate) mod disk;
@@ -12,7 +12,7 @@ use flashlab_nbd::server::Policy;
 use guest::{Guest, Op};
 use host::Host;
 
-/// Decisions, from bytes; zeroes when they run out.
+/// Decisions derived from bytes; zero once the bytes run out.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ impl Choices {
     pub(crate) fn new(bytes: &[u8]) -> Choices {
         Choices { bytes: bytes.to_vec(), at: 0 }
     }
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         let mut number = 0;
         for _ in 0..if end > 256 { 2 } else { 1 } {
@@ -34,27 +34,27 @@ impl Choices {
     }
 }
 
-/// What one session is to be.
+/// Parameters of one session.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) wish: Wish,
     pub(crate) policy: Policy,
     pub(crate) disk: Disk,
     pub(crate) ops: Vec<Op>,
-    /// Requests in flight.
+    /// Queue depth.
     pub(crate) depth: usize,
 }
 
-/// Both sides, and the bytes between them.
+/// A server and a client, and the bytes between them.
 pub(crate) struct Pair {
     pub(crate) host: Host,
     pub(crate) guest: Guest,
-    /// All that was ever sent.
+    /// All bytes sent.
     pub(crate) to_host: Vec<u8>,
     pub(crate) to_guest: Vec<u8>,
 }
 
-/// Runs a session to its end. Every promise of both machines is checked on the way.
+/// Runs a session to its end, and checks every guarantee of both machines on the way.
 pub(crate) fn run(plan: &Plan, choices: &mut Choices) -> Pair {
     let host = Host::new(plan.policy, plan.disk.clone());
     let guest = Guest::new(plan.wish.clone(), plan.disk.clone(), plan.ops.clone(), plan.depth);
@@ -78,7 +78,7 @@ pub(crate) fn run(plan: &Plan, choices: &mut Choices) -> Pair {
         up.extend_from_slice(&sent);
         let piece: Vec<u8> = up.drain(..cut(&up, choices)).collect();
         pair.host.feed(&piece);
-        // Nobody waits for what does not come.
+        // Neither side must wait for bytes that never arrive.
         idle = if piece.is_empty() && down.is_empty() && up.is_empty() { idle + 1 } else { 0 };
         if idle > 4 {
             pair.host.answer(choices, true);

@@ -36,12 +36,12 @@ pub(super) fn check(block: &[u8], seed: u64, offset: u64) -> Result<u64, Wrong> 
     }
 }
 
-/// What is wrong with a block.
+/// Kind of corruption of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wrong {
-    /// It says that it belongs to this offset.
+    /// The header contains this other offset.
     Elsewhere(u64),
-    /// From this byte on it is not what its header promises.
+    /// The contents differ from this byte on.
     Byte(u64),
 }
 

@@ -1,6 +1,7 @@
-//! What one connection asks next, and what it may expect to find.
+//! The sequence of a connection's requests, and the expected contents of its blocks.
 //!
-//! When blocks are verified, a block in flight is not asked for again: then what a block holds is never in doubt.
+//! If blocks are verified, no request is sent for a block in flight, so the expected contents of a block are always
+//! known.
 
 use super::Job;
 use flashlab_sim::{Duration, Instant, Rng};
@@ -9,29 +10,30 @@ use flashlab_sim::{Duration, Instant, Rng};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ask {
     pub(super) write: bool,
-    /// Which block of the connection's area.
+    /// Index of the block in the connection's area.
     pub(super) block: u64,
-    /// What it holds then: counted from 1; what was there before counts as 0.
+    /// Generation of the block after the request: the number of writes to it. Contents older than the load have
+    /// generation 0.
     pub(super) generation: u32,
 }
 
-/// What comes next.
+/// The next step of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// This.
+    /// Send this request.
     Ask(Ask),
-    /// Nothing before this instant, because of the rate.
+    /// Send no request before this instant, because of the rate.
     At(Instant),
-    /// Nothing before something is answered.
+    /// Send no request before a reply has arrived.
     Blocked,
-    /// Nothing ever.
+    /// The load is complete.
     Done,
 }
 
-/// A connection's share of a load.
+/// One connection's part of a load.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// First byte.
+    /// First byte of the connection's area.
     pub(super) offset: u64,
     blocks: u64,
     block: u64,
@@ -44,7 +46,7 @@ pub(super) struct Plan {
     start: Instant,
     interval: Option<Duration>,
     due: Instant,
-    /// Of each block, its generation, and whether it is in flight; only where blocks are verified.
+    /// Generation of each block, and the flag [`IN_FLIGHT`]; empty if blocks are not verified.
     generations: Vec<u32>,
 }
 
@@ -56,14 +58,14 @@ enum Until {
 
 const IN_FLIGHT: u32 = 1 << 31;
 
-/// How often another block is drawn where one is in flight, before waiting for an answer.
+/// Maximum number of attempts to draw a block that is not in flight, before the plan waits for a reply.
 const DRAWS: u32 = 64;
 
 impl Plan {
-    /// For connection `number` of a job whose area is `size` bytes, from `start` on.
+    /// Creates the plan of connection `number` for a job whose area has `size` bytes.
     pub(super) fn new(job: &Job, size: u64, number: u32, start: Instant) -> Plan {
         let block = u64::from(job.block);
-        // Readers at random share the area; where order or content counts, each connection has a part of its own.
+        // Random loads share the area. Where the order or the contents matter, each connection has its own part.
         let parts = if job.mix.random && !job.verify { 1 } else { u64::from(job.connections) };
         let blocks = size / parts / block;
         let part = if parts == 1 { 0 } else { u64::from(number) };
@@ -88,12 +90,12 @@ impl Plan {
         }
     }
 
-    /// The first byte of a block.
+    /// Returns the first byte of a block.
     pub(super) fn place(&self, block: u64) -> u64 {
         self.offset + block * self.block
     }
 
-    /// What to ask at `now`.
+    /// Returns the next step at `now`.
     pub(super) fn next(&mut self, now: Instant) -> Next {
         let over = match self.until {
             Until::Asked(most) => self.asked >= most,
@@ -114,7 +116,7 @@ impl Plan {
         Next::Ask(self.take(block, write))
     }
 
-    /// Returns the share of the connection's part that is done at `now`.
+    /// Returns the fraction of this connection's requests or run time that is complete at `now`.
     pub(super) fn share_done(&self, now: Instant) -> f64 {
         match self.until {
             Until::Asked(most) => self.asked as f64 / most.max(1) as f64,
@@ -156,14 +158,14 @@ impl Plan {
         Ask { write, block, generation }
     }
 
-    /// A request was answered.
+    /// Records that a request has completed.
     pub(super) fn answered(&mut self, ask: &Ask) {
         if let Some(known) = self.generations.get_mut(ask.block as usize) {
             *known = ask.generation;
         }
     }
 
-    /// Reads of all blocks that were written, to be asked after everything was answered.
+    /// Returns reads of all written blocks. Must be called once no request is in flight.
     pub(super) fn written(&mut self) -> Vec<Ask> {
         let written = self.generations.iter().enumerate().filter(|(_, generation)| **generation > 0);
         written.map(|(block, &generation)| Ask { write: false, block: block as u64, generation }).collect()

@@ -1,4 +1,4 @@
-//! What a load measured, for people and for programs.
+//! Results of a load, as text and as JSON.
 
 use super::Job;
 use super::worker::Done;
@@ -6,27 +6,27 @@ use flashlab_sim::{Duration, Histogram, Instant};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The percentiles that are told.
+/// The reported percentiles.
 const PERCENTILES: [f64; 8] = [1.0, 10.0, 50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
-/// What a load measured.
+/// Results of a load.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What was asked for.
+    /// Parameters of the load.
     pub job: Job,
-    /// Bytes of the export.
+    /// Size of the export in bytes.
     pub export_size: u64,
-    /// From the first request to the last answer; reading back is not in it.
+    /// Time from the first request to the last reply, without the final verification.
     pub elapsed: Duration,
-    /// Latencies of the reads.
+    /// Latencies of reads.
     pub reads: Histogram,
-    /// Latencies of the writes.
+    /// Latencies of writes.
     pub writes: Histogram,
-    /// System calls that moved bytes or waited for them, on this side.
+    /// Number of the client's system calls that moved or waited for bytes.
     pub calls: u64,
-    /// Processor time of this process, reading back included.
+    /// Processor time of this process in nanoseconds, including the final verification.
     pub cpu_ns: u64,
-    /// Blocks that were checked.
+    /// Number of verified blocks.
     pub verified: u64,
 }
 
@@ -50,12 +50,12 @@ impl Loaded {
         }
     }
 
-    /// Requests that were answered.
+    /// Returns the number of completed requests.
     pub fn requests(&self) -> u64 {
         self.reads.count() + self.writes.count()
     }
 
-    /// Requests a second.
+    /// Returns the number of requests per second.
     pub fn iops(&self) -> f64 {
         self.per_second(self.requests())
     }
@@ -72,7 +72,7 @@ impl Loaded {
         [("read", &self.reads), ("write", &self.writes)].into_iter().filter(|(_, h)| h.count() > 0)
     }
 
-    /// For people.
+    /// Returns the results as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").expect("a string takes all");
@@ -112,7 +112,7 @@ impl Loaded {
         text
     }
 
-    /// For programs: times in nanoseconds, names like fio's where they mean the same.
+    /// Returns the results as JSON. Times are in nanoseconds, and the names are fio's where the meaning is the same.
     pub fn json(&self) -> String {
         let mut whole = json!({
             "bs": self.job.block,

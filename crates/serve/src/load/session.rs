@@ -1,4 +1,4 @@
-//! One connection of a load: a socket, the session on it, and the bytes on their way in and out.
+//! One connection of a load: a socket, its session, and its buffers.
 
 use super::LoadError;
 use crate::Clock;
@@ -12,43 +12,43 @@ use rustix::event::{PollFd, PollFlags};
 use std::io::IoSlice;
 use std::ops::Range;
 
-/// Bytes received at once.
+/// Size of the receive buffer in bytes.
 const RECEIVE: usize = 1 << 20;
-/// How long the handshake waits for each answer.
+/// Maximum time that the handshake waits for each reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection that is open.
+/// An open connection.
 pub(super) struct Session {
     pub(super) link: Link,
     client: Client,
     batch: Vec<u8>,
     taken: usize,
     filled: usize,
-    /// Requests to send, and behind which of their bytes which payload is sent.
+    /// Requests to send.
     heads: Vec<u8>,
     payloads: Vec<(usize, Slot)>,
 }
 
-/// What the owner of the requests has to know of answers.
+/// Receiver of the replies to requests.
 pub(super) trait Answers {
-    /// Bytes of a read.
+    /// Takes data of a read.
     fn data(&mut self, slot: Slot, offset: u64, bytes: &[u8]);
-    /// Zeroes of a read.
+    /// Takes a range of zeroes of a read.
     fn hole(&mut self, slot: Slot, offset: u64, length: u64);
-    /// A request is done.
+    /// Takes the result of a completed request.
     fn done(
         &mut self,
         slot: Slot,
         result: Result<(), flashlab_nbd::wire::ErrorNumber>,
     ) -> Result<(), LoadError>;
-    /// The payload of a write.
+    /// Returns the payload of a write.
     fn payload(&self, slot: Slot) -> &[u8];
-    /// Bytes have arrived: the answers that follow came now.
+    /// Announces that bytes have arrived: the replies that follow arrived at this moment.
     fn arrived(&mut self);
 }
 
 impl Session {
-    /// Connects and agrees on the export.
+    /// Connects and performs the handshake.
     pub(super) fn open(uri: &Uri, simple: bool) -> Result<Session, LoadError> {
         let mut tls = if uri.tls { Some(tls::client(uri)?) } else { None };
         let link = connect(&uri.transport).map_err(LoadError::Connect)?;
@@ -90,17 +90,17 @@ impl Session {
         }
     }
 
-    /// What the server told of the export.
+    /// Returns the server's description of the export.
     pub(super) fn export(&self) -> &ExportInfo {
         self.client.export().expect("it is open")
     }
 
-    /// Requests that are not answered.
+    /// Returns the number of requests in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.client.in_flight()
     }
 
-    /// Adds a request to what is sent next.
+    /// Queues a request for the next send.
     pub(super) fn request(&mut self, request: Request, payload: bool) -> Result<Slot, LoadError> {
         let slot = self.client.request(request, &mut self.heads)?;
         if payload {
@@ -109,7 +109,8 @@ impl Session {
         Ok(slot)
     }
 
-    /// Sends what was added. While the server takes no more, its answers are taken in: it may be waiting for that.
+    /// Sends the queued requests. While the server accepts no more bytes, receives its replies: the server may be
+    /// waiting for that.
     pub(super) fn send(&mut self, answers: &mut impl Answers) -> Result<(), LoadError> {
         let mut sent = 0;
         let all = self.heads.len()
@@ -134,14 +135,14 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for answers, and takes in those that are there.
+    /// Waits for replies, and processes the available ones.
     pub(super) fn receive(&mut self, answers: &mut impl Answers) -> Result<(), LoadError> {
         self.fill()?;
         answers.arrived();
         loop {
             let start = self.taken;
             let bytes = &self.batch[start..self.filled];
-            // In transmission nothing is appended: what goes out is only asked for.
+            // In the transmission phase the client appends no messages of its own.
             let Received { consumed, event } = self.client.receive(bytes, &mut Vec::new());
             self.taken += consumed;
             let place = |here: Range<usize>| start + here.start..start + here.end;
@@ -169,7 +170,7 @@ impl Session {
         }
     }
 
-    /// Says goodbye. Whether the server hears it does not matter any more.
+    /// Disconnects. Errors no longer matter.
     pub(super) fn close(mut self) {
         self.heads.clear();
         self.client.disconnect(&mut self.heads);
@@ -177,7 +178,7 @@ impl Session {
     }
 }
 
-/// What is to be sent, without the first `skip` bytes of it.
+/// Returns the bytes to send, without the first `skip` bytes.
 fn slices<'b>(
     heads: &'b [u8],
     payloads: &[(usize, Slot)],

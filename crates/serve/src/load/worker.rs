@@ -1,4 +1,5 @@
-//! One connection's thread: it keeps as many requests in flight as the job says, and times and checks their answers.
+//! The thread of one connection. It keeps as many requests in flight as the job's queue depth, measures their
+//! latencies, and verifies the data.
 
 use super::plan::{Ask, Next, Plan};
 use super::session::{Answers, Session};
@@ -8,28 +9,28 @@ use flashlab_nbd::client::{Request, Slot};
 use flashlab_nbd::wire::ErrorNumber;
 use flashlab_sim::{Histogram, Instant, Rng};
 
-/// What one connection did.
+/// Results of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
-    /// Latencies of its reads, and of its writes.
+    /// Latencies of reads.
     pub(super) reads: Histogram,
     pub(super) writes: Histogram,
-    /// System calls that moved the bytes or waited for them.
+    /// Number of system calls that moved or waited for bytes.
     pub(super) calls: u64,
-    /// When the last answer came.
+    /// Arrival time of the last reply.
     pub(super) ended: Instant,
-    /// Blocks that were checked.
+    /// Number of verified blocks.
     pub(super) verified: u64,
 }
 
-/// The requests in flight, and what is known of them.
+/// The requests in flight, and the state of the load.
 struct Desk<'a> {
     job: &'a Job,
     clock: Clock,
     now: Instant,
     plan: Plan,
     slots: Vec<Place>,
-    /// Read back in the end, and not timed.
+    /// True during the final verification, which is not measured.
     verifying: bool,
     done: Done,
 }
@@ -38,11 +39,11 @@ struct Desk<'a> {
 struct Place {
     ask: Ask,
     asked: Instant,
-    /// The payload of a write, or what a read that is checked gave.
+    /// Payload of a write, or the data of a read that is verified.
     buffer: Vec<u8>,
 }
 
-/// Runs one connection's share of a job to its end.
+/// Runs one connection's part of a job to its end.
 pub(super) fn run(
     session: &mut Session,
     job: &Job,
@@ -95,7 +96,7 @@ pub(super) fn run(
 }
 
 impl Desk<'_> {
-    /// What a write sends where nothing is checked: noise, the same all the time.
+    /// Fills the payloads of writes with random bytes, which stay the same if blocks are not verified.
     fn fill_buffers(&mut self, number: u32) {
         let mut rng = Rng::for_purpose(self.job.seed, !u64::from(number));
         for slot in &mut self.slots {
@@ -131,7 +132,7 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Reads every block that was written, and checks it.
+    /// Reads and verifies every written block.
     fn read_back(&mut self, session: &mut Session) -> Result<(), LoadError> {
         self.verifying = true;
         let mut left = self.plan.written().into_iter();
@@ -153,7 +154,7 @@ impl Desk<'_> {
         let offset = self.plan.place(ask.block);
         self.done.verified += 1;
         let found = match pattern::check(buffer, self.job.seed, offset) {
-            // What was there before this load is nothing to be judged, as long as this load has not written it.
+            // Contents older than this load are not verified until this load has written the block.
             _ if ask.generation == 0 && !self.job.mix.reads_only() => return Ok(()),
             Ok(generation) if ask.generation == 0 || generation == u64::from(ask.generation) => return Ok(()),
             Ok(generation) => {

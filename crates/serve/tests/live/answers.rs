@@ -1,4 +1,4 @@
-//! Devices that answer later, from threads of their own, in any order; devices that keep what is written in a cache.
+//! Devices that complete requests later, on their own threads and in any order; devices with a volatile write cache.
 
 use crate::house::{House, memory};
 use flashlab_block::{
@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Poll, Waker};
 
-/// Answers later, in an order that is drawn.
+/// A device that completes requests later, in a random order.
 struct Later {
     inner: Memory,
     queue: Arc<(Mutex<Queue>, Condvar)>,
@@ -84,7 +84,7 @@ impl BlockDevice for Later {
     }
 }
 
-/// The outcome of a slot, when it is answered.
+/// Returns a future of a slot's outcome.
 fn later(slot: Arc<Mutex<Slot>>) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
     Box::pin(poll_fn(move |cx| {
         let mut slot = slot.lock().expect("nobody panics");
@@ -127,13 +127,13 @@ fn large_reads_around_holes_come_whole_whenever_the_device_answers() {
         }
         assert!(client.read(0, 1 << 20) == expected);
         assert!(client.read(1 << 20, 1 << 20) == vec![0; 1 << 20]);
-        // In one piece, holes as zeroes.
+        // In one piece, with holes sent as zeroes.
         let whole = Request::read(0, 1 << 20).with(CommandFlags::DF);
         assert!(client.ask(whole, &[]).expect("the connection holds").expect("it can be read") == expected);
     }
 }
 
-/// Answers each read and each discard when it is flushed, from the thread that flushes it.
+/// A device that completes its reads and discards at the next flush, on the thread that flushes.
 #[derive(Default)]
 struct Flushed(Mutex<Vec<Arc<Mutex<Slot>>>>);
 
@@ -189,7 +189,7 @@ fn a_discard_of_many_bytes_holds_up_nothing_behind_it() {
     assert_eq!(client.ask_last(Request::flush()).expect("both are answered"), 2);
 }
 
-/// Tells of holes in the first half of what it is asked for only.
+/// A device that reports extents only for the first half of a range.
 struct Taciturn(Memory);
 
 impl BlockDevice for Taciturn {
@@ -217,7 +217,7 @@ fn what_a_device_does_not_tell_of_is_read() {
     assert_eq!((&found[1_000_000..1_000_004], &found[..4]), (&b"here"[..], &[0; 4][..]));
 }
 
-/// Keeps writes in a cache, and loses it when its power is cut.
+/// A device with a volatile write cache, whose contents a power cut discards.
 #[derive(Default)]
 struct Cached(Mutex<(BTreeMap<u64, u8>, BTreeMap<u64, u8>)>);
 

@@ -1,10 +1,10 @@
-//! Certificates that are made for a test, named as nbdkit and libnbd name them.
+//! Certificates for tests, with the file names of nbdkit and libnbd.
 
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use std::fs;
 use std::path::Path;
 
-/// Makes an authority in `folder`, and a server `localhost` and a client that it vouches for.
+/// Creates a certificate authority in `folder`, and certificates for a server `localhost` and for a client.
 pub(crate) fn make(folder: &Path) {
     fs::create_dir_all(folder).expect("the disk has room");
     let write = |name: &str, text: String| fs::write(folder.join(name), text).expect("the disk has room");

@@ -1,4 +1,4 @@
-//! What a server counts.
+//! The counters of a server.
 
 use crate::house::{House, memory};
 use flashlab_block::model::{Immediate, Pace, Slowed};

@@ -1,4 +1,4 @@
-//! A server that is told to end, while it is busy.
+//! Stopping a busy server.
 
 use crate::house::{House, alone, memory};
 use flashlab_block::conformance;
@@ -16,7 +16,7 @@ fn what_was_answered_before_the_end_is_there_and_clients_hear_of_it() {
         .map(|(n, mut client)| {
             std::thread::spawn(move || {
                 let mut answered = 0;
-                // Until the connection ends; every answer up to then is a good one.
+                // Until the connection ends, every reply is successful.
                 while let Ok(done) = client
                     .ask(Request::write((n << 24) + answered * 8 % (1 << 24), 8), &answered.to_le_bytes())
                 {
@@ -59,7 +59,7 @@ fn a_client_that_never_listens_is_cut_after_the_grace() {
         let mut bytes = Vec::new();
         RequestHeader { flags, command, cookie: 1, offset: 0, length: 64 << 20 }
             .emit(RequestLayout::Extended, &mut bytes);
-        // In one piece, so that holes do not make it small.
+        // In one piece (`NBD_CMD_FLAG_DF`), so that holes do not shorten the reply.
         bytes[5] |= 4;
         (&deaf.stream).write_all(&bytes).expect("the server reads");
     }

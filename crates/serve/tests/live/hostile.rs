@@ -1,4 +1,5 @@
-//! Clients that stall in the middle of a request, or ask for nothing: they cost others nothing, and are closed in the end.
+//! Clients that stall in the middle of a request or send no requests: they do not affect other clients, and the
+//! server closes them in the end.
 
 use crate::house::{Guest, House, alone, memory};
 use flashlab_block::{Workers, layer};
@@ -10,12 +11,12 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// More than a socket's buffers hold.
+/// Larger than a socket's buffers.
 const SIZE: u64 = 8 << 20;
 const HOUR: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_ms(20);
 
-/// Budget for eight requests of [`SIZE`] bytes, of which a connection may have one.
+/// Returns limits with a budget for eight requests of [`SIZE`] bytes, of which one connection may use one.
 fn limits(window: Duration) -> Limits {
     let least_rate = LeastRate { window, ..LeastRate::default() };
     Limits { bytes_in_flight: 8 * SIZE, least_rate, ..Limits::default() }
@@ -32,16 +33,16 @@ fn header(command: CommandType) -> Vec<u8> {
     bytes
 }
 
-/// Sends a part of what it announced, and then nothing.
+/// Returns a client that announces a write, sends a part of its payload, and stalls.
 fn stalled_writer(house: &House, part: usize) -> UnixStream {
     let mut stream = simple(house).stream;
     stream.write_all(&header(CommandType::Write)).expect("the server reads");
-    // On a busy machine it may be closed before.
+    // On a busy machine, the server may have closed the connection already.
     let _ = stream.write_all(&vec![1; part]);
     stream
 }
 
-/// Asks for much, and takes the beginning of it.
+/// Returns a client that requests a long read, receives the beginning of the reply, and stalls.
 fn stalled_reader(house: &House) -> UnixStream {
     let mut stream = simple(house).stream;
     stream.write_all(&header(CommandType::Read)).expect("the server reads");
@@ -80,7 +81,7 @@ fn clients_that_stall_are_closed_when_the_window_is_over() {
         stalled_writer(&house, 0),
         stalled_writer(&house, SIZE as usize - 1),
         stalled_reader(&house),
-        // A payload that is refused, and a request of which a part is there.
+        // A rejected payload, and a request that has arrived partly.
         stalled_writer(&read_only, 1),
         {
             let mut stream = simple(&house).stream;
@@ -99,7 +100,8 @@ fn clients_that_stall_are_closed_when_the_window_is_over() {
 fn a_silent_client_that_owes_nothing_stays_unless_it_is_asked_to_go() {
     let house = House::with(alone(memory(1 << 20)), limits(SOON), None);
     let mut silent = house.client();
-    // Long enough that a client that stalls is closed; a reset follows what it sent and nobody read.
+    // This takes long enough for the server to close a stalled client. A reset follows if the server leaves sent
+    // bytes unread.
     let _ = stalled_writer(&house, 1).read_to_end(&mut Vec::new());
     silent.write(0, b"still here");
     let house = House::with(alone(memory(1 << 20)), Limits { idle: Some(SOON), ..limits(HOUR) }, None);
@@ -163,7 +165,7 @@ fn a_piece_that_fails_fails_its_request() {
     let refused = client.ask(Request::read(0, 6 << 20), &[]).expect("the connection holds");
     assert_eq!(refused, Err(ErrorNumber::Io));
     assert_eq!(client.read(1 << 20, 4), [3; 4]);
-    // A simple reply that has begun cannot say that it failed.
+    // A simple reply that has begun cannot report an error.
     let mut client = simple(&house);
     assert!(client.ask(Request::read(0, 6 << 20), &[]).is_err());
     let mut client = simple(&house);

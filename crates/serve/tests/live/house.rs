@@ -1,4 +1,4 @@
-//! A server at an address of its own, and a plain client that does one thing after the other.
+//! A server with its own address, and a simple client that sends one request at a time.
 
 use flashlab_block::{BlockDevice, Memory, Pages};
 use flashlab_nbd::client::{Client, Event, Request, Wish};
@@ -23,17 +23,17 @@ pub(crate) struct House {
     serving: Option<JoinHandle<()>>,
 }
 
-/// A memory device of so many bytes.
+/// Returns a memory device of `size` bytes.
 pub(crate) fn memory(size: u64) -> Arc<dyn BlockDevice> {
     Arc::new(Memory::new(size, Pages::Small).expect("a size that a device can have"))
 }
 
-/// A device as the default export.
+/// Returns a list with the device as the default export.
 pub(crate) fn alone(device: Arc<dyn BlockDevice>) -> Vec<Export> {
     vec![Export { name: String::new(), description: String::new(), device, read_only: false }]
 }
 
-/// Returns `limits` with the times that a test does not set so long that a busy machine never reaches them.
+/// Returns `limits` in which every time that the test does not set is so long that a busy machine never reaches it.
 fn patient(limits: Limits) -> Limits {
     let (default, hang) = (Limits::default(), Duration::from_secs(600));
     let unless_set = |set, default| if set == default { hang } else { set };
@@ -91,18 +91,18 @@ impl House {
         Address::Abstract(self.name.clone().into()).uri("")
     }
 
-    /// A socket without a word said.
+    /// Returns a connected socket on which no byte was sent.
     pub(crate) fn connect(&self) -> UnixStream {
         let address = SocketAddr::from_abstract_name(&self.name).expect("a short name");
         UnixStream::connect_addr(&address).expect("somebody listens")
     }
 
-    /// A client of the default export.
+    /// Returns a client of the default export.
     pub(crate) fn client(&self) -> Guest<UnixStream> {
         Guest::new(self.connect(), Wish::export("")).expect("the server agrees")
     }
 
-    /// Ends the server in order.
+    /// Stops the server in order.
     pub(crate) fn end(&mut self) {
         self.stop.throw();
         if let Some(serving) = self.serving.take() {
@@ -110,7 +110,7 @@ impl House {
         }
     }
 
-    /// Waits until nobody is connected.
+    /// Waits until no client is connected.
     pub(crate) fn empty(&self) {
         while self.counters.read().connections() > 0 {
             std::thread::yield_now();
@@ -124,7 +124,7 @@ impl Drop for House {
     }
 }
 
-/// A client with one request in flight at most.
+/// A client with at most one request in flight.
 pub(crate) struct Guest<S> {
     pub(crate) stream: S,
     client: Client,
@@ -145,7 +145,7 @@ impl<S: Read + Write> Guest<S> {
         }
     }
 
-    /// The next event that is not about bytes; what is to be sent is sent.
+    /// Sends the pending bytes, and returns the next event that does not ask for bytes.
     fn next(&mut self) -> io::Result<Event> {
         loop {
             let got = self.client.receive(&self.received, &mut self.to_send);
@@ -162,7 +162,7 @@ impl<S: Read + Write> Guest<S> {
                     self.received.extend_from_slice(&buffer[..count]);
                     continue;
                 }
-                // The bytes themselves instead of their places.
+                // The data replaces its positions in the receive buffer.
                 Event::Data { slot, offset, here } => {
                     self.to_send = self.received[here.clone()].to_vec();
                     Event::Data { slot, offset, here: 0..here.len() }
@@ -174,7 +174,7 @@ impl<S: Read + Write> Guest<S> {
         }
     }
 
-    /// Asks one thing and does not wait.
+    /// Sends one request, and does not wait for the reply.
     pub(crate) fn send(&mut self, request: Request, payload: &[u8]) {
         self.client.request(request, &mut self.to_send).expect("it makes sense");
         self.to_send.extend_from_slice(payload);
@@ -182,7 +182,7 @@ impl<S: Read + Write> Guest<S> {
         self.to_send.clear();
     }
 
-    /// Asks one thing and says goodbye in the same breath; gives how many answers came until the server had gone.
+    /// Sends one request and a disconnect together. Returns the number of replies up to the end of the connection.
     pub(crate) fn ask_last(&mut self, request: Request) -> io::Result<usize> {
         self.client.request(request, &mut self.to_send).map_err(io::Error::other)?;
         self.client.disconnect(&mut self.to_send);
@@ -199,7 +199,7 @@ impl<S: Read + Write> Guest<S> {
         }
     }
 
-    /// Asks one thing and waits for its end; what was read is in order of the offset.
+    /// Sends one request and waits for its completion. Returns the data of a read, ordered by offset.
     pub(crate) fn ask(
         &mut self,
         request: Request,

@@ -1,4 +1,4 @@
-//! What clients may take of a server.
+//! Limits on the resources of clients.
 
 use crate::house::{Guest, House, alone, memory};
 use flashlab_nbd::client::Wish;
@@ -14,7 +14,7 @@ fn a_client_that_agrees_on_nothing_is_shown_out() {
     let mut said = Vec::new();
     silent.read_to_end(&mut said).expect("the server closes");
     assert_eq!(said.len(), 18, "the greeting, and no more");
-    // Options without end, none of which chooses an export.
+    // An endless sequence of options, none of which selects an export.
     let mut chatty = house.connect();
     let abort_never = [&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 99, 0, 0, 0, 0]].concat();
     let _ = chatty.write_all(&abort_never);
@@ -50,7 +50,7 @@ fn large_requests_share_what_there_is_and_all_are_done() {
             let house = &house;
             scope.spawn(move || {
                 let mut client = house.client();
-                // One alone is more than the limit: it has all of it, and goes on.
+                // A single request exceeds the limit and is served in pieces.
                 let (offset, bytes) =
                     (u64::from(n) * (32 << 20), vec![n + 1; (8 << 20) * (1 + usize::from(n) % 3)]);
                 client.write(offset, &bytes);

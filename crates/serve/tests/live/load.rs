@@ -1,4 +1,4 @@
-//! The load on servers that are right and on one that is not.
+//! Loads on correct servers and on a faulty one.
 
 use crate::house::{House, alone, memory};
 use flashlab_block::{Abilities, BlockDevice, Context, Geometry, Io, Payload, Started};
@@ -40,7 +40,7 @@ fn batches_take_few_system_calls_on_either_side() {
     let loaded = run(&house, &job).expect("the server serves");
     let counted = house.counters.read();
     assert!(counted.get(Count::Calls) <= 3 * counted.get(Count::Batches), "{counted:?}");
-    // A send and a receive for each time that anything comes back; never one for each request both ways.
+    // One send and one receive for each batch of replies; never one per request in both directions.
     assert!(loaded.calls <= 2 * loaded.requests() + 2, "{} calls", loaded.calls);
 }
 
@@ -62,11 +62,11 @@ fn a_rate_is_kept_and_a_runtime_ends_it() {
         ..Job::default()
     };
     let loaded = run(&house, &job).expect("the server serves");
-    // One each millisecond until the end of the runtime; a busy machine may come to none.
+    // One request per millisecond until the end of the run time; a busy machine may complete none.
     assert!(loaded.requests() <= 100, "{}", loaded.requests());
 }
 
-/// Forgets every hundredth write.
+/// A device that loses every hundredth write.
 struct Forgetful(Arc<dyn BlockDevice>, AtomicU32);
 
 impl BlockDevice for Forgetful {

@@ -1,4 +1,4 @@
-//! Servers in this process, and clients that behave well or badly.
+//! Servers in this process, with well-behaved and misbehaving clients.
 
 mod answers;
 mod certificates;

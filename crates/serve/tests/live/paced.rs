@@ -1,4 +1,4 @@
-//! Timed devices: answers when the model says, at the speed that was asked for, and power cuts under load.
+//! Timed devices: replies at the instants of the model, at the selected speed, and power cuts under load.
 
 use crate::house::{House, alone};
 use flashlab_block::{Io, Memory, Pages, Timed, conformance};
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Serves one request at a time; nothing is durable before a flush, and a cut loses what is not.
+/// A device that serves one request at a time. A power cut discards all writes since the last flush.
 #[derive(Clone)]
 struct Slow {
     latency: Duration,
@@ -94,7 +94,7 @@ fn every_block_of_a_timed_device_is_kept_at_every_speed() {
             let loaded = loaded.unwrap_or_else(|error| panic!("{speed:?}, {depth} x {connections}: {error}"));
             assert!(loaded.verified > 0);
         }
-        // The device's own time went by as its model said: at least the latency for each request.
+        // The device's own time has passed as its model requires: at least the latency of each request.
         let served = house.counters.read().requests();
         let passed = device.settled(|| ()).1;
         assert!(passed >= Duration::from_us(latency) * served, "{passed} for {served} requests");
@@ -132,18 +132,18 @@ fn a_flush_on_one_connection_covers_what_was_answered_on_any_other() {
     assert_eq!(other.read(4096, 4096), [0; 4096]);
 }
 
-/// Cuts under load; each waits until one of the writers has flushed since the cut before.
+/// Number of power cuts under load. Each waits until one of the writers has flushed since the previous cut.
 const CUTS: usize = 600;
 
-/// One writer's block and what became of its writes.
+/// One writer's block, and the results of its writes.
 struct Written {
     at: u64,
     flushed: u64,
     refused: u64,
 }
 
-/// Writes and flushes round after round to one block until `done`; counts the rounds that were flushed in `progress`. A
-/// writer that is refused connects anew, as after a loss of power.
+/// Writes and flushes one block, round after round, until `done`. Counts the flushed rounds in `progress`. After an
+/// error, the writer reconnects, as after a power loss.
 fn write_until(house: &House, at: u64, progress: &AtomicU64, done: &AtomicBool) -> Written {
     let (mut client, mut written, mut round) = (house.client(), Written { at, flushed: 0, refused: 0 }, 0u64);
     while !done.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! What arrives, as fio would have logged it.
+//! Recorded requests, compared with a log as fio would have written it.
 
 use crate::house::{House, alone, memory};
 use flashlab_fio::iolog::{Action, Iolog, Version};

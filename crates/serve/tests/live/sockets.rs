@@ -1,4 +1,4 @@
-//! The ways in: sockets in the filesystem, TCP, pipes and socket pairs.
+//! Transports: sockets in the filesystem, TCP, pipes and socket pairs.
 
 use crate::house::{Guest, alone, memory};
 use flashlab_block::{Abilities, BlockDevice, Context, Geometry, Io, Started};
@@ -17,7 +17,7 @@ fn server(stop: &Stop) -> Server {
     Server::new(exports, Limits::default(), stop.clone())
 }
 
-/// The default export, without its zeroes.
+/// Selects the default export, without the reserved zeroes.
 const EXPORT_NAME: &[u8; 20] = b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0";
 
 fn read(length: u32) -> Vec<u8> {
@@ -109,7 +109,7 @@ fn a_server_on_pipes_ends_when_it_is_told_to() {
     });
 }
 
-/// Says when it is asked, and answers when it may.
+/// A device that announces each request, and completes it when the test allows.
 struct Held {
     memory: Arc<dyn BlockDevice>,
     asked: Mutex<Sender<()>>,
@@ -124,7 +124,7 @@ impl BlockDevice for Held {
         self.memory.abilities()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
-        // Whoever does not listen any more does not hold it up either.
+        // A closed channel does not block the device.
         let _ = self.asked.lock().expect("nobody panics").send(());
         let _ = self.free.lock().expect("nobody panics").recv();
         self.memory.start(cx, io)
@@ -173,12 +173,12 @@ fn a_client_on_a_socket_pair_that_never_listens_is_cut_after_the_grace() {
 
 #[test]
 fn a_vsock_port_is_listened_on_and_served() {
-    // The machine itself (VMADDR_CID_LOCAL), where its kernel has vsock's loopback.
+    // The loopback of vsock (VMADDR_CID_LOCAL), if the kernel has it.
     let address = Address::Vsock { cid: Some(1), port: 20_000 + std::process::id() % 10_000 };
     let listener = match Listener::bind(&address) {
         Ok(listener) => listener,
         Err(error) => {
-            // Past the test runner, which keeps what a passing test prints to itself.
+            // Written directly to stderr, because the test runner captures the output of a passing test.
             let name = "SKIPPED a_vsock_port_is_listened_on_and_served";
             let _ = writeln!(std::io::stderr(), "{name}: no loopback of vsock: {error}");
             return;

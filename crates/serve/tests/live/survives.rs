@@ -1,4 +1,5 @@
-//! What clients do to a server: die anywhere, send nonsense, send slowly, come in crowds, never listen.
+//! Misbehaving clients: they disconnect at any byte, send garbage, send slowly, connect in large numbers, or never
+//! receive.
 
 use crate::house::{Guest, House, memory};
 use flashlab_nbd::client::{Request, Wish};
@@ -8,7 +9,7 @@ use flashlab_nbd::wire::{
 use flashlab_sim::Rng;
 use std::io::{Read, Write};
 
-/// What a client sends in a short session: it chooses the export, writes, reads, flushes, trims, and says goodbye.
+/// Returns the bytes of a short session: it selects the export, writes, reads, flushes, trims, and disconnects.
 fn session() -> Vec<u8> {
     let mut bytes = vec![0, 0, 0, 3];
     OptionHeader::emit_with(OptionType::StructuredReply, b"", &mut bytes);
@@ -27,7 +28,7 @@ fn session() -> Vec<u8> {
     bytes
 }
 
-/// It serves as if nothing had been.
+/// Asserts that the server works normally.
 fn serves(house: &House) {
     house.empty();
     let mut client = house.client();
@@ -42,11 +43,11 @@ fn a_client_that_dies_at_any_byte_is_only_its_own_end() {
     for end in 0..=session.len() {
         let mut stream = house.connect();
         stream.write_all(&session[..end]).expect("the server reads");
-        // Every other one dies with replies unread, or before they are sent.
+        // Every second client disconnects with replies unread or not sent yet.
         if end % 2 == 0 {
             stream.shutdown(std::net::Shutdown::Write).expect("it is open");
             let mut replies = Vec::new();
-            // The server may have closed first, with bytes of ours unread.
+            // The server may have closed first, with bytes of this client unread.
             let _ = stream.read_to_end(&mut replies);
             assert!(replies.starts_with(b"NBDMAGIC"), "killed at byte {end}");
         }
@@ -64,7 +65,7 @@ fn garbage_at_any_place_ends_the_connection_and_nothing_else() {
         let noise = rng.below(5_000) + 1;
         bytes.extend((0..noise).map(|_| rng.next_u64() as u8));
         let mut stream = house.connect();
-        // It may be closed while we are still talking.
+        // The server may close the connection while the client still sends.
         let _ = stream.write_all(&bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
         let _ = stream.read_to_end(&mut Vec::new());
     }
@@ -81,7 +82,7 @@ fn a_client_that_sends_byte_by_byte_is_answered_and_holds_up_nobody() {
     }
     let mut replies = Vec::new();
     slow.read_to_end(&mut replies).expect("the server answers");
-    // The last two replies are simple ones, without an error, as is what was written.
+    // The last two replies are simple ones without an error, and the written data was read back.
     assert_eq!(replies[replies.len() - 16..][..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
     assert!(replies.windows(600).any(|part| part == [7; 600]));
 }

@@ -1,4 +1,4 @@
-//! TLS: who gets in, who does not, and that what was said in the clear is forgotten.
+//! TLS: accepted and rejected clients, and the reset of all state negotiated in the clear.
 
 use crate::certificates;
 use crate::house::{Guest, House, alone, memory};
@@ -19,7 +19,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A folder with certificates; goes when it is dropped.
+/// A directory with certificates. Dropping it removes the directory.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -95,7 +95,7 @@ fn a_server_of_another_authority_or_name_is_not_trusted() {
 fn a_client_without_a_certificate_of_the_authority_is_sent_away() {
     let (ours, others) = (Folder::new("server"), Folder::new("client"));
     let house = ours.house(TlsMode::Require, true);
-    // Trusts the server, but shows a certificate that the server does not know; then none.
+    // The client trusts the server, but first presents a certificate that the server does not trust, and then none.
     std::fs::copy(ours.0.join("ca-cert.pem"), others.0.join("ca-cert.pem")).expect("the disk has room");
     assert!(run(&others.uri(&house), &job("read")).is_err());
     std::fs::remove_file(others.0.join("client-cert.pem")).expect("it is there");
@@ -131,13 +131,13 @@ fn garbage_and_silence_instead_of_a_handshake_end_the_connection() {
     let house = House::under_tls(alone(memory(1 << 20)), limits, tls);
     let starttls = [&1u32.to_be_bytes()[..], b"IHAVEOPT", &5u32.to_be_bytes(), &0u32.to_be_bytes()].concat();
     for garbage in [&b""[..], b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n", &[0xff; 4096]] {
-        // On a busy machine a client may be too late for the greeting's limit; it comes again.
+        // On a busy machine, a client may miss the time limit for the handshake; it then tries again.
         let mut stream = again(|| {
             let mut stream = house.connect();
             stream.write_all(&starttls)?;
             stream.read_exact(&mut [0; 18 + 20]).map(|()| stream)
         });
-        // It may be gone by now.
+        // The server may have closed the connection already.
         let _ = stream.write_all(garbage);
         let _ = stream.read_to_end(&mut Vec::new());
     }
@@ -145,12 +145,12 @@ fn garbage_and_silence_instead_of_a_handshake_end_the_connection() {
     again(|| Guest::new(house.connect(), Wish::export(""))).read(0, 512);
 }
 
-/// Repeats `attempt` until it succeeds, which on an idle machine it does the first time.
+/// Repeats `attempt` until it succeeds. On an idle machine the first attempt succeeds.
 fn again<T>(attempt: impl FnMut() -> io::Result<T>) -> T {
     std::iter::repeat_with(attempt).take(1_000).find_map(Result::ok).expect("it succeeds at last")
 }
 
-/// Lets the first `bytes` bytes of a client pass to the server, and then ends both connections.
+/// Passes the first `bytes` bytes of a client to the server, and then ends both connections.
 fn cut_after(house: &House, folder: &Folder, mut bytes: usize) -> Result<u64, LoadError> {
     let path = folder.0.join("proxy");
     let _ = std::fs::remove_file(&path);
@@ -172,7 +172,7 @@ fn cut_after(house: &House, folder: &Folder, mut bytes: usize) -> Result<u64, Lo
             bytes -= n;
         }
         for side in [&server_side, &client_side] {
-            // One of them may have ended already.
+            // One of the sides may have ended already.
             let _ = side.shutdown(Shutdown::Both);
         }
         client.join().expect("the client does not panic")
@@ -215,19 +215,19 @@ fn delayed_answers_come_under_tls_too() {
     run(&folder.uri(&house), &Job { size: Some(64 << 10), ..job("randrw") }).expect("it serves");
 }
 
-/// A client under TLS that says what it likes.
+/// A TLS client that sends arbitrary bytes.
 struct Raw {
     stream: UnixStream,
     tls: ClientConnection,
 }
 
 impl Raw {
-    /// TLS has started, and no export is chosen yet.
+    /// Starts TLS without selecting an export.
     fn new(folder: &Folder, house: &House) -> Raw {
         Raw::attempt(folder, house).expect("the server agrees")
     }
 
-    /// Starts TLS; fails where the server ends the connection.
+    /// Starts TLS. Fails if the server ends the connection.
     fn attempt(folder: &Folder, house: &House) -> io::Result<Raw> {
         let mut stream = house.connect();
         let starttls =
@@ -251,7 +251,7 @@ impl Raw {
         Ok(Raw { stream, tls })
     }
 
-    /// Chooses the default export.
+    /// Selects the default export.
     fn open(&mut self) {
         self.try_open().expect("it answers");
     }
@@ -261,7 +261,7 @@ impl Raw {
         Stream::new(&mut self.tls, &mut self.stream).read_exact(&mut [0; 8 + 2 + 124])
     }
 
-    /// Sends `sealed` under TLS and `bytes` right behind it as they are.
+    /// Sends `sealed` under TLS, and `bytes` directly behind it without encryption.
     fn send(&mut self, sealed: &[u8], bytes: &[u8]) {
         self.try_send(sealed, bytes).expect("it listens");
     }
@@ -291,7 +291,7 @@ fn what_follows_a_farewell_is_nothing_to_wait_for() {
     raw.open();
     raw.tls.writer().write_all(&request(0, 512)).expect("there is room");
     raw.tls.send_close_notify();
-    // More than TLS takes in at a time.
+    // More bytes than TLS receives at a time.
     raw.send(&[], &[0x17; 20_000]);
     let mut answer = [0; 16 + 512];
     Stream::new(&mut raw.tls, &mut raw.stream).read_exact(&mut answer).expect("what was asked is answered");
@@ -306,7 +306,7 @@ fn a_part_of_a_record_holds_nothing_up() {
     let limits = Limits { handshake: Duration::from_ms(500), ..Limits::default() };
     let house = House::under_tls(alone(memory(1 << 20)), limits, tls);
     let part = b"\x17\x03\x03";
-    // On a busy machine a client may be too late for the handshake's limit; it comes again.
+    // On a busy machine, a client may miss the time limit for the handshake; it then tries again.
     let _silent = again(|| {
         let mut silent = Raw::attempt(&folder, &house)?;
         silent.try_send(&[], part).map(|()| silent)
@@ -316,6 +316,6 @@ fn a_part_of_a_record_holds_nothing_up() {
         leaving.try_open().map(|()| leaving)
     });
     leaving.send(&request(2, 0), part);
-    // Both are still connected.
+    // The two clients are still connected.
     house.empty();
 }

@@ -1,4 +1,4 @@
-//! A USB device for one peer after the other, over a socket.
+//! A USB device for one peer after another, over a socket.
 
 use flashlab_serve::{Address, Errands, Listener, Speed, Stop, UsbPort};
 use flashlab_usb::{Vub300, usbredir};
@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
-/// A hello of usbredir with the capabilities of QEMU, and a request for the port's status.
+/// Returns a usbredir hello with the capabilities of QEMU, and a request for the port's status.
 fn hello() -> Vec<u8> {
     let mut bytes = [0u32, 68, 0].map(u32::to_le_bytes).concat();
     bytes.extend([0; 64]);
@@ -41,7 +41,7 @@ fn peers_come_one_after_the_other_and_one_that_talks_nonsense_is_cut() {
 
         let mut peer = connect();
         peer.write_all(&hello()).expect("it is there");
-        // Its hello, the description of the device, and the answer.
+        // The device's hello, its description, and the reply.
         let mut said = vec![0; 12 + 68 + (16 + 160) + (16 + 132) + (16 + 10) + (16 + 10 + 15)];
         peer.read_exact(&mut said).expect("it answers");
         let status = &said[said.len() - 15..];
