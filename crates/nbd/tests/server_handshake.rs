@@ -366,7 +366,7 @@ fn contexts_are_listed_and_chosen() {
     let mapped = |number, id| reply(number, META, &context(id, "x-flashlab:mapped"));
     let done = |number| reply(number, ACK, &[]);
     for (asked, answer) in [
-        // No query at all lists all, but for what needs extended headers.
+        // Without a query, the list contains all contexts except those that need extended headers.
         (&[][..], [base(9, 0), mapped(9, 0), done(9)].concat()),
         (&["base:"], [base(9, 0), done(9)].concat()),
         (&["x-flashlab:"], [mapped(9, 0), done(9)].concat()),
@@ -435,7 +435,7 @@ fn queries_that_make_no_sense_are_refused() {
     }
 }
 
-/// "Baseline": unknown options get `NBD_REP_ERR_UNSUP`, and the next message is understood.
+/// "Baseline": unknown options get `NBD_REP_ERR_UNSUP`, and the session parses the next message correctly.
 #[test]
 fn unknown_options_are_refused_and_skipped() {
     let mut talk = Talk::new();
@@ -481,7 +481,7 @@ fn a_server_that_shuts_down_says_so() {
     assert!(matches!(talk.closed(), Closed::Export { .. }));
 }
 
-/// "Transmission flags": some follow from others.
+/// "Transmission flags": some flags follow from the negotiation or from other flags.
 #[test]
 fn flags_that_follow_from_the_session_are_its_own() {
     use TransmissionFlags as T;

@@ -28,7 +28,7 @@ fn replies() {
             assert!(!replies.fragments());
             continue;
         }
-        // The header says how many bytes follow.
+        // The header contains the number of bytes that follow it.
         let whole = talk.chunk(1, 1, 4096, &[&at[..], &[0; 1024]].concat());
         assert_eq!(read, whole[..whole.len() - 1024]);
         assert_eq!(error, talk.chunk(1, 0x8001, 4096, b"\0\0\0\x05\0\x08it broke"));

@@ -183,8 +183,9 @@ impl Host {
         self.answers.push([answer].into());
     }
 
-    /// Replies with holes where the session allows them, one piece for every third block of data, the pieces in
-    /// reverse order, and an empty piece at the end.
+    /// Encodes the reply to a read: in one piece if `whole` is set or the length is a multiple of three. Otherwise
+    /// each block is a piece, and unallocated blocks are holes. The pieces are in reverse order, with an empty piece
+    /// at the end.
     fn read(
         &self,
         replies: Replies,

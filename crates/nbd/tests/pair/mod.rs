@@ -78,7 +78,7 @@ pub(crate) fn run(plan: &Plan, choices: &mut Choices) -> Pair {
         up.extend_from_slice(&sent);
         let piece: Vec<u8> = up.drain(..cut(&up, choices)).collect();
         pair.host.feed(&piece);
-        // Neither side must wait for bytes that never arrive.
+        // If no bytes move for some rounds, the server has to reply. If nothing moves even then, the run ends.
         idle = if piece.is_empty() && down.is_empty() && up.is_empty() { idle + 1 } else { 0 };
         if idle > 4 {
             pair.host.answer(choices, true);

@@ -100,8 +100,8 @@ fn clients_that_stall_are_closed_when_the_window_is_over() {
 fn a_silent_client_that_owes_nothing_stays_unless_it_is_asked_to_go() {
     let house = House::with(alone(memory(1 << 20)), limits(SOON), None);
     let mut silent = house.client();
-    // This takes long enough for the server to close a stalled client. A reset follows if the server leaves sent
-    // bytes unread.
+    // Waits for as long as the server needs to close a stalled client. The read may fail with a reset, because the
+    // server leaves received bytes unread.
     let _ = stalled_writer(&house, 1).read_to_end(&mut Vec::new());
     silent.write(0, b"still here");
     let house = House::with(alone(memory(1 << 20)), Limits { idle: Some(SOON), ..limits(HOUR) }, None);

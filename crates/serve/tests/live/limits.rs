@@ -50,7 +50,7 @@ fn large_requests_share_what_there_is_and_all_are_done() {
             let house = &house;
             scope.spawn(move || {
                 let mut client = house.client();
-                // A single request exceeds the limit and is served in pieces.
+                // Each request exceeds a connection's share of the limit, so the server serves it in pieces.
                 let (offset, bytes) =
                     (u64::from(n) * (32 << 20), vec![n + 1; (8 << 20) * (1 + usize::from(n) % 3)]);
                 client.write(offset, &bytes);

@@ -43,7 +43,7 @@ fn a_client_that_dies_at_any_byte_is_only_its_own_end() {
     for end in 0..=session.len() {
         let mut stream = house.connect();
         stream.write_all(&session[..end]).expect("the server reads");
-        // Every second client disconnects with replies unread or not sent yet.
+        // Half of the clients wait for all replies. The others disconnect with replies unread or not sent yet.
         if end % 2 == 0 {
             stream.shutdown(std::net::Shutdown::Write).expect("it is open");
             let mut replies = Vec::new();

@@ -316,6 +316,6 @@ fn a_part_of_a_record_holds_nothing_up() {
         leaving.try_open().map(|()| leaving)
     });
     leaving.send(&request(2, 0), part);
-    // The two clients are still connected.
+    // The two clients are still connected, so the server has to close them.
     house.empty();
 }
