@@ -125,18 +125,18 @@ impl fmt::Display for UriError {
             Mistake::Scheme(scheme) => {
                 write!(f, "{scheme:?} is not one of nbd, nbds, nbd+unix, nbds+unix, nbd+vsock and nbds+vsock")
             }
-            Mistake::Percent => f.write_str("a percent sign is followed by two hexadecimal digits"),
-            Mistake::Character(character) => write!(f, "{character:?} has to be written with percent signs"),
-            Mistake::NotText => f.write_str("this is not UTF-8 text without NUL"),
+            Mistake::Percent => f.write_str("two hexadecimal digits have to follow a percent sign"),
+            Mistake::Character(character) => write!(f, "{character:?} has to be percent-encoded"),
+            Mistake::NotText => f.write_str("the text is not UTF-8, or contains a NUL"),
             Mistake::Port(port) => write!(f, "{port:?} is not a port"),
-            Mistake::Cid(cid) => write!(f, "{cid:?} is not the number of a machine"),
-            Mistake::Bracket => f.write_str("an address in brackets does not end"),
-            Mistake::NoSocket => f.write_str("a Unix socket is named with ?socket=PATH"),
+            Mistake::Cid(cid) => write!(f, "{cid:?} is not a vsock context identifier"),
+            Mistake::Bracket => f.write_str("the closing bracket of the address is missing"),
+            Mistake::NoSocket => f.write_str("the URI of a Unix socket needs ?socket=PATH"),
             Mistake::SocketParameter => f.write_str("socket= is for nbd+unix and nbds+unix"),
             Mistake::Host => f.write_str("a Unix socket has no host; write nbd+unix:///EXPORT?socket=PATH"),
-            Mistake::Parameter(name) => write!(f, "the parameter {name:?} is not known"),
-            Mistake::Twice(name) => write!(f, "the parameter {name:?} is there twice"),
-            Mistake::Value { parameter, expected } => write!(f, "{parameter} is {expected}"),
+            Mistake::Parameter(name) => write!(f, "the parameter {name:?} is unknown"),
+            Mistake::Twice(name) => write!(f, "the parameter {name:?} appears twice"),
+            Mistake::Value { parameter, expected } => write!(f, "{parameter} must be {expected}"),
         }
     }
 }

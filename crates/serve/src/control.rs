@@ -68,6 +68,6 @@ pub fn tell(path: &Path, line: &str) -> io::Result<Told> {
     match answer.split_once('\n') {
         Some(("ok", text)) => Ok(Ok(text.to_owned())),
         Some(("no", text)) => Ok(Err(text.to_owned())),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no control socket answers there")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the socket is not a control socket")),
     }
 }

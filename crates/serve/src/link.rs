@@ -100,7 +100,7 @@ impl Link {
         until: Instant,
     ) -> io::Result<()> {
         let mut tls = Secure::new(connection);
-        let late = || io::Error::new(io::ErrorKind::TimedOut, "TLS was not agreed on in time");
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long");
         loop {
             while tls.wants_to_send() {
                 if !self.wait_to_send(until.saturating_since(now()))? {

@@ -69,8 +69,8 @@ fn answer(mut stream: TcpStream, page: impl Fn() -> Exposition) -> io::Result<()
     let path = path.split('?').next().unwrap_or_default();
     let (status, body) = match (method, path) {
         ("GET" | "HEAD", "/metrics") => ("200 OK", page().into()),
-        ("GET" | "HEAD", _) => ("404 Not Found", "the figures are at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "GET /metrics is all there is\n".to_owned()),
+        ("GET" | "HEAD", _) => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "only GET /metrics is supported\n".to_owned()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
@@ -95,13 +95,13 @@ impl Counters {
         page.family(name, Figure::Counter, "Requests answered without an error.");
         ways(page, name, &[("read", Count::Reads), ("write", Count::Writes), ("other", Count::Others)]);
         let name = "flashlab_request_bytes_total";
-        page.family(name, Figure::Counter, "Bytes of these requests.");
+        page.family(name, Figure::Counter, "Bytes of requests answered without an error.");
         ways(page, name, &[("read", Count::ReadBytes), ("write", Count::WriteBytes)]);
         let counter = Figure::Counter;
         let errors = counted.get(Count::Errors);
         page.alone("flashlab_request_errors_total", counter, "Requests answered with an error.", errors);
         let open = counted.connections();
-        page.alone("flashlab_connections", Figure::Gauge, "Connections that are open.", open);
+        page.alone("flashlab_connections", Figure::Gauge, "Open connections.", open);
         let accepted = counted.get(Count::Accepted);
         page.alone("flashlab_connections_accepted_total", counter, "Connections accepted.", accepted);
         let batches = counted.get(Count::Batches);
@@ -109,14 +109,14 @@ impl Counters {
         let calls = counted.get(Count::Calls);
         page.alone("flashlab_system_calls_total", counter, "System calls that moved bytes.", calls);
         let name = "flashlab_request_duration_seconds";
-        let help = "From the arrival of a request to the sending of its answer.";
+        let help = "Time from the arrival of a request to the sending of its reply.";
         page.family(name, Figure::Histogram, help);
         for way in Way::ALL {
             self.expose_latency(name, way, page);
         }
         let late = self.lateness();
         let name = "flashlab_answer_lateness_seconds";
-        page.family(name, Figure::Untyped, "How much later than a device said it was answered, in all.");
+        page.family(name, Figure::Untyped, "Delay between the device's completion and the sent reply.");
         page.sample(&format!("{name}_sum"), &[], seconds(late.sum_ns()));
         page.sample(&format!("{name}_count"), &[], late.count());
         let time = clock_gettime(ClockId::ProcessCPUTime);

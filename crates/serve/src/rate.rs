@@ -96,7 +96,7 @@ impl fmt::Display for TooSlow {
         let TooSlow { least, direction, waited, bytes } = self;
         let did = match direction {
             Direction::Receiving => "sent",
-            Direction::Sending => "took",
+            Direction::Sending => "received",
         };
         let of = match direction {
             Direction::Receiving => "a request that it had begun",
@@ -104,7 +104,7 @@ impl fmt::Display for TooSlow {
         };
         let seconds = waited.as_ns() as f64 / 1e9;
         let rate = least.bytes_per_second;
-        write!(f, "the client {did} {bytes} bytes of {of} in {seconds:.1} s; the least is {rate} B/s")
+        write!(f, "the client {did} {bytes} bytes of {of} in {seconds:.1} s; the minimum is {rate} B/s")
     }
 }
 
@@ -132,6 +132,6 @@ mod tests {
             }
         };
         assert!(refused.get_ref().is_some_and(|inner| inner.is::<TooSlow>()));
-        assert!(refused.to_string().starts_with("the client took "), "{refused}");
+        assert!(refused.to_string().starts_with("the client received "), "{refused}");
     }
 }

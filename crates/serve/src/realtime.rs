@@ -42,13 +42,13 @@ pub(crate) fn before_all_others() -> io::Result<()> {
 /// Requests real-time priority and the CPU latency limit. Logs each one that the system denies.
 pub(crate) fn before_all_others_and_awake(connection: u64) -> Option<Awake> {
     if let Err(error) = before_all_others() {
-        warn!(connection, %error, "not before all others");
+        warn!(connection, %error, "no real-time priority");
     }
     match awake() {
         Ok(awake) => Some(awake),
         // Not every machine has processors with sleep states.
         Err(error) => {
-            debug!(connection, %error, "processors may sleep: /dev/cpu_dma_latency");
+            debug!(connection, %error, "no CPU latency limit: /dev/cpu_dma_latency");
             None
         }
     }

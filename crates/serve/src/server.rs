@@ -145,7 +145,7 @@ impl Server {
                     self.stop.wait();
                     hangup.no_more_requests();
                     if ended.recv_timeout(grace) == Err(RecvTimeoutError::Timeout) {
-                        warn!("cut: the client did not take its replies in time");
+                        warn!("closed: the client did not receive its replies in time");
                         hangup.cut();
                     }
                 });
@@ -237,7 +237,7 @@ impl Server {
             thread::Builder::new().name(format!("nbd {number}")).stack_size(STACK).spawn_scoped(scope, serve);
         if let Err(error) = spawned {
             // The thread that would have removed the connection from the list was not started.
-            warn!(connection = number, %error, "no thread for a client");
+            warn!(connection = number, %error, "cannot start a thread for a client");
             open.leave(number, &self.counters);
         }
     }
@@ -254,7 +254,7 @@ impl Server {
         let waited = open.changed.wait_timeout_while(open.hangups(), grace, |left| !left.is_empty());
         let (left, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if !left.is_empty() {
-            warn!(connections = left.len(), "cut: they did not take their replies in time");
+            warn!(connections = left.len(), "closed: the clients did not receive their replies in time");
         }
         left.values().for_each(Hangup::cut);
     }

@@ -82,12 +82,12 @@ impl fmt::Display for TlsError {
             TlsError::File { path, error } => write!(f, "{}: {error}", path.display()),
             TlsError::Use { folder, error } => write!(f, "{}: {error}", folder.display()),
             TlsError::Authority { path, why } => write!(f, "{}: {why}", path.display()),
-            TlsError::Kind(kind) => write!(f, "tls-type={kind} is not spoken here; only x509 is"),
+            TlsError::Kind(kind) => write!(f, "tls-type={kind} is not supported; only x509 is"),
             TlsError::NoCertificates => f.write_str(
-                "TLS needs a folder with ca-cert.pem: add tls-certificates=DIR to the URI, or tls-verify-peer=0 to trust anybody",
+                "TLS needs a folder with ca-cert.pem: add tls-certificates=DIR to the URI, or tls-verify-peer=0 to trust any server",
             ),
             TlsError::Name(name) => {
-                write!(f, "{name:?} is no name that a certificate can have; give tls-hostname=NAME")
+                write!(f, "{name:?} is not a valid name in a certificate; give tls-hostname=NAME")
             }
         }
     }
@@ -187,7 +187,7 @@ fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
 
 fn authority(path: &Path, error: &VerifierBuilderError) -> TlsError {
     let why = match error {
-        VerifierBuilderError::NoRootAnchors => "no certificate in it".to_owned(),
+        VerifierBuilderError::NoRootAnchors => "the file contains no certificate".to_owned(),
         error => error.to_string(),
     };
     TlsError::Authority { path: path.to_owned(), why }

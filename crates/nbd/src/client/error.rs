@@ -100,44 +100,44 @@ impl fmt::Display for ClientError {
         match self {
             ClientError::Ended => f.write_str("the session is over"),
             ClientError::Magic(magic) => write!(f, "not an NBD server: {magic}"),
-            ClientError::NotFixedNewstyle => f.write_str("the server is too old: it does not answer options"),
+            ClientError::NotFixedNewstyle => f.write_str("the server is too old: it has no fixed newstyle"),
             ClientError::Refused { option, reply, message } if message.is_empty() => {
-                write!(f, "the server refused {option} with {reply}")
+                write!(f, "the server rejected {option} with {reply}")
             }
             ClientError::Refused { option, reply, message } => {
-                write!(f, "the server refused {option} with {reply}: {message}")
+                write!(f, "the server rejected {option} with {reply}: {message}")
             }
             ClientError::Answer { asked, answered, reply } => {
-                write!(f, "the server answered {answered} with {reply} when {asked} was asked")
+                write!(f, "the server replied {reply} to {answered}, but the option in flight is {asked}")
             }
             ClientError::Data { option, reply, error } => {
-                write!(f, "the server's answer {reply} to {option} makes no sense: {error}")
+                write!(f, "the server's reply {reply} to {option} is malformed: {error}")
             }
-            ClientError::TooMuch { option } => write!(f, "the server's answer to {option} is too long"),
-            ClientError::NoExportInfo => f.write_str("the server did not tell the size of the export"),
-            ClientError::BlockSize(size) => write!(f, "the server wants blocks of {size} bytes"),
-            ClientError::Cookie(cookie) => write!(f, "an answer to {cookie:#x}, which is not in flight"),
+            ClientError::TooMuch { option } => write!(f, "the server's replies to {option} are too long"),
+            ClientError::NoExportInfo => f.write_str("the server did not send the size of the export"),
+            ClientError::BlockSize(size) => write!(f, "the minimum block size of {size} bytes is invalid"),
+            ClientError::Cookie(cookie) => write!(f, "a reply to {cookie:#x}, which is not in flight"),
             ClientError::SimpleReply(command) => {
-                write!(f, "a simple reply to {command} where chunks were agreed on")
+                write!(f, "a simple reply to {command}, although structured replies were negotiated")
             }
             ClientError::Offset { expected, found } => {
-                write!(f, "an answer for offset {found} to a request for offset {expected}")
+                write!(f, "a reply with offset {found} to a request with offset {expected}")
             }
             ClientError::Unexpected { kind, command } => {
-                write!(f, "a chunk {kind} in an answer to {command}")
+                write!(f, "an unexpected chunk {kind} in a reply to {command}")
             }
             ClientError::Chunk(error) => error.fmt(f),
             ClientError::Piece { offset, length } => {
-                write!(f, "{length} bytes at {offset} that were not asked for, or were sent already")
+                write!(f, "{length} bytes at {offset} are outside the request, or were sent already")
             }
-            ClientError::Fragments => f.write_str("an answer in too many pieces"),
+            ClientError::Fragments => f.write_str("a reply in too many pieces"),
             ClientError::Incomplete(command) => {
-                write!(f, "the answer to {command} ended before all was told")
+                write!(f, "the reply to {command} is incomplete")
             }
             ClientError::Context(id) => {
-                write!(f, "metadata context {id} was not agreed on, or was told twice")
+                write!(f, "metadata context {id} was not negotiated, or was sent twice")
             }
-            ClientError::Extents => f.write_str("extents that do not fit what was asked"),
+            ClientError::Extents => f.write_str("the extents do not fit the request"),
         }
     }
 }
@@ -168,14 +168,14 @@ pub enum RequestError {
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RequestError::NotReady => f.write_str("the session takes no requests now"),
+            RequestError::NotReady => f.write_str("the session accepts no requests now"),
             RequestError::NotOffered(command) => write!(f, "the server does not offer {command}"),
             RequestError::Flags(flags) => {
                 write!(f, "the server does not offer the flags {:#x} here", flags.0)
             }
             RequestError::Range => f.write_str("the request lies beyond the end of the export"),
-            RequestError::Blocks => f.write_str("the request is not of whole blocks"),
-            RequestError::Empty => f.write_str("the request is for no bytes"),
+            RequestError::Blocks => f.write_str("the request is not aligned to whole blocks"),
+            RequestError::Empty => f.write_str("the request has length zero"),
             RequestError::TooLong => f.write_str("the request is too long"),
             RequestError::TooMany => f.write_str("too many requests are in flight"),
         }

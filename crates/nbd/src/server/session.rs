@@ -95,7 +95,7 @@ impl fmt::Display for Closed {
             Closed::NotFixedNewstyle(option) => write!(f, "{option} from a client without fixed newstyle"),
             Closed::Export { name, why } => write!(f, "NBD_OPT_EXPORT_NAME for {name:?}: {why}"),
             Closed::TooManyOptions => f.write_str("the client sent too many options"),
-            Closed::Payload(length) => write!(f, "a payload of {length} bytes"),
+            Closed::Payload(length) => write!(f, "a payload of {length} bytes, which is above the limit"),
         }
     }
 }

@@ -236,10 +236,10 @@ impl Transmission {
             return Err(refuse(ErrorNumber::Permission, "the export is read-only"));
         }
         if !offered {
-            return Err(refuse(ErrorNumber::Invalid, "a command that was not agreed on"));
+            return Err(refuse(ErrorNumber::Invalid, "a command that this export does not support"));
         }
         if !header.flags.without(flags).is_empty() {
-            return Err(refuse(ErrorNumber::Invalid, "a flag that this command does not have here"));
+            return Err(refuse(ErrorNumber::Invalid, "a flag that is not valid for this command"));
         }
         if header.command == CommandType::BlockStatus && header.flags.has(F::PAYLOAD_LEN) {
             return Ok(None);
@@ -247,7 +247,7 @@ impl Transmission {
         if header.command == CommandType::Flush {
             // "For a flush request, length and offset are reserved, and MUST be set to all-zero."
             let zero = header.length == 0 && header.offset == 0;
-            let refusal = refuse(ErrorNumber::Invalid, "a flush has neither offset nor length");
+            let refusal = refuse(ErrorNumber::Invalid, "offset and length of a flush must be zero");
             return if zero { Ok(Some(Command::Flush)) } else { Err(refusal) };
         }
         self.range(header, header.length)?;
@@ -278,7 +278,7 @@ impl Transmission {
     fn block_status(&self, header: &RequestHeader, body: &[u8]) -> Result<(Command, u64), Refusal> {
         let wrong = refuse(
             ErrorNumber::Invalid,
-            "the payload is not a length and numbers of agreed contexts, each once",
+            "the payload is not a length and distinct IDs of negotiated contexts",
         );
         let mut reader = Reader::new(body);
         let length = reader.u64().ok_or(wrong)?;
@@ -301,7 +301,7 @@ impl Transmission {
         // Each extent has at least one byte, and with `NBD_CMD_FLAG_REQ_ONE` an extent is not longer than the
         // request. A length of zero contradicts these rules.
         if length == 0 {
-            return Err(refuse(ErrorNumber::Invalid, "a block status of no bytes"));
+            return Err(refuse(ErrorNumber::Invalid, "a block status of length zero"));
         }
         Ok(Command::BlockStatus { one: header.flags.has(CommandFlags::REQ_ONE), contexts })
     }
@@ -318,7 +318,7 @@ impl Transmission {
         if self.export.block_minimum > 1
             && (header.offset | length) & u64::from(self.export.block_minimum - 1) != 0
         {
-            return Err(refuse(ErrorNumber::Invalid, "not of whole blocks"));
+            return Err(refuse(ErrorNumber::Invalid, "not aligned to whole blocks"));
         }
         Ok(())
     }

@@ -59,9 +59,9 @@ impl fmt::Display for ChunkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ChunkError::Length { kind, length } => write!(f, "a chunk {kind} cannot have {length} bytes"),
-            ChunkError::Message { length } => write!(f, "an error's message of {length} bytes does not fit"),
-            ChunkError::NoError => f.write_str("an error chunk without an error"),
-            ChunkError::EmptyHole => f.write_str("a hole of no bytes"),
+            ChunkError::Message { length } => write!(f, "an error message of {length} bytes is too long"),
+            ChunkError::NoError => f.write_str("an error chunk with error number zero"),
+            ChunkError::EmptyHole => f.write_str("a hole of length zero"),
         }
     }
 }

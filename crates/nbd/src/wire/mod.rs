@@ -57,7 +57,7 @@ pub struct BadMagic {
 
 impl core::fmt::Display for BadMagic {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{:#x} where the magic number {:#x} should be", self.found, self.expected)
+        write!(f, "{:#x} instead of the magic number {:#x}", self.found, self.expected)
     }
 }
 

@@ -96,12 +96,12 @@ pub enum OptionError {
 impl fmt::Display for OptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OptionError::Short => f.write_str("the data ends before what its lengths announce"),
-            OptionError::Long { extra } => write!(f, "{extra} bytes are left over after the data"),
+            OptionError::Short => f.write_str("the data is shorter than its length fields require"),
+            OptionError::Long { extra } => write!(f, "the data is {extra} bytes too long"),
             OptionError::StringTooLong { length } => {
                 write!(f, "a string of {length} bytes; at most {STRING_MAX} are allowed")
             }
-            OptionError::NotText => f.write_str("a string is not UTF-8 text without NUL"),
+            OptionError::NotText => f.write_str("a string is not UTF-8, or contains a NUL"),
         }
     }
 }

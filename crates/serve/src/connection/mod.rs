@@ -83,7 +83,7 @@ impl<'a> Connection<'a> {
                 debug!(connection = number, "ended")
             }
             Err(End::Closed(why)) => info!(connection = number, %why, "refused"),
-            Err(End::Late) => info!(connection = number, "no export chosen in time"),
+            Err(End::Late) => info!(connection = number, "no export selected in time"),
             Err(End::Slow(why)) => warn!(connection = number, %from, "closed: {why}"),
             Err(End::Idle(idle, wanted)) => {
                 let why = if wanted { ", and another client waits" } else { "" };

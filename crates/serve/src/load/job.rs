@@ -129,17 +129,17 @@ impl fmt::Display for JobError {
             JobError::Beyond { end, capacity } => {
                 write!(
                     f,
-                    "the area ends at byte {end}, the export at byte {capacity}; give less --size or --offset"
+                    "the area ends at byte {end}, the export at byte {capacity}; reduce --size or --offset"
                 )
             }
             JobError::TooSmall { share, block } => {
-                write!(f, "each connection has {share} bytes, less than a block of {block}; give more --size")
+                write!(f, "each connection has {share} bytes, less than a block of {block}; increase --size")
             }
             JobError::Block { block, least, most } => {
-                write!(f, "--bs={block}: the export takes multiples of {least} bytes, at most {most}")
+                write!(f, "--bs={block}: the export accepts multiples of {least} bytes, at most {most}")
             }
             JobError::Offset { offset, block } => {
-                write!(f, "--offset={offset}: the export takes multiples of {block} bytes")
+                write!(f, "--offset={offset}: the export accepts multiples of {block} bytes")
             }
             JobError::TooSmallToVerify => {
                 f.write_str("--verify needs blocks of 32 bytes or more, in multiples of 8")

@@ -100,7 +100,7 @@ impl Loaded {
             line(format_args!("    lat percentiles (us)  {}", percentiles.join(", ")));
         }
         line(format_args!(
-            "  this side  CPU {:.2} s, {:.3} s per million requests; system calls {}, {:.0} per million requests",
+            "  client     CPU {:.2} s, {:.3} s per million requests; system calls {}, {:.0} per million requests",
             self.cpu_ns as f64 / 1e9,
             self.per_million(self.cpu_ns as f64 / 1e9),
             self.calls,

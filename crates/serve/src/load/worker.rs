@@ -158,9 +158,9 @@ impl Desk<'_> {
             _ if ask.generation == 0 && !self.job.mix.reads_only() => return Ok(()),
             Ok(generation) if ask.generation == 0 || generation == u64::from(ask.generation) => return Ok(()),
             Ok(generation) => {
-                format!("write {generation} of it, where write {} was answered", ask.generation)
+                format!("it contains write {generation}, but write {} was completed", ask.generation)
             }
-            Err(pattern::Wrong::Elsewhere(place)) => format!("its header says {place}"),
+            Err(pattern::Wrong::Elsewhere(place)) => format!("its header contains the offset {place}"),
             Err(pattern::Wrong::Byte(byte)) => format!("it differs from byte {byte} on"),
         };
         Err(LoadError::Verify { offset, found })

@@ -191,7 +191,7 @@ impl Handshake {
             let length = header.length;
             error(
                 OptionReplyType::ErrTooBig,
-                format_args!("{length} bytes of data; {OPTION_DATA_MAX} are the most"),
+                format_args!("{length} bytes of data; the maximum is {OPTION_DATA_MAX}"),
             )
         });
         self.skipped = Some((header.length.into(), Answer::new(header.option, refused)));
@@ -228,7 +228,7 @@ impl Handshake {
         }
         if self.policy.tls == Tls::Require && !self.tls && option != OptionType::StartTls {
             // "FORCEDTLS mode": the server rejects every other option, including unknown ones.
-            return error(OptionReplyType::ErrTlsReqd, "this server wants TLS first");
+            return error(OptionReplyType::ErrTlsReqd, "this server requires TLS");
         }
         Ok(())
     }
@@ -267,7 +267,7 @@ impl Handshake {
             }
             _ => Outcome::Answered(error(
                 OptionReplyType::ErrUnsup,
-                format_args!("option {option} is not known here"),
+                format_args!("option {option} is not supported"),
             )),
         }
     }
@@ -279,10 +279,10 @@ impl Handshake {
         let found = self.gate(OptionType::ExportName, shutting_down).and_then(|()| self.find(&name));
         let why = match found {
             // "Once extended headers are successfully requested, a client MUST NOT use NBD_OPT_EXPORT_NAME."
-            Ok(_) if self.agreed.extended => "extended headers were agreed on",
-            Ok(export) if export.block_size_required => "the client did not ask for the block sizes",
+            Ok(_) if self.agreed.extended => "extended headers were negotiated",
+            Ok(export) if export.block_size_required => "the client did not request the block sizes",
             Ok(export) => return Outcome::Opened(export, name),
-            Err((OptionReplyType::ErrTlsReqd, _)) => "it needs TLS",
+            Err((OptionReplyType::ErrTlsReqd, _)) => "it requires TLS",
             Err((OptionReplyType::ErrShutdown, _)) => "the server is shutting down",
             Err(_) => "there is no such export",
         };
@@ -296,9 +296,9 @@ impl Handshake {
             Some(export) if export.tls_required && !self.tls => match self.policy.tls {
                 Tls::Off => error(
                     OptionReplyType::ErrPolicy,
-                    "this export needs TLS, which this server does not have",
+                    "this export requires TLS, which this server does not support",
                 ),
-                _ => error(OptionReplyType::ErrTlsReqd, "this export needs TLS"),
+                _ => error(OptionReplyType::ErrTlsReqd, "this export requires TLS"),
             },
             Some(export) => Ok(export),
             None => error(OptionReplyType::ErrUnknown, format_args!("there is no export {name:?}")),
@@ -323,7 +323,7 @@ impl Handshake {
             return error(OptionReplyType::ErrInvalid, "TLS has started already");
         }
         match self.policy.tls {
-            Tls::Off => error(OptionReplyType::ErrPolicy, "this server does not have TLS"),
+            Tls::Off => error(OptionReplyType::ErrPolicy, "this server does not support TLS"),
             Tls::On | Tls::Require => Ok(()),
         }
     }
@@ -351,7 +351,7 @@ impl Handshake {
             tell(sizes);
             return error(
                 OptionReplyType::ErrBlockSizeReqd,
-                "this export wants its block sizes to be asked for",
+                "a client has to request the block sizes of this export",
             );
         }
         let (flags, _) = self.terms(&export, query.name);
@@ -376,7 +376,7 @@ impl Handshake {
             return error(OptionReplyType::ErrUnsup, "structured replies are turned off");
         }
         if self.agreed.extended {
-            return error(OptionReplyType::ErrExtHeaderReqd, "extended headers were agreed on already");
+            return error(OptionReplyType::ErrExtHeaderReqd, "extended headers were negotiated already");
         }
         self.agreed.structured = true;
         Ok(())
@@ -390,7 +390,7 @@ impl Handshake {
         }
         if self.agreed.extended {
             // QEMU's server replies with this error, and libnbd expects it.
-            return error(OptionReplyType::ErrInvalid, "extended headers were agreed on already");
+            return error(OptionReplyType::ErrInvalid, "extended headers were negotiated already");
         }
         self.agreed.extended = true;
         Ok(())
@@ -399,7 +399,7 @@ impl Handshake {
 
 /// Rejects the data of an option that must not have data.
 fn empty(data: &[u8]) -> Result<(), Error> {
-    if data.is_empty() { Ok(()) } else { error(OptionReplyType::ErrInvalid, "this option has no data") }
+    if data.is_empty() { Ok(()) } else { error(OptionReplyType::ErrInvalid, "this option takes no data") }
 }
 
 impl Answer {
