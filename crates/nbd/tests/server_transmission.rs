@@ -98,7 +98,8 @@ fn a_read_only_export_is_not_written_to() {
     }
 }
 
-/// "Transmission flags": "The client MUST NOT use a feature documented as 'exposed' by a flag unless that flag was set."
+/// "Transmission flags": "The client MUST NOT use a feature documented as 'exposed' by a flag unless that flag was
+/// set."
 #[test]
 fn what_was_not_offered_is_refused() {
     for style in STYLES {

@@ -1,4 +1,4 @@
-//! Counters of a server, updated by its connections and read by the metrics and progress output.
+//! Counters of a server, which its connections update and other threads report.
 
 use flashlab_sim::{Duration, Histogram};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -62,7 +62,8 @@ pub const SMALL: usize = 1 << 20;
 
 /// Number of connections that may use their maximum share of the bytes in flight at the same time.
 const SHARES: u64 = 8;
-/// Address space of announced payloads, as a multiple of the bytes in flight. Pages take memory when bytes arrive in them.
+/// Address space of announced payloads, as a multiple of the bytes in flight. Pages take memory when bytes arrive in
+/// them.
 const ADDRESSES: u64 = 4;
 
 /// The memory budget for the large requests of all connections.

@@ -192,7 +192,8 @@ impl Handshake {
                 self.contexts.clear();
                 return Ok(self.next(asked, to));
             }
-            // "Clients SHOULD be prepared to also handle NBD_REP_ERR_UNSUP by falling back to using NBD_OPT_EXPORT_NAME".
+            // "Clients SHOULD be prepared to also handle NBD_REP_ERR_UNSUP by falling back to using
+            // NBD_OPT_EXPORT_NAME".
             OptionType::Go if reply == OptionReplyType::ErrUnsup && !self.extended => {
                 self.ask_export_name(to);
                 return Ok(Event::Send);

@@ -58,8 +58,9 @@ impl Answerer<'_> {
             };
             let read = match read {
                 Ok(read) => read,
-                // "If an error occurs while reading after the server has already sent out the reply header with an error
-                // field set to zero (i.e., signalling no error), the server MUST immediately initiate a hard disconnect."
+                // "If an error occurs while reading after the server has already sent out the reply header with an
+                // error field set to zero (i.e., signalling no error), the server MUST immediately initiate a hard
+                // disconnect."
                 Err(error) if whole && at > 0 => {
                     return Err(io::Error::other(format!(
                         "a read failed after its reply had begun: {error}"
