@@ -1,5 +1,5 @@
-//! A host of one's own in native mode: brings a card up, writes blocks over four lines at 50 MHz, reads them back, and meets a
-//! damaged one.
+//! A minimal host in native mode: it initializes a card, writes blocks over four lines at 50 MHz, reads them back, and
+//! detects a damaged block.
 
 use flashlab_block::{Memory, Pages};
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
@@ -45,7 +45,7 @@ fn card() -> Card {
     Card::new(parameters, identity, Some(Box::new(bytes)), 1)
 }
 
-/// From no power to the card selected, in high-speed mode on four lines.
+/// Initializes the card from power-off to the transfer state, in high-speed mode on four lines.
 fn bring_up(slot: &mut Native) -> Result<(), Fault> {
     let mut ios = Ios { power: Power::On, clock_hz: 400_000, ..Ios::OFF };
     slot.set_ios(&ios);
@@ -96,7 +96,7 @@ fn main() -> Result<(), Fault> {
     slot.command(Command::new(12, 0), Expects::R1b)?;
     println!("16 KiB read in {}", slot.now().since(began));
 
-    // From here on the wires damage every block.
+    // From here on every block is damaged on the wires.
     slot.card_mut().expect("it is there").quirks_mut().add(Quirk::ReadCrc(1));
     slot.command(Command::new(17, 2048), Expects::R1)?;
     assert_eq!(slot.read_block(&mut block, 512, LIMIT), Err(Fault::Crc));

@@ -1,4 +1,4 @@
-//! One write of 512 KiB and one of 4 KiB to a card, and where their time goes.
+//! Writes 512 KiB and then 4 KiB to a card, and prints where the time is spent.
 
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;

@@ -1,5 +1,5 @@
-//! A driver for microcontrollers (`embedded-sdmmc`) in SPI mode on a virtual card, as a unit test would run it: first on a good
-//! card, then on one that is busy for longer than the driver waits.
+//! Runs a driver for microcontrollers (`embedded-sdmmc`) in SPI mode with a virtual card, as a unit test would: first
+//! with a good card, then with one that is busy for longer than the driver waits.
 
 use embedded_sdmmc::{Block, BlockDevice, BlockIdx, SdCard, SdCardError};
 use flashlab_block::{Memory, Pages};
@@ -45,7 +45,7 @@ fn card() -> Card {
 }
 
 fn write_and_read(card: Card) -> Result<Duration, SdCardError> {
-    // This driver makes each byte a transaction: chip select must not end what is under way.
+    // This driver uses a transaction for each byte, so a rising chip select must not end a transfer.
     let wires = Wires::new(Spi::new(Some(card), 25_000_000).with_chip_select(ChipSelect::Pauses));
     wires.clock_unselected(10);
     let driver = SdCard::new(wires.clone(), wires.delay());

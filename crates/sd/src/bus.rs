@@ -1,12 +1,12 @@
-//! The wires: how many clocks a block and a command take, and the modes that the specification names.
+//! Timing of the wires: bus speed modes, and the number of clocks that a block and a command take.
 //!
-//! SD Physical Layer Simplified Specification: a data block carries 512 bytes, a CRC16 on each line and a start and a
-//! stop bit; the gaps between blocks (about 8 clocks) and the CRC status token of a write (about 9 clocks) are taken
-//! from section 4.12 (timings). A command with its response and gaps is about 150 clocks.
+//! Source: SD Physical Layer Simplified Specification. A data block has 512 bytes, and on each line a CRC16, a start
+//! bit and a stop bit. The gap between blocks (about 8 clocks) and the CRC status token of a write (about 9 clocks)
+//! follow section 4.12 (timings). A command with its response and gaps takes about 150 clocks.
 
 use flashlab_sim::Duration;
 
-/// Bytes of a block on the bus.
+/// Size of a data block in bytes.
 pub(crate) const BLOCK: u64 = 512;
 
 /// A bus speed mode of the specification.
@@ -28,7 +28,7 @@ impl Mode {
     /// All modes, slowest first.
     pub const ALL: [Mode; 5] = [Mode::DefaultSpeed, Mode::HighSpeed, Mode::Sdr50, Mode::Ddr50, Mode::Sdr104];
 
-    /// As profiles write it.
+    /// Returns the name of the mode in profiles.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::DefaultSpeed => "default-speed",
@@ -39,12 +39,12 @@ impl Mode {
         }
     }
 
-    /// Returns true if it is a mode of UHS-I: 1.8 V signals on four data lines.
+    /// Returns true if this is a UHS-I mode: 1.8 V signals on four data lines.
     pub const fn is_uhs(self) -> bool {
         matches!(self, Mode::Sdr50 | Mode::Ddr50 | Mode::Sdr104)
     }
 
-    /// Four wires at the mode's highest clock.
+    /// Returns a bus with four data lines at the mode's highest clock.
     pub const fn bus(self) -> Bus {
         let (clock_hz, ddr) = match self {
             Mode::DefaultSpeed => (25_000_000, false),
@@ -57,14 +57,14 @@ impl Mode {
     }
 }
 
-/// Clock, width and edges of the wires.
+/// Clock rate, width and clock edges of the bus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bus {
-    /// Clocks a second.
+    /// Clock rate in Hz.
     pub clock_hz: u64,
-    /// Data lines: 1 or 4.
+    /// Number of data lines: 1 or 4.
     pub width: u32,
-    /// Whether data moves on both edges.
+    /// True if data moves on both clock edges.
     pub ddr: bool,
 }
 
@@ -80,33 +80,33 @@ impl Bus {
     fn block_clocks(&self, bytes: u64) -> u64 {
         bytes * 8 / u64::from(self.width) / if self.ddr { 2 } else { 1 } + Self::CRC_AND_FRAME_CLOCKS
     }
-    /// One block of `bytes` from card to host.
+    /// Returns the time of one block of `bytes` from card to host.
     pub fn read(&self, bytes: u64) -> Duration {
         self.clocks(self.block_clocks(bytes) + Self::GAP_CLOCKS)
     }
-    /// One block of `bytes` from host to card.
+    /// Returns the time of one block of `bytes` from host to card.
     pub fn write(&self, bytes: u64) -> Duration {
         self.clocks(self.block_clocks(bytes) + Self::GAP_CLOCKS + Self::CRC_STATUS_CLOCKS)
     }
-    /// One data block from card to host.
+    /// Returns the time of one data block of 512 bytes from card to host.
     pub fn read_block(&self) -> Duration {
         self.read(BLOCK)
     }
-    /// One data block from host to card.
+    /// Returns the time of one data block of 512 bytes from host to card.
     pub fn write_block(&self) -> Duration {
         self.write(BLOCK)
     }
-    /// One command with its response.
+    /// Returns the time of one command with its response.
     pub fn command(&self) -> Duration {
         self.clocks(Self::COMMAND_CLOCKS)
     }
 }
 
-/// The wires and the host's pace on them.
+/// The bus, and the time that the host adds to each block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// The wires.
+    /// The bus.
     pub bus: Bus,
-    /// What the host spends on each block while the data moves: a copy, an interrupt.
+    /// Time that the host spends on each block while data moves, for example for a copy or an interrupt.
     pub t_block_host: Duration,
 }

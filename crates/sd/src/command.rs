@@ -1,17 +1,17 @@
-//! What goes over the command line: commands, responses, the card status that most responses carry, and their frames.
+//! Commands, responses, the card status that most responses carry, and their frames on the command line.
 //!
-//! SD Physical Layer Specification, sections 4.7 (commands), 4.9 (responses) and 4.10.1 (card status). The frames are
-//! those of eMMC too. What a busy signal behind a response (R1b) does, shows on DAT0, not here.
+//! Source: SD Physical Layer Specification, sections 4.7 (commands), 4.9 (responses) and 4.10.1 (card status). eMMC
+//! uses the same frames. The busy signal after a response (R1b) is on DAT0 and is not modelled here.
 
 use crate::card::State;
 use crate::crc::crc7;
 
-/// A command as it lies between start bit and CRC7.
+/// Content of a command frame: index and argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command {
-    /// 0 to 63.
+    /// Command index: 0 to 63.
     pub index: u8,
-    /// Its 32 bits.
+    /// The 32-bit argument.
     pub argument: u32,
 }
 
@@ -19,17 +19,17 @@ impl Command {
     /// Bytes on the wire, from the start bit to the end bit.
     pub const BYTES: usize = 6;
 
-    /// CMD`index` with `argument`.
+    /// Creates CMD`index` with `argument`.
     pub const fn new(index: u8, argument: u32) -> Self {
         Command { index: index & 63, argument }
     }
 
-    /// The frame: start bit, direction, index, argument, CRC7, end bit.
+    /// Encodes the frame: start bit, direction, index, argument, CRC7, end bit.
     pub fn to_bytes(&self) -> [u8; Command::BYTES] {
         framed(0x40 | self.index, self.argument)
     }
 
-    /// The command of a frame; `None` where its CRC7 or one of its fixed bits is wrong.
+    /// Decodes a frame. Returns `None` if its CRC7 or one of its fixed bits is wrong.
     pub fn from_bytes(bytes: &[u8; Command::BYTES]) -> Option<Command> {
         let (index, argument) = unframed(bytes)?;
         (index & 0xc0 == 0x40).then_some(Command::new(index, argument))
@@ -46,22 +46,22 @@ fn unframed(bytes: &[u8; 6]) -> Option<(u8, u32)> {
     right.then_some((bytes[0], u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]])))
 }
 
-/// What a card answers in native mode.
+/// Response of a card in native mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Response {
     /// The card status.
     R1(Status),
-    /// CID or CSD, most significant byte first, its CRC7 and end bit included.
+    /// CID or CSD, most significant byte first, including its CRC7 and end bit.
     R2([u8; 16]),
     /// The OCR.
     R3(u32),
-    /// The published relative address, above 16 bits of the status.
+    /// The published relative address in the upper 16 bits, 16 bits of the card status in the lower.
     R6(u32),
-    /// The voltage that was accepted, and the check pattern.
+    /// The accepted voltage and the check pattern.
     R7(u32),
 }
 
-/// A response as it lies on the wire.
+/// Frame of a response on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {
     /// 48 bits.
@@ -71,7 +71,7 @@ pub enum Frame {
 }
 
 impl Response {
-    /// The 32 bits of a short response; the first 32 of a long one.
+    /// Returns the 32 bits of a short response, or the first 32 bits of a long one.
     pub fn word(&self) -> u32 {
         match self {
             Response::R1(status) => status.0,
@@ -80,7 +80,7 @@ impl Response {
         }
     }
 
-    /// The frame that answers CMD`index`. R3 carries ones in the place of index and CRC7.
+    /// Encodes the frame that answers CMD`index`. An R3 frame has ones in place of the index and the CRC7.
     pub fn to_frame(&self, index: u8) -> Frame {
         match self {
             Response::R2(bytes) => {
@@ -98,13 +98,13 @@ impl Response {
 }
 
 impl Frame {
-    /// The 32 bits of a short response, where index and CRC7 are right.
+    /// Returns the 32 bits of a short response if its index and CRC7 are correct.
     pub fn short(&self, index: u8) -> Option<u32> {
         let Frame::Short(bytes) = self else { return None };
         unframed(bytes).filter(|(first, _)| *first == index).map(|(_, word)| word)
     }
 
-    /// The 32 bits of a response without CRC7: the OCR.
+    /// Returns the 32 bits of a response without CRC7 (R3, the OCR).
     pub fn without_crc(&self) -> Option<u32> {
         match self {
             Frame::Short([0x3f, a, b, c, d, 0xff]) => Some(u32::from_be_bytes([*a, *b, *c, *d])),
@@ -112,14 +112,14 @@ impl Frame {
         }
     }
 
-    /// The register of a long response, where its CRC7 is right.
+    /// Returns the register of a long response if its CRC7 is correct.
     pub fn long(&self) -> Option<[u8; 16]> {
         let Frame::Long(frame) = self else { return None };
         let register: [u8; 16] = core::array::from_fn(|n| frame[n + 1]);
         (frame[0] == 0x3f && register[15] == crc7(&register[..15]) << 1 | 1).then_some(register)
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the frame.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Frame::Short(bytes) => bytes,
@@ -127,7 +127,7 @@ impl Frame {
         }
     }
 
-    /// Its bytes, to flip some.
+    /// Returns the bytes of the frame for modification, for example to inject bit errors.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Frame::Short(bytes) => bytes,
@@ -141,85 +141,85 @@ impl Frame {
 pub struct Status(pub u32);
 
 impl Status {
-    /// The address is beyond the capacity.
+    /// The address is beyond the capacity of the card.
     pub const OUT_OF_RANGE: Status = Status(1 << 31);
-    /// The address does not go with the block length.
+    /// The address is not aligned to the block length.
     pub const ADDRESS_ERROR: Status = Status(1 << 30);
-    /// The block length cannot be had, or does not go with the data.
+    /// The block length is not supported, or does not match the data.
     pub const BLOCK_LEN_ERROR: Status = Status(1 << 29);
-    /// The erase commands came in a wrong order.
+    /// The erase commands arrived in a wrong order.
     pub const ERASE_SEQ_ERROR: Status = Status(1 << 28);
     /// The selected blocks cannot be erased.
     pub const ERASE_PARAM: Status = Status(1 << 27);
-    /// What is protected was to be written.
+    /// The host tried to write a protected block.
     pub const WP_VIOLATION: Status = Status(1 << 26);
     /// The card is locked.
     pub const CARD_IS_LOCKED: Status = Status(1 << 25);
-    /// A password was wrong, or a lock command made no sense.
+    /// The password was wrong, or a lock command was malformed.
     pub const LOCK_UNLOCK_FAILED: Status = Status(1 << 24);
-    /// The CRC7 of the command before was wrong.
+    /// The CRC7 of the previous command was wrong.
     pub const COM_CRC_ERROR: Status = Status(1 << 23);
-    /// The command before was not legal in the card's state.
+    /// The previous command was not legal in the card's state.
     pub const ILLEGAL_COMMAND: Status = Status(1 << 22);
     /// The card's own error correction could not read the data.
     pub const CARD_ECC_FAILED: Status = Status(1 << 21);
     /// The controller failed.
     pub const CC_ERROR: Status = Status(1 << 20);
-    /// Another, or an unknown error.
+    /// A general or unknown error.
     pub const ERROR: Status = Status(1 << 19);
-    /// What was written to the CSD is read-only, or turns back what cannot be.
+    /// A CSD write differs from the read-only section, or would reverse a bit that cannot be cleared.
     pub const CSD_OVERWRITE: Status = Status(1 << 16);
-    /// A part of what was to be erased is protected and was left.
+    /// The erase skipped blocks that are write-protected.
     pub const WP_ERASE_SKIP: Status = Status(1 << 15);
-    /// The erase sequence was broken off by another command.
+    /// Another command cancelled the erase sequence.
     pub const ERASE_RESET: Status = Status(1 << 13);
-    /// The card takes data.
+    /// The card is ready to receive data.
     pub const READY_FOR_DATA: Status = Status(1 << 8);
-    /// An event of an extension function waits.
+    /// An event of an extension function is pending.
     pub const FX_EVENT: Status = Status(1 << 6);
-    /// The card takes the next command as an application command, or took this one so.
+    /// The card expects an application command next, or has interpreted this command as one.
     pub const APP_CMD: Status = Status(1 << 5);
 
-    /// Bits of the card's state.
+    /// Position of the field that holds the card's state.
     const STATE_SHIFT: u32 = 9;
-    /// All that are errors.
+    /// All error bits.
     pub const ERRORS: Status = Status(0xfdf9_a000 & !Status::CARD_IS_LOCKED.0);
 
-    /// Whether all bits of `other` are set.
+    /// Returns true if all bits of `other` are set.
     pub const fn has(self, other: Status) -> bool {
         self.0 & other.0 == other.0
     }
-    /// Whether any bit of `other` is set.
+    /// Returns true if any bit of `other` is set.
     pub const fn has_any(self, other: Status) -> bool {
         self.0 & other.0 != 0
     }
-    /// With the bits of `other` too.
+    /// Returns the status with the bits of `other` set.
     #[must_use]
     pub const fn with(self, other: Status) -> Status {
         Status(self.0 | other.0)
     }
-    /// Without the bits of `other`.
+    /// Returns the status with the bits of `other` cleared.
     #[must_use]
     pub const fn without(self, other: Status) -> Status {
         Status(self.0 & !other.0)
     }
-    /// With the state in its field.
+    /// Returns the status with `state` in the state field.
     #[must_use]
     pub const fn in_state(self, state: State) -> Status {
         Status(self.0 & !(0xf << Status::STATE_SHIFT) | state.number() << Status::STATE_SHIFT)
     }
-    /// The field of the state.
+    /// Returns the state field, or `None` if its value is reserved.
     pub const fn state(self) -> Option<State> {
         State::from_number(self.0 >> Status::STATE_SHIFT & 0xf)
     }
 
-    /// The 16 bits that an R6 has room for: bits 23, 22, 19 and 12 to 0.
+    /// Returns the 16 status bits that an R6 contains: bits 23, 22, 19 and 12 to 0.
     pub const fn short(self) -> u16 {
         (self.0 >> 8 & 0xc000 | self.0 >> 6 & 0x2000 | self.0 & 0x1fff) as u16
     }
 
-    /// The byte R1 of SPI mode (section 7.3.2.1): idle, erase reset, illegal command, CRC, erase sequence, address,
-    /// parameter, from bit 0 on.
+    /// Encodes the byte R1 of SPI mode (section 7.3.2.1). From bit 0 on: idle, erase reset, illegal command, CRC, erase
+    /// sequence, address, parameter.
     pub fn spi_r1(self) -> u8 {
         let bit = |set: bool, n: u32| u8::from(set) << n;
         bit(matches!(self.state(), Some(State::Idle)), 0)
@@ -231,8 +231,8 @@ impl Status {
             | bit(self.has_any(Status(Status::OUT_OF_RANGE.0 | Status::BLOCK_LEN_ERROR.0)), 6)
     }
 
-    /// The two bytes R2 of SPI mode (section 7.3.2.3): R1, then locked, erase skip or lock failed, error, controller,
-    /// ECC, write protection, erase parameter, out of range or CSD overwrite, from bit 0 on.
+    /// Encodes the two bytes R2 of SPI mode (section 7.3.2.3): R1, then a second byte. From bit 0 on: locked, erase
+    /// skip or lock failed, error, controller, ECC, write protection, erase parameter, out of range or CSD overwrite.
     pub fn spi_r2(self) -> [u8; 2] {
         let bit = |set: bool, n: u32| u8::from(set) << n;
         let second = bit(self.has(Status::CARD_IS_LOCKED), 0)

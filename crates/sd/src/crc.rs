@@ -1,10 +1,11 @@
-//! Checksums on the wires: CRC7 of commands and responses, CRC16 of data (SD Physical Layer Specification, section 4.5).
+//! Checksums on the wires: CRC7 of commands and responses, CRC16 of data (SD Physical Layer Specification, section
+//! 4.5).
 //!
-//! With four lines each carries a CRC16 of its own bits. Line n holds bit n of each half byte, so that the four checksums are
-//! one, of polynomials whose coefficients are half bytes: shifted by four where the one-line sum is shifted by one. The
-//! sixteen half bytes of a word are then taken in at once.
+//! With four data lines, each line carries a CRC16 of its own bits. Line n holds bit n of each half byte. The four
+//! checksums are therefore computed as one, with polynomials whose coefficients are half bytes: it shifts by four bits
+//! where the checksum of one line shifts by one. One step processes the sixteen half bytes of a 64-bit word.
 
-/// x^7 + x^3 + 1, a byte at a time; the sum stands in the upper seven bits.
+/// Table of x^7 + x^3 + 1 for a byte at a time. The checksum is in the upper seven bits.
 const CRC7: [u8; 256] = {
     let mut table = [0; 256];
     let mut n = 0;
@@ -21,7 +22,7 @@ const CRC7: [u8; 256] = {
     table
 };
 
-/// x^16 + x^12 + x^5 + 1, for a byte that `slice` more follow.
+/// Tables of x^16 + x^12 + x^5 + 1. Table `slice` is for a byte that `slice` further bytes follow.
 const CRC16: [[u16; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut n = 0;
@@ -48,12 +49,12 @@ const CRC16: [[u16; 256]; 8] = {
     tables
 };
 
-/// The CRC7 of `bytes`: seven bits.
+/// Returns the CRC7 of `bytes`: seven bits.
 pub fn crc7(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |sum, byte| CRC7[usize::from(sum ^ byte)]) >> 1
 }
 
-/// The CRC16 of `bytes` on one line.
+/// Returns the CRC16 of `bytes` on one line.
 pub fn crc16(bytes: &[u8]) -> u16 {
     let (words, rest) = bytes.as_chunks::<8>();
     let sum = words.iter().fold(0u16, |sum, word| {
@@ -72,18 +73,18 @@ pub fn crc16(bytes: &[u8]) -> u16 {
     rest.iter().fold(sum, |sum, byte| sum << 8 ^ CRC16[0][usize::from((sum >> 8) as u8 ^ byte)])
 }
 
-/// The CRC16 of each of four lines that carry `bytes`, as they go out: a half byte for each of the sixteen clocks, line 3 in
-/// its upper bit.
+/// Returns the CRC16 of each of the four lines that carry `bytes`, in the order of transmission: a half byte for each
+/// of the sixteen clocks, with line 3 in its upper bit.
 pub fn crc16_lines(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let sum = words.iter().fold(0, |sum, word| after_word(sum ^ u64::from_be_bytes(*word)));
     rest.iter().fold(sum, |sum, byte| after_half(after_half(sum, byte >> 4), byte & 0xf))
 }
 
-/// The sum times x^16.
+/// Multiplies the checksum by x^16.
 #[inline]
 fn after_word(sum: u64) -> u64 {
-    // x^16 = x^12 + x^5 + 1: what leaves on the left comes back in these places, until none leaves.
+    // x^16 = x^12 + x^5 + 1: coefficients shifted out on the left are added at these places, until none is shifted out.
     let out = |sum: u64| sum >> 16 ^ sum >> 44;
     let first = out(sum);
     let second = out(first);
@@ -103,7 +104,7 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Bit by bit, as the specification draws it.
+    /// Computes the CRC16 bit by bit, as in the figure of the specification.
     fn bits_crc16(bits: impl Iterator<Item = bool>) -> u16 {
         bits.fold(0, |sum, bit| {
             let out = (sum >> 15 == 1) != bit;

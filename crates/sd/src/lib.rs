@@ -1,9 +1,9 @@
-//! SD cards: the bus between host and card, the card's timing, and the card command by command.
+//! SD cards: the bus between host and card, the timing of the card, and the card's command set.
 //!
-//! - [`CardModel`]: the card as a timed block device. [`Card`]: the same card behind its command line, with states,
-//!   registers and data blocks. Both work on one array.
-//! - [`Native`]: the host's end of the wires in SD bus mode. [`spi::Spi`]: the same in SPI mode.
-//! - [`quirk`]: what a card may do wrong.
+//! - [`CardModel`] is the card as a timed block device. [`Card`] is the same card with its command line, states,
+//!   registers and data blocks. The two types use the same model of the array.
+//! - [`Native`] is the host's end of the wires in SD bus mode. [`spi::Spi`] is the host's end in SPI mode.
+//! - [`quirk`] lists the ways in which a card may deviate from the specification.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,39 +1,42 @@
-//! Whether a bit is sampled after it has settled: what a clock too fast for its mode does to data.
+//! Bit errors that occur when the clock is too fast for the bus speed mode and a bit is sampled before it has settled.
 //!
-//! In default speed a card drives its lines at the falling edge, no later than 14 ns after it, and the host samples at the
-//! rising edge, half a clock later (SD Physical Layer Specification, section 6.7.1). In high speed the card drives at the
-//! rising edge, a whole clock before it is sampled (section 6.7.2); in SDR104 the host looks for a sampling point that fits
-//! (CMD19). The card samples what the host drives half a clock before, or a whole one in the UHS-I modes.
+//! In default speed a card drives its lines no later than 14 ns after the falling edge, and the host samples at the
+//! rising edge, half a clock later (SD Physical Layer Specification, section 6.7.1). In high speed the card drives at
+//! the rising edge, a whole clock before the host samples (section 6.7.2). In SDR104 the host searches for a sampling
+//! point that works (CMD19). The card samples the host's signals half a clock after the host drives them, or a whole
+//! clock in the UHS-I modes.
 //!
-//! The time that is left when all delays are taken off is the margin. Edges jitter, so the share of bits that are sampled
-//! too early is the tail of a normal distribution beyond the margin; such a bit reads as the one before it on its line. Lines
-//! that switch together delay one another.
+//! The margin is the time that remains after all delays are subtracted. Edges jitter. The share of bits that are
+//! sampled too early is therefore the tail of a normal distribution beyond the margin. A bit that is sampled too early
+//! reads as the previous bit on its line. Lines that switch at the same time delay one another.
 //!
-//! The default board stands for the AT91RM9200 board of the published figures, on which 30 MHz without high speed worked with
-//! one line, and with four got about a fifth of an old card's data wrong and a few bits in a few KiB of a new one's. Set-up
-//! time, crosstalk and jitter are plausible, not measured; the cards' output delays then follow from what was seen: at
-//! 16.7 ns half a clock, 3.0 ns set-up and 2.1 ns crosstalk of three lines leave 0.16 ns to a card of 11.4 ns and 0.35 ns to
-//! one of 11.2 ns, 1.6 and 3.5 deviations. The slowest card that the specification allows is clean at 25 MHz.
+//! The default board stands for the AT91RM9200 board of the published figures. On that board, 30 MHz without high speed
+//! worked with one data line. With four lines, about a fifth of the data of an old card was wrong, and a few bits in a
+//! few KiB of a new card. Set-up time, crosstalk and jitter are plausible values, not measurements; the output delays
+//! of the cards follow from the observed errors. At 16.7 ns for half a clock, 3.0 ns set-up time and 2.1 ns crosstalk
+//! of three lines leave a margin of 0.16 ns for a card with an output delay of 11.4 ns and 0.35 ns for a card with 11.2
+//! ns. These margins are 1.6 and 3.5 standard deviations. The slowest card that the specification allows has no errors
+//! at 25 MHz.
 
 use crate::native::{Ios, Timing};
 use crate::register::Identity;
 use alloc::boxed::Box;
 use flashlab_sim::Rng;
 
-/// The host's half of the signals.
+/// Signal timing of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Board {
-    /// How long before the clock's edge a line must stand at the host, in picoseconds.
+    /// Set-up time in picoseconds: how long a line must be stable at the host before the clock edge.
     pub t_setup_ps: u32,
-    /// From the clock's edge to the host's data on the wires.
+    /// Delay in picoseconds from the clock edge until the host's data is on the wires.
     pub t_output_ps: u32,
-    /// By how much each further line that switches delays the others.
+    /// Delay in picoseconds that each further line that switches adds to the others.
     pub t_crosstalk_ps: u32,
-    /// The deviation of an edge.
+    /// Standard deviation of an edge in picoseconds.
     pub t_jitter_ps: u32,
-    /// Where the host samples in modes that are tuned, in 32ths of a clock behind the edge.
+    /// Sampling point of the host in tuned modes, in 32nds of a clock after the edge.
     pub phase: u8,
-    /// Whether the host checks the CRC16 of what it reads; some controllers' drivers did not.
+    /// True if the host checks the CRC16 of the data that it reads. Drivers of some controllers did not.
     pub checks_crc: bool,
 }
 
@@ -50,22 +53,23 @@ impl Default for Board {
     }
 }
 
-/// Steps of [`Board::phase`].
+/// Number of steps of [`Board::phase`].
 pub const PHASES: u8 = 32;
 
-/// What a host needs before and after a sampling point that is tuned, and a card after an edge of 1.8 V signals.
+/// Set-up time of a host with 1.8 V signals. At a tuned sampling point it is the hold time too.
 const TUNED_SETUP_PS: i64 = 700;
-/// What a card needs: t_ISU of default speed, high speed, and of UHS-I.
+/// Set-up time that a card needs (t_ISU) in default speed, high speed, and UHS-I.
 const CARD_SETUP_PS: i64 = 5_000;
 const CARD_SETUP_HIGH_SPEED_PS: i64 = 6_000;
 const CARD_SETUP_UHS_PS: i64 = 1_400;
-/// Margins of so many deviations are as good as any.
+/// Margin in standard deviations above which no bit is wrong.
 const SAFE: f64 = 8.0;
 
-/// Bits that are sampled too early.
+/// Random bit errors of lines that are sampled too early.
 #[derive(Clone, Debug)]
 pub(crate) struct Noise {
-    /// The share of bits to the host on data lines, on the command line, and to the card on data lines.
+    /// Shares of wrong bits: `read` on the data lines to the host, `response` on the command line to the host, `write`
+    /// on the lines to the card.
     read: f64,
     response: f64,
     write: f64,
@@ -73,8 +77,8 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    /// What is wrong between `board` and a card in `access_mode`; `None` where nothing is. `rng` goes on where one before
-    /// ended.
+    /// Returns the bit errors between `board` and a card in `access_mode`, or `None` if there are none. `rng` is the
+    /// generator of the previous `Noise`, which the new one continues.
     pub(crate) fn new(
         board: &Board,
         ios: &Ios,
@@ -108,7 +112,7 @@ impl Noise {
                 let after = (point - arrives).rem_euclid(period);
                 return tail((after - setup).min(period - after - setup));
             }
-            // At the falling edge by default, at the edge of a bit of half a clock with both.
+            // In default speed the card drives at the falling edge. In DDR50 a bit lasts half a clock.
             let half = access_mode == 0 && !low_voltage || ios.timing == Timing::Ddr50;
             tail(if half { period / 2 } else { period } - arrives - setup)
         };
@@ -132,7 +136,7 @@ impl Noise {
         self.rng
     }
 
-    /// The next bit that is sampled too early, counted from the last one; `None` beyond `bits`.
+    /// Draws the number of correct bits before the next wrong one. Returns `None` if it is beyond `bits`.
     fn next(&mut self, share: f64, bits: u64) -> Option<u64> {
         if share <= 0.0 {
             return None;
@@ -144,7 +148,7 @@ impl Noise {
         (gap < bits as f64).then_some(gap as u64)
     }
 
-    /// Samples some bits of `bytes` too early, on each of `width` lines.
+    /// Corrupts the bits of `bytes` that are sampled too early on each of `width` lines.
     fn corrupt(&mut self, bytes: &mut [u8], width: u8, share: f64) {
         let lines = usize::from(width.max(1));
         let (original, clocks) = (bytes.to_vec(), bytes.len() * 8 / lines);
@@ -157,7 +161,7 @@ impl Noise {
             while let Some(gap) = self.next(share, (clocks - at) as u64) {
                 at += gap as usize;
                 let (byte, shift) = bit(at);
-                // Before the first bit of a frame lies its start bit.
+                // The bit before the first data bit is the start bit, which is 0.
                 let before = at.checked_sub(1).map_or(0, |clock| {
                     let (byte, shift) = bit(clock);
                     original[byte] >> shift & 1
@@ -168,33 +172,34 @@ impl Noise {
         }
     }
 
-    /// Bits to the host: on the command line where `width` is 1 and `bytes` are a frame.
+    /// Corrupts bits on their way to the host. With `width` 1, `bytes` are a frame on the command line.
     pub(crate) fn reaches_host(&mut self, bytes: &mut [u8], width: u8) {
         let share = if width == 1 { self.response } else { self.read };
         self.corrupt(bytes, width, share);
     }
 
-    /// Bits to the card.
+    /// Corrupts bits on their way to the card.
     pub(crate) fn reaches_card(&mut self, bytes: &mut [u8], width: u8) {
         self.corrupt(bytes, width, self.write);
     }
 
-    /// Whether the checksums of a block arrive at the host as they were sent.
+    /// Returns true if the checksums of a block reach the host intact.
     pub(crate) fn sums_to_host(&mut self, width: u8) -> bool {
         self.arrive(16 * u64::from(width), self.read)
     }
 
-    /// Whether a block without bytes arrives at the host as it was sent, with its checksums.
+    /// Returns true if a block without stored bytes reaches the host intact, with its checksums.
     pub(crate) fn block_to_host(&mut self, length: u32, width: u8) -> bool {
         self.arrive(u64::from(length) * 8 + 16 * u64::from(width), self.read)
     }
 
-    /// Whether one arrives at the card so.
+    /// Returns true if a block without stored bytes reaches the card intact, with its checksums.
     pub(crate) fn block_to_card(&mut self, length: u32, width: u8) -> bool {
         self.arrive(u64::from(length) * 8 + 16 * u64::from(width), self.write)
     }
 
-    /// Whether `bits` of any content are right, though some are sampled too early: half of them are what they were before.
+    /// Returns true if `bits` of unknown content arrive intact. A bit that is sampled too early equals the previous bit
+    /// with a probability of one half, and is then correct.
     fn arrive(&mut self, bits: u64, share: f64) -> bool {
         let mut left = bits;
         while let Some(gap) = self.next(share, left) {

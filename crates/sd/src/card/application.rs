@@ -1,4 +1,4 @@
-//! Application commands: those that CMD55 announces.
+//! Application commands, which CMD55 announces.
 
 use super::{Card, State};
 use crate::command::{Command, Response, Status};
@@ -6,9 +6,9 @@ use crate::register::CsdVersion;
 use flashlab_sim::Instant;
 
 impl Card {
-    /// Executes ACMD`index`, which is legal.
+    /// Executes a legal ACMD`index`.
     pub(super) fn application_command(&mut self, now: Instant, command: Command) -> Option<Response> {
-        // Its response still says that it was taken as an application command.
+        // The response still reports that the card interpreted it as an application command.
         self.volatile.application = true;
         let response = match command.index {
             6 => {
@@ -26,16 +26,16 @@ impl Card {
             }
             22 => {
                 let blocks = self.volatile.written_blocks;
-                // SDUC: 64 bits.
+                // SDUC cards send 64 bits.
                 match self.csd.version() {
                     Some(CsdVersion::V3) => self.send(&u64::from(blocks).to_be_bytes()),
                     _ => self.send(&blocks.to_be_bytes()),
                 }
             }
-            // Blocks to erase beforehand: the array erases when it takes a block, so there is nothing to gain.
+            // Number of blocks to pre-erase. It has no effect, since the array erases when it receives a block.
             23 => Some(self.r1()),
             41 => self.initialise(now, command.argument),
-            // The pull-up of DAT3 is not modelled: what it is for, the slot knows.
+            // The pull-up of DAT3 is not modelled. It serves card detection, which the slot knows anyway.
             42 => Some(self.r1()),
             51 => {
                 let scr = self.identity.scr.0;

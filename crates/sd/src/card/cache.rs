@@ -1,12 +1,12 @@
-//! The volatile cache: SD Physical Layer Specification, section 5.8.2, which cards have from version 6.00 on.
+//! The volatile cache: SD Physical Layer Specification, section 5.8.2, for cards of version 6.00 and above.
 //!
-//! Once a host has turned the cache on, a write is in the cache when the card is no longer busy, and a loss of power may
-//! lose it. A flush, a power-off notification, the loss of the setting (CMD0) and turning the cache off write everything in
-//! the cache to the array. The cache writes pages to the array in any order: of the pages that were written since the last
-//! flush, a loss of power keeps some and loses others. Beyond [`CACHE_BYTES`] the oldest writes leave the cache.
+//! If the host has enabled the cache, the data of a write is in the cache when the card is no longer busy, and a power
+//! cut may lose it. A flush, a power-off notification, the loss of the setting (CMD0) and disabling the cache write all
+//! cached data to the array. The cache writes pages to the array in any order: a power cut preserves some of the pages
+//! written since the last flush and loses others. When the cache exceeds [`CACHE_BYTES`], the oldest writes leave it.
 //!
-//! Left out: the time that a cache saves, since no card with one has been measured. A write takes as long as without one, and
-//! a flush takes the time of its commands.
+//! The model does not include the time that a cache saves, since no card with a cache has been measured. A write takes
+//! as long as without a cache, and a flush takes the time of its commands.
 
 use super::write::{Before, Write};
 use crate::model::array::Array;
@@ -15,22 +15,22 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_sim::{Fate, PowerCut, Store, StoreError};
 
-/// Bytes that the cache holds; the specification names no size.
+/// Size of the cache in bytes. The specification does not define it.
 const CACHE_BYTES: u64 = 4 << 20;
-/// Bytes of a block.
+/// Size of a block in bytes.
 const BLOCK: u64 = 512;
 
-/// A write that is in the cache.
+/// A write in the cache.
 #[derive(Clone, Debug)]
 struct Cached {
     pages: Vec<Range<u64>>,
-    /// Some of what it overwrote was mapped.
+    /// True if part of the overwritten data was mapped.
     mapped: bool,
     before: Vec<Before>,
     bytes_before: Vec<u8>,
 }
 
-/// The writes since the last flush, the oldest first.
+/// Writes since the last flush, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cache {
     writes: VecDeque<Cached>,
@@ -38,7 +38,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Takes over a write that is done.
+    /// Adds a completed write.
     pub(super) fn take(&mut self, write: &mut Write) {
         let (pages, mapped, before, bytes_before) = write.take_done();
         self.bytes += pages.iter().map(|page| page.end - page.start).sum::<u64>();
@@ -50,16 +50,16 @@ impl Cache {
         }
     }
 
-    /// Everything is in the array.
+    /// Removes all writes, whose data is in the array.
     pub(super) fn clear(&mut self) {
         *self = Cache::default();
     }
 
-    /// Forgets what `range` held: it was erased, which is durable.
+    /// Removes `range`, which an erase has cleared. The erase is durable.
     pub(super) fn erase(&mut self, range: &Range<u64>) {
         for write in &mut self.writes {
             for page in &mut write.pages {
-                // A page that is erased in part keeps the part before the range, or behind it.
+                // If the erase covers a part of the page, the part before or after `range` remains.
                 let part = if range.start > page.start {
                     page.start..page.end.min(range.start)
                 } else {
@@ -77,9 +77,9 @@ impl Cache {
         self.writes.iter().flat_map(|write| &write.pages).any(meets)
     }
 
-    /// Loses the pages for which `is_lost` returns true, given their numbers: their blocks become as they were at the last
-    /// flush. `torn` is left of the write that was under way; a block that it leaves as it was before is lost too. Returns
-    /// all blocks that are not as the last write to them left them.
+    /// Loses the pages whose number satisfies `is_lost`: their blocks return to their content at the last flush. `torn`
+    /// is the result of the cut for the write in progress. A block that it reverts to old data is lost from the cache
+    /// too. Returns all blocks that do not hold the data of their last write.
     pub(super) fn cut(
         &mut self,
         torn: PowerCut,
@@ -120,7 +120,7 @@ impl Cache {
         cut
     }
 
-    /// The same cache without bytes.
+    /// Returns a copy of the cache without bytes.
     pub(super) fn without_bytes(&self) -> Cache {
         let bare = |write: &Cached| Cached {
             pages: write.pages.clone(),
@@ -133,7 +133,7 @@ impl Cache {
 }
 
 impl Cached {
-    /// Makes the block at `offset` what it was before this write.
+    /// Restores the block at `offset` to its content before this write.
     fn restore(&self, offset: u64, store: &dyn Store) -> Result<(), StoreError> {
         let at = self.before.partition_point(|before| before.offset < offset);
         match self.before.get(at).filter(|before| before.offset == offset) {

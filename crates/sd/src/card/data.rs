@@ -1,4 +1,4 @@
-//! The commands that read, write and erase blocks.
+//! Commands that read, write and erase blocks.
 
 use super::volatile::{Erase, Lines, Read};
 use super::{Card, State};
@@ -6,11 +6,11 @@ use crate::command::{Response, Status};
 use crate::model::array::Stream;
 use flashlab_sim::{Instant, Mechanism};
 
-/// CMD38: full user area logical erase.
+/// Argument of CMD38: full user area logical erase (FULE).
 const FULL_ERASE: u32 = 2;
 
 impl Card {
-    /// CMD16.
+    /// Executes CMD16.
     pub(super) fn set_block_length(&mut self, length: u32) -> Option<Response> {
         if (1..=512).contains(&length) {
             self.volatile.block_length = length;
@@ -20,7 +20,7 @@ impl Card {
         Some(self.r1())
     }
 
-    /// The byte that an argument addresses.
+    /// Returns the byte address of an argument.
     pub(super) fn offset(&mut self, argument: u32) -> u64 {
         if self.identity.is_block_addressed() {
             let extension = core::mem::take(&mut self.volatile.address_extension);
@@ -30,19 +30,19 @@ impl Card {
         }
     }
 
-    /// Bytes of the blocks that are moved: fixed where addresses count blocks.
+    /// Returns the block length of transfers in bytes. It is fixed if addresses count blocks.
     pub(super) fn block_length(&self) -> u32 {
         if self.identity.is_block_addressed() { 512 } else { self.volatile.block_length }
     }
 
-    /// A request begins: the array was idle until its first command did.
+    /// Starts a request. The array was idle until the beginning of the request's first command.
     pub(super) fn wake(&mut self, now: Instant) {
         let began = Instant::from_ns(now.as_ns().saturating_sub(self.command_time.as_ns()));
         self.array.wake(began);
         self.array.idle_since = now;
     }
 
-    /// CMD17, CMD18; `blocks` where it is said how many.
+    /// Executes CMD17 or CMD18. `blocks` is the block count, if the host has specified it.
     pub(super) fn read(&mut self, now: Instant, argument: u32, blocks: Option<u32>) -> Option<Response> {
         let (at, block) = (self.offset(argument), self.block_length());
         let crosses = at / 512 != (at + u64::from(block) - 1) / 512;
@@ -66,7 +66,7 @@ impl Card {
         self.r1_then(State::SendingData)
     }
 
-    /// CMD24, CMD25; `blocks` where it is said how many.
+    /// Executes CMD24 or CMD25. `blocks` is the block count, if the host has specified it.
     pub(super) fn begin_write(
         &mut self,
         now: Instant,
@@ -92,7 +92,7 @@ impl Card {
         }
         self.wake(now);
         let accepted = now.max(self.volatile.busy);
-        // A length that goes beyond the end is not believed: the block that does is refused.
+        // A block count that exceeds the capacity is ignored: the card rejects the first block beyond its end.
         let end = blocks.map(|blocks| at + u64::from(blocks) * 512).filter(|end| *end <= self.capacity);
         self.put_into_cache();
         self.write.begin(accepted, at, end, &mut self.array);
@@ -104,7 +104,7 @@ impl Card {
         self.r1_then(State::ReceiveData)
     }
 
-    /// CMD32, CMD33.
+    /// Executes CMD32 or CMD33.
     pub(super) fn erase_from(&mut self, argument: u32, first: bool) -> Option<Response> {
         let at = self.offset(argument);
         if at >= self.capacity {
@@ -120,7 +120,8 @@ impl Card {
         Some(self.r1())
     }
 
-    /// CMD38: erase, discard (which does the same here), or full erase. What is erased reads as the SCR says; the array erases when it needs the space, the map is written now.
+    /// Executes CMD38: erase, discard (which has the same effect here), or full erase. Erased data reads as the SCR
+    /// specifies. The map is written at once; the array erases when it needs the space.
     pub(super) fn erase(&mut self, now: Instant, argument: u32) -> Option<Response> {
         let Erase { first, last } = core::mem::take(&mut self.volatile.erase);
         let (Some(first), Some(last)) = (first, last) else {
@@ -148,7 +149,7 @@ impl Card {
         Some(response)
     }
 
-    /// Another command came between the erase commands.
+    /// Cancels the erase sequence because of another command.
     pub(super) fn reset_erase(&mut self) {
         let v = &mut self.volatile;
         if v.erase.first.is_some() || v.erase.last.is_some() {

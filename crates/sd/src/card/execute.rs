@@ -1,4 +1,4 @@
-//! What each command does.
+//! Execution of the commands.
 
 use super::state::legality;
 use super::volatile::{Lines, Taken, Volatile};
@@ -8,11 +8,11 @@ use crate::command::{Command, Response, Status};
 use crate::register::{CsdVersion, Ocr, Selection, TUNING};
 use flashlab_sim::{Duration, Instant, mix};
 
-/// CMD6 switches, where it would only ask.
+/// Mode bit of CMD6: switch function if set, check function otherwise.
 const SWITCH: u32 = 1 << 31;
 
 impl Card {
-    /// Executes a command and answers it.
+    /// Executes a command and returns the response.
     pub(super) fn execute(&mut self, now: Instant, command: Command) -> Option<Response> {
         let application = core::mem::take(&mut self.volatile.application);
         self.volatile.full = self.volatile.state == State::ReceiveData && self.busy_until(now).is_some();
@@ -34,13 +34,13 @@ impl Card {
         } else {
             self.plain_command(now, command)
         };
-        // Condition B: a legal command was received.
+        // Clear condition B: the card received a legal command.
         self.volatile.errors =
             self.volatile.errors.without(Status(Status::COM_CRC_ERROR.0 | Status::ILLEGAL_COMMAND.0));
         response
     }
 
-    /// Whether a command with an address in it names another card.
+    /// Returns true if the command contains the address of another card.
     fn is_for_another(&self, command: &Command, application: bool) -> bool {
         let v = &self.volatile;
         let addressed = matches!(command.index, 9 | 10 | 13 | 15 | 55) && !application;
@@ -53,7 +53,8 @@ impl Card {
         if !legality.in_state(v.state, v.spi) {
             return false;
         }
-        // Class 0 is every card's, whatever its CSD says; and before a host can have read it, so are the rest.
+        // Every card supports class 0, even if its CSD omits it. In idle state, before a host can read the CSD, the
+        // card accepts all classes.
         let classes = self.csd.classes() | 1;
         if legality.classes != 0 && classes & legality.classes == 0 && v.state != State::Idle {
             return false;
@@ -69,14 +70,14 @@ impl Card {
                 23 => scr.has_set_block_count(),
                 28..=30 => self.protection.has_groups(),
                 48 | 49 => scr.has_extension_registers(),
-                // A card that is selected can be deselected alone.
+                // A selected card accepts CMD7 only to be deselected.
                 7 => {
                     matches!(v.state, State::StandBy | State::Disconnect)
                         || (command.argument >> 16) as u16 != v.address
                 }
                 _ => true,
             };
-        // A locked card takes classes 0 and 7, ACMD41, ACMD42 and what leads to them.
+        // A locked card accepts classes 0 and 7, ACMD41, ACMD42, and the commands that these need.
         let locked = v.locked && {
             let plain = legality.classes & 0b1000_0001 != 0 || matches!(command.index, 16 | 55 | 58 | 59);
             !(if application { matches!(command.index, 41 | 42) } else { plain })
@@ -84,13 +85,13 @@ impl Card {
         known && !locked
     }
 
-    /// An illegal command: not answered in native mode, and told later.
+    /// Records an illegal command. In native mode the card does not respond, and reports the error later.
     pub(super) fn illegal(&mut self) -> Option<Response> {
         self.volatile.errors = self.volatile.errors.with(Status::ILLEGAL_COMMAND);
         if !self.volatile.spi {
             return None;
         }
-        // SPI mode answers everything, at once.
+        // In SPI mode the card responds to every command, and reports the error at once.
         let response = self.r1();
         self.volatile.errors = self.volatile.errors.without(Status::ILLEGAL_COMMAND);
         Some(response)
@@ -101,7 +102,7 @@ impl Card {
         self.volatile.errors = self.volatile.errors.with(status);
     }
 
-    /// The status as a response tells it, which clears what was errors in it.
+    /// Returns R1 with the status, and clears the error bits.
     pub(super) fn r1(&mut self) -> Response {
         let status = self.status();
         self.volatile.errors = Status::default();
@@ -123,7 +124,7 @@ impl Card {
         status
     }
 
-    /// Answers with the status, and goes on in another state.
+    /// Returns R1 with the status, and changes the state.
     pub(super) fn r1_then(&mut self, state: State) -> Option<Response> {
         let response = self.r1();
         self.volatile.state = state;
@@ -150,11 +151,11 @@ impl Card {
             7 => self.select(now, argument),
             8 => {
                 let v = &mut self.volatile;
-                // 2.7 to 3.6 V is what there is; the low range is reserved.
+                // The card supports 2.7 to 3.6 V. The low voltage range is reserved.
                 v.conditions_sent = argument >> 8 & 0xf == 1;
                 match v.conditions_sent {
                     true => Some(Response::R7(argument & 0xfff)),
-                    // SPI mode answers everything: that no voltage is accepted.
+                    // In SPI mode the card responds to every command. Here it reports that it accepts no voltage.
                     false => v.spi.then_some(Response::R7(argument & 0xff)),
                 }
             }
@@ -224,7 +225,7 @@ impl Card {
         }
     }
 
-    /// CMD0: all but what the power keeps is as after power-up. What is being programmed goes on.
+    /// Executes CMD0: resets the volatile state as after power-up. A program in progress continues.
     fn go_idle(&mut self, now: Instant) -> Option<Response> {
         self.end_transfer(now);
         self.csd.set_tran_speed(self.identity.csd.tran_speed());
@@ -237,7 +238,7 @@ impl Card {
         if v.spi { Some(self.r1()) } else { None }
     }
 
-    /// ACMD41, or CMD1 in SPI mode.
+    /// Executes ACMD41, or CMD1 in SPI mode.
     pub(super) fn initialise(&mut self, now: Instant, argument: u32) -> Option<Response> {
         let ocr = self.identity.ocr.0;
         let window = argument & 0x00ff_ff00;
@@ -253,8 +254,8 @@ impl Card {
                 return None;
             }
             let high_capacity = ocr & Ocr::HIGH_CAPACITY != 0;
-            // A card of high capacity waits for a host that knows of it, and has sent CMD8. SPI mode has no HO2T, so that an
-            // SDUC card stays idle in it.
+            // A high-capacity card waits for a host that supports it and has sent CMD8. SPI mode has no HO2T, so an SDUC
+            // card stays idle in SPI mode.
             let understood = !(over_2tb && v.spi)
                 && (!high_capacity || argument & Ocr::HIGH_CAPACITY != 0 && v.conditions_sent);
             if understood {
@@ -269,7 +270,7 @@ impl Card {
         if self.volatile.spi { Some(self.r1()) } else { Some(Response::R3(self.conditions())) }
     }
 
-    /// The OCR as it is now.
+    /// Returns the current OCR.
     fn conditions(&self) -> u32 {
         let (v, ocr) = (&self.volatile, self.identity.ocr.0);
         if v.state == State::Idle {
@@ -279,7 +280,7 @@ impl Card {
         Ocr::POWERED_UP | ocr & (Ocr::WINDOW | Ocr::HIGH_CAPACITY | Ocr::OVER_2TB) | agreed
     }
 
-    /// CMD3: a new address each time, the identity's first.
+    /// Executes CMD3: publishes a new address each time. The first one is that of the identity.
     fn publish_address(&mut self) -> Option<Response> {
         let errors = self.status();
         let v = &mut self.volatile;
@@ -289,12 +290,12 @@ impl Card {
         };
         v.addresses_published = v.addresses_published.wrapping_add(1);
         v.state = State::StandBy;
-        // R6 has room for three errors.
+        // R6 contains three error bits.
         v.errors = v.errors.without(Status::ERROR);
         Some(Response::R6(u32::from(v.address) << 16 | u32::from(errors.short())))
     }
 
-    /// CMD7.
+    /// Executes CMD7.
     fn select(&mut self, now: Instant, argument: u32) -> Option<Response> {
         let v = &self.volatile;
         let me = (argument >> 16) as u16 == v.address && v.address != 0;
@@ -314,7 +315,7 @@ impl Card {
         }
     }
 
-    /// CMD9, CMD10: on the command line; in SPI mode as a block.
+    /// Executes CMD9 or CMD10: sends the register on the command line, or as a block in SPI mode.
     fn send_wide(&mut self, register: [u8; 16]) -> Option<Response> {
         if self.volatile.spi { self.send(&register) } else { Some(Response::R2(register)) }
     }
@@ -324,18 +325,18 @@ impl Card {
         let v = &mut self.volatile;
         v.register[..bytes.len()].copy_from_slice(bytes);
         v.lines = Lines::Register(bytes.len() as u32);
-        // That of a CMD6 whose answer was broken off.
+        // Discards the selection of a CMD6 whose data was interrupted.
         v.chosen = None;
         self.r1_then(State::SendingData)
     }
 
-    /// Takes a block that is no data.
+    /// Starts to receive a block that is not user data.
     fn take(&mut self, length: u32, what: Taken) -> Option<Response> {
         self.volatile.lines = Lines::Take(length, what);
         self.r1_then(State::ReceiveData)
     }
 
-    /// CMD6.
+    /// Executes CMD6.
     fn switch_function(&mut self, argument: u32) -> Option<Response> {
         let v = &self.volatile;
         let low_voltage = v.signal == Signal::V1_8;
@@ -349,7 +350,7 @@ impl Card {
         response
     }
 
-    /// What the data lines do is broken off; what a write has brought is programmed.
+    /// Ends the transfer on the data lines. The data of a write is programmed.
     fn end_transfer(&mut self, now: Instant) {
         match self.volatile.lines {
             Lines::Write => self.end_write(now, Duration::ZERO),
@@ -358,7 +359,7 @@ impl Card {
         }
     }
 
-    /// CMD12.
+    /// Executes CMD12.
     fn stop(&mut self, now: Instant) -> Option<Response> {
         let response = self.r1();
         if matches!(self.volatile.lines, Lines::Write) {
@@ -370,18 +371,18 @@ impl Card {
         Some(response)
     }
 
-    /// Busy until then.
+    /// Makes the card busy until `until`.
     pub(super) fn be_busy(&mut self, now: Instant, until: Instant) {
         self.volatile.busy = until;
         self.volatile.state = if until > now { State::Programming } else { State::Transfer };
     }
 
-    /// CMD48.
+    /// Executes CMD48.
     fn read_extension(&mut self, argument: u32) -> Option<Response> {
         let function = (argument >> 27 & 0xf) as u8;
         let (address, length) = ((argument >> 9 & 0x1_ffff) as usize, (argument & 0x1ff) as usize + 1);
         let mut data = [0; 512];
-        // Each function has one page; memory functions alone are there.
+        // Each function has one page. The card has memory functions only.
         if argument >> 31 == 0 && address < 512 {
             let settings = self.volatile.settings;
             let health = || self.health();
@@ -392,15 +393,15 @@ impl Card {
         self.send(&data)
     }
 
-    /// CMD49.
+    /// Executes CMD49.
     fn write_extension(&mut self, argument: u32) -> Option<Response> {
         let function = (argument >> 27 & 0xf) as u8;
         let (offset, length) = ((argument >> 9 & 0x1_ffff) as usize, (argument & 0x1ff) as usize + 1);
         let length = match (argument >> 31, argument >> 26 & 1) {
             (0, 0) => length,
-            // With mask write the length is a mask, of one byte; of a register bit 0 alone can be written.
+            // In a mask write, the length field is a mask for one byte. Only bit 0 of a register is writable.
             (0, _) => (argument & 1) as usize,
-            // Functions of I/O are not there.
+            // The card has no I/O functions.
             _ => 0,
         };
         self.take(512, Taken::Extension { function, offset, length })

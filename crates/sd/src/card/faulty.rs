@@ -1,4 +1,4 @@
-//! Where what is wrong with a card ([`Quirks`](crate::Quirks)) meets what it does.
+//! Effects of the card's quirks ([`Quirks`](crate::Quirks)) on commands, data and power.
 
 use super::{Card, CrcStatus};
 use crate::command::{Command, Response};
@@ -6,15 +6,15 @@ use crate::quirk::{Blow, Heard, Place};
 use flashlab_sim::{Instant, StoreError};
 
 impl Card {
-    /// What was to happen to the card by itself until `now` happens. Commands and blocks see to that; it is for whoever looks
-    /// at a card that nobody asks for anything.
+    /// Applies the planned removals and power cuts until `now`. Commands and data blocks do so too; a caller needs this
+    /// method only to inspect a card that receives none.
     pub fn suffer(&mut self, now: Instant) {
         while let Some((at, blow)) = self.quirks.time(now) {
             self.strike(at, blow);
         }
     }
 
-    /// Nobody is told here what it left.
+    /// Applies an event. The caller does not learn the fate of the data.
     fn strike(&mut self, at: Instant, blow: Blow) {
         match blow {
             Blow::Remove => self.power_off(at),
@@ -22,7 +22,7 @@ impl Card {
         };
     }
 
-    /// A command for a card that has something wrong with it.
+    /// Handles a command for a card with quirks.
     pub(super) fn faulty_command(&mut self, now: Instant, command: Command) -> Option<Response> {
         self.suffer(now);
         if let Some(blow) = self.quirks.count_command(now, command.index) {
@@ -37,7 +37,7 @@ impl Card {
         }
     }
 
-    /// Keeps the bytes of a block for `at`, as it keeps them. `false`: it refuses to.
+    /// Stores the bytes of a block for `at`, as the quirks determine. Returns false if the card rejects the block.
     pub(super) fn keep_faulty(&mut self, at: u64, bytes: &[u8]) -> Result<bool, StoreError> {
         if self.quirks.is_read_only() {
             return Ok(false);
@@ -53,7 +53,7 @@ impl Card {
         Ok(true)
     }
 
-    /// A block was written; what then happens may keep the card from saying so.
+    /// Counts a written block. An event at this moment may prevent the CRC status.
     pub(super) fn written_faulty(&mut self, now: Instant) -> Option<CrcStatus> {
         match self.quirks.block_written(now) {
             Some(blow) => {

@@ -1,4 +1,4 @@
-//! Locking with a password: CMD42, section 4.3.7. A card whose password is set is locked when it is given power.
+//! Password lock: CMD42, section 4.3.7. A card with a password is locked after power-up.
 
 use super::Card;
 use crate::command::Status;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use flashlab_sim::Instant;
 use serde::{Deserialize, Serialize};
 
-/// The longest password.
+/// Maximum password length in bytes.
 const PASSWORD_MAX: usize = 16;
 
 const SET: u8 = 1;
@@ -27,7 +27,7 @@ impl Lock {
 }
 
 impl Card {
-    /// Executes a lock structure: mode, length, and as many bytes of passwords.
+    /// Executes a lock structure: mode, length, and the bytes of the passwords.
     pub(super) fn take_lock(&mut self, now: Instant, block: &[u8]) {
         if self.change_lock(now, block).is_none() {
             self.error(Status::LOCK_UNLOCK_FAILED);
@@ -46,7 +46,7 @@ impl Card {
             return None;
         }
         if set {
-            // The old password, if there is one, stands before the new one.
+            // The old password, if there is one, precedes the new one.
             let new = given.strip_prefix(self.lock.password.as_slice())?;
             if new.is_empty() || new.len() > PASSWORD_MAX {
                 return None;
@@ -65,7 +65,7 @@ impl Card {
         Some(())
     }
 
-    /// Erases all data and the password of a card that is locked.
+    /// Erases all data and the password of a locked card.
     fn force_erase(&mut self, now: Instant, mode: u8) -> Option<()> {
         if mode != ERASE || !self.volatile.locked || self.csd.is_permanently_protected() {
             return None;

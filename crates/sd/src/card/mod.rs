@@ -1,28 +1,29 @@
-//! The card behind the command line: SD Physical Layer Specification, section 4.
+//! The card with its command line: SD Physical Layer Specification, section 4.
 //!
-//! Time comes in with every call. A front (the native bus, SPI) owns the wires and says when the last bit of something has
-//! arrived; the card says what it answers, when data is ready, and until when it is busy. Every access goes through the
-//! translation layer and the array that [`crate::CardModel`] uses, so a read or a write takes as long as there, wears the
-//! same blocks, and is torn by a power cut in the same way.
+//! Every call receives the time as an argument. A bus interface (native bus or SPI) owns the wires and reports when the
+//! last bit of a command or block has arrived. The card returns its response, the time when data is ready, and the end
+//! of its busy time. Every access uses the translation layer and the array of [`crate::CardModel`]. A read or a write
+//! therefore takes the same time as there, wears the same erase blocks, and is torn by a power cut in the same way.
 //!
 //! # Guarantees
-//! - No command, data or time makes it panic, as long as time does not go backwards.
-//! - An error bit is told by the next response that can carry it, and cleared by that (clear condition C of section 4.10.1);
-//!   an illegal command and a wrong CRC7 are told by the response to the next legal command, or never (condition B).
-//! - What a write command has written is durable when the card is no longer busy; with a volatile cache that the host has
-//!   turned on, when the cache is flushed. A cut before that leaves of each page what [`Card::power_off`] returns, and the
-//!   store agrees with it.
+//! - No command, data or time causes a panic, as long as time does not go backwards.
+//! - The next response that contains an error bit reports and clears it (clear condition C of section 4.10.1). The
+//!   response to the next legal command reports an illegal command or a wrong CRC7 (condition B); if its format has no
+//!   such bit, the error is lost.
+//! - Written data is durable when the card is no longer busy. If the host has enabled a volatile cache, written data is
+//!   durable after the next flush. If the power is cut earlier, [`Card::power_off`] returns the fate of each page, and
+//!   the store agrees with it.
 //!
-//! # One timing
-//! A read or write takes as long as [`crate::CardModel`] says where the front takes the same times on the wires. It differs
-//! where the card cannot know what the model knows: a write without CMD23 is told to the translation layer page by page, so
-//! that rewriting what it overwrites in part copies more, and opens superblocks that the model sees written whole; a read
-//! without CMD23 that ends inside a granule streams all of it.
+//! # Timing
+//! A read or write takes the same time as in [`crate::CardModel`] if the bus interface has the same times on the wires.
+//! It differs where the card lacks information that the model has:
+//! - The translation layer receives a write without CMD23 page by page. It therefore copies more data for a partial
+//!   overwrite, and opens superblocks that the model writes as a whole.
+//! - A read without CMD23 that ends inside a granule streams the whole granule.
 //!
-//! # Left out
+//! # Not modelled
 //! The security commands; ownership protection of locks (CMD42 with COP); extension registers of several blocks (CMD58,
-//! CMD59); command queueing; UHS-II. Blocks are written in
-//! 512 bytes, whatever the CSD says of smaller ones.
+//! CMD59); command queueing; UHS-II. The card writes blocks of 512 bytes only, even if the CSD allows partial blocks.
 
 mod application;
 mod cache;
@@ -54,52 +55,52 @@ use protect::Protection;
 use volatile::{Lines, Volatile};
 use write::Write;
 
-/// What the data lines are to do.
+/// Direction of the data lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transfer {
-    /// Nothing.
+    /// No transfer.
     None,
     /// The card sends blocks.
     Sending {
-        /// Bytes of each.
+        /// Block length in bytes.
         block: u32,
     },
-    /// The card takes blocks.
+    /// The card receives blocks.
     Receiving {
-        /// Bytes of each.
+        /// Block length in bytes.
         block: u32,
     },
 }
 
-/// What the card says to a block that it was sent.
+/// CRC status token: the card's response to a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CrcStatus {
-    /// It is accepted.
+    /// The block is accepted.
     Accepted,
-    /// Its CRC16 was wrong; it is ignored, and so is what follows.
+    /// The CRC16 was wrong. The card ignores the block and all that follow.
     CrcError,
-    /// It cannot be written; it is ignored, and so is what follows.
+    /// The write failed. The card ignores the block and all that follow.
     WriteError,
 }
 
-/// A card.
+/// A virtual SD card.
 pub struct Card {
     identity: Identity,
     array: Array,
     store: Option<Box<dyn Store>>,
     quirks: Quirks,
     seed: u64,
-    /// Bytes that can be addressed.
+    /// Capacity in bytes.
     capacity: u64,
-    /// What may be programmed of the CSD, and what follows from access modes.
+    /// The CSD as changed by CMD27 and by the access mode.
     csd: Csd,
     lock: Lock,
     protection: Protection,
-    /// What a power cut has torn: it cannot be read until it is written again.
+    /// Ranges that a power cut has torn. They cannot be read until they are written again.
     unreadable: Vec<Range<u64>>,
-    /// The supply; `None` while there is no power.
+    /// Supply voltage; `None` without power.
     power: Option<Voltage>,
-    /// What a command takes on the wires.
+    /// Time of a command with its response on the wires.
     command_time: Duration,
     volatile: Volatile,
     write: Write,
@@ -119,15 +120,15 @@ impl core::fmt::Debug for Card {
 }
 
 impl Card {
-    /// A fresh card without power: of these parameters (which have been checked), with these registers. `store` keeps the
-    /// bytes, as many as the parameters' capacity; without one, blocks carry none.
+    /// Creates a fresh card without power. The caller has checked `parameters`. `store` holds the bytes and has the
+    /// capacity of the parameters. Without a store, blocks have no bytes.
     pub fn new(
         parameters: CardParameters,
         identity: Identity,
         store: Option<Box<dyn Store>>,
         seed: u64,
     ) -> Card {
-        // What its CSD claims beyond what it is made of is not there.
+        // Capacity that the CSD claims beyond the parameters does not exist.
         let capacity = identity.csd.capacity().unwrap_or(0).min(parameters.capacity) / 512 * 512;
         let array = Array::new(parameters, seed);
         Card {
@@ -151,7 +152,8 @@ impl Card {
         }
     }
 
-    /// Gives power. The card takes commands when the array is ready; a supply that it does not work at leaves it dead.
+    /// Turns the power on. The card accepts commands when the array is ready. With a supply voltage that the card does
+    /// not support, it does not respond.
     pub fn power_on(&mut self, now: Instant, volts: Voltage) {
         if self.power.is_some() || self.quirks.is_removed() {
             self.power = self.power.map(|_| volts);
@@ -165,8 +167,8 @@ impl Card {
         self.volatile.busy = self.array.power_up(now);
     }
 
-    /// Cuts the power at this instant; returns what of a write that was not durable is left, and how: the store agrees. It may
-    /// lie before the end of the last write, though the card was told commands since.
+    /// Cuts the power at `now`. Returns the parts of non-durable writes that are left, and their fates; the store
+    /// agrees with them. `now` may lie before the end of the last write, even if the card has received commands since.
     pub fn power_off(&mut self, now: Instant) -> PowerCut {
         self.settle(now);
         self.writing |= self.write.is_under_way(now);
@@ -191,7 +193,8 @@ impl Card {
         cut
     }
 
-    /// The power fails for an instant, and the card is as after power-up; returns what that left, as [`Card::power_off`] does.
+    /// Cuts the power for an instant. The card is then in its state after power-up. Returns the same as
+    /// [`Card::power_off`].
     pub fn fail_power(&mut self, now: Instant) -> PowerCut {
         let supply = self.power;
         let cut = self.power_off(now);
@@ -201,42 +204,43 @@ impl Card {
         cut
     }
 
-    /// Whether a write has begun that is not durable yet.
+    /// Returns true if a write has begun that is not durable yet.
     pub fn is_writing(&self) -> bool {
         self.writing
     }
 
-    /// Returns true if a loss of power may lose what was written to `range`, though the card is not busy with it.
+    /// Returns true if a power cut could lose data in `range` although the card is not busy with it.
     pub fn is_cached(&self, range: &Range<u64>) -> bool {
         let last = self.write.start()..self.write.at;
         self.cache.holds(range) || self.write.cached && last.start < range.end && range.start < last.end
     }
 
-    /// A write that is done goes into the cache, where the cache is on.
+    /// Moves a completed write into the cache, if the cache is enabled.
     fn put_into_cache(&mut self) {
         if self.write.cached {
             self.cache.take(&mut self.write);
         }
     }
 
-    /// Everything that was written is in the array.
+    /// Empties the cache: all written data is in the array.
     fn empty_cache(&mut self) {
         self.cache.clear();
         self.write.cached = false;
     }
 
-    /// Whether there is power.
+    /// Returns true if the card has power.
     pub fn is_powered(&self) -> bool {
         self.power.is_some()
     }
 
-    /// What a command with its response takes on the front's wires. The array does not hide it behind the programs of a
-    /// write that it ends, as the timed model does not.
+    /// Sets the time of a command with its response on the wires. This time does not overlap with the programs of a
+    /// write that the command ends, as in the timed model.
     pub fn set_command_time(&mut self, time: Duration) {
         self.command_time = time;
     }
 
-    /// The voltage of the signals: a card that does not use the same understands nothing. After CMD11 it follows.
+    /// Changes the signal voltage of the host. The card follows after CMD11. A card with another signal voltage than
+    /// the host receives no commands.
     pub fn set_signal(&mut self, signal: Signal) {
         let v = &mut self.volatile;
         if v.switching {
@@ -245,77 +249,78 @@ impl Card {
         }
     }
 
-    /// The voltage of its signals.
+    /// Returns the signal voltage of the card.
     pub fn signal(&self) -> Signal {
         self.volatile.signal
     }
 
-    /// In SPI mode, which CMD0 with chip select low begins, and the loss of power ends.
+    /// Switches to SPI mode, as CMD0 with chip select low does. SPI mode ends with the loss of power.
     pub fn set_spi(&mut self) {
         self.volatile.spi = true;
     }
-    /// Whether it is in SPI mode.
+    /// Returns true if the card is in SPI mode.
     pub fn is_spi(&self) -> bool {
         self.volatile.spi
     }
 
-    /// The state, as of the last call that told the time.
+    /// Returns the state at the time of the last call that advanced the time.
     pub fn state(&self) -> State {
         self.volatile.state
     }
-    /// Data lines in use: 1 or 4.
+    /// Returns the number of data lines in use: 1 or 4.
     pub fn width(&self) -> u32 {
         self.volatile.width
     }
-    /// The function of the access mode group that is chosen: 0 default speed, 1 high speed, 2 SDR50, 3 SDR104, 4 DDR50.
+    /// Returns the selected function of the access mode group: 0 default speed, 1 high speed, 2 SDR50, 3 SDR104, 4
+    /// DDR50.
     pub fn access_mode(&self) -> u8 {
         self.volatile.selection.0[0]
     }
-    /// Its registers.
+    /// Returns the registers of the card.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
-    /// The driver stage register.
+    /// Returns the driver stage register.
     pub fn dsr(&self) -> u16 {
         self.volatile.dsr
     }
-    /// Bytes that can be addressed.
+    /// Returns the capacity in bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
-    /// The seed of its medium.
+    /// Returns the seed of the medium.
     pub fn seed(&self) -> u64 {
         self.seed
     }
-    /// Whether it keeps bytes.
+    /// Returns true if the card stores bytes.
     pub fn has_bytes(&self) -> bool {
         self.store.is_some()
     }
-    /// Whether it has no faults, now or later.
+    /// Returns true if the card has no active or planned quirks.
     pub(crate) fn is_flawless(&self) -> bool {
         self.quirks.is_empty()
     }
-    /// Its faults.
+    /// Returns the quirks of the card.
     pub fn quirks(&self) -> &Quirks {
         &self.quirks
     }
-    /// Its faults, to change them.
+    /// Returns the quirks of the card for modification.
     pub fn quirks_mut(&mut self) -> &mut Quirks {
         &mut self.quirks
     }
-    /// The erase blocks and their wear.
+    /// Returns the erase blocks and their wear.
     pub fn blocks(&self) -> &Blocks {
         self.array.flash.blocks()
     }
-    /// Walks the whole translation layer.
+    /// Checks the consistency of the whole translation layer.
     ///
     /// # Panics
-    /// With what is wrong.
+    /// Panics with a description of the inconsistency.
     pub fn check(&self) {
         self.array.flash.check();
     }
 
-    /// What the card tells of its wear, in CMD56 and in the extension registers.
+    /// Returns the wear that the card reports in CMD56 and in the extension registers.
     pub fn health(&self) -> Health {
         let blocks = self.array.flash.blocks();
         let summary = blocks.summary();
@@ -333,24 +338,25 @@ impl Card {
         }
     }
 
-    /// Time that the array worked since this was last asked, by mechanism.
+    /// Returns the time that the array worked since the last call, by mechanism, and resets it.
     pub fn take_spent(&mut self) -> Spent {
         core::mem::take(&mut self.spent)
     }
 
-    /// Reports counters.
+    /// Reports the counters of the card.
     pub fn observe(&self, to: &mut dyn Observer) {
         self.array.flash.observe(to);
     }
 
-    /// The state of what survives without power, for [`Card::restore`] or [`crate::CardModel`]; nothing is being written.
+    /// Saves the state that survives without power, for [`Card::restore`] or [`crate::CardModel`]. No write may be in
+    /// progress.
     pub fn save(&self) -> Option<Vec<u8>> {
         let kept = (&self.lock, &self.protection, self.csd.0, &self.unreadable);
         array::to_bytes(&(self.array.state(), kept))
     }
 
-    /// Takes over a state that [`Card::save`] gave, or a [`crate::CardModel`] of the same parameters; on an error the card
-    /// is as before.
+    /// Restores a state saved by [`Card::save`], or by a [`crate::CardModel`] with the same parameters. After an error
+    /// the card is unchanged.
     pub fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
         let (flash, rest) = array::parse(state)?;
         let kept = if rest.is_empty() {
@@ -371,7 +377,7 @@ impl Card {
         Ok(())
     }
 
-    /// The same card in the same state, but for its bytes: the copy carries none.
+    /// Returns a copy of the card in the same state, without the stored bytes.
     pub fn without_bytes(&self) -> Card {
         Card {
             identity: self.identity.clone(),
@@ -388,8 +394,8 @@ impl Card {
         }
     }
 
-    /// A command whose CRC was right, and whose last bit arrived at `now`; the native front counts its response in. `None`:
-    /// the card does not answer.
+    /// Handles a command with a correct CRC7 whose last bit arrived at `now`. With the native bus, `now` is the end of
+    /// the response. Returns `None` if the card does not respond.
     pub fn command(&mut self, now: Instant, command: Command) -> Option<Response> {
         self.settle(now);
         let voltage = self.power?;
@@ -402,20 +408,21 @@ impl Card {
         self.execute(now, command)
     }
 
-    /// A command whose CRC was wrong: it is not executed nor answered, and the next response tells.
+    /// Handles a command with a wrong CRC7. The card does not execute it and does not respond; the next response
+    /// reports the error.
     pub fn crc_error(&mut self, now: Instant) {
         self.settle(now);
         self.volatile.errors = self.volatile.errors.with(Status::COM_CRC_ERROR);
     }
 
-    /// What time alone has changed.
+    /// Applies the state changes that depend only on time.
     #[inline]
     fn settle(&mut self, now: Instant) {
         let v = &mut self.volatile;
         let rests = match v.state {
             State::Programming => State::Transfer,
             State::Disconnect => State::StandBy,
-            // After CMD0.
+            // Other states stay: CMD0 may have changed the state during the busy time.
             state => state,
         };
         if v.busy <= now && (self.writing && !matches!(v.lines, Lines::Write) || rests != v.state) {
@@ -425,7 +432,7 @@ impl Card {
         }
     }
 
-    /// Takes `range` out of what cannot be read.
+    /// Removes `range` from the unreadable ranges.
     fn readable(&mut self, range: Range<u64>) {
         if self.unreadable.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! Write protection: of the whole card by the CSD (CMD27), of groups (CMD28, CMD29, CMD30: section 4.3.6); and erasures,
-//! which leave out what is protected.
+//! Write protection of the whole card by the CSD (CMD27) and of groups (CMD28, CMD29, CMD30: section 4.3.6), and
+//! erasure of the blocks that are not protected.
 
 use super::Card;
 use crate::command::{Response, Status};
@@ -10,10 +10,10 @@ use core::ops::Range;
 use flashlab_sim::{Instant, Mechanism};
 use serde::{Deserialize, Serialize};
 
-/// The groups that are protected, which survives without power.
+/// The protected groups, which survive without power.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Protection {
-    /// Bytes of a group; 0: there are none.
+    /// Size of a group in bytes; 0 if there are no groups.
     group: u64,
     groups: Vec<bool>,
 }
@@ -40,7 +40,7 @@ impl Protection {
 }
 
 impl Card {
-    /// Whether what lies at `at` may not be written.
+    /// Returns true if the block at `at` is write-protected.
     #[inline]
     pub(super) fn is_protected(&self, at: u64) -> bool {
         self.csd.is_permanently_protected()
@@ -48,7 +48,7 @@ impl Card {
             || self.protection.has_groups() && self.protection.holds(at)
     }
 
-    /// CMD28, CMD29: the group in which the address lies.
+    /// Executes CMD28 or CMD29 for the group that contains the address.
     pub(super) fn protect(&mut self, now: Instant, argument: u32, protected: bool) -> Option<Response> {
         let at = self.offset(argument);
         if at >= self.capacity {
@@ -66,7 +66,8 @@ impl Card {
         Some(response)
     }
 
-    /// CMD30: 32 groups from the address on, the first in the lowest bit; what lies beyond the end is zero.
+    /// Executes CMD30: sends the protection bits of 32 groups from the address on, the first in the lowest bit. Bits
+    /// beyond the end of the card are zero.
     pub(super) fn send_protection(&mut self, argument: u32) -> Option<Response> {
         let at = self.offset(argument);
         if at >= self.capacity {
@@ -79,7 +80,7 @@ impl Card {
         self.send(&bits.to_be_bytes())
     }
 
-    /// Erases what is not protected of `range`; returns whether anything was to be erased.
+    /// Erases the blocks of `range` that are not write-protected. Returns false if the whole card is protected.
     pub(super) fn erase_unprotected(&mut self, range: Range<u64>) -> bool {
         if self.csd.is_permanently_protected() || self.csd.is_temporarily_protected() {
             self.error(Status::WP_ERASE_SKIP);

@@ -1,36 +1,36 @@
-//! The states of a card, and which command is legal in which: SD Physical Layer Specification, section 4.8 (table 4-35) and,
-//! for SPI mode, section 7.3.1.
+//! The states of a card, and the states in which each command is legal: SD Physical Layer Specification, section 4.8
+//! (table 4-35) and, for SPI mode, section 7.3.1.
 //!
-//! The table is the one place that says so. What a legal command then does, the card decides; what a card does not have (a
-//! command class that its CSD does not name, a command that its SCR does not), it does not know either.
+//! The table is the only place that defines legality. The card decides the effect of a legal command. A command whose
+//! class is not in the CSD, or whose support bit is not set in the SCR, is illegal too.
 
-/// A card's state, numbered as the card status says it; eMMC has the same, and two more.
+/// State of a card, with its number in the card status. eMMC has the same states and two more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum State {
-    /// Reset: waits for its initialisation.
+    /// The card is reset and waits for its initialization.
     Idle,
-    /// Initialised: waits to be asked for its identification.
+    /// The card is initialized and waits for CMD2, which requests its identification.
     Ready,
-    /// Has sent its identification: waits for its address.
+    /// The card has sent its identification and waits for CMD3, which requests its address.
     Identification,
-    /// Has an address, and is not selected.
+    /// The card has an address and is not selected.
     StandBy,
-    /// Selected, and at rest.
+    /// The card is selected and idle.
     Transfer,
-    /// Sends data.
+    /// The card sends data.
     SendingData,
-    /// Takes data.
+    /// The card receives data.
     ReceiveData,
-    /// Programs or erases, and holds DAT0 low.
+    /// The card programs or erases, and holds DAT0 low.
     Programming,
-    /// Programs or erases, deselected.
+    /// The card programs or erases, and is deselected.
     Disconnect,
-    /// Answers nothing until the power is cut. The card status has no number for it.
+    /// The card does not respond until the power is cut. The card status has no number for this state.
     Inactive,
 }
 
 impl State {
-    /// All of them, in the order of their numbers.
+    /// All states in the order of their numbers.
     pub const ALL: [State; 10] = [
         State::Idle,
         State::Ready,
@@ -44,15 +44,15 @@ impl State {
         State::Inactive,
     ];
 
-    /// The number in the card status.
+    /// Returns the number in the card status.
     pub const fn number(self) -> u32 {
         self as u32
     }
-    /// The state of a number in the card status.
+    /// Returns the state with a number in the card status.
     pub const fn from_number(number: u32) -> Option<State> {
         if number < State::Inactive as u32 { Some(State::ALL[number as usize]) } else { None }
     }
-    /// The specification's short name.
+    /// Returns the short name of the specification.
     pub const fn name(self) -> &'static str {
         match self {
             State::Idle => "idle",
@@ -69,14 +69,14 @@ impl State {
     }
 }
 
-/// Where a command is legal.
+/// States in which a command is legal.
 #[derive(Clone, Copy)]
 pub(super) struct Legality {
-    /// A bit for each state of native mode.
+    /// A bit for each state in native mode.
     native: u16,
-    /// The same in SPI mode, which knows idle, transfer and the states of a transfer.
+    /// A bit for each state in SPI mode. SPI mode has the states idle and transfer, and the states of a transfer.
     spi: u16,
-    /// Command classes of which the card must have one; 0: it needs none.
+    /// Command classes, one of which the card must support; 0 if the command needs none.
     pub(super) classes: u16,
 }
 
@@ -91,7 +91,7 @@ impl Legality {
     }
 }
 
-/// A row: index, classes, states of native mode, states of SPI mode.
+/// Table row: index, classes, states in native mode, states in SPI mode.
 type Row = (u8, &'static [u8], &'static [State], &'static [State]);
 
 use State::{
@@ -168,8 +168,8 @@ const COMMANDS: &[Row] = &[
     (55, &[8], &[Idle, StandBy, Transfer, SendingData, ReceiveData, Programming, Disconnect], ANY),
     // GEN_CMD
     (56, &[8], SELECTED, SELECTED),
-    // READ_OCR, CRC_ON_OFF (SPI); their namesakes of native mode, which move several blocks of extension registers, are not
-    // known, and the SCR says so
+    // READ_OCR, CRC_ON_OFF (SPI). In native mode CMD58 and CMD59 transfer several blocks of extension registers. The
+    // card does not support them, and its SCR says so.
     (58, &[], NONE, &[Idle, Transfer]),
     (59, &[], NONE, &[Idle, Transfer]),
 ];
@@ -218,7 +218,7 @@ const fn by_index(rows: &[Row]) -> [Legality; 64] {
 static BY_INDEX: [Legality; 64] = by_index(COMMANDS);
 static APPLICATION_BY_INDEX: [Legality; 64] = by_index(APPLICATION_COMMANDS);
 
-/// Where CMD`index` is legal, or ACMD`index`.
+/// Returns the states in which CMD`index` or ACMD`index` is legal.
 #[inline]
 pub(super) fn legality(index: u8, application: bool) -> &'static Legality {
     let table = if application { &APPLICATION_BY_INDEX } else { &BY_INDEX };

@@ -1,4 +1,4 @@
-//! Data blocks: from the array to the wires, from the wires to the array.
+//! Data blocks between the array and the wires.
 
 use super::volatile::{Lines, Read, Taken};
 use super::{Card, CrcStatus, State, Transfer};
@@ -9,7 +9,7 @@ use core::ops::Range;
 use flashlab_sim::{Duration, Instant, Mechanism, fault};
 
 impl Card {
-    /// What the data lines are to do.
+    /// Returns the direction of the data lines.
     #[inline]
     pub fn transfer(&self) -> Transfer {
         match self.volatile.lines {
@@ -20,7 +20,8 @@ impl Card {
         }
     }
 
-    /// Sending: when the card can begin to send the next block, not before `now`. `None`: never, and the host times out.
+    /// For a sending card, returns the earliest time from `now` on when it can send the next block. Returns `None` if
+    /// it never will, so that the host times out.
     #[inline]
     pub fn block_ready(&mut self, now: Instant) -> Option<Instant> {
         if !self.quirks.is_empty() {
@@ -42,9 +43,10 @@ impl Card {
         }
     }
 
-    /// Sending, where no bytes are wanted and nothing is wrong with the card: up to `count` blocks, one every `each` as soon
-    /// as they are ready, for each of which the host waits up to `limit`. Returns how many were sent, and when the last was.
-    /// It is [`Card::block_ready`] and [`Card::send_block`] in turn, for all blocks at once that one access brings.
+    /// Sends up to `count` blocks if no bytes are needed and the card has no quirks. Each block takes `each`, and the
+    /// host waits for it up to `limit`. Returns the number of blocks sent, and the time when the last one ended. The
+    /// effect is that of [`Card::block_ready`] and [`Card::send_block`] in turn. Blocks that one access of the array
+    /// reads are processed together.
     pub(crate) fn send_blocks(
         &mut self,
         now: Instant,
@@ -75,7 +77,7 @@ impl Card {
         (sent, now)
     }
 
-    /// The array brings what the block up to `end` needs.
+    /// Reads the data up to `end`, which the next block needs, from the array.
     fn stream(&mut self, now: Instant, end: u64) -> Option<Instant> {
         let Lines::Read(read) = &mut self.volatile.lines else { return None };
         if end > self.capacity {
@@ -106,8 +108,8 @@ impl Card {
         Some(now.max(ready))
     }
 
-    /// Sending: the block's last bit leaves at `now`; fills `buffer`, which may be empty where no bytes are wanted. `false`:
-    /// the card has lost the bytes, and sends nothing.
+    /// Sends a block whose last bit leaves the card at `now`, and fills `buffer`, which may be empty if the bytes are
+    /// not needed. Returns false if the store cannot read the bytes; the card then sends nothing.
     #[inline]
     pub fn send_block(&mut self, now: Instant, buffer: &mut [u8]) -> bool {
         match &mut self.volatile.lines {
@@ -145,7 +147,7 @@ impl Card {
         true
     }
 
-    /// Fills `buffer` with what lies at `at`; `false`: what keeps the bytes failed.
+    /// Fills `buffer` with the data at `at`. Returns false if the store fails.
     fn fill(&mut self, at: u64, buffer: &mut [u8]) -> bool {
         let (Place::At(at), Some(store)) = (self.quirks.place(at), &self.store) else {
             buffer.fill(0);
@@ -168,15 +170,15 @@ impl Card {
         read.is_ok()
     }
 
-    /// Nothing more is read.
+    /// Ends a read.
     pub(super) fn end_read(&mut self, now: Instant) {
         self.volatile.lines = Lines::Idle;
         self.volatile.state = State::Transfer;
         self.array.idle_since = now;
     }
 
-    /// Receiving: a block whose last bit arrived at `now`. `bytes` may be empty where none are carried. `crc_ok`: its CRC16
-    /// was right. `None`: the card sends no status, as after an error until CMD12.
+    /// Receives a block whose last bit arrived at `now`. `bytes` may be empty if the card stores no bytes. `crc_ok` is
+    /// true if the CRC16 was correct. Returns `None` if the card sends no CRC status, as after an error until CMD12.
     #[inline]
     pub fn receive_block(&mut self, now: Instant, bytes: &[u8], crc_ok: bool) -> Option<CrcStatus> {
         if !self.quirks.is_empty() {
@@ -205,7 +207,7 @@ impl Card {
         }
     }
 
-    /// A block for the array.
+    /// Receives a block for the array.
     fn receive(&mut self, now: Instant, bytes: &[u8]) -> Option<CrcStatus> {
         let at = self.write.at;
         if at + 512 > self.capacity {
@@ -233,7 +235,8 @@ impl Card {
             self.refuse(now);
             return Some(CrcStatus::WriteError);
         }
-        // A block that was lost is mended for good, or stays lost.
+        // While the card has unreadable blocks, writes do not go into the cache. A power cut therefore cannot undo the
+        // repair of such a block.
         self.write.cached &= self.unreadable.is_empty();
         self.readable(at..at + 512);
         self.volatile.written_blocks += 1;
@@ -243,7 +246,7 @@ impl Card {
         if self.quirks.is_empty() { Some(CrcStatus::Accepted) } else { self.written_faulty(now) }
     }
 
-    /// What arrived of the last page cannot be written.
+    /// Reports a failed write, and reverts the part of the last page that has arrived.
     fn fail_write(&mut self) {
         self.error(Status::ERROR);
         if self.write.give_up(self.store.as_deref()).is_err() {
@@ -252,7 +255,7 @@ impl Card {
         self.volatile.written_blocks = (self.write.written() / 512) as u32;
     }
 
-    /// What follows is ignored: of a single block nothing does, of several all until CMD12.
+    /// Ignores the following blocks until CMD12. A write of a single block ends at once.
     fn refuse(&mut self, now: Instant) {
         let single = self.write.end.is_some_and(|end| end == self.write.at + 512);
         if single && self.volatile.written_blocks == 0 {
@@ -262,7 +265,7 @@ impl Card {
         }
     }
 
-    /// No block comes any more: the card is busy until what has come is durable.
+    /// Ends a write. The card is busy until the data is durable.
     pub(super) fn end_write(&mut self, now: Instant, stop: Duration) {
         self.volatile.refusing = false;
         self.volatile.lines = Lines::Idle;
@@ -282,7 +285,7 @@ impl Card {
         }
     }
 
-    /// A block that is no data.
+    /// Handles a block that is not user data.
     fn taken(&mut self, now: Instant, bytes: &[u8], what: Taken) {
         match what {
             Taken::Csd => match bytes.first_chunk().and_then(|new| self.csd.programmed(new)) {
@@ -313,7 +316,7 @@ impl Card {
         }
     }
 
-    /// DAT0 is low until then; `None`: it is not.
+    /// Returns the time until which DAT0 is low, or `None` if DAT0 is not low.
     #[inline]
     pub fn busy_until(&self, now: Instant) -> Option<Instant> {
         let v = &self.volatile;

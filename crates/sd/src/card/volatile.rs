@@ -1,4 +1,4 @@
-//! What a card loses with its power: state, address, modes, what the data lines do.
+//! The state that a card loses with its power: state, address, modes, and the use of the data lines.
 
 use super::State;
 use crate::Signal;
@@ -8,21 +8,21 @@ use crate::register::{Selection, Settings};
 use alloc::boxed::Box;
 use flashlab_sim::Instant;
 
-/// What the data lines are used for.
+/// Use of the data lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lines {
     Idle,
-    /// Blocks of the array.
+    /// The card sends blocks of the array.
     Read(Read),
-    /// A register of so many bytes.
+    /// The card sends a register of this many bytes.
     Register(u32),
-    /// Blocks for the array.
+    /// The card receives blocks for the array.
     Write,
-    /// A block of so many bytes that is no data.
+    /// The card receives a block of this many bytes that is not user data.
     Take(u32, Taken),
 }
 
-/// What a block is for that is no data.
+/// Purpose of a received block that is not user data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Taken {
     Csd,
@@ -31,70 +31,70 @@ pub(super) enum Taken {
     Vendor,
 }
 
-/// Blocks on their way out of the array.
+/// A read of blocks from the array.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub(super) stream: Stream,
-    /// When the card had the command.
+    /// Time when the card received the command.
     pub(super) accepted: Instant,
     pub(super) at: u64,
-    /// Where it ends, if that was said.
+    /// End of the read, if the host has specified a block count.
     pub(super) end: Option<u64>,
     pub(super) block: u32,
-    /// What is ready reaches to here.
+    /// End of the data that the array has made ready.
     pub(super) ready_to: u64,
 }
 
-/// The addresses that CMD32 and CMD33 gave.
+/// Addresses from CMD32 and CMD33.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Erase {
     pub(super) first: Option<u64>,
     pub(super) last: Option<u64>,
 }
 
-/// What a power cut loses.
+/// The state that a power cut clears.
 #[derive(Clone)]
 pub(super) struct Volatile {
     pub(super) state: State,
     pub(super) spi: bool,
-    /// The next command is an application command.
+    /// True if the next command is an application command.
     pub(super) application: bool,
-    /// Error bits that wait for a response.
+    /// Error bits that the next response reports.
     pub(super) errors: Status,
     pub(super) address: u16,
     pub(super) addresses_published: u16,
-    /// When the card is initialised.
+    /// Time when the initialization ends.
     pub(super) initialised: Option<Instant>,
-    /// CMD8 was answered.
+    /// True if the card has responded to CMD8.
     pub(super) conditions_sent: bool,
     pub(super) signal: Signal,
-    /// ACMD41 agreed on 1.8 V.
+    /// True if ACMD41 has agreed on 1.8 V signals.
     pub(super) may_switch: bool,
-    /// CMD11 was taken: the wires wait for 1.8 V.
+    /// True after CMD11, until the host switches the signals.
     pub(super) switching: bool,
     pub(super) width: u32,
     pub(super) selection: Selection,
-    /// What CMD6 has chosen, as of the end of its answer.
+    /// Selection by CMD6, which takes effect at the end of its data.
     pub(super) chosen: Option<Selection>,
     pub(super) block_length: u32,
-    /// CMD23.
+    /// Block count from CMD23.
     pub(super) block_count: Option<u32>,
-    /// CMD22: bits 37 to 32 of the address of the next command.
+    /// Bits 37 to 32 of the next command's address, from CMD22.
     pub(super) address_extension: u64,
     pub(super) erase: Erase,
     pub(super) locked: bool,
     pub(super) dsr: u16,
     pub(super) lines: Lines,
-    /// The block of a register, or one that is no data.
+    /// Content of a register block.
     pub(super) register: Box<[u8; 512]>,
-    /// Programming or erasing goes on until then.
+    /// End of the current program or erase operation.
     pub(super) busy: Instant,
     pub(super) settings: Settings,
-    /// Blocks that the last write wrote without an error.
+    /// Number of blocks that the last write wrote without an error.
     pub(super) written_blocks: u32,
-    /// The buffer is full, as of the last command.
+    /// True if the buffer was full when the last command arrived.
     pub(super) full: bool,
-    /// What follows is ignored until CMD12.
+    /// True if the card ignores all blocks until CMD12.
     pub(super) refusing: bool,
 }
 

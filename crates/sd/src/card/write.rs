@@ -1,9 +1,9 @@
-//! A write on its way into the array: what has arrived, what is programmed when, and what was there before.
+//! A write in progress: the blocks that have arrived, the times of the programs, and the overwritten data.
 //!
-//! Blocks fill pages; a page goes to the translation layer when it has arrived whole, or the write ends in it. Where the
-//! length is known beforehand (one block, CMD23), the layer is told of the whole write with its first page, as
-//! [`crate::CardModel`] tells it; else page by page. Bytes go to the store at once, and what they replace is kept until the
-//! write is durable, in case that the power is cut.
+//! Blocks fill pages. The translation layer receives a page when the page is complete or the write ends in it. If the
+//! length is known in advance (one block, CMD23), the layer receives the whole write with its first page, as in
+//! [`crate::CardModel`]; otherwise it receives the write page by page. Bytes go to the store at once. The bytes that
+//! they replace are preserved until the write is durable, in case the power is cut.
 
 use crate::model::array::Array;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use core::ops::Range;
 use flashlab_flash::ftl::{ReadOnly, Run};
 use flashlab_sim::{Duration, Fate, Instant, Mechanism, PowerCut, Spent, Store, StoreError, fault};
 
-/// A page that has arrived, and its program. Times count from when the card had the command.
+/// A page that has arrived, and its program. Times are relative to the moment when the card received the command.
 #[derive(Clone, Debug)]
 struct Page {
     bytes: Range<u64>,
@@ -19,54 +19,54 @@ struct Page {
     end: Duration,
 }
 
-/// What a block replaced.
+/// Previous content of a block.
 #[derive(Clone, Debug)]
 pub(super) struct Before {
-    /// Its address.
+    /// Address of the block.
     pub(super) offset: u64,
-    /// Where it lies in the store.
+    /// Location of the block in the store.
     place: u64,
     length: usize,
-    /// Where its bytes lie in what is kept; `None`: it was zeroes.
+    /// Position of the bytes in the preserved data; `None` if the block was zeroes.
     at: Option<usize>,
 }
 
-/// The write.
+/// State of a write.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Write {
-    /// When the card had the command.
+    /// Time when the card received the command.
     accepted: Instant,
-    /// Its first byte.
+    /// Address of the first byte.
     start: u64,
-    /// Where the next block goes.
+    /// Address of the next block.
     pub(super) at: u64,
-    /// Where the write ends, if that was said.
+    /// End of the write, if the host has specified a block count.
     pub(super) end: Option<u64>,
-    /// The page that is arriving begins here.
+    /// Address of the page that is arriving.
     page_start: u64,
-    /// When the last block arrived.
+    /// Time when the last block arrived.
     last: Duration,
-    /// The translation layer has been told up to here.
+    /// End of the range that the translation layer has received.
     told: u64,
-    /// Some of what it was told was mapped before.
+    /// True if part of the overwritten data was mapped.
     mapped: bool,
-    /// The run of its work that is next, and the pages of it that are left.
+    /// Index of the next run of the translation layer's work, and the number of its pages that are left.
     run: usize,
     pages_left: u64,
     levelling: Duration,
     pages: Vec<Page>,
     before: Vec<Before>,
     bytes_before: Vec<u8>,
-    /// When the last program ends, once nothing more comes.
+    /// Time when the last program ends, after the end of the transfer.
     programmed: Option<Instant>,
-    /// When the card is no longer busy with it, once nothing more comes.
+    /// Time when the busy signal of the write ends, after the end of the transfer.
     pub(super) durable: Instant,
-    /// It goes into the cache when it is done.
+    /// True if the completed write goes into the cache.
     pub(super) cached: bool,
 }
 
 impl Before {
-    /// Makes the block what it was; its bytes lie in `bytes_before`.
+    /// Restores the previous content of the block from `bytes_before`.
     pub(super) fn restore(&self, bytes_before: &[u8], store: &dyn Store) -> Result<(), StoreError> {
         match self.at {
             Some(at) => store.write(self.place, &bytes_before[at..at + self.length]),
@@ -76,7 +76,7 @@ impl Before {
 }
 
 impl Write {
-    /// A write to `start` that the card takes up at `now`.
+    /// Starts a write to `start` that the card accepts at `now`.
     pub(super) fn begin(&mut self, now: Instant, start: u64, end: Option<u64>, array: &mut Array) {
         array.buffer.begin();
         let (mut pages, mut before, mut bytes_before) = (
@@ -101,17 +101,17 @@ impl Write {
         };
     }
 
-    /// Its first byte.
+    /// Returns the address of the first byte.
     pub(super) fn start(&self) -> u64 {
         self.start
     }
 
-    /// Until when DAT0 is low because the next page has no room.
+    /// Returns the time until which DAT0 is low because there is no room for the next page.
     pub(super) fn room_at(&self, array: &Array) -> Instant {
         if self.at == self.page_start { self.accepted + array.buffer.room_at() } else { Instant::ZERO }
     }
 
-    /// Keeps what the store holds, at `place`, of the block that is about to change.
+    /// Preserves the current content of the block that is about to change. `place` is its location in the store.
     pub(super) fn remember(
         &mut self,
         place: u64,
@@ -128,7 +128,7 @@ impl Write {
         Ok(())
     }
 
-    /// A block of `length` bytes has arrived at `now`; a page that it completes is programmed.
+    /// Adds a block of `length` bytes that arrived at `now`. Programs the page if the block completes it.
     pub(super) fn arrived(
         &mut self,
         now: Instant,
@@ -145,7 +145,7 @@ impl Write {
         Ok(())
     }
 
-    /// What has arrived of a page is programmed.
+    /// Programs the part of the current page that has arrived.
     fn program(&mut self, array: &mut Array, spent: &mut Spent) -> Result<(), ReadOnly> {
         let bytes = self.page_start..self.at;
         self.page_start = self.at;
@@ -169,7 +169,7 @@ impl Write {
         Ok(())
     }
 
-    /// Tells the translation layer of what comes: all of the write, or `page` alone.
+    /// Passes the following data to the translation layer: the whole write if its end is known, otherwise `page`.
     fn tell(&mut self, page: &Range<u64>, array: &mut Array, spent: &mut Spent) -> Result<(), ReadOnly> {
         let range = page.start..self.end.map_or(page.end, |end| end.max(page.end));
         self.mapped |= array.flash.mapped_bytes(&range) > 0;
@@ -190,8 +190,8 @@ impl Write {
         self.pages_left = runs.get(self.run).map_or(0, |run| run.pages);
     }
 
-    /// Nothing more comes: what has arrived of a page is programmed, and the map told. Returns when that is done. `stop` is
-    /// the time of the command that ended it, behind which nothing is hidden.
+    /// Ends the write: programs the rest of the last page and commits the map. Returns the time when the write is
+    /// durable. `stop` is the time of the command that ended the write; it does not overlap with programs.
     pub(super) fn finish(
         &mut self,
         now: Instant,
@@ -215,12 +215,13 @@ impl Write {
         Ok(programmed + self.levelling + commit)
     }
 
-    /// Whether it is known when it will be durable, and that is later than `now`.
+    /// Returns true if the write has ended and becomes durable after `now`.
     pub(super) fn is_under_way(&self, now: Instant) -> bool {
         now < self.durable
     }
 
-    /// Takes out, of a write that is done, its pages, whether some of what it overwrote was mapped, and what it replaced.
+    /// Takes the data of a completed write: its pages, true if part of the overwritten data was mapped, and the
+    /// previous content of its blocks.
     pub(super) fn take_done(&mut self) -> (Vec<Range<u64>>, bool, Vec<Before>, Vec<u8>) {
         self.cached = false;
         let pages = self.pages.drain(..).map(|page| page.bytes).collect();
@@ -228,12 +229,13 @@ impl Write {
         (pages, self.mapped, core::mem::take(before), core::mem::take(bytes_before))
     }
 
-    /// Bytes that the array holds.
+    /// Returns the number of bytes in the array.
     pub(super) fn written(&self) -> u64 {
         self.page_start - self.start
     }
 
-    /// The array takes no more: what arrived of the last page is as it was, and the block that could not be kept.
+    /// Ends the write after the array has rejected a page. Restores the arrived part of the last page and the block
+    /// that could not be stored.
     pub(super) fn give_up(&mut self, store: Option<&dyn Store>) -> Result<(), StoreError> {
         let held = self.pages.last().map_or(self.start, |page| page.bytes.end);
         if let Some(store) = store {
@@ -243,8 +245,8 @@ impl Write {
         Ok(())
     }
 
-    /// The power is cut at `now`; returns what of the write is undecided, and the store holds what was decided. What a store
-    /// that fails cannot restore is unreadable.
+    /// Cuts the power at `now`. Returns the undecided parts of the write, and restores the old data in the store where
+    /// it survives. Data that the store fails to restore is unreadable.
     pub(super) fn cut(&mut self, now: Instant, array: &mut Array, store: Option<&dyn Store>) -> PowerCut {
         self.durable = Instant::ZERO;
         let since = now.saturating_since(self.accepted);
@@ -270,11 +272,11 @@ impl Write {
         cut
     }
 
-    /// Makes `range` what it was before.
+    /// Restores the previous content of `range`.
     fn restore(&self, range: &Range<u64>, store: &dyn Store) -> Result<(), StoreError> {
         let first = self.before.partition_point(|before| before.offset < range.start);
         let end = self.before.partition_point(|before| before.offset < range.end);
-        // The newest first: two addresses of a card that is not what it says may lie in one place.
+        // The newest block comes first: two addresses of a counterfeit card may share a location in the store.
         let skipped = usize::from(fault("undo-forgets-a-block"));
         for before in self.before[first..end.max(first)].iter().rev().skip(skipped) {
             before.restore(&self.bytes_before, store)?;

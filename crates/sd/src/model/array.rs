@@ -1,7 +1,7 @@
-//! A card's array behind its translation layer, as the timed model and the card behind the command line share it.
+//! The array of a card with its translation layer. The timed model and the card with a command line share it.
 //!
-//! Reads stream: a [`Stream`] tells piece by piece when the array has what a read asks for. Writes fill a buffer, whose
-//! pages are programmed while others arrive. What a power cut leaves of a write, a [`Tear`] decides.
+//! Reads are streamed: a [`Stream`] computes piece by piece when the array has the requested data. Writes fill a
+//! buffer, whose pages are programmed while further ones arrive. A [`Tear`] decides what a power cut leaves of a write.
 
 use super::CardParameters;
 use super::buffer::Buffer;
@@ -11,18 +11,18 @@ use core::ops::Range;
 use flashlab_flash::ftl::Translation;
 use flashlab_sim::{Duration, Fate, Instant, PowerCut, RestoreError, Rng};
 
-/// The array and the buffer before it.
+/// The array and its write buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub(crate) flash: Translation,
     pub(crate) buffer: Buffer,
-    /// When the last request was done.
+    /// Time when the last request completed.
     pub(crate) idle_since: Instant,
     seed: u64,
 }
 
 impl Array {
-    /// A fresh one, of parameters that have been checked.
+    /// Creates a fresh array. The caller has checked `parameters`.
     pub(crate) fn new(parameters: CardParameters, seed: u64) -> Self {
         let CardParameters { capacity, nand, mapping, wear, .. } = parameters;
         let buffered_pages = (mapping.program_unit / nand.page) as usize;
@@ -34,31 +34,32 @@ impl Array {
         }
     }
 
-    /// A request comes at `now`: until then the array was idle.
+    /// Accounts for the idle time of the array until `now`, when a request arrives.
     #[inline]
     pub(crate) fn wake(&mut self, now: Instant) {
         self.flash.idle(now.saturating_since(self.idle_since));
     }
 
-    /// The power is back; returns when the array is ready.
+    /// Restores the power. Returns the time when the array is ready.
     pub(crate) fn power_up(&mut self, now: Instant) -> Instant {
         self.idle_since = now + self.flash.power_up();
         self.idle_since
     }
 
-    /// Begins to decide what a cut at `now` leaves of a write; `committed`: the map knows of all that was programmed.
+    /// Starts to decide what a power cut at `now` leaves of a write. `committed` is true if the map records all pages
+    /// that were programmed.
     pub(crate) fn tear(&self, now: Instant, committed: bool) -> Tear {
         let mut rng = Rng::for_purpose(self.seed, now.as_ns());
         let found = committed || rng.below(2) == 0;
         Tear { rng, found, not_begun: None, cut: PowerCut::default() }
     }
 
-    /// What can be kept of it.
+    /// Returns the state that goes into a state file.
     pub(crate) fn state(&self) -> (&Translation, Instant) {
         (&self.flash, self.idle_since)
     }
 
-    /// Takes over a state that was kept.
+    /// Restores a saved state.
     pub(crate) fn restore(
         &mut self,
         (flash, idle_since): (Translation, Instant),
@@ -71,15 +72,15 @@ impl Array {
     }
 }
 
-/// What is wrong with bytes that are no state.
+/// Returns the error for bytes that are not a saved state.
 pub(crate) fn no_state(error: postcard::Error) -> RestoreError {
     RestoreError::new(format!("this is no state of a card: {error}"))
 }
 
-/// A read on its way out of the array. Times count from when the card has the command.
+/// A read that streams data out of the array. Times are relative to the moment when the card has received the command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stream {
-    /// When the array has what was asked for so far.
+    /// Time when the array has the data requested so far.
     pub(crate) ready: Duration,
     accessed: bool,
     unit_end: u64,
@@ -87,13 +88,13 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Goes on at `at` with what one access brings, no further than `end`; returns where that ends, and how much of the time
-    /// went into loading map pages.
+    /// Reads the data of one access at `at`, no further than `end`. Returns the end of that data, and how much of the
+    /// time was spent on loading map pages.
     #[inline]
     pub(crate) fn next(&mut self, flash: &mut Translation, at: u64, end: u64) -> (u64, Duration) {
         let mut loading = Duration::ZERO;
         if at >= self.unit_end {
-            // One look-up is enough for a map unit.
+            // One look-up covers a map unit.
             self.unit_end = flash.unit_end(at);
             self.granule_end = flash.granule_end(at);
             loading = flash.look_up(at);
@@ -103,7 +104,7 @@ impl Stream {
         }
         let end = self.granule_end.min(self.unit_end).min(end);
         if flash.is_mapped(at) {
-            // The first access is exposed; behind it the array streams.
+            // The latency of the first access is exposed. After it, the array streams.
             self.ready += if self.accessed { flash.stream(end - at) } else { flash.access(at) };
             self.accessed = true;
         }
@@ -112,9 +113,9 @@ impl Stream {
 }
 
 impl Stream {
-    /// Passes over the whole granules at `at` that arrive from the array before the wires need them, in the map unit that
-    /// was looked up and no further than `end`. The wires are free at `wires` and take `on_wires` for a granule. Returns how
-    /// many granules these are.
+    /// Skips the whole granules at `at` that the array delivers before the wires need them. The granules lie in the map
+    /// unit that was looked up, before `end`. The wires are free at `wires` and take `on_wires` for each granule.
+    /// Returns the number of granules skipped.
     #[inline]
     pub(crate) fn ahead(
         &mut self,
@@ -125,7 +126,7 @@ impl Stream {
         on_wires: Duration,
     ) -> u64 {
         let each = flash.stream(flash.granule());
-        // Where the array is no slower than the wires, it stays ahead once it is.
+        // An array that is no slower than the wires stays ahead of them.
         if !self.accessed || at >= self.unit_end || each > on_wires || self.ready + each > wires {
             return 0;
         }
@@ -136,20 +137,20 @@ impl Stream {
     }
 }
 
-/// What a power cut leaves of a write, page by page. A page whose program was done can be found where the write goes on
-/// with its run; before a commit, recovery may miss it. Of the page that was being programmed anything may be found. What
-/// was not begun is as it was.
+/// Decides page by page what a power cut leaves of a write. A page that was programmed completely has its new data,
+/// unless recovery misses it because the write was not committed. A page whose program was interrupted holds its old
+/// data, its new data, or is unreadable. Pages whose program had not started keep their old data.
 pub(crate) struct Tear {
     rng: Rng,
-    /// What was programmed is found.
+    /// True if recovery finds the pages that were programmed.
     found: bool,
-    /// Where the first page lies that was not begun.
+    /// Address of the first page whose program had not started.
     pub(crate) not_begun: Option<u64>,
     pub(crate) cut: PowerCut,
 }
 
 impl Tear {
-    /// The next page: programmed from `start` to `end`, in a write that was cut at `since`.
+    /// Records the next page, programmed from `start` to `end`, of a write that was cut at `since`.
     pub(crate) fn page(&mut self, bytes: Range<u64>, start: Duration, end: Duration, since: Duration) {
         let fate = if end <= since {
             if self.found { Fate::New } else { Fate::Old }
@@ -163,12 +164,13 @@ impl Tear {
     }
 }
 
-/// The kept state of an array alone, or with more behind it.
+/// Parses the saved state of an array. Returns the remaining bytes too, since the state of a [`crate::Card`] has more
+/// data.
 pub(crate) fn parse(state: &[u8]) -> Result<((Translation, Instant), &[u8]), RestoreError> {
     postcard::take_from_bytes(state).map_err(no_state)
 }
 
-/// The bytes of a state.
+/// Serializes a state.
 pub(crate) fn to_bytes(state: &impl serde::Serialize) -> Option<Vec<u8>> {
     postcard::to_allocvec(state).ok()
 }

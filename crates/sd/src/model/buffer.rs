@@ -1,8 +1,8 @@
-//! The buffer between wires and array: pages are filled over the wires while others are programmed.
+//! The write buffer between wires and array: pages arrive over the wires while previous ones are programmed.
 //!
-//! The buffer holds one program unit. A page's place is free again when its program starts. A page starts when it has
-//! arrived and the array is free. With one page's room, pages of one kind in a row have a closed form: the slower of wires and
-//! array sets the pace.
+//! The buffer holds one program unit. The space of a page is free again when its program starts. The program of a page
+//! starts when the page has arrived and the array is free. With room for one page, the time of consecutive pages of the
+//! same kind has a closed form, since the slower of wires and array sets the pace.
 
 use crate::bus::BLOCK;
 use alloc::boxed::Box;
@@ -11,15 +11,16 @@ use core::ops::Range;
 use flashlab_flash::ftl::{Run, Work};
 use flashlab_sim::Duration;
 
-/// A buffer of some pages, and one write on its way through it. Times count from when the card has the command.
+/// A buffer of several pages, and the state of one write. Times are relative to the moment when the card has received
+/// the command.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
-    /// For each page of room, when its program starts and the place is free again.
+    /// For each page slot, the time when its program starts and the slot is free again.
     free: Box<[Duration]>,
     slot: usize,
-    /// When the wires have brought what was sent.
+    /// Time when the data sent so far has arrived over the wires.
     wires: Duration,
-    /// When the array is free.
+    /// Time when the array is free.
     array: Duration,
 }
 
@@ -29,28 +30,28 @@ impl Buffer {
         Buffer { free, slot: 0, wires: Duration::ZERO, array: Duration::ZERO }
     }
 
-    /// A write begins: nothing is in the buffer, and the array is free.
+    /// Starts a write with an empty buffer and an idle array.
     pub(crate) fn begin(&mut self) {
         self.free.fill(Duration::ZERO);
         (self.slot, self.wires, self.array) = (0, Duration::ZERO, Duration::ZERO);
     }
 
-    /// The array copies as soon as it is free.
+    /// Adds the time of copies in the array, which start when the array is free.
     pub(crate) fn copy(&mut self, copies: Duration) {
         self.array += copies;
     }
 
-    /// When there is room for the next page.
+    /// Returns the time when there is room for the next page.
     pub(crate) fn room_at(&self) -> Duration {
         self.free[self.slot]
     }
 
-    /// When the last program ends.
+    /// Returns the time when the last program ends.
     pub(crate) fn programmed(&self) -> Duration {
         self.array
     }
 
-    /// A page has arrived whose program takes `program`; returns when that starts.
+    /// Adds a page that arrives at `at` and takes `program` to program. Returns the time when its program starts.
     pub(crate) fn arrived(&mut self, at: Duration, program: Duration) -> Duration {
         self.wires = at;
         let start = at.max(self.array);
@@ -60,20 +61,20 @@ impl Buffer {
         start
     }
 
-    /// A page that takes `transfer` on the wires, which wait for room, and `program` in the array; returns when its program
-    /// starts.
+    /// Adds a page that takes `transfer` on the wires, once there is room, and `program` in the array. Returns the time
+    /// when its program starts.
     fn page(&mut self, transfer: Duration, program: Duration) -> Duration {
         self.arrived(self.wires.max(self.room_at()) + transfer, program)
     }
 
-    /// `count` pages of one kind.
+    /// Adds `count` pages with equal times.
     fn alike(&mut self, count: u64, transfer: Duration, program: Duration) {
         let mut left = count;
         while left > 0 {
             if self.free.len() == 1 && left > 1 {
                 let arrives = self.wires.max(self.free[0]) + transfer;
                 if program >= transfer && arrives <= self.array {
-                    // Each page waits for the array, and the next one arrives while it is programmed.
+                    // Each page waits for the array, and arrives while the previous page is programmed.
                     let last = self.array + program * (left - 1);
                     self.wires = last - program + transfer;
                     self.free[0] = last;
@@ -81,7 +82,7 @@ impl Buffer {
                     return;
                 }
                 if program < transfer && arrives >= self.array {
-                    // Each page is programmed as soon as it has arrived, before the next one has.
+                    // Each page is programmed on arrival, before the next page has arrived.
                     self.wires = arrives + transfer * (left - 1);
                     self.free[0] = self.wires;
                     self.array = self.wires + program;
@@ -93,8 +94,8 @@ impl Buffer {
         }
     }
 
-    /// Writes `range` in pages of `page` bytes, with `block` for each block on the wires; returns when the last program
-    /// ends.
+    /// Computes the write of `range` in pages of `page` bytes, with a time of `block` for each block on the wires.
+    /// Returns the time when the last program ends.
     pub(crate) fn write(&mut self, work: &Work, range: &Range<u64>, page: u64, block: Duration) -> Duration {
         self.begin();
         self.copy(work.read_modify_write + work.merge);
@@ -121,7 +122,7 @@ impl Buffer {
         self.array
     }
 
-    /// Calls `each` with every page's bytes and when its program starts and ends.
+    /// Calls `each` for every page, with its byte range and the times when its program starts and ends.
     pub(crate) fn pages(
         &mut self,
         work: &Work,
@@ -154,7 +155,7 @@ mod tests {
     const PAGE: u64 = 4 << 10;
 
     proptest! {
-        /// The closed form against page after page.
+        /// Compares the closed form with a computation page by page.
         #[test]
         fn pages_in_a_row_take_as_long_as_one_by_one(
             room in 1usize..4,

@@ -1,17 +1,20 @@
-//! The card as a timed block device: one request at a time, as an SD bus serves them.
+//! The card as a timed block device that serves one request at a time, as a card on an SD bus does.
 //!
-//! A read command looks the data up (loading map pages that are not in memory), accesses the array, and moves blocks
-//! over the wires while the array streams what follows. A write command fills a buffer of one program unit over the wires
-//! while pages before it are programmed; the card is busy until the last page is, and until a
-//! write that leaves a unit open or begins a new run has been committed. What an overwrite costs, [`flashlab_flash::ftl`] decides. Unmapped data is answered without the array.
+//! A read command looks up the data (and loads map pages that are not in memory), accesses the array, and transfers
+//! blocks over the wires while the array streams the following data. A write command fills a buffer of one program unit
+//! over the wires while previous pages are programmed. The card is busy until the last page is programmed. A write that
+//! leaves a program unit open or begins a new run must also be committed before the busy signal ends.
+//! [`flashlab_flash::ftl`] decides the cost of an overwrite. Reads of unmapped data do not access the array.
 //!
-//! Time that the array works is the array's (program, read-modify-write, merge, map); the wires and the host's pace get
-//! what is left, in proportion. Moving data because of wear is charged as merge. The card has no volatile cache: flush takes
-//! no time, and what a completed write wrote survives a power cut. A card with too few good erase blocks refuses writes.
+//! The time during which the array works is charged to its mechanisms (program, read-modify-write, merge, map). The
+//! remaining time is divided between the wires and the host in proportion to their times per block. Data copies of wear
+//! leveling are charged as merge. The card has no volatile cache: a flush takes no time, and the data of a completed
+//! write survives a power cut. A card with too few good erase blocks rejects writes.
 //!
-//! Left out: the commands themselves, their states and registers; the scatter of data that was written piecemeal, which a
-//! long read streams like any other; of a write that a power cut tears, that erase blocks which it had not begun to fill
-//! are free again.
+//! The model does not include:
+//! - the commands themselves, the card's states, and its registers;
+//! - the scatter of data that was written piecemeal: a long read streams it like any other data;
+//! - the return of erase blocks to the free-block pool if a power cut tears a write before it begins to fill them.
 
 pub(crate) mod array;
 mod buffer;
@@ -33,35 +36,38 @@ use flashlab_sim::{
     RestoreError, Spent, Status,
 };
 
-/// Blocks of the largest transfer: CMD23 carries 16 bits.
+/// Blocks of the largest transfer: the model uses 16 bits for the block count of CMD23.
 const TRANSFER_BLOCKS_MAX: u64 = 65_535;
 
-/// What a card is made of.
+/// Parameters of a card.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CardParameters {
-    /// Bytes that can be addressed.
+    /// Capacity in bytes.
     pub capacity: u64,
-    /// Bus modes the card offers.
+    /// Bus modes that the card supports.
     pub modes: Vec<Mode>,
-    /// The array.
+    /// The NAND array.
     pub nand: Nand,
     /// The translation layer.
     pub mapping: Mapping,
-    /// Spare erase blocks, levelling, endurance.
+    /// Spare erase blocks, wear leveling, endurance.
     pub wear: Wear,
 }
 
-/// The least time that an array takes for anything.
+/// The shortest time that an array can take for an operation.
 const LEAST: Duration = Duration::from_ns(1);
 
 impl CardParameters {
-    /// Whether its array takes time. One that was made to compare commands with has the least times that there are, and nothing
-    /// can be said of how fast it is.
+    /// Returns true if the array of the card takes time. Cards that exist to compare command logs use the shortest
+    /// possible times, so their performance means nothing.
     pub fn takes_time(&self) -> bool {
         self.nand.t_read > LEAST || self.nand.t_prog > LEAST
     }
 
-    /// Refuses what no card can have.
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// Returns the first parameter that no card can have.
     pub fn check(&self) -> Result<(), Impossible> {
         self.nand.check()?;
         self.mapping.check(self.nand.page)?;
@@ -87,44 +93,44 @@ impl CardParameters {
     }
 }
 
-/// The wires' times, worked out once.
+/// Times of the wires, precomputed.
 #[derive(Clone, Copy, Debug)]
 struct Wire {
     command: Duration,
     read_block: Duration,
     write_block: Duration,
-    /// The host's share of each block's time.
+    /// Part of each block's time that the host adds.
     host_block: Duration,
 }
 
-/// A write that is served, in case that the power is cut.
+/// The write in service, recorded in case the power is cut.
 #[derive(Clone, Copy, Debug)]
 struct Writing {
     offset: u64,
     length: u64,
     start: Instant,
-    /// Bytes of it that were mapped before.
+    /// Bytes of the range that were mapped before the write.
     mapped: u64,
-    /// From its start to the end of its last program; what follows is the commit and levelling.
+    /// Time from the start of the data to the end of the last program. The commit and wear leveling follow.
     programmed: Duration,
     command: Duration,
 }
 
-/// The card.
+/// Timed model of an SD card.
 #[derive(Clone, Debug)]
 pub struct CardModel {
     capacity: u64,
     wire: Wire,
     array: Array,
-    /// In order of arrival, without the one that is served.
+    /// Waiting requests in order of arrival, without the one in service.
     queue: VecDeque<(Instant, Request)>,
     served: Option<Completion>,
-    /// The write that is served.
+    /// The write in service.
     writing: Option<Writing>,
 }
 
 impl CardModel {
-    /// A fresh card of these parameters (which have been checked) on a link, with the medium of `seed`.
+    /// Creates a fresh card on a link. The caller has checked `parameters`. `seed` draws the medium.
     pub fn new(parameters: CardParameters, link: Link, seed: u64) -> Self {
         let wire = Wire {
             command: link.bus.command(),
@@ -142,27 +148,27 @@ impl CardModel {
         }
     }
 
-    /// The erase blocks and their wear.
+    /// Returns the erase blocks and their wear.
     pub fn blocks(&self) -> &Blocks {
         self.array.flash.blocks()
     }
 
-    /// Walks the whole translation layer.
+    /// Checks the consistency of the whole translation layer.
     ///
     /// # Panics
-    /// With what is wrong.
+    /// Panics with a description of the inconsistency.
     pub fn check(&self) {
         self.array.flash.check();
     }
 
-    /// Takes `request` up at `start`; all of its state changes happen here.
+    /// Serves `request` from `start` on. All state changes of the request happen here.
     fn serve(&mut self, arrived: Instant, start: Instant, request: &Request) {
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(arrived);
         let status = if self.geometry().admits(request) {
             match request.op {
                 Op::Read => self.read(request, &mut spent),
-                // A write is programmed when the card is no longer busy: it is durable either way.
+                // The card is busy until a write is programmed, so every completed write is durable.
                 Op::Write | Op::WriteFua => self.write(start, request, &mut spent),
                 Op::Trim => self.erase(request, &mut spent),
                 Op::Flush | Op::FlushData => Status::Ok,
@@ -173,13 +179,13 @@ impl CardModel {
         self.served = Some(Completion { id: request.id, at: arrived + spent.total(), status, spent });
     }
 
-    /// CMD17, or CMD18 with CMD12.
+    /// Serves a read: CMD17, or CMD18 with CMD12.
     fn read(&mut self, request: &Request, spent: &mut Spent) -> Status {
         let blocks = request.length / BLOCK;
         spent[Mechanism::Bus] += self.wire.command * commands(request.length) + self.wire.read_block * blocks;
         spent[Mechanism::Host] += self.wire.host_block * blocks;
         let block = self.wire.read_block + self.wire.host_block;
-        // Times since the command was accepted: when the array has the next piece, when the wires are free.
+        // Times since the card received the command: when the array has the next piece, and when the wires are free.
         let (mut stream, mut wires) = (Stream::default(), Duration::ZERO);
         let mut at = request.offset;
         let granule = self.array.flash.granule();
@@ -204,7 +210,7 @@ impl CardModel {
         Status::Ok
     }
 
-    /// CMD24, or CMD25 with its stop.
+    /// Serves a write: CMD24, or CMD25 with its stop.
     fn write(&mut self, start: Instant, request: &Request, spent: &mut Spent) -> Status {
         let command = self.wire.command * commands(request.length);
         let range = request.offset..request.end();
@@ -213,7 +219,8 @@ impl CardModel {
         spent[Mechanism::Bus] += command;
         let Ok(work) = self.array.flash.write(range.clone()) else { return Status::ReadOnly };
 
-        // Times since the command was accepted. The array copies while the first page is on its way.
+        // Times are relative to the moment when the card received the command. The array copies while the first page
+        // arrives.
         let block = self.wire.write_block + self.wire.host_block;
         let end = self.array.buffer.write(work, &range, page, block);
         let program = work.runs.iter().fold(Duration::ZERO, |sum, run| sum + run.time());
@@ -225,7 +232,7 @@ impl CardModel {
         spent[Mechanism::ReadModifyWrite] += read_modify_write;
         spent[Mechanism::Merge] += merge + levelling;
         spent[Mechanism::Map] += commit;
-        // While the array was idle, it waited for the wires.
+        // The array was idle while it waited for the wires.
         let exposed = end - (program + read_modify_write + merge);
         let host = exposed.scale(self.wire.host_block.as_ns(), block.as_ns());
         spent[Mechanism::Host] += host;
@@ -235,7 +242,7 @@ impl CardModel {
         Status::Ok
     }
 
-    /// What a power cut at `now` leaves of the write that is served.
+    /// Returns what a power cut at `now` leaves of the write in service.
     fn torn(&mut self, writing: &Writing, now: Instant) -> PowerCut {
         let range = writing.offset..writing.offset + writing.length;
         let page = self.array.flash.page();
@@ -254,7 +261,7 @@ impl CardModel {
         tear.cut
     }
 
-    /// CMD32, CMD33 and CMD38; the array erases when it needs the space, the map is written now.
+    /// Serves an erase: CMD32, CMD33 and CMD38. The map is written at once; the array erases when it needs the space.
     fn erase(&mut self, request: &Request, spent: &mut Spent) -> Status {
         spent[Mechanism::Bus] += self.wire.command * 3;
         spent[Mechanism::Map] += self.array.flash.t_commit();
@@ -263,7 +270,7 @@ impl CardModel {
     }
 }
 
-/// Commands that a transfer of `bytes` takes: more than one block needs a stop.
+/// Returns the number of commands of a transfer of `bytes`. A transfer of several blocks needs a stop command.
 fn commands(bytes: u64) -> u64 {
     if bytes > BLOCK { 2 } else { 1 }
 }
@@ -304,19 +311,19 @@ impl Model for CardModel {
         done
     }
 
-    /// Writes that have completed are durable. A trim that was being served has happened.
+    /// Cuts the power. Completed writes are durable. A trim in service has taken effect.
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.queue.clear();
         self.served = None;
         self.writing.take().map(|writing| self.torn(&writing, now)).unwrap_or_default()
     }
 
-    /// The array's part; what the host takes to initialise a card is not in it.
+    /// Restores the power. The time is that of the array, without the initialization by the host.
     fn power_up(&mut self, now: Instant) -> Instant {
         self.array.power_up(now)
     }
 
-    /// All but what is being written.
+    /// Returns true unless `range` overlaps the write in service.
     fn is_durable(&self, range: &Range<u64>) -> bool {
         let apart = |w: &Writing| range.end <= w.offset || w.offset + w.length <= range.start;
         self.writing.as_ref().is_none_or(apart)
@@ -326,7 +333,7 @@ impl Model for CardModel {
         array::to_bytes(&self.array.state())
     }
 
-    /// Also of a [`crate::Card`]'s state.
+    /// Restores a saved state. The state of a [`crate::Card`] is accepted too.
     fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
         self.array.restore(array::parse(state)?.0)
     }

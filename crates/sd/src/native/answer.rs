@@ -1,34 +1,34 @@
-//! What a host waits for, and what can go wrong with it.
+//! Expected responses, and the errors of a transfer.
 
 use crate::command::{Response, Status};
 
-/// What response a host waits for.
+/// Response that a host expects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expects {
-    /// None.
+    /// No response.
     None,
     /// The card status.
     R1,
-    /// The card status, and a busy signal that [`Native::wait_ready`](super::Native::wait_ready) waits for.
+    /// The card status, followed by a busy signal. [`Native::wait_ready`](super::Native::wait_ready) waits for its end.
     R1b,
     /// CID or CSD.
     R2,
-    /// The OCR, without CRC7.
+    /// The OCR, which has no CRC7.
     R3,
     /// The relative address.
     R6,
-    /// The voltage accepted.
+    /// The accepted voltage.
     R7,
 }
 
-/// What went wrong on the wires.
+/// Error on the wires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// No response, no data or no end of busy in time.
+    /// The response, the data or the end of the busy signal did not arrive in time.
     Timeout,
-    /// A checksum was wrong, here or by what the card says.
+    /// A checksum was wrong, either at the host or, according to its status, at the card.
     Crc,
-    /// The card says that it could not write.
+    /// The card reported a write error.
     WriteError,
 }
 
@@ -44,7 +44,7 @@ impl core::fmt::Display for Fault {
 
 impl core::error::Error for Fault {}
 
-/// A short response as what the host takes it for.
+/// Converts the word of a short response into the type that the host expects.
 pub(super) fn typed(expects: Expects, word: u32) -> Response {
     match expects {
         Expects::R3 => Response::R3(word),

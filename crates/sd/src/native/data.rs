@@ -1,4 +1,4 @@
-//! Blocks on the data lines, and DAT0 while the card is busy.
+//! Data blocks, and the busy signal on DAT0.
 
 use super::{Fault, Ios, Native, Timing};
 use crate::bus::Bus;
@@ -7,7 +7,7 @@ use crate::crc::{crc16, crc16_lines};
 use flashlab_sim::{Duration, Instant};
 
 impl Native {
-    /// What the wires of a block of `length` bytes take, as long as there is a clock.
+    /// Returns the time of a block of `length` bytes on the wires, or zero if the clock is stopped.
     fn read_time(&self, length: u32) -> Duration {
         match length {
             512 => self.times.read_block,
@@ -23,8 +23,8 @@ impl Native {
         }
     }
 
-    /// Takes a block of `length` bytes, whose data begins within `limit`. `buffer` is as long, or empty where no bytes are
-    /// wanted. On a wrong checksum it holds what was received.
+    /// Reads a block of `length` bytes whose data begins within `limit`. `buffer` has this length, or is empty if the
+    /// bytes are not needed. If a checksum is wrong, `buffer` holds the data as received.
     pub fn read_block(&mut self, buffer: &mut [u8], length: u32, limit: Duration) -> Result<(), Fault> {
         let now = self.now;
         let ready = self.listener().and_then(|card| card.block_ready(now));
@@ -38,9 +38,9 @@ impl Native {
             Transfer::Sending { block } => block,
             _ => 0,
         };
-        // What CMD6 switches is switched behind its data.
+        // CMD6 takes effect after its data.
         let mut right = sent == length && agrees(card, ios);
-        // Registers are bytes of a card without a store too.
+        // Registers have bytes even if the card has no store.
         let with_bytes = sent > 0 && buffer.len() == sent as usize;
         if !card.send_block(self.now, if with_bytes { buffer } else { &mut [] }) {
             self.now = now.saturating_add(limit);
@@ -59,7 +59,7 @@ impl Native {
         if right || !self.board.checks_crc { Ok(()) } else { Err(Fault::Crc) }
     }
 
-    /// Takes `count` blocks, as [`Native::read_block`] takes each; says of an error also how many blocks came before it.
+    /// Reads `count` blocks as [`Native::read_block`] does. An error includes the number of blocks read before it.
     pub fn read_blocks(
         &mut self,
         buffer: &mut [u8],
@@ -77,7 +77,8 @@ impl Native {
         Ok(())
     }
 
-    /// Blocks whose bytes nobody wants, on wires that get none wrong, as far as all is well; returns how many.
+    /// Reads blocks whose bytes are not needed, as long as there are no errors on the wires or in the card. Returns
+    /// their number.
     fn skim(&mut self, length: u32, count: u32, limit: Duration) -> u32 {
         let (now, each, quiet) = (self.now, self.read_time(length), self.noise.is_none());
         let ios = self.ios;
@@ -93,7 +94,7 @@ impl Native {
         sent
     }
 
-    /// Makes the card's checksums of a block, brings it over the wires, and makes the host's.
+    /// Computes the checksums at the card, transfers the block, and compares them with the checksums at the host.
     fn check_read(&mut self, buffer: &mut [u8]) -> bool {
         let sent = checksum(buffer, &self.bus);
         let mut sums = true;
@@ -104,8 +105,8 @@ impl Native {
         sums && checksum(buffer, &self.bus) == sent
     }
 
-    /// Sends a block of `length` bytes, once DAT0 is high, for which it waits up to `limit`. `bytes` may be empty where none
-    /// are carried.
+    /// Waits up to `limit` until DAT0 is high, and sends a block of `length` bytes. `bytes` may be empty if the card
+    /// stores no bytes.
     pub fn write_block(&mut self, bytes: &[u8], length: u32, limit: Duration) -> Result<(), Fault> {
         self.wait_ready(limit)?;
         self.now += self.write_time(length);
@@ -144,7 +145,7 @@ impl Native {
         }
     }
 
-    /// Waits until DAT0 is high, at most `limit`.
+    /// Waits until DAT0 is high, up to `limit`.
     pub fn wait_ready(&mut self, limit: Duration) -> Result<(), Fault> {
         let now = self.now;
         let Some(until) = self.card.as_ref().and_then(|card| card.busy_until(now)) else { return Ok(()) };
@@ -153,13 +154,13 @@ impl Native {
         if until <= last && until < Instant::MAX { Ok(()) } else { Err(Fault::Timeout) }
     }
 
-    /// Whether the card holds DAT0 low now.
+    /// Returns true if the card holds DAT0 low now.
     pub fn is_busy(&self) -> bool {
         self.card.as_ref().is_some_and(|card| card.busy_until(self.now).is_some())
     }
 }
 
-/// Whether card and host use the same lines and edges.
+/// Returns true if card and host use the same data lines and clock edges.
 #[inline]
 fn agrees(card: &Card, ios: &Ios) -> bool {
     let both_edges = Timing::Ddr50;
@@ -167,8 +168,8 @@ fn agrees(card: &Card, ios: &Ios) -> bool {
         && (card.access_mode() == both_edges.access_mode()) == (ios.timing == both_edges)
 }
 
-/// The checksums of a block on the lines that carry it. With both edges each has one of its own; here odd bytes lie on one
-/// and even ones on the other.
+/// Computes the checksums of a block on the lines that carry it. With both clock edges, each edge has its own
+/// checksums: one covers the even bytes, the other the odd bytes.
 fn checksum(bytes: &[u8], bus: &Bus) -> [u64; 2] {
     match (bus.width, bus.ddr) {
         (4, false) => [crc16_lines(bytes), 0],

@@ -1,6 +1,6 @@
-//! How a host drives its slot: clock, lines, edges, voltages.
+//! Settings of the host's slot: clock, data lines, clock edges, voltages.
 
-/// The voltage of the signals.
+/// Signal voltage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
     /// 3.3 V.
@@ -9,27 +9,27 @@ pub enum Signal {
     V1_8,
 }
 
-/// How the host times the wires.
+/// Bus timing of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timing {
     /// Default speed.
     Legacy,
     /// High speed.
     HighSpeed,
-    /// UHS-I at default speed's clock.
+    /// UHS-I at the clock rate of default speed.
     Sdr12,
-    /// UHS-I at high speed's clock.
+    /// UHS-I at the clock rate of high speed.
     Sdr25,
     /// UHS-I, up to 100 MHz.
     Sdr50,
-    /// UHS-I, both edges of up to 50 MHz.
+    /// UHS-I, up to 50 MHz, data on both edges.
     Ddr50,
-    /// UHS-I, up to 208 MHz, the sampling point tuned.
+    /// UHS-I, up to 208 MHz, with a tuned sampling point.
     Sdr104,
 }
 
 impl Timing {
-    /// The function of the access mode group that goes with it.
+    /// Returns the corresponding function of the access mode group.
     pub const fn access_mode(self) -> u8 {
         match self {
             Timing::Legacy | Timing::Sdr12 => 0,
@@ -41,10 +41,10 @@ impl Timing {
     }
 }
 
-/// The supply of the slot.
+/// Power supply of the slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Power {
-    /// None.
+    /// No power.
     Off,
     /// Ramping up, without a clock.
     Up,
@@ -52,29 +52,29 @@ pub enum Power {
     On,
 }
 
-/// How the host drives its slot.
+/// Settings of the host's slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ios {
-    /// Clocks a second; 0: the clock stands.
+    /// Clock rate in Hz; 0 if the clock is stopped.
     pub clock_hz: u32,
-    /// Data lines: 1 or 4.
+    /// Number of data lines: 1 or 4.
     pub width: u8,
-    /// Edges and sampling.
+    /// Clock edges and sampling.
     pub timing: Timing,
-    /// Voltage of the signals.
+    /// Signal voltage.
     pub signal: Signal,
-    /// The supply.
+    /// Power supply.
     pub power: Power,
-    /// Its voltage, as a bit of the OCR.
+    /// Supply voltage, as a bit number of the OCR.
     pub vdd: u8,
-    /// Whether the command line is driven both ways, as SD cards always do.
+    /// True if the command line is push-pull, as SD cards always drive it; false for open-drain.
     pub push_pull: bool,
-    /// Chip select: 0 does not matter, 1 high, 2 low, with which CMD0 begins SPI mode.
+    /// Chip select: 0 don't care, 1 high, 2 low. CMD0 with chip select low begins SPI mode.
     pub chip_select: u8,
 }
 
 impl Ios {
-    /// A slot without power.
+    /// Settings of a slot without power.
     pub const OFF: Ios = Ios {
         clock_hz: 0,
         width: 1,

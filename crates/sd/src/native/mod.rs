@@ -1,13 +1,14 @@
-//! The host's end of the wires in native (SD bus) mode: one slot, a clock, one or four data lines, a supply.
+//! The host's end of the wires in native (SD bus) mode: one slot with a clock, one or four data lines, and a power
+//! supply.
 //!
-//! Time is here: [`Native::now`] moves on with what goes over the wires, with waiting, and by [`Native::advance`]. A command
-//! with a short response takes [`Bus::command`], a long response 88 clocks more; a data block [`Bus::read`] or
-//! [`Bus::write`]. A card with bytes is spoken to in frames, whose CRC7 and CRC16 are made and checked at both ends; one
-//! without is spoken to in types, which takes the same time.
+//! [`Native`] holds the simulated time: [`Native::now`] advances with transfers on the wires, with waits, and by
+//! [`Native::advance`]. A command with a short response takes [`Bus::command`], a long response 88 clocks more. A data
+//! block takes [`Bus::read`] or [`Bus::write`]. A card that stores bytes exchanges frames, whose CRC7 and CRC16 are
+//! computed and checked at both ends. A card without bytes exchanges typed values, which takes the same time.
 //!
-//! Nothing is forbidden: a clock that is too fast for the mode shrinks the margins in `signal.rs` until bits are wrong; a width
-//! or an access mode that card and host do not agree on gives checksums that do not match; a signal voltage that they do
-//! not agree on, no answer at all.
+//! No setting is rejected. A clock that is too fast for the mode reduces the margins in `signal.rs` until bits are
+//! wrong. If card and host disagree about the width or the access mode, checksums do not match. If they disagree about
+//! the signal voltage, the card does not respond.
 
 mod answer;
 mod data;
@@ -25,31 +26,31 @@ use alloc::boxed::Box;
 use answer::typed;
 use flashlab_sim::{Duration, Instant};
 
-/// The wires' times, worked out once.
+/// Times of the wires, precomputed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     command: Duration,
     long_command: Duration,
-    /// Without a response.
+    /// Time of a command without a response.
     bare_command: Duration,
-    /// Until the host gives up on a response.
+    /// Time until the host gives up waiting for a response.
     unanswered: Duration,
     read_block: Duration,
     write_block: Duration,
 }
 
-/// The clocks of initialisation: section 6.4.1.
+/// Clocks of the initialization (section 6.4.1).
 const WAKE_CLOCKS: u64 = 74;
-/// N_CR at most, and the command itself.
+/// Maximum of N_CR, plus the command itself.
 const UNANSWERED_CLOCKS: u64 = 48 + 64;
-/// The command, and eight clocks before the next one.
+/// The command, plus the eight clocks before the next one.
 const BARE_CLOCKS: u64 = 48 + 8;
-/// What a response of 136 bits is longer than one of 48.
+/// Additional length of a 136-bit response compared with a 48-bit one.
 const LONG_CLOCKS: u64 = 136 - 48;
-/// Chip select low.
+/// Value of [`Ios::chip_select`] for low.
 const CHIP_SELECTED: u8 = 2;
 
-/// The host's end.
+/// The host's end of the wires, with the card in its slot.
 #[derive(Debug)]
 pub struct Native {
     card: Option<Card>,
@@ -57,19 +58,20 @@ pub struct Native {
     board: Board,
     bus: Bus,
     times: Times,
-    /// What the host's software spends on each block of 512 bytes while the data moves.
+    /// Time that the host's software spends on each block of 512 bytes while data moves.
     pace: Duration,
     now: Instant,
-    /// When the card has seen the clocks that it needs to wake; `None` while there are none.
+    /// Time when the card has received the clocks of its initialization; `None` if the clock has not run since
+    /// power-up.
     awake: Option<Instant>,
-    /// The access mode of the card, as of when the bits were last looked at.
+    /// Access mode of the card when the bit errors were last computed.
     access_mode: u8,
-    /// What is wrong with the bits; `None`: nothing.
+    /// Bit errors on the wires; `None` if there are none.
     noise: Option<Box<Noise>>,
 }
 
 impl Native {
-    /// A slot without power, with or without a card in it.
+    /// Creates a slot without power, with or without a card in it.
     pub fn new(card: Option<Card>) -> Native {
         let mut native = Native {
             card: None,
@@ -89,43 +91,43 @@ impl Native {
         native
     }
 
-    /// The time.
+    /// Returns the simulated time.
     #[inline]
     pub fn now(&self) -> Instant {
         self.now
     }
-    /// Lets time pass.
+    /// Advances the simulated time.
     #[inline]
     pub fn advance(&mut self, by: Duration) {
         self.now = self.now.saturating_add(by);
     }
-    /// How the slot is driven.
+    /// Returns the settings of the slot.
     pub fn ios(&self) -> &Ios {
         &self.ios
     }
-    /// The card in the slot.
+    /// Returns the card in the slot.
     pub fn card(&self) -> Option<&Card> {
         self.card.as_ref()
     }
-    /// The card in the slot.
+    /// Returns the card in the slot, mutably.
     pub fn card_mut(&mut self) -> Option<&mut Card> {
         self.card.as_mut()
     }
-    /// The wires as they are driven.
+    /// Returns the bus with its current settings.
     pub fn bus(&self) -> &Bus {
         &self.bus
     }
-    /// What the host's own half of the signals is like.
+    /// Returns the signal timing of the host.
     pub fn board(&self) -> &Board {
         &self.board
     }
-    /// Changes the host's own half of the signals.
+    /// Changes the signal timing of the host.
     pub fn set_board(&mut self, board: Board) {
         self.board = board;
         self.listen();
     }
 
-    /// Puts a card in the slot, and gives it power if that has any. One that was there is gone.
+    /// Inserts a card, which replaces any card in the slot. The card gets power if the slot has power.
     pub fn insert(&mut self, mut card: Card) {
         self.remove();
         if self.ios.power != Power::Off
@@ -139,7 +141,7 @@ impl Native {
         self.listen();
     }
 
-    /// Takes the card out, at whatever it does: it has no power from now on.
+    /// Removes the card, which loses power at once, even in the middle of an operation.
     pub fn remove(&mut self) -> Option<Card> {
         self.awake = None;
         let mut card = self.card.take()?;
@@ -149,7 +151,7 @@ impl Native {
         Some(card)
     }
 
-    /// Drives the slot otherwise.
+    /// Changes the settings of the slot.
     pub fn set_ios(&mut self, ios: &Ios) {
         let before = core::mem::replace(&mut self.ios, *ios);
         let ddr = ios.timing == Timing::Ddr50;
@@ -177,7 +179,7 @@ impl Native {
         self.listen();
     }
 
-    /// Works the times of the wires out.
+    /// Recomputes the times of the wires.
     fn time_wires(&mut self) {
         let bus = &self.bus;
         self.times = Times {
@@ -190,7 +192,8 @@ impl Native {
         };
     }
 
-    /// Takes so long for each block of 512 bytes beside the wires: a processor that copies it. See [`crate::Link`].
+    /// Sets the time that the host adds to each block of 512 bytes, for example the copy by a processor. See
+    /// [`crate::Link`].
     pub fn set_pace(&mut self, pace: Duration) {
         self.pace = pace;
         if self.bus.clock_hz > 0 {
@@ -198,7 +201,7 @@ impl Native {
         }
     }
 
-    /// The same slot and card, in the same state, but for the card's bytes: the copy carries none.
+    /// Returns a copy of the slot and the card in the same state, without the bytes that the card stores.
     pub fn without_bytes(&self) -> Native {
         Native {
             card: self.card.as_ref().map(Card::without_bytes),
@@ -214,7 +217,7 @@ impl Native {
         }
     }
 
-    /// The clock begins to run, or the power is gone.
+    /// Starts the initialization clocks when the clock starts to run, and discards them when the power is off.
     fn wake(&mut self) {
         if self.ios.power == Power::Off {
             self.awake = None;
@@ -223,7 +226,7 @@ impl Native {
         }
     }
 
-    /// How well the host hears the card, and the card the host.
+    /// Recomputes the bit errors between host and card.
     fn listen(&mut self) {
         let Some(card) = &self.card else { return };
         self.access_mode = card.access_mode();
@@ -231,7 +234,7 @@ impl Native {
         self.noise = Noise::new(&self.board, &self.ios, self.access_mode, card.identity(), card.seed(), rng);
     }
 
-    /// The card may have changed its access mode: by CMD0, or with the end of CMD6's data.
+    /// Recomputes the bit errors if the card has changed its access mode, by CMD0 or at the end of the data of CMD6.
     #[inline]
     fn notice(&mut self) {
         if self.card.as_ref().is_some_and(|card| card.access_mode() != self.access_mode) {
@@ -239,7 +242,7 @@ impl Native {
         }
     }
 
-    /// The card, if it can hear the host.
+    /// Returns the card if it can receive signals from the host.
     #[inline]
     fn listener(&mut self) -> Option<&mut Card> {
         let awake = self.awake.is_some_and(|awake| awake <= self.now);
@@ -285,7 +288,7 @@ impl Native {
         }
     }
 
-    /// The same bit by bit.
+    /// Sends a command as a frame, bit by bit, and waits for its response.
     fn framed(&mut self, begun: Instant, command: Command, expects: Expects) -> Result<Response, Fault> {
         let now = self.now;
         let Some(card) = &mut self.card else { return Err(Fault::Timeout) };
@@ -325,7 +328,7 @@ impl Native {
         answer.ok_or(Fault::Crc)
     }
 
-    /// The host gives up, no sooner than the command was sent.
+    /// Ends the wait for a response that does not arrive.
     fn unanswered(&mut self, begun: Instant) -> Fault {
         self.now = begun + self.times.unanswered;
         Fault::Timeout

@@ -1,12 +1,12 @@
-//! What a card may do wrong: faults, and the habits of real cards that broke a driver, each with a name, from the start or
-//! from some moment on.
+//! Quirks of a card: faults, and deviations of real cards that broke a driver. Each has a name, and is active from the
+//! start or from a given moment on.
 //!
-//! [`Quirk`] is the list; [`Planned`] is one with its moment, and can be read from text: `busy=400ms`,
-//! `stuck-busy@CMD25#3`, `power-cut@2s`, `remove@block100`. [`Quirks`] is what the card and its fronts consult, in the
-//! words of what they want to know. Nothing here draws lots: what happens to every n-th block happens to the n-th.
+//! [`Quirk`] lists them. [`Planned`] is a quirk with its moment and can be parsed from text: `busy=400ms`,
+//! `stuck-busy@CMD25#3`, `power-cut@2s`, `remove@block100`. [`Quirks`] answers the questions of the card and of its bus
+//! interfaces. Nothing here is random: a quirk of every n-th block affects exactly each n-th block.
 //!
-//! Sources of the habits: SdFat, ChaN's notes on MMC/SD, Linux' `mmc/core/quirks.h` and cards that users of
-//! OpenWrt and embedded-sdmmc reported; the counterfeits are those that F3 tells apart.
+//! Sources of the deviations: SdFat, ChaN's notes on MMC/SD, Linux' `mmc/core/quirks.h`, and cards that users of
+//! OpenWrt and embedded-sdmmc reported. The counterfeits are the kinds that F3 distinguishes.
 
 mod quirks;
 mod table;
@@ -19,48 +19,48 @@ pub use text::QuirkError;
 
 use flashlab_sim::{Duration, Instant};
 
-/// What a card that is busy for ever works on: a year.
+/// Busy time of a card that is busy forever: a year.
 pub(crate) const STUCK: Duration = Duration::from_secs(365 * 86_400);
 
-/// One thing that a card does wrong.
+/// A fault or deviation of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Quirk {
-    /// The first so many CMD0 after power-up are not heard.
+    /// The card ignores the first n CMD0 after power-up.
     ResetRetries(u32),
-    /// SPI: the card holds its data line low until it has heard a CMD0.
+    /// SPI: the card holds its data line low until it has received a CMD0.
     LowBeforeReset,
-    /// SPI: a byte that is not the response comes before each response. Its first bit is set, so it is no R1.
+    /// SPI: a byte that is not part of the response precedes each response. Its first bit is set, so it is not an R1.
     GarbageBeforeResponse,
-    /// The card is busy for so long behind CMD55, so that the command which follows at once is not heard.
+    /// The card is busy for this time after CMD55, so it misses a command that follows at once.
     BusyAfterApp(Duration),
-    /// SPI: CMD59 that switches checksums on is refused.
+    /// SPI: the card rejects a CMD59 that enables checksums.
     NoCrcMode,
-    /// CMD8 is answered only as the first command behind a CMD0.
+    /// The card responds to CMD8 only if it is the first command after a CMD0.
     ResetBeforeIfCond,
-    /// SPI: of the CMD1 that ask for its initialisation, only the first is answered.
+    /// SPI: the card responds only to the first CMD1 of an initialization.
     OneOpCond,
-    /// The data of CMD48 never come.
+    /// The data of CMD48 never arrives.
     NoExtensionData,
-    /// SPI: that a command is illegal is told in the response to the next one too.
+    /// SPI: the response to the next command reports an illegal command once more.
     LateIllegal,
-    /// A cache that is told to flush through the extension registers is busy for ever.
+    /// The card is busy forever after a cache flush through the extension registers.
     NoCacheFlush,
-    /// A counterfeit: there are only so many bytes, and addresses beyond begin again at 0.
+    /// Counterfeit: the card has only this many bytes, and higher addresses wrap around to 0.
     Wraps(u64),
-    /// A counterfeit: there are only so many bytes; what is written beyond is dropped, and reads as zeroes.
+    /// Counterfeit: the card has only this many bytes. It drops writes to higher addresses, which read as zeroes.
     Drops(u64),
-    /// Every n-th block that is written is acknowledged and other bytes are kept.
+    /// The card acknowledges every n-th written block but stores wrong bytes.
     KeepsOther(u32),
-    /// Nothing can be written any more, as on a card that is worn out.
+    /// The card rejects all writes, like a card that is worn out.
     ReadOnly,
-    /// Behind every write the card is busy for at least so long.
+    /// The card is busy for at least this time after every write.
     Busy(Duration),
-    /// From the next write on the card is busy until its power is cut.
+    /// From the next write on, the card is busy until its power is cut.
     StuckBusy,
-    /// The card answers no command.
+    /// The card responds to no command.
     Silent,
-    /// The data that a read asks for never come.
+    /// The data of reads never arrives.
     NoData,
     /// Every n-th response is damaged on the wires.
     ResponseCrc(u32),
@@ -68,36 +68,37 @@ pub enum Quirk {
     ReadCrc(u32),
     /// Every n-th block is damaged on its way to the card.
     WriteCrc(u32),
-    /// The card is pulled out, whatever it is doing.
+    /// The card is removed, even in the middle of an operation.
     Remove,
-    /// The power fails for an instant, whatever the card is doing: it comes back as after power-up.
+    /// The power fails for an instant, even in the middle of an operation. The card is then in its state after
+    /// power-up.
     PowerCut,
 }
 
-/// From when on something is wrong.
+/// Moment from which a quirk is active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// From the start.
     Always,
     /// From this instant of the card's time on.
     At(Instant),
-    /// When the card hears this command for the n-th time, the first being 1; before it acts on it.
+    /// When the card receives this command for the n-th time, counted from 1, before it executes it.
     Command {
-        /// Its index.
+        /// Command index.
         index: u8,
-        /// Which one.
+        /// Occurrence of the command, counted from 1.
         nth: u32,
     },
-    /// When so many blocks have been written.
+    /// When this many blocks have been written.
     Block(u64),
 }
 
 /// A quirk and its moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Planned {
-    /// What.
+    /// The quirk.
     pub quirk: Quirk,
-    /// From when on.
+    /// The moment from which it is active.
     pub when: When,
 }
 

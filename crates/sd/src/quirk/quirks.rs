@@ -1,45 +1,45 @@
-//! What is wrong with a card, in the words of those who ask: the card and its fronts.
+//! The quirks of one card, as predicates for the card and its bus interfaces.
 
 use super::{Planned, Quirk, STUCK, When};
 use alloc::vec::Vec;
 use flashlab_sim::Instant;
 
-/// What happens to a card at once.
+/// Event that happens to a card at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Blow {
-    /// It is gone.
+    /// The card is removed.
     Remove,
-    /// Its power fails and comes back.
+    /// The power fails and is restored.
     PowerCut,
 }
 
-/// How a card takes a command.
+/// How a card handles a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Heard {
-    /// As it should.
+    /// The card handles the command normally.
     Well,
-    /// Not at all.
+    /// The card ignores the command.
     Not,
-    /// It answers that it does not know it.
+    /// The card responds that the command is illegal.
     Illegal,
 }
 
-/// Where a counterfeit keeps what is written to an address.
+/// Location in a counterfeit of the data of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// There.
+    /// The data is at this address.
     At(u64),
-    /// Nowhere.
+    /// The data is not stored.
     Nowhere,
 }
 
-/// What is wrong with a card, and what it has seen so far of what that depends on.
+/// The quirks of a card, and the event counts that they depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Quirks {
-    /// Those whose moment has not come.
+    /// Quirks whose moment has not come.
     planned: Vec<Planned>,
     active: Vec<Quirk>,
-    /// How often each command was heard.
+    /// For each command index, how often the card received it.
     heard: Vec<u32>,
     blocks_written: u64,
     responses: u32,
@@ -48,16 +48,16 @@ pub struct Quirks {
     resets: u32,
     op_conds: u32,
     last: Option<u8>,
-    /// Busy behind CMD55 until then.
+    /// End of the busy time after CMD55.
     busy_until: Instant,
-    /// Until when time is known to have come.
+    /// Latest time that the card has processed.
     seen: Instant,
     stuck: bool,
     removed: bool,
 }
 
 impl Quirks {
-    /// Adds what goes wrong, from now on or from its moment on.
+    /// Adds a quirk, which is active from its moment on.
     pub fn add(&mut self, planned: impl Into<Planned>) {
         let planned = planned.into();
         match (planned.when, planned.quirk) {
@@ -69,27 +69,27 @@ impl Quirks {
         }
     }
 
-    /// All is well from now on; a card that was pulled out is back in.
+    /// Removes all quirks. A removed card is back in its slot.
     pub fn clear(&mut self) {
         *self = Quirks::default();
     }
 
-    /// What is wrong at the moment.
+    /// Returns the active quirks.
     pub fn active(&self) -> &[Quirk] {
         &self.active
     }
 
-    /// What is still to come.
+    /// Returns the quirks whose moment has not come.
     pub fn planned(&self) -> &[Planned] {
         &self.planned
     }
 
-    /// Whether the card was pulled out.
+    /// Returns true if the card was removed.
     pub fn is_removed(&self) -> bool {
         self.removed
     }
 
-    /// Whether nothing is wrong and nothing will be.
+    /// Returns true if the card has no active or planned quirks.
     pub(crate) fn is_empty(&self) -> bool {
         self.active.is_empty() && self.planned.is_empty() && !self.stuck && !self.removed
     }
@@ -101,7 +101,8 @@ impl Quirks {
         self.active.contains(&quirk)
     }
 
-    /// Moments that `has_come` says of become the present; what happens at once is returned, with when.
+    /// Activates the planned quirks whose moment satisfies `has_come`. Returns an event that happens at once, with its
+    /// time.
     fn arrive(&mut self, now: Instant, has_come: impl Fn(When) -> bool) -> Option<(Instant, Blow)> {
         let mut blow = None;
         let mut left = Vec::new();
@@ -124,7 +125,8 @@ impl Quirks {
         blow
     }
 
-    /// Time has come to `now`: what happens until then, the earliest first. To be asked until there is nothing more.
+    /// Advances the time to `now`. Returns the earliest event until then. The caller repeats the call until it returns
+    /// `None`.
     pub(crate) fn time(&mut self, now: Instant) -> Option<(Instant, Blow)> {
         loop {
             let due = self.planned.iter().filter_map(|planned| match planned.when {
@@ -136,14 +138,14 @@ impl Quirks {
                 return None;
             };
             if let Some((at, blow)) = self.arrive(now, |when| when == When::At(next)) {
-                // What was planned for the past happens now.
+                // An event that was planned for the past happens now.
                 self.seen = self.seen.max(at);
                 return Some((self.seen, blow));
             }
         }
     }
 
-    /// A command is about to be acted on. What happens at once happens before it.
+    /// Counts a command before the card executes it. Returns an event that happens before the command.
     pub(crate) fn count_command(&mut self, now: Instant, index: u8) -> Option<Blow> {
         self.heard.resize(64, 0);
         let heard = &mut self.heard[usize::from(index & 63)];
@@ -152,7 +154,7 @@ impl Quirks {
         self.arrive(now, |when| when == this).map(|(_, blow)| blow)
     }
 
-    /// How a command is taken.
+    /// Returns how the card handles a command.
     pub(crate) fn command(&mut self, now: Instant, index: u8, argument: u32) -> Heard {
         let before = self.last.replace(index);
         if self.removed || self.has(Quirk::Silent) || now < self.busy_until {
@@ -187,24 +189,24 @@ impl Quirks {
         Heard::Well
     }
 
-    /// Whether the data that the last command asked for come.
+    /// Returns true if the data that the last command requested arrives.
     pub(crate) fn sends_data(&self) -> bool {
         let extension = self.last == Some(48) && self.has(Quirk::NoExtensionData);
         !extension && !self.has(Quirk::NoData)
     }
 
-    /// Whether the next CMD0 is heard.
+    /// Returns true if the card accepts the next CMD0.
     pub(crate) fn hears_reset(&self) -> bool {
         let deaf = |quirk: &Quirk| matches!(quirk, Quirk::ResetRetries(n) if self.resets < *n);
         !self.active.iter().any(deaf)
     }
 
-    /// Until when the card is busy, for a reason that is here.
+    /// Returns the end of the busy time that quirks cause.
     pub(crate) fn busy_until(&self) -> Instant {
         if self.stuck { Instant::MAX } else { self.busy_until }
     }
 
-    /// A write has ended at `now`, and the card is busy until `until`: until when it really is.
+    /// Returns the end of the busy time of a write that ended at `now`. Without quirks the card is busy until `until`.
     pub(crate) fn write_ended(&mut self, now: Instant, until: Instant) -> Instant {
         if self.has(Quirk::StuckBusy) {
             self.stuck = true;
@@ -217,25 +219,25 @@ impl Quirks {
         least.map_or(until, |least| until.max(now.saturating_add(least)))
     }
 
-    /// Whether a cache that is told to flush is busy for ever.
+    /// Returns true if the card is busy forever after a cache flush.
     pub(crate) fn flush_sticks(&mut self) -> bool {
         self.stuck |= self.has(Quirk::NoCacheFlush);
         self.stuck
     }
 
-    /// Whether nothing can be written.
+    /// Returns true if the card rejects all writes.
     pub(crate) fn is_read_only(&self) -> bool {
         self.has(Quirk::ReadOnly)
     }
 
-    /// A block has been written. What happens at once happens behind it.
+    /// Counts a written block. Returns an event that happens after the block.
     pub(crate) fn block_written(&mut self, now: Instant) -> Option<Blow> {
         self.blocks_written += 1;
         let written = self.blocks_written;
         self.arrive(now, |when| matches!(when, When::Block(n) if n <= written)).map(|(_, blow)| blow)
     }
 
-    /// Changes the bytes of the block that is being written, if it is one of those.
+    /// Changes the bytes of the block that is being written if [`Quirk::KeepsOther`] affects it.
     pub(crate) fn keep(&self, block: &mut [u8]) {
         let every = self.find(|quirk| match quirk {
             Quirk::KeepsOther(n) => Some(u64::from(*n)),
@@ -246,7 +248,7 @@ impl Quirks {
         }
     }
 
-    /// Where the card keeps the block at this byte address.
+    /// Returns the location of the block at this byte address.
     #[inline]
     pub(crate) fn place(&self, address: u64) -> Place {
         let found = self.find(|quirk| match *quirk {
@@ -257,20 +259,20 @@ impl Quirks {
         found.unwrap_or(Place::At(address))
     }
 
-    /// SPI: what the card holds its data line at before it has heard a CMD0.
+    /// SPI: returns the level of the data line before the card has received a CMD0.
     pub(crate) fn line_before_reset(&self) -> u8 {
         if self.has(Quirk::LowBeforeReset) { 0x00 } else { 0xff }
     }
-    /// SPI: whether garbage comes before a response.
+    /// SPI: returns true if a byte of garbage precedes each response.
     pub(crate) fn has_garbage(&self) -> bool {
         self.has(Quirk::GarbageBeforeResponse)
     }
-    /// SPI: whether an illegal command is told in the next response too.
+    /// SPI: returns true if the next response reports an illegal command once more.
     pub(crate) fn is_late(&self) -> bool {
         self.has(Quirk::LateIllegal)
     }
 
-    /// Whether the response that is sent now is damaged on the wires.
+    /// Returns true if the current response is damaged on the wires.
     #[inline]
     pub(crate) fn damages_response(&mut self) -> bool {
         if self.active.is_empty() {
@@ -280,7 +282,7 @@ impl Quirks {
         let every = self.find(|quirk| if let Quirk::ResponseCrc(n) = quirk { Some(*n) } else { None });
         every.is_some_and(|every| self.responses.is_multiple_of(every))
     }
-    /// Whether the block that is sent to the host now is.
+    /// Returns true if the current block is damaged on its way to the host.
     #[inline]
     pub(crate) fn damages_read(&mut self) -> bool {
         if self.active.is_empty() {
@@ -290,7 +292,7 @@ impl Quirks {
         let every = self.find(|quirk| if let Quirk::ReadCrc(n) = quirk { Some(*n) } else { None });
         every.is_some_and(|every| self.blocks_sent.is_multiple_of(every))
     }
-    /// Whether the block that arrives now is.
+    /// Returns true if the current block is damaged on its way to the card.
     #[inline]
     pub(crate) fn damages_write(&mut self) -> bool {
         if self.active.is_empty() {
@@ -301,7 +303,7 @@ impl Quirks {
         every.is_some_and(|every| self.blocks_received.is_multiple_of(every))
     }
 
-    /// The power is back: what the card remembered of its own is forgotten, what is wrong with it stays.
+    /// Restores the power: resets the state that the card loses with the power. The quirks remain.
     pub(crate) fn power_on(&mut self) {
         (self.resets, self.op_conds, self.last) = (0, 0, None);
         (self.busy_until, self.stuck) = (Instant::ZERO, false);

@@ -1,34 +1,34 @@
-//! All quirks by name, with what each wants to be told.
+//! Table of all quirks with their names and the kind of value that each expects.
 
 use super::Quirk;
 use flashlab_sim::Duration;
 
-/// What stands behind the `=` of a quirk's name.
+/// Kind of the value after the `=` of a quirk's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operand {
-    /// Nothing.
+    /// No value.
     None,
-    /// How many, or every how many.
+    /// A number, or an interval n of "every n-th".
     Count,
-    /// How long: `400ms`.
+    /// A time: `400ms`.
     Time,
-    /// How many bytes: `16MiB`.
+    /// A size: `16MiB`.
     Size,
 }
 
-/// A row of the table of quirks.
+/// Entry of the table of quirks.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its name.
+    /// Name of the quirk.
     pub name: &'static str,
-    /// What it wants to be told.
+    /// Kind of value that the quirk expects.
     pub operand: Operand,
-    /// What it is, in a line.
+    /// Description in one line.
     pub about: &'static str,
     pub(super) make: fn(u64) -> Quirk,
 }
 
-/// All quirks by name: whoever reads them or lists them asks here.
+/// All quirks by name, used for parsing and for lists.
 #[rustfmt::skip]
 pub const TABLE: &[Entry] = &[
     Entry { name: "reset-retries", operand: Operand::Count, about: "the first N CMD0 are not heard", make: |n| Quirk::ResetRetries(count(n)) },
@@ -61,13 +61,13 @@ fn count(n: u64) -> u32 {
 }
 
 impl Quirk {
-    /// Its row of the table.
+    /// Returns the table entry of this quirk.
     pub fn entry(&self) -> &'static Entry {
         let of = |entry: &&Entry| core::mem::discriminant(&(entry.make)(1)) == core::mem::discriminant(self);
         TABLE.iter().find(of).expect("every quirk has a row")
     }
 
-    /// What it was told, as a number: of times nanoseconds, of sizes bytes.
+    /// Returns the value of this quirk as a number: nanoseconds for times, bytes for sizes.
     pub(super) fn operand(&self) -> u64 {
         match *self {
             Quirk::ResetRetries(n) | Quirk::KeepsOther(n) => n.into(),

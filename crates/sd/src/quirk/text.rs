@@ -1,4 +1,4 @@
-//! A quirk and its moment as text: `NAME[=VALUE][@WHEN]`, read and written.
+//! Text form of a quirk and its moment: `NAME[=VALUE][@WHEN]`, parsed and formatted.
 
 use super::{Operand, Planned, Quirk, TABLE, When};
 use alloc::string::{String, ToString};
@@ -6,19 +6,19 @@ use core::fmt;
 use core::str::FromStr;
 use flashlab_sim::Instant;
 
-/// Why a text is no quirk.
+/// Reason why a text is not a quirk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum QuirkError {
     /// No quirk has this name.
     Unknown(String),
-    /// What stands behind `=` is missing, superfluous or no such thing.
+    /// The value after `=` is missing, superfluous or malformed.
     Operand {
-        /// The quirk.
+        /// Name of the quirk.
         name: &'static str,
-        /// What it wants.
+        /// Kind of value that the quirk expects.
         expected: Operand,
     },
-    /// What stands behind `@` is no moment.
+    /// The text after `@` is not a moment.
     When(String),
 }
 
@@ -52,7 +52,7 @@ impl core::error::Error for QuirkError {}
 impl FromStr for Planned {
     type Err = QuirkError;
 
-    /// `NAME[=VALUE][@WHEN]`.
+    /// Parses `NAME[=VALUE][@WHEN]`.
     fn from_str(text: &str) -> Result<Planned, QuirkError> {
         let (what, when) = match text.split_once('@') {
             Some((what, when)) => (what, moment(when).ok_or_else(|| QuirkError::When(when.to_string()))?),
@@ -96,12 +96,12 @@ const TIMES: &[(&str, u64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s
 fn number(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let stripped = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
     let (digits, factor) = stripped.unwrap_or((text, 1));
-    // `parse` would take a sign.
+    // `parse` would accept a sign.
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse::<u64>().ok().filter(|_| plain)?.checked_mul(factor)
 }
 
-/// A day at most: what waits longer waits for ever.
+/// Parses a time of at most one day. Longer times serve no purpose.
 fn time(text: &str) -> Option<u64> {
     let has_unit = TIMES.iter().any(|(unit, _)| text.ends_with(unit));
     number(text, TIMES).filter(|ns| has_unit && *ns <= 86_400_000_000_000)
@@ -134,7 +134,7 @@ impl fmt::Display for Quirk {
 }
 
 impl fmt::Display for Planned {
-    /// As it is read.
+    /// Formats the text form that [`FromStr`] parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quirk = self.quirk;
         match self.when {
@@ -147,14 +147,14 @@ impl fmt::Display for Planned {
     }
 }
 
-/// A number in the largest unit of which it is a whole one.
+/// Displays a number in the largest unit of which it is a multiple.
 struct InUnits(u64, &'static [(&'static str, u64)]);
 
 impl fmt::Display for InUnits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let InUnits(value, units) = self;
         let fits = units.iter().filter(|(_, unit)| value.is_multiple_of(*unit) && *unit <= (*value).max(1));
-        // Of two names the first.
+        // Of two names for the same unit, the first is used.
         let (name, unit) =
             fits.reduce(|best, next| if next.1 > best.1 { next } else { best }).unwrap_or(&("", 1));
         write!(f, "{}{name}", value / unit)

@@ -1,15 +1,15 @@
-//! The card identification: section 5.2.
+//! The card identification (CID): section 5.2.
 
 use super::{bits, set_bits};
 use crate::crc::crc7;
 
-/// The card identification, without its CRC7 (which [`Cid::with_crc`] makes).
+/// The card identification, without its CRC7, which [`Cid::with_crc`] computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cid(pub [u8; 16]);
 
 impl Cid {
-    /// Who made it, for whom, what it is called, its revision (upper half before the dot), serial number, and the year (from
-    /// 2000 on) and month in which it was made.
+    /// Creates a CID from the manufacturer ID, OEM ID, product name, product revision (major number in the upper half
+    /// byte), serial number, and the year (from 2000 on) and month of manufacture.
     pub fn new(
         manufacturer: u8,
         oem: [u8; 2],
@@ -29,31 +29,31 @@ impl Cid {
         cid
     }
 
-    /// Who made it.
+    /// Returns the manufacturer ID.
     pub fn manufacturer(&self) -> u8 {
         self.0[0]
     }
-    /// For whom it was made, two letters.
+    /// Returns the OEM ID: two letters.
     pub fn oem(&self) -> [u8; 2] {
         [self.0[1], self.0[2]]
     }
-    /// What it is called, five letters.
+    /// Returns the product name: five letters.
     pub fn name(&self) -> [u8; 5] {
         core::array::from_fn(|n| self.0[3 + n])
     }
-    /// Its revision: two digits.
+    /// Returns the product revision: major and minor number.
     pub fn revision(&self) -> (u8, u8) {
         (self.0[8] >> 4, self.0[8] & 0xf)
     }
-    /// Its serial number.
+    /// Returns the serial number.
     pub fn serial(&self) -> u32 {
         bits(&self.0, 55, 24) as u32
     }
-    /// The year and month in which it was made.
+    /// Returns the year and month of manufacture.
     pub fn date(&self) -> (u16, u8) {
         (2000 + bits(&self.0, 19, 12) as u16, bits(&self.0, 11, 8) as u8)
     }
-    /// As it goes over the wires, with CRC7 and end bit.
+    /// Returns the register as sent over the wires, with CRC7 and end bit.
     pub fn with_crc(&self) -> [u8; 16] {
         with_crc(self.0)
     }

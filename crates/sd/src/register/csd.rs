@@ -1,20 +1,20 @@
-//! The card-specific data: section 5.3. Version 1 is SDSC's, 2 SDHC's and SDXC's, 3 SDUC's.
+//! The card-specific data (CSD): section 5.3. SDSC cards use version 1, SDHC and SDXC version 2, SDUC version 3.
 
 use super::cid::with_crc;
 use super::{bits, set_bits};
 
-/// The structure of a CSD.
+/// CSD structure version.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CsdVersion {
     /// Up to 2 GiB; addresses count bytes.
     V1,
     /// Up to 2 TiB; addresses count blocks.
     V2,
-    /// Up to 128 TiB; addresses count blocks, and CMD22 gives their upper bits.
+    /// Up to 128 TiB; addresses count blocks, and CMD22 supplies their upper bits.
     V3,
 }
 
-/// The card-specific data, without its CRC7 (which [`Csd::with_crc`] makes).
+/// The card-specific data, without its CRC7, which [`Csd::with_crc`] computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Csd(pub [u8; 16]);
 
@@ -28,8 +28,8 @@ impl Csd {
     /// TRAN_SPEED: 50 MHz, in high speed.
     pub const TRAN_SPEED_50_MHZ: u8 = 0x5a;
 
-    /// A card of `capacity` bytes, rounded down to what the version can say: command classes 0, 2, 4, 5, 7, 8 and 10; 6
-    /// (groups of write protection) with version 1 alone.
+    /// Creates the CSD of a card of `capacity` bytes, rounded down to a value that the CSD version can represent. The
+    /// command classes are 0, 2, 4, 5, 7, 8 and 10. Version 1 also has class 6 (write protection groups).
     pub fn new(capacity: u64) -> Self {
         let mut csd = Csd([0; 16]);
         let mut set = |high, low, value| set_bits(&mut csd.0, high, low, value);
@@ -41,7 +41,7 @@ impl Csd {
         if capacity <= Csd::V1_MAX {
             set(119, 112, 0x26);
             set(95, 84, 0x5f5);
-            // READ_BL_LEN is 512 B up to 1 GiB, 1 KiB beyond.
+            // READ_BL_LEN is 512 B up to 1 GiB, and 1 KiB above.
             let length = if capacity > 1 << 30 { 10 } else { 9 };
             let mut mult = 0;
             while capacity >> (length + 2 + mult) > 4096 {
@@ -72,7 +72,7 @@ impl Csd {
         csd
     }
 
-    /// Which structure it has, where there is such a one.
+    /// Returns the CSD version, or `None` if it is reserved.
     pub fn version(&self) -> Option<CsdVersion> {
         match bits(&self.0, 127, 126) {
             0 => Some(CsdVersion::V1),
@@ -81,7 +81,7 @@ impl Csd {
             _ => None,
         }
     }
-    /// Bytes that can be addressed.
+    /// Returns the capacity in bytes.
     pub fn capacity(&self) -> Option<u64> {
         Some(match self.version()? {
             CsdVersion::V1 => {
@@ -91,58 +91,58 @@ impl Csd {
             CsdVersion::V3 => (bits(&self.0, 75, 48) + 1) << 19,
         })
     }
-    /// TRAN_SPEED.
+    /// Returns TRAN_SPEED.
     pub fn tran_speed(&self) -> u8 {
         bits(&self.0, 103, 96) as u8
     }
-    /// Sets TRAN_SPEED, as a change of the access mode does.
+    /// Sets TRAN_SPEED, which changes with the access mode.
     pub fn set_tran_speed(&mut self, code: u8) {
         set_bits(&mut self.0, 103, 96, u64::from(code));
     }
-    /// CCC: a bit for each command class.
+    /// Returns CCC: a bit for each command class.
     pub fn classes(&self) -> u16 {
         bits(&self.0, 95, 84) as u16
     }
-    /// Bytes of the largest block: 2^READ_BL_LEN.
+    /// Returns the size of the largest block in bytes: 2^READ_BL_LEN.
     pub fn block(&self) -> u32 {
         1 << bits(&self.0, 83, 80)
     }
-    /// Whether smaller blocks may be read.
+    /// Returns true if the host may read partial blocks (READ_BL_PARTIAL).
     pub fn reads_parts(&self) -> bool {
         bits(&self.0, 79, 79) == 1
     }
-    /// Whether a block that is read may lie across two of the array's.
+    /// Returns true if a read block may cross a physical block boundary (READ_BLK_MISALIGN).
     pub fn reads_misaligned(&self) -> bool {
         bits(&self.0, 77, 77) == 1
     }
-    /// Whether smaller blocks may be written.
+    /// Returns true if the host may write partial blocks (WRITE_BL_PARTIAL).
     pub fn writes_parts(&self) -> bool {
         bits(&self.0, 21, 21) == 1
     }
-    /// Whether there is a driver stage register.
+    /// Returns true if the card has a driver stage register (DSR).
     pub fn has_dsr(&self) -> bool {
         bits(&self.0, 76, 76) == 1
     }
-    /// Bytes that are erased together: a block where ERASE_BLK_EN is set, else a sector.
+    /// Returns the erase granularity in bytes: a block if ERASE_BLK_EN is set, a sector otherwise.
     pub fn erase_bytes(&self) -> u64 {
         if bits(&self.0, 46, 46) == 1 { 512 } else { self.sector_bytes() }
     }
     fn sector_bytes(&self) -> u64 {
         ((bits(&self.0, 45, 39) + 1) << bits(&self.0, 25, 22)).next_multiple_of(512)
     }
-    /// Bytes of a group of write protection, where there are any.
+    /// Returns the size of a write protection group in bytes, if the card has such groups.
     pub fn write_protect_group(&self) -> Option<u64> {
         (bits(&self.0, 31, 31) == 1).then(|| self.sector_bytes() * (bits(&self.0, 38, 32) + 1))
     }
-    /// COPY: the content is a copy.
+    /// Returns COPY: true if the content is a copy.
     pub fn is_copy(&self) -> bool {
         bits(&self.0, 14, 14) == 1
     }
-    /// PERM_WRITE_PROTECT.
+    /// Returns PERM_WRITE_PROTECT.
     pub fn is_permanently_protected(&self) -> bool {
         bits(&self.0, 13, 13) == 1
     }
-    /// TMP_WRITE_PROTECT.
+    /// Returns TMP_WRITE_PROTECT.
     pub fn is_temporarily_protected(&self) -> bool {
         bits(&self.0, 12, 12) == 1
     }
@@ -152,8 +152,8 @@ impl Csd {
         set_bits(&mut self.0, 12, 12, u64::from(temporarily));
     }
 
-    /// What CMD27 makes of it: `new` with the right CRC7, where it differs in what may be written (bits 15 to 8), and turns
-    /// back neither COPY nor PERM_WRITE_PROTECT.
+    /// Returns the CSD after CMD27 with the data `new`. Returns `None` if the CRC7 of `new` is wrong, if `new` changes
+    /// bits other than the writable bits 15 to 8, or if it clears COPY or PERM_WRITE_PROTECT.
     pub fn programmed(&self, new: &[u8; 16]) -> Option<Csd> {
         let turned_back = |bit| bits(&self.0, bit, bit) == 1 && bits(new, bit, bit) == 0;
         let mut other = Csd(*new);
@@ -162,7 +162,7 @@ impl Csd {
         (right && !turned_back(14) && !turned_back(13)).then_some(other)
     }
 
-    /// As it goes over the wires, with CRC7 and end bit.
+    /// Returns the register as sent over the wires, with CRC7 and end bit.
     pub fn with_crc(&self) -> [u8; 16] {
         with_crc(self.0)
     }

@@ -1,52 +1,54 @@
-//! Extension registers: CMD48 and CMD49, section 5.8, and what a card tells of its wear in them.
+//! Extension registers of CMD48 and CMD49 (section 5.8), including a page on the wear of the card.
 //!
-//! Function 0 is the general information, which lists the others; function 1 power management (section 5.8.1.3), function 2
-//! performance enhancement (section 5.8.2), function 3 the [`Health`] page, of a vendor's own code. Each has one page of 512
-//! bytes.
+//! Function 0 is the general information, which lists the other functions. Function 1 is power management (section
+//! 5.8.1.3), function 2 performance enhancement (section 5.8.2), and function 3 the [`Health`] page, which has a
+//! vendor-specific code. Each function has one page of 512 bytes.
 //!
-//! A cache that is offered is volatile once the host has turned it on; the card empties it when it is told to flush.
+//! If the card has a cache, the cache is volatile after the host has enabled it. The host flushes it through these
+//! registers.
 
 use alloc::boxed::Box;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 pub(crate) const PAGE: usize = 512;
 
-/// How worn a card is.
+/// Wear of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Health {
-    /// Mean erase count of the good blocks.
+    /// Mean erase count of the good erase blocks.
     pub erase_count_mean: u32,
-    /// Greatest erase count.
+    /// Maximum erase count.
     pub erase_count_max: u32,
-    /// Erases that a block takes by its data sheet; 0: not known.
+    /// Rated erase cycles of an erase block according to the data sheet; 0 if not known.
     pub rated_cycles: u32,
-    /// Erase blocks in all.
+    /// Total number of erase blocks.
     pub blocks: u32,
-    /// Blocks that are bad, those from the factory too.
+    /// Number of bad erase blocks, including the factory bad blocks.
     pub bad_blocks: u32,
-    /// Blocks that were bad from the factory.
+    /// Number of factory bad blocks.
     pub factory_bad_blocks: u32,
-    /// Bytes that hosts have written.
+    /// Bytes written by hosts.
     pub host_written_bytes: u64,
-    /// Bytes that were programmed.
+    /// Bytes programmed into the array.
     pub programmed_bytes: u64,
-    /// The card takes no more writes.
+    /// True if the card no longer accepts writes.
     pub read_only: bool,
 }
 
 impl Health {
-    /// The first bytes of its page.
+    /// First bytes of the health page.
     pub const SIGNATURE: [u8; 4] = *b"WEAR";
 
-    /// Hundredths of the rated cycles that the mean block has used; 255 where that is more, or not known.
+    /// Returns the mean erase count in percent of the rated cycles. Returns 255 for larger values and if the rated
+    /// cycles are not known.
     pub fn used_percent(&self) -> u8 {
         let used = (u64::from(self.erase_count_mean) * 100).checked_div(u64::from(self.rated_cycles));
         used.map_or(255, |used| used.min(255) as u8)
     }
 
-    /// The page, least significant bytes first: signature, revision 1, flags (bit 0: read-only), hundredths used, 0, then
-    /// the counts from byte 8 on.
+    /// Encodes the page, least significant bytes first: signature, revision 1, flags (bit 0: read-only), percentage
+    /// used, 0, and the counts from byte 8 on.
     pub fn to_page(&self) -> [u8; PAGE] {
         let mut page = [0; PAGE];
         page[..4].copy_from_slice(&Health::SIGNATURE);
@@ -69,7 +71,7 @@ impl Health {
         page
     }
 
-    /// What a page says; `None` where it is none of this revision.
+    /// Decodes a page. Returns `None` if it is not a health page of this revision.
     pub fn from_page(page: &[u8]) -> Option<Health> {
         let page: &[u8; 48] = page.first_chunk()?;
         if page[..4] != Health::SIGNATURE || page[4] != 1 {
@@ -91,26 +93,26 @@ impl Health {
     }
 }
 
-/// What the extension registers offer.
+/// Optional features in the extension registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Extensions {
-    /// The host can announce that the power will go.
+    /// The host can announce that it will cut the power.
     pub power_off_notification: bool,
-    /// A cache that can be enabled and flushed.
+    /// The card has a cache that the host can enable and flush.
     pub cache: bool,
 }
 
-/// The functions' numbers.
+/// Function numbers.
 pub(crate) const GENERAL: u8 = 0;
 pub(crate) const POWER: u8 = 1;
 pub(crate) const PERFORMANCE: u8 = 2;
 pub(crate) const HEALTH: u8 = 3;
 
-/// What a host has set.
+/// Settings that a host has written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Settings {
     cache_enabled: bool,
-    /// A power-off was announced, and the card is ready for it.
+    /// The host announced a power-off, and the card is ready for it.
     power_off_ready: bool,
 }
 
@@ -119,14 +121,14 @@ impl Settings {
     pub(crate) fn caches(&self) -> bool {
         self.cache_enabled
     }
-    /// Returns true if nothing may be left in the cache: it was turned off, or power will go.
+    /// Returns true if the cache must be empty, because it is disabled or a power-off was announced.
     pub(crate) fn empties_cache(&self) -> bool {
         !self.cache_enabled || self.power_off_ready
     }
 }
 
 impl Extensions {
-    /// The page of a function; all zeroes of one that there is not.
+    /// Returns the page of a function, or zeroes if the function does not exist.
     pub(crate) fn page(
         &self,
         function: u8,
@@ -149,10 +151,11 @@ impl Extensions {
         page
     }
 
-    /// Revision 0, the length, the number of extensions; of each from byte 16 on, 48 bytes: standard function code, and
-    /// from byte 40 of it where the next one begins, how many registers it has, and where the first lies.
+    /// Fills in the general information: revision 0, the length, and the number of extensions. From byte 16 on, each
+    /// extension has 48 bytes. They start with the standard function code. From byte 40 on, they contain the offset of
+    /// the next extension, the number of register sets, and the address of the first one.
     fn general(&self, page: &mut [u8; PAGE]) {
-        // Codes 1 and 2 are the specification's; from 0x8000 on (our choice in what is the vendors').
+        // The specification defines codes 1 and 2. Code 0x8000 is our choice from the vendor-specific range.
         let functions = [(1u16, POWER), (2, PERFORMANCE), (0x8000, HEALTH)];
         let end = 16 + 48 * functions.len();
         page[2..4].copy_from_slice(&(end as u16).to_le_bytes());
@@ -167,12 +170,12 @@ impl Extensions {
         }
     }
 
-    /// Returns true if a byte that was written asks for a flush of the cache.
+    /// Returns true if the written byte requests a flush of the cache.
     pub(crate) fn flushes(&self, function: u8, offset: usize, byte: u8) -> bool {
         self.cache && (function, offset) == (PERFORMANCE, 261) && byte & 1 == 1
     }
 
-    /// Takes over a byte that was written; what cannot be written keeps what it holds.
+    /// Applies a written byte. Read-only bytes keep their value.
     pub(crate) fn write(&self, function: u8, offset: usize, byte: u8, settings: &mut Settings) {
         match (function, offset) {
             (POWER, 2) if self.power_off_notification => settings.power_off_ready = byte & 1 == 1,

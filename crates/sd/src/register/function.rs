@@ -1,9 +1,10 @@
-//! Switchable functions: CMD6, section 4.3.10. Six groups of sixteen, of which one is chosen in each.
+//! Switchable functions of CMD6, section 4.3.10: six groups of sixteen functions. One function of each group is
+//! selected.
 
 use super::set_bits;
 use crate::Mode;
 
-/// A group of functions.
+/// A function group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
 pub enum Group {
@@ -13,47 +14,47 @@ pub enum Group {
     CommandSystem,
     /// Group 3: the driver strength.
     DriverStrength,
-    /// Group 4: the power limit, which group 1 may not exceed.
+    /// Group 4: the power limit, which the access mode may not exceed.
     PowerLimit,
 }
 
-/// The functions that a card has, and what it draws in each access mode.
+/// The functions that a card supports, and its current consumption in each access mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Functions {
-    /// A bit for each function of each group, the group's number less one.
+    /// A bit for each function of each group, indexed by the group number minus one.
     pub supported: [u16; 6],
-    /// Milliamperes in each access mode.
+    /// Current in milliamperes in each access mode.
     pub current_ma: [u16; 5],
 }
 
-/// A choice in each group.
+/// A function number for each group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Selection(pub [u8; 6]);
 
 impl Selection {
-    /// "No influence" in a CMD6; "cannot be" in its answer.
+    /// "No influence" in a CMD6; "not available" in its response.
     pub const NONE: u8 = 0xf;
 
-    /// What a CMD6 asks for.
+    /// Returns the functions that a CMD6 requests.
     pub fn of_argument(argument: u32) -> Self {
         Selection(core::array::from_fn(|group| (argument >> (4 * group) & 0xf) as u8))
     }
 }
 
 impl Functions {
-    /// Of a card that offers these bus modes.
+    /// Creates the functions of a card with these bus modes.
     pub fn new(modes: &[Mode]) -> Self {
         let access = modes.iter().fold(1, |bits, mode| bits | 1 << access_mode(*mode));
         let uhs = access >> 2 != 0;
         let strengths = if uhs { 0b1111 } else { 1 };
         Functions {
             supported: [0x8000 | access, 0x8001, 0x8000 | strengths, 0x8001, 0x8001, 0x8001],
-            // 0.36 W of default speed and 0.72 W of high speed at 3.6 V (sections 6.6.3 and 3.9.3); 400 mA of UHS-I.
+            // At 3.6 V: 0.36 W in default speed and 0.72 W in high speed (sections 6.6.3 and 3.9.3). UHS-I: 400 mA.
             current_ma: [100, 200, 400, 400, 400],
         }
     }
 
-    /// What can be had with signals of 1.8 V or without: the fast access modes need them.
+    /// Returns the available functions with or without 1.8 V signals. The UHS-I access modes need 1.8 V.
     pub fn available(&self, low_voltage: bool) -> [u16; 6] {
         let mut available = self.supported;
         if !low_voltage {
@@ -62,7 +63,8 @@ impl Functions {
         available
     }
 
-    /// The choice that `asked` leads to from `now`: [`Selection::NONE`] in a group where it cannot be had.
+    /// Returns the selection after a request for `asked` with the current selection `now`. A group whose requested
+    /// function is not available has [`Selection::NONE`].
     pub fn choose(&self, now: Selection, asked: Selection, low_voltage: bool) -> Selection {
         let available = self.available(low_voltage);
         Selection(core::array::from_fn(|group| match asked.0[group] {
@@ -72,7 +74,7 @@ impl Functions {
         }))
     }
 
-    /// The 64 bytes that CMD6 sends for `chosen`.
+    /// Returns the 64-byte switch function status that CMD6 sends for `chosen`.
     pub fn status(&self, chosen: Selection, low_voltage: bool) -> [u8; 64] {
         let mut status = [0; 64];
         let possible = !chosen.0.contains(&Selection::NONE);
@@ -87,7 +89,7 @@ impl Functions {
     }
 }
 
-/// The number of a mode in group 1.
+/// Returns the function number of a mode in group 1.
 pub(crate) fn access_mode(mode: Mode) -> u8 {
     match mode {
         Mode::DefaultSpeed => 0,

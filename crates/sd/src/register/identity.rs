@@ -1,42 +1,45 @@
-//! What a card says of itself, apart from what it is made of.
+//! The identity of a card: the contents of its registers, independent of the parameters of its array.
 
 use super::{Cid, Csd, Extensions, Functions, Ocr, Scr, Ssr};
 use crate::{CardParameters, Mode};
 use flashlab_sim::Duration;
 
-/// The largest SDHC card; what is larger is SDXC.
+/// The capacity of the largest SDHC card. Larger cards are SDXC.
 const SDHC_MAX: u64 = 32 << 30;
 
-/// The contents of a card's registers, and what goes with them.
+/// The contents of a card's registers, and its electrical timing.
 ///
-/// The card believes its CSD: capacity, addressing, command classes, write protection; its OCR: voltages and whether it
-/// switches to 1.8 V signals; and its SCR: bus widths and the commands beyond the classes.
+/// The card behaves according to these registers. The CSD determines capacity, addressing, command classes and write
+/// protection. The OCR determines the voltages and the switch to 1.8 V signals. The SCR determines bus widths and the
+/// commands beyond the classes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Identity {
-    /// Voltages, and [`Ocr::HIGH_CAPACITY`], [`Ocr::OVER_2TB`] and [`Ocr::LOW_VOLTAGE_SIGNALS`] where the card has them.
+    /// The OCR: voltages, and [`Ocr::HIGH_CAPACITY`], [`Ocr::OVER_2TB`] and [`Ocr::LOW_VOLTAGE_SIGNALS`] if supported.
     pub ocr: Ocr,
-    /// The identification.
+    /// The card identification (CID).
     pub cid: Cid,
-    /// The card-specific data.
+    /// The card-specific data (CSD).
     pub csd: Csd,
-    /// The configuration.
+    /// The SD configuration register (SCR).
     pub scr: Scr,
-    /// The SD status; the width in it is what the host has chosen.
+    /// The SD Status. Its bus width is the one that the host has selected.
     pub ssr: Ssr,
-    /// The relative address that the card publishes first.
+    /// The first relative address that the card publishes.
     pub relative_address: u16,
-    /// CMD6.
+    /// Functions of CMD6.
     pub functions: Functions,
-    /// CMD48 and CMD49.
+    /// Extension registers of CMD48 and CMD49.
     pub extensions: Extensions,
-    /// From the first ACMD41 that names a voltage until the card is initialised.
+    /// Time from the first ACMD41 that names a voltage until the card is initialized.
     pub t_init: Duration,
-    /// From the clock's edge to the data on the wires, in picoseconds: at most 14,000 by the specification (section 6.7).
+    /// Output delay in picoseconds, from the clock edge until the data is on the wires: at most 14,000 according to the
+    /// specification (section 6.7).
     pub t_output_ps: u32,
 }
 
 impl Identity {
-    /// A plausible card of these parameters: version 3 of the specification, made in January 2020.
+    /// Creates the registers of a plausible card with these parameters: version 3 of the specification, manufactured in
+    /// January 2020.
     pub fn new(parameters: &CardParameters) -> Self {
         let csd = Csd::new(parameters.capacity);
         let large = parameters.capacity > Csd::V1_MAX;
@@ -71,7 +74,7 @@ impl Identity {
         }
     }
 
-    /// Whether addresses count blocks, not bytes.
+    /// Returns true if addresses count blocks instead of bytes.
     pub fn is_block_addressed(&self) -> bool {
         self.ocr.0 & Ocr::HIGH_CAPACITY != 0
     }

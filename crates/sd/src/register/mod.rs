@@ -1,8 +1,8 @@
 //! The registers of a card: SD Physical Layer Specification, section 5.
 //!
-//! Each is its bytes, most significant first, as they go over the wires; fields are read and written by the bit numbers that
-//! the specification gives them. Nothing is refused on the way in: a card may say of itself what it likes, and what follows
-//! from it ([`Csd::capacity`]) is `None` where it says nothing that can be understood.
+//! Each register is stored as its bytes, most significant first, as it is sent over the wires. Fields are read and
+//! written by the bit numbers of the specification. No content is rejected: a card may report any values. A derived
+//! value such as [`Csd::capacity`] is `None` if the register does not define it.
 
 mod cid;
 mod csd;
@@ -23,7 +23,7 @@ pub use ocr::{Ocr, Voltage};
 pub use scr::Scr;
 pub use ssr::Ssr;
 
-/// What CMD19 sends on four lines: section 4.2.4.5.
+/// Tuning block that CMD19 sends on four lines: section 4.2.4.5.
 pub const TUNING: [u8; 64] = [
     0xff, 0x0f, 0xff, 0x00, 0xff, 0xcc, 0xc3, 0xcc, 0xc3, 0x3c, 0xcc, 0xff, 0xfe, 0xff, 0xfe, 0xef, 0xff,
     0xdf, 0xff, 0xdd, 0xff, 0xfb, 0xff, 0xfb, 0xbf, 0xff, 0x7f, 0xff, 0x77, 0xf7, 0xbd, 0xef, 0xff, 0xf0,
@@ -31,7 +31,7 @@ pub const TUNING: [u8; 64] = [
     0xfd, 0xdf, 0xff, 0xbf, 0xff, 0xbb, 0xff, 0xf7, 0xff, 0xf7, 0x7f, 0x7b, 0xde,
 ];
 
-/// The bits `high` to `low` of a register, of which bit 0 is the last byte's lowest; at most 64 of them.
+/// Returns the bits `high` to `low` of a register, at most 64 of them. Bit 0 is the lowest bit of the last byte.
 pub(crate) fn bits(register: &[u8], high: u32, low: u32) -> u64 {
     (low..=high).rev().fold(0, |value, bit| {
         let byte = register[register.len() - 1 - bit as usize / 8];
@@ -39,7 +39,7 @@ pub(crate) fn bits(register: &[u8], high: u32, low: u32) -> u64 {
     })
 }
 
-/// Sets the bits `high` to `low` to the lowest of `value`.
+/// Sets the bits `high` to `low` to the lowest bits of `value`.
 pub(crate) fn set_bits(register: &mut [u8], high: u32, low: u32, value: u64) {
     for bit in low..=high {
         let place = register.len() - 1 - bit as usize / 8;

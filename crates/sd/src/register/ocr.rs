@@ -1,18 +1,18 @@
-//! The operation conditions register: section 5.1.
+//! The operation conditions register (OCR): section 5.1.
 
 /// A supply voltage.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Voltage {
-    /// Thousandths of a volt.
+    /// Voltage in millivolts.
     pub millivolts: u16,
 }
 
 impl Voltage {
-    /// 3.3 V, which every card takes.
+    /// 3.3 V, which every card supports.
     pub const V3_3: Voltage = Voltage { millivolts: 3_300 };
 
-    /// The middle of the window that bit `bit` of the OCR stands for: 2.7 to 3.6 V in tenths from bit 15 on; bit 7 is the
-    /// low range, 1.8 V. Other bits stand for none.
+    /// Returns the middle of the voltage window of bit `bit` of the OCR. The bits from 15 on are the windows of 0.1 V
+    /// from 2.7 to 3.6 V. Bit 7 is the low voltage range, 1.8 V. Returns `None` for other bits.
     pub const fn of_vdd(bit: u8) -> Option<Voltage> {
         match bit {
             7 => Some(Voltage { millivolts: 1_800 }),
@@ -22,29 +22,30 @@ impl Voltage {
     }
 }
 
-/// The operation conditions: what voltages the card works at, and what it is, once it has been initialised.
+/// The operation conditions: the supply voltages that the card supports, its power-up status and, after initialization,
+/// its capacity class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ocr(pub u32);
 
 impl Ocr {
-    /// The card is initialised (and 0 while it is not: "busy").
+    /// Power-up status: 1 after initialization, 0 ("busy") before.
     pub const POWERED_UP: u32 = 1 << 31;
-    /// CCS: addresses count blocks (SDHC and above). In ACMD41, HCS: the host knows that.
+    /// CCS: addresses count blocks (SDHC and above). In ACMD41, HCS: the host supports such cards.
     pub const HIGH_CAPACITY: u32 = 1 << 30;
-    /// UHS-II.
+    /// The card supports UHS-II.
     pub const UHS_II: u32 = 1 << 29;
-    /// In ACMD41, XPC: the host allows the power of the maximum-performance mode.
+    /// In ACMD41, XPC: the host supplies the power for maximum performance.
     pub const MAX_POWER: u32 = 1 << 28;
-    /// CO2T: over 2 TB (SDUC). In ACMD41, HO2T.
+    /// CO2T: the capacity is over 2 TB (SDUC). In ACMD41, HO2T.
     pub const OVER_2TB: u32 = 1 << 27;
-    /// S18A: the card will switch to 1.8 V signals. In ACMD41, S18R.
+    /// S18A: the card accepts a switch to 1.8 V signals. In ACMD41, S18R.
     pub const LOW_VOLTAGE_SIGNALS: u32 = 1 << 24;
-    /// Bits of voltages.
+    /// All voltage bits.
     pub const WINDOW: u32 = 0x00ff_ff80;
-    /// 2.7 to 3.6 V.
+    /// Voltage bits of 2.7 to 3.6 V.
     pub const WINDOW_2_7_TO_3_6: u32 = 0x00ff_8000;
 
-    /// Whether the card works at a supply of `voltage`.
+    /// Returns true if the card supports a supply of `voltage`.
     pub const fn works_at(self, voltage: Voltage) -> bool {
         let bit = match voltage.millivolts {
             1_650..=1_950 => 7,

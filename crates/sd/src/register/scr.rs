@@ -1,13 +1,14 @@
-//! The SD configuration register: section 5.6.
+//! The SD configuration register (SCR): section 5.6.
 
 use super::{bits, set_bits};
 
-/// What the card supports beyond what every one does.
+/// Optional features that the card supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scr(pub [u8; 8]);
 
 impl Scr {
-    /// A card of the specification's version `major`, from 2 on, with one and four lines.
+    /// Creates the SCR of a card with the specification's major version `major`, from 2 on, which supports one and four
+    /// data lines.
     pub fn new(major: u8) -> Self {
         let mut scr = Scr([0; 8]);
         let set = |scr: &mut Scr, high, low, value| set_bits(&mut scr.0, high, low, value);
@@ -19,7 +20,7 @@ impl Scr {
         scr
     }
 
-    /// The major version of the specification: 1 to 9; 1.10 counts as 1.
+    /// Returns the major version of the specification: 1 to 9. Version 1.10 counts as 1.
     pub fn version(&self) -> u8 {
         let (spec, spec3, spec4, spec_x) = (
             bits(&self.0, 59, 56),
@@ -35,7 +36,7 @@ impl Scr {
             _ => 1,
         }
     }
-    /// Whether erased data reads as ones; else as zeroes.
+    /// Returns true if erased data reads as ones, and false if it reads as zeroes.
     pub fn erased_are_ones(&self) -> bool {
         bits(&self.0, 55, 55) == 1
     }
@@ -43,31 +44,31 @@ impl Scr {
     pub fn set_erased_are_ones(&mut self, ones: bool) {
         set_bits(&mut self.0, 55, 55, u64::from(ones));
     }
-    /// Sets the version of the security part: 0 none, 2 SDSC, 3 SDHC, 4 SDXC.
+    /// Sets the version of the security specification: 0 none, 2 SDSC, 3 SDHC, 4 SDXC.
     pub fn set_security(&mut self, version: u8) {
         set_bits(&mut self.0, 54, 52, u64::from(version));
     }
-    /// Whether the card takes four lines.
+    /// Returns true if the card supports four data lines.
     pub fn has_four_lines(&self) -> bool {
         bits(&self.0, 50, 50) == 1
     }
-    /// Whether it knows CMD20 (speed class control).
+    /// Returns true if the card supports CMD20 (speed class control).
     pub fn has_speed_class_control(&self) -> bool {
         bits(&self.0, 32, 32) == 1
     }
-    /// Whether it knows CMD23 (set block count).
+    /// Returns true if the card supports CMD23 (set block count).
     pub fn has_set_block_count(&self) -> bool {
         bits(&self.0, 33, 33) == 1
     }
-    /// Whether it knows CMD48 and CMD49 (extension registers).
+    /// Returns true if the card supports CMD48 and CMD49 (extension registers).
     pub fn has_extension_registers(&self) -> bool {
         bits(&self.0, 34, 34) == 1
     }
-    /// Whether it knows CMD58 and CMD59 (extension registers, several blocks).
+    /// Returns true if the card supports CMD58 and CMD59 (extension registers, several blocks).
     pub fn has_extension_blocks(&self) -> bool {
         bits(&self.0, 35, 35) == 1
     }
-    /// Sets which of CMD20, CMD23, CMD48 and 49, CMD58 and 59 the card knows, from bit 0 on.
+    /// Sets the bits for CMD20, CMD23, CMD48 and CMD49, CMD58 and CMD59, from bit 0 on.
     pub fn set_commands(&mut self, commands: u8) {
         set_bits(&mut self.0, 35, 32, u64::from(commands));
     }

@@ -1,9 +1,9 @@
-//! The SD status: section 4.10.2.
+//! The SD Status: section 4.10.2.
 
 use super::{bits, set_bits};
 use flashlab_sim::Duration;
 
-/// Bytes of the allocation units that AU_SIZE codes from 1 on stand for.
+/// Sizes in bytes of the allocation units with AU_SIZE codes from 1 on.
 const AU: [u64; 15] = {
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -26,15 +26,16 @@ const AU: [u64; 15] = {
     ]
 };
 
-/// What the card is good for, as it says: allocation unit, speed classes, time-outs of erasures.
+/// SD Status: the features and performance that the card reports, for example allocation unit, speed classes, and erase
+/// time-outs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ssr(pub [u8; 64]);
 
 impl Ssr {
-    /// A card that says nothing.
+    /// SD Status of a card that reports nothing.
     pub const EMPTY: Ssr = Ssr([0; 64]);
 
-    /// Sets the lines that are in use: 1 or 4.
+    /// Sets the number of data lines in use: 1 or 4.
     pub fn set_width(&mut self, width: u32) {
         set_bits(&mut self.0, 511, 510, if width == 4 { 0b10 } else { 0 });
     }
@@ -49,7 +50,7 @@ impl Ssr {
         };
         set_bits(&mut self.0, 447, 440, code);
     }
-    /// Class 2, 4, 6 or 10; 0: none.
+    /// Returns the speed class (2, 4, 6 or 10), or 0 if there is none.
     pub fn speed_class(&self) -> u8 {
         match bits(&self.0, 447, 440) {
             1 => 2,
@@ -59,23 +60,23 @@ impl Ssr {
             _ => 0,
         }
     }
-    /// Sets the allocation unit: the largest of the specification that is not larger than `bytes`.
+    /// Sets the allocation unit to the largest size of the specification that does not exceed `bytes`.
     pub fn set_allocation_unit(&mut self, bytes: u64) {
         let code = AU.iter().take_while(|au| **au <= bytes).count();
         set_bits(&mut self.0, 431, 428, code as u64);
     }
-    /// Bytes of the allocation unit, where the card says.
+    /// Returns the size of the allocation unit in bytes, if the card reports it.
     pub fn allocation_unit(&self) -> Option<u64> {
         let code = bits(&self.0, 431, 428) as usize;
         code.checked_sub(1).map(|place| AU[place])
     }
-    /// Sets what an erasure of `units` allocation units takes at most, beyond `offset` seconds.
+    /// Sets the erase time-out: `seconds` for `units` allocation units, plus `offset` seconds.
     pub fn set_erase(&mut self, units: u16, seconds: u8, offset: u8) {
         set_bits(&mut self.0, 423, 408, u64::from(units));
         set_bits(&mut self.0, 407, 402, u64::from(seconds));
         set_bits(&mut self.0, 401, 400, u64::from(offset));
     }
-    /// The longest that an erasure of `units` allocation units may take, where the card says.
+    /// Returns the erase time-out of `units` allocation units, if the card reports it.
     pub fn erase_timeout(&self, units: u64) -> Option<Duration> {
         let (of, seconds, offset) =
             (bits(&self.0, 423, 408), bits(&self.0, 407, 402), bits(&self.0, 401, 400));
@@ -84,7 +85,7 @@ impl Ssr {
             (part + Duration::from_secs(offset)).max(Duration::from_secs(1))
         })
     }
-    /// Sets the UHS speed grade: 0, 1 or 3, which counts in the same allocation units.
+    /// Sets the UHS speed grade (0, 1 or 3) and its allocation unit, which equals AU_SIZE but is at least 1 MiB.
     pub fn set_uhs_grade(&mut self, grade: u8) {
         let unit = bits(&self.0, 431, 428);
         set_bits(&mut self.0, 399, 396, u64::from(grade));
@@ -98,16 +99,16 @@ impl Ssr {
     pub fn set_application_class(&mut self, class: u8) {
         set_bits(&mut self.0, 339, 336, u64::from(class));
     }
-    /// Sets whether CMD38 takes the arguments of discard and of full user area logical erase.
+    /// Sets whether CMD38 accepts the arguments for discard and for full user area logical erase (FULE).
     pub fn set_erase_kinds(&mut self, discard: bool, full: bool) {
         set_bits(&mut self.0, 313, 313, u64::from(discard));
         set_bits(&mut self.0, 312, 312, u64::from(full));
     }
-    /// Whether the card knows discard.
+    /// Returns true if the card supports discard.
     pub fn has_discard(&self) -> bool {
         bits(&self.0, 313, 313) == 1
     }
-    /// Whether the card knows the full user area logical erase.
+    /// Returns true if the card supports full user area logical erase (FULE).
     pub fn has_full_erase(&self) -> bool {
         bits(&self.0, 312, 312) == 1
     }

@@ -9,13 +9,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_sim::{Duration, Instant};
 
-/// What a rising chip select does to a transfer of several blocks, and to a command that is not complete.
+/// Effect of a rising chip select on a transfer of several blocks and on an incomplete command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ChipSelect {
-    /// It ends them.
+    /// Chip select ends the transfer and discards the command.
     #[default]
     EndsTransfers,
-    /// Nothing: the card waits for the next clocks.
+    /// Chip select has no effect: the card waits for the next clocks.
     Pauses,
 }
 
@@ -29,40 +29,40 @@ mod token {
     pub(super) const WRITE_ERROR: u8 = 0b0000_1101;
 }
 
-/// Bits of R1 (section 7.3.2.1) that the wires know of.
+/// Bits of R1 (section 7.3.2.1) that this module sets.
 mod r1 {
     pub(super) const IDLE: u8 = 1 << 0;
     pub(super) const ILLEGAL_COMMAND: u8 = 1 << 2;
     pub(super) const CRC_ERROR: u8 = 1 << 3;
 }
 
-/// A line that nobody pulls low.
+/// An idle line: no side drives it low.
 const HIGH: u8 = 0xff;
-/// Busy.
+/// The busy signal.
 const LOW: u8 = 0x00;
-/// What is on the line before a response of a card that puts garbage there: no R1, since its first bit is set.
+/// Byte that some cards send before a response. It is not an R1, since its first bit is set.
 const GARBAGE: u8 = 0xc1;
-/// Clocks that a card wants to see before its first command.
+/// Clocks that a card needs before its first command.
 const CLOCKS_BEFORE_COMMANDS: u64 = 74;
-/// CMD0 and CMD8 are checked always.
+/// Commands whose CRC7 is always checked: CMD0 and CMD8.
 const ALWAYS_CHECKED: [u8; 2] = [0, 8];
 
-/// What the card expects on its input.
+/// Input that the card expects.
 #[derive(Clone, Debug)]
 enum Phase {
     /// Commands.
     Commands,
-    /// The card sends blocks; commands may come.
+    /// The card sends blocks. The host may send commands.
     Sending,
-    /// The card was to send blocks, and never will; commands may come.
+    /// The card should send blocks, but never will. The host may send commands.
     Lost,
-    /// A token, or a command.
+    /// A token or a command.
     Token,
-    /// Bytes of a block, with its CRC16.
+    /// Bytes of a block and its CRC16.
     Block { bytes: Vec<u8>, length: usize },
 }
 
-/// The host's end of the wires.
+/// The host's end of the wires, with the card at the other end.
 #[derive(Debug)]
 pub struct Spi {
     card: Option<Card>,
@@ -70,13 +70,13 @@ pub struct Spi {
     clock_hz: u64,
     chip_select: ChipSelect,
     selected: bool,
-    /// Clocks since power-up.
+    /// Number of clocks since power-up.
     clocks: u64,
     checks: bool,
     application: bool,
-    /// The last command was CMD25.
+    /// True if the last command was CMD25.
     multiple: bool,
-    /// The last command was illegal, and the card tells it again.
+    /// True if the last command was illegal and the card reports it again in the next response.
     late_illegal: bool,
     frame: Vec<u8>,
     output: VecDeque<u8>,
@@ -84,7 +84,7 @@ pub struct Spi {
 }
 
 impl Spi {
-    /// A card with power at the end of the wires, or an empty slot.
+    /// Creates the wires with a powered card, or with an empty slot.
     pub fn new(card: Option<Card>, clock_hz: u32) -> Spi {
         let mut spi = Spi {
             card: None,
@@ -107,46 +107,46 @@ impl Spi {
         spi
     }
 
-    /// With another answer to what a rising chip select does.
+    /// Changes the effect of a rising chip select.
     #[must_use]
     pub fn with_chip_select(self, chip_select: ChipSelect) -> Spi {
         Spi { chip_select, ..self }
     }
 
-    /// What time it is.
+    /// Returns the simulated time.
     pub fn now(&self) -> Instant {
         self.now
     }
-    /// Lets time pass without clocks.
+    /// Advances the time without clocks.
     pub fn wait(&mut self, time: Duration) {
         self.now = self.now.saturating_add(time);
     }
-    /// Changes the clock.
+    /// Changes the clock rate.
     pub fn set_clock(&mut self, clock_hz: u32) {
         self.clock_hz = u64::from(clock_hz).max(1);
     }
-    /// The card.
+    /// Returns the card.
     pub fn card(&self) -> Option<&Card> {
         self.card.as_ref()
     }
-    /// The card, for what happens to it from outside.
+    /// Returns the card, mutably, for example to cut its power.
     pub fn card_mut(&mut self) -> Option<&mut Card> {
         self.card.as_mut()
     }
-    /// Puts a card in, and gives it power.
+    /// Inserts a card and powers it.
     pub fn insert(&mut self, mut card: Card) {
         card.power_on(self.now, Voltage::V3_3);
         self.begin_anew();
         self.card = Some(card);
     }
-    /// Pulls the card out, whatever it is doing.
+    /// Removes the card, even in the middle of an operation.
     pub fn remove(&mut self) -> Option<Card> {
         self.begin_anew();
         let mut card = self.card.take()?;
         card.power_off(self.now);
         Some(card)
     }
-    /// Cuts the power and gives it back at once, whatever the card is doing.
+    /// Cuts the power and restores it at once, even in the middle of an operation.
     pub fn power_cycle(&mut self) {
         if let Some(card) = self.remove() {
             self.insert(card);
@@ -162,12 +162,12 @@ impl Spi {
         self.phase = Phase::Commands;
     }
 
-    /// Whether chip select is low.
+    /// Returns true if chip select is low.
     pub fn is_selected(&self) -> bool {
         self.selected
     }
 
-    /// Pulls chip select low, or lets it go.
+    /// Drives chip select low if `selected` is true, high otherwise.
     pub fn select(&mut self, selected: bool) {
         let rises = self.selected && !selected;
         self.selected = selected;
@@ -185,7 +185,7 @@ impl Spi {
         }
     }
 
-    /// Eight clocks: a byte out, a byte in.
+    /// Transfers a byte in each direction, with eight clocks.
     pub fn exchange(&mut self, byte: u8) -> u8 {
         let began = self.now;
         self.now = self.now.saturating_add(Duration::from_ratio_secs(8, self.clock_hz));
@@ -202,11 +202,11 @@ impl Spi {
         self.card.as_mut().filter(|card| card.is_powered())
     }
 
-    /// What the card puts on its line during a byte that begins at `now`.
+    /// Returns the byte that the card sends in the eight clocks that begin at `now`.
     fn output(&mut self, now: Instant) -> u8 {
         let Some(card) = self.card.as_mut().filter(|card| card.is_powered()) else { return HIGH };
         if !card.is_spi() {
-            // Or not any more, if its power has failed.
+            // The card has left SPI mode if its power has failed.
             self.output.clear();
             self.phase = Phase::Commands;
             return card.quirks().line_before_reset();
@@ -225,7 +225,7 @@ impl Spi {
         }
     }
 
-    /// The next block begins with this byte.
+    /// Starts the next block. Returns its start token.
     fn send(&mut self, now: Instant) -> u8 {
         let Some(card) = self.card.as_mut() else { return HIGH };
         let Transfer::Sending { block } = card.transfer() else {
@@ -245,13 +245,13 @@ impl Spi {
         if card.transfer() == Transfer::None {
             self.phase = Phase::Commands;
         } else {
-            // A byte between blocks.
+            // One byte between blocks.
             self.output.push_back(HIGH);
         }
         token::START
     }
 
-    /// The data cannot be had: an error token says why, if the card knows.
+    /// Ends a read whose data is not available. Returns an error token if the card reports the reason.
     fn give_up(&mut self, now: Instant) -> u8 {
         let Some(card) = self.card.as_mut() else { return HIGH };
         let Some(Response::R1(status)) = card.command(now, Command::new(13, 0)) else { return HIGH };
@@ -283,13 +283,13 @@ impl Spi {
         }
     }
 
-    /// Begins a block, or ends the transfer, if the byte says so.
+    /// Starts a block or ends the transfer if `byte` is such a token. Returns true if it is one.
     fn takes_token(&mut self, byte: u8) -> bool {
         let now = self.now;
         let multiple = self.multiple;
         let Some(card) = self.powered() else { return false };
         match (byte, multiple, card.transfer()) {
-            // A busy card does not look.
+            // A busy card ignores tokens.
             _ if card.busy_until(now).is_some() => false,
             (token::START, false, Transfer::Receiving { block })
             | (token::START_MULTIPLE, true, Transfer::Receiving { block }) => {
@@ -305,7 +305,7 @@ impl Spi {
         }
     }
 
-    /// A block is complete.
+    /// Handles a complete block.
     fn receive(&mut self) {
         let Phase::Block { bytes, length } = core::mem::replace(&mut self.phase, Phase::Token) else {
             return;
@@ -318,10 +318,10 @@ impl Spi {
         let answer = match card.receive_block(now, data, right) {
             Some(CrcStatus::Accepted) => token::ACCEPTED,
             Some(CrcStatus::CrcError) => token::CRC_ERROR,
-            // What comes behind an error is refused, too.
+            // Blocks that follow an error are rejected too.
             Some(CrcStatus::WriteError) | None => token::WRITE_ERROR,
         };
-        // Its power may have failed meanwhile.
+        // The power of the card may have failed during the block.
         if card.is_spi() {
             self.output.push_back(answer);
         }
@@ -330,7 +330,7 @@ impl Spi {
         }
     }
 
-    /// A byte that may belong to a command.
+    /// Handles a byte that may belong to a command.
     fn listen(&mut self, byte: u8) {
         if self.frame.is_empty() && byte & 0xc0 != 0x40 {
             return;
@@ -350,7 +350,7 @@ impl Spi {
         let application = core::mem::take(&mut self.application);
         let Some(card) = self.powered() else { return };
         if !card.is_spi() {
-            // Before its first CMD0 it listens as in native mode, where all is checked.
+            // Before its first CMD0, the card is in native mode, where the CRC7 of every command is checked.
             if command.index != 0 || !right || clocks < CLOCKS_BEFORE_COMMANDS {
                 return;
             }
@@ -374,7 +374,7 @@ impl Spi {
             Response::R1(status) => {
                 let two = command.index == 13;
                 let [r1, more] = status.spi_r2();
-                // The state in a response is the one before the command; the bit here tells that of now.
+                // The state in a response is the state before the command; bit 0 reports the state after it.
                 let mut r1 = r1 & !r1::IDLE | idle;
                 let illegal = status.has(Status::ILLEGAL_COMMAND);
                 if core::mem::replace(&mut self.late_illegal, illegal && late) {
@@ -389,7 +389,7 @@ impl Spi {
                         59 => self.checks = command.argument & 1 == 1,
                         _ => {}
                     }
-                    // Those are legal between the blocks of a write, which goes on.
+                    // CMD13 and CMD55 are legal between the blocks of a write, which continues after them.
                     if !matches!(command.index, 13 | 55) {
                         self.multiple = command.index == 25 && !application;
                     }
@@ -399,7 +399,7 @@ impl Spi {
                 let [a, b, c, d] = word.to_be_bytes();
                 self.answer(command, &[idle, a, b, c, d]);
             }
-            // In SPI mode registers are blocks, and there are no addresses.
+            // In SPI mode registers are read as blocks, and there are no relative addresses.
             Response::R2(_) | Response::R6(_) => {}
         }
         self.phase = match (sending, receiving) {
@@ -409,7 +409,7 @@ impl Spi {
         };
     }
 
-    /// What was being sent ends, and a response follows.
+    /// Discards the data that was being sent, and queues a response.
     fn answer(&mut self, command: Command, bytes: &[u8]) {
         self.output.clear();
         if command.index == 12 {
@@ -420,7 +420,7 @@ impl Spi {
             self.output.push_back(GARBAGE);
         }
         self.output.extend(bytes);
-        // Data comes later than that.
+        // Data follows at least one byte after the response.
         self.output.push_back(HIGH);
     }
 }

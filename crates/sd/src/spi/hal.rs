@@ -1,7 +1,7 @@
-//! [`Spi`] behind the traits of embedded-hal 1.0, so that a driver for real cards runs against a card of ours.
+//! [`Spi`] with the traits of embedded-hal 1.0, so that a driver for real cards runs against a simulated card.
 //!
-//! The driver wants several objects that share wires and time: clones of [`Wires`] are those. Time passes with each byte
-//! and in [`Delay`], and nowhere else, so a driver's time-outs are exact and its tests take no time.
+//! A driver needs several objects that share wires and time; these objects are clones of [`Wires`]. Time passes only
+//! with each byte and in [`Delay`]. A driver's time-outs are therefore exact, and its tests do not wait.
 
 use super::Spi;
 use alloc::rc::Rc;
@@ -12,41 +12,42 @@ use embedded_hal::digital::{self, OutputPin};
 use embedded_hal::spi::{ErrorType, Operation, SpiBus, SpiDevice};
 use flashlab_sim::Duration;
 
-/// The wires, for as many as hold a clone.
+/// Shared wires.
 ///
-/// As a [`SpiDevice`] each transaction pulls chip select low and lets it go; as a [`SpiBus`] chip select is the business of
-/// [`ChipSelectPin`].
+/// As a [`SpiDevice`], each transaction drives chip select low at its start and high at its end. As a [`SpiBus`],
+/// [`ChipSelectPin`] drives chip select.
 #[derive(Clone, Debug)]
 pub struct Wires(Rc<RefCell<Spi>>);
 
 impl Wires {
-    /// Shares `spi`.
+    /// Creates shared wires from `spi`.
     pub fn new(spi: Spi) -> Wires {
         Wires(Rc::new(RefCell::new(spi)))
     }
-    /// What is shared.
+    /// Borrows the shared [`Spi`].
     ///
     /// # Panics
-    /// While [`Wires::borrow_mut`]'s result lives.
+    /// Panics if the result of [`Wires::borrow_mut`] is still alive.
     pub fn borrow(&self) -> Ref<'_, Spi> {
         self.0.borrow()
     }
-    /// What is shared, for what happens to the card from outside.
+    /// Borrows the shared [`Spi`] mutably, for example to remove the card.
     ///
     /// # Panics
-    /// While another borrow lives.
+    /// Panics if another borrow is still alive.
     pub fn borrow_mut(&self) -> RefMut<'_, Spi> {
         self.0.borrow_mut()
     }
-    /// Time that passes on these wires.
+    /// Returns a delay that advances the time of these wires.
     pub fn delay(&self) -> Delay {
         Delay(self.clone())
     }
-    /// Chip select of these wires, for who drives it as a pin.
+    /// Returns the chip select of these wires, for a driver that controls it as a pin.
     pub fn chip_select(&self) -> ChipSelectPin {
         ChipSelectPin(self.clone())
     }
-    /// So many bytes of clocks while chip select is high, as a card wants them after power-up: 10 are enough.
+    /// Sends `bytes` bytes of clocks while chip select is high. After power-up a card needs 74 clocks, so 10 bytes are
+    /// enough.
     pub fn clock_unselected(&self, bytes: usize) {
         let mut spi = self.borrow_mut();
         spi.select(false);
@@ -75,7 +76,7 @@ impl SpiBus<u8> for Wires {
     }
     fn transfer(&mut self, read: &mut [u8], write: &[u8]) -> Result<(), Infallible> {
         let mut spi = self.borrow_mut();
-        // The longer one says how long it is.
+        // The longer buffer determines the length of the transfer.
         for n in 0..read.len().max(write.len()) {
             let byte = spi.exchange(write.get(n).copied().unwrap_or(0xff));
             if let Some(place) = read.get_mut(n) {
@@ -111,7 +112,7 @@ impl SpiDevice<u8> for Wires {
     }
 }
 
-/// Time on the wires.
+/// Delay that advances the time of the wires.
 #[derive(Clone, Debug)]
 pub struct Delay(Wires);
 
@@ -121,7 +122,7 @@ impl DelayNs for Delay {
     }
 }
 
-/// Chip select: low means selected.
+/// Chip select pin; low means selected.
 #[derive(Clone, Debug)]
 pub struct ChipSelectPin(Wires);
 

@@ -1,24 +1,25 @@
-//! SPI mode: bytes in, bytes out. SD Physical Layer Specification, chapter 7.
+//! SPI mode of a card, byte by byte. SD Physical Layer Specification, chapter 7.
 //!
-//! [`Spi`] is the host's end of the four wires with a card at the other end, and the time: each byte takes eight clocks,
-//! [`Spi::wait`] lets more pass. With the feature `embedded-hal`, `hal` lets drivers that are written
-//! against embedded-hal 1.0 use it.
+//! [`Spi`] is the host's end of the four wires with a card at the other end. It also holds the simulated time: each
+//! byte takes eight clocks, and [`Spi::wait`] advances the time further. With the feature `embedded-hal`, the module
+//! `hal` lets drivers for embedded-hal 1.0 use it.
 //!
-//! # What holds
-//! - The card leaves native mode with the first CMD0 whose CRC7 is right, while chip select is low, after 74 clocks of power
-//!   (section 6.4.1). Before that its line is high.
-//! - CMD0 and CMD8 are checked for CRC7 always, other commands and data after CMD59 has said so. Data to the host always
-//!   carries its CRC16.
-//! - A response comes one byte behind its command, behind CMD12 after a stuff byte more; data as soon as the array has it, at
-//!   least a byte behind the response.
-//! - While the card is busy and selected it holds its line low.
-//! - Where the data of a read cannot be had, an error token says why (section 7.3.3.3).
+//! # Guarantees
+//! - The card leaves native mode with the first CMD0 that has a correct CRC7, while chip select is low, after 74 clocks
+//!   with power (section 6.4.1). Before that its line is high.
+//! - The CRC7 of CMD0 and CMD8 is always checked. Other commands and data are checked after CMD59 has enabled it. Data
+//!   to the host always has a CRC16.
+//! - A response follows one byte after its command; after CMD12 a stuff byte comes before it. Data follows as soon as
+//!   the array has it, at least one byte after the response.
+//! - While the card is busy and selected, it holds its line low.
+//! - If the data of a read is not available, an error token gives the reason (section 7.3.3.3).
 //!
-//! What the end of chip select does to a transfer of several blocks is a choice ([`ChipSelect`]): real cards differ, and
-//! drivers that make each byte a transaction of its own work with some only.
+//! [`ChipSelect`] selects the effect of a rising chip select on a transfer of several blocks. Real cards differ in
+//! this, and drivers that use a transaction for each byte work only with some of them.
 //!
-//! Left out: the bytes of a block are those that lie in the array when the block begins; a command that arrives during a
-//! block ends the block at once.
+//! # Simplifications
+//! - The bytes of a block are those in the array when the block begins.
+//! - A command that arrives during a block ends the block at once.
 
 mod front;
 #[cfg(feature = "embedded-hal")]
