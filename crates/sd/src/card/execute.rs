@@ -254,8 +254,8 @@ impl Card {
                 return None;
             }
             let high_capacity = ocr & Ocr::HIGH_CAPACITY != 0;
-            // A high-capacity card waits for a host that supports it and has sent CMD8. SPI mode has no HO2T, so an SDUC
-            // card stays idle in SPI mode.
+            // A high-capacity card waits for a host that supports it and has sent CMD8. SPI mode has no HO2T, so an
+            // SDUC card stays idle in SPI mode.
             let understood = !(over_2tb && v.spi)
                 && (!high_capacity || argument & Ocr::HIGH_CAPACITY != 0 && v.conditions_sent);
             if understood {

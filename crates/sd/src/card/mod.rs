@@ -167,8 +167,8 @@ impl Card {
         self.volatile.busy = self.array.power_up(now);
     }
 
-    /// Cuts the power at `now`. Returns the parts of non-durable writes that are left, and their fates; the store
-    /// agrees with them. `now` may lie before the end of the last write, even if the card has received commands since.
+    /// Cuts the power at `now`. Returns the fate of the data that was not durable; the store agrees with it. `now` may
+    /// lie before the end of the last write, even if the card has received commands since.
     pub fn power_off(&mut self, now: Instant) -> PowerCut {
         self.settle(now);
         self.writing |= self.write.is_under_way(now);

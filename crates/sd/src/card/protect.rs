@@ -80,7 +80,8 @@ impl Card {
         self.send(&bits.to_be_bytes())
     }
 
-    /// Erases the blocks of `range` that are not write-protected. Returns false if the whole card is protected.
+    /// Erases the blocks of `range` that are not write-protected. Returns false if the CSD protects the
+    /// whole card.
     pub(super) fn erase_unprotected(&mut self, range: Range<u64>) -> bool {
         if self.csd.is_permanently_protected() || self.csd.is_temporarily_protected() {
             self.error(Status::WP_ERASE_SKIP);

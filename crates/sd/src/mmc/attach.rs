@@ -1,4 +1,4 @@
-//! Bringing an SD card up: identification, address, registers, mode, clock, width, extension registers.
+//! Initialization of an SD card: identification, address, registers, bus mode, clock, width, extension registers.
 
 use super::card::Attached;
 use super::decoded::{CsdFields, ScrFields, SsrFields};
@@ -11,16 +11,16 @@ use crate::Signal;
 use crate::command::Status;
 use flashlab_sim::Duration;
 
-/// Bits of the argument of ACMD41, and of the OCR.
+/// Bits in the argument of ACMD41 and in the OCR.
 const HIGH_CAPACITY: u32 = 1 << 30;
 const MAX_POWER: u32 = 1 << 28;
 const OVER_2TB: u32 = 1 << 27;
 const LOW_VOLTAGE_SIGNALS: u32 = 1 << 24;
-/// CMD48, 49, 58 and 59 in byte 3 of the SCR.
+/// Support of CMD48, 49, 58 and 59 in byte 3 of the SCR.
 const SCR_EXTENSIONS: u8 = 0b1100;
 
 impl Mmc {
-    /// A card that takes the voltages of `ocr` answered ACMD41.
+    /// Initializes a card that has responded to ACMD41 with the voltages `ocr`.
     pub(super) fn attach_sd(&mut self, ocr: u32) -> Result<(), Error> {
         self.enter(Phase::Identify);
         let ocr = self.kernel.select_voltage(ocr, self.ocr).ok_or(Error::Invalid)?;
@@ -31,7 +31,8 @@ impl Mmc {
         Ok(())
     }
 
-    /// From reset to the transfer state in its fastest mode. `old` is the card that was there before: another one is refused.
+    /// Initializes a card from reset to the transfer state in its fastest mode. `old` is the previous card in the slot;
+    /// any other card is rejected.
     pub(super) fn initialise(&mut self, ocr: u32, old: Option<&Attached>) -> Result<Attached, Error> {
         self.enter(Phase::Identify);
         let (cid, answered) = self.identify(ocr)?;
@@ -77,7 +78,8 @@ impl Mmc {
         Ok(card)
     }
 
-    /// CMD0, CMD8, ACMD41, where both can CMD11, and CMD2: the CID and what the card answered to ACMD41.
+    /// Sends CMD0, CMD8, ACMD41, CMD11 if host and card support it, and CMD2. Returns the CID and the card's response
+    /// to ACMD41.
     fn identify(&mut self, ocr: u32) -> Result<([u8; 16], u32), Error> {
         const SWITCH_TRIES: u32 = 10;
         let mut tries = SWITCH_TRIES;
@@ -117,7 +119,7 @@ impl Mmc {
         }
     }
 
-    /// CMD11, and 1.8 V for the signals while the clock stands still.
+    /// Sends CMD11, and switches the signals to 1.8 V while the clock is stopped.
     fn switch_voltage(&mut self, ocr: u32) -> Result<(), Error> {
         let order = Order::new(11, 0, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
         let switched = match self.command(order, 0) {
@@ -132,7 +134,7 @@ impl Mmc {
         switched
     }
 
-    /// The card holds CMD and DAT low until the host supplies 1.8 V and the clock runs again.
+    /// Switches the host to 1.8 V. The card holds CMD and DAT low until the host drives 1.8 V and the clock runs again.
     fn drive_low_voltage(&mut self) -> Result<(), Error> {
         self.delay(Duration::from_ms(1));
         if self.controller.senses_busy && !self.native.is_busy() {
@@ -153,7 +155,7 @@ impl Mmc {
         Ok(())
     }
 
-    /// CMD2 or CMD9: a register of 16 bytes.
+    /// Reads a register of 16 bytes with CMD2 or CMD9.
     fn long_register(&mut self, index: u8, address: u16) -> Result<[u8; 16], Error> {
         let argument = u32::from(address) << 16;
         let order = Order::new(index, argument, Answer::R2, Reach::Addressed, SpiAnswer::Nothing);
@@ -165,14 +167,14 @@ impl Mmc {
         Ok(bytes)
     }
 
-    /// CMD7.
+    /// Sends CMD7.
     fn select(&mut self, address: u16) -> Result<(), Error> {
         let argument = u32::from(address) << 16;
         let order = Order::new(7, argument, Answer::R1, Reach::Addressed, SpiAnswer::Nothing);
         self.command(order, RETRIES).map(|_| ())
     }
 
-    /// SCR and SD status, and what follows from them.
+    /// Reads SCR and SD Status, and derives the erase sizes.
     fn read_configuration(&mut self, card: &mut Attached) -> Result<(), Error> {
         let limit = card.limit(false, self.ios.clock_hz);
         let order = Order::new(51, 0, Answer::R1, Reach::Data, SpiAnswer::R1);

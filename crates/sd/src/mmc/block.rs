@@ -1,10 +1,11 @@
-//! Block requests as Linux' `mmc_block` sends them, and what it does when one fails.
+//! Block requests, with the commands and the error handling of `mmc_block` in Linux.
 //!
-//! A request is split at the largest transfer of the controller. One block is CMD17 or CMD24, more are CMD18 or CMD25 with a
-//! CMD12 behind the data, or with a CMD23 before it where host and card know it. A CMD22 with the upper bits of the address goes
-//! before each transfer of an SDUC card, for which Linux sends no CMD23. Behind every write CMD13 asks until the card
-//! takes data again. A transfer that failed is tried up to five times more, the last time after a reset; a read of several
-//! blocks falls back to single ones, so that what can be read is.
+//! A request is split at the controller's maximum transfer size. One block uses CMD17 or CMD24. Several blocks use
+//! CMD18 or CMD25, followed by a CMD12, or preceded by a CMD23 if host and card support it. For an SDUC card, a CMD22
+//! with the upper bits of the address precedes each transfer, and Linux sends no CMD23. After every write the host
+//! sends CMD13 until the card is ready for data again. A failed transfer is repeated up to five times, the last time
+//! after a reset. A read of several blocks falls back to single blocks, so that all readable blocks before the first
+//! bad one are read.
 
 use super::log::{Done, Event, Phase};
 use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
@@ -14,18 +15,18 @@ use crate::command::Status;
 use core::fmt;
 use flashlab_sim::Duration;
 
-/// Tries of a transfer after the first.
+/// Maximum number of retries of a transfer.
 const RETRIES_MAX: u32 = 5;
-/// Of these, where the data failed and not the command.
+/// Number of these retries after a data error. Command errors use all of them.
 const DATA_RETRIES: u32 = 2;
-/// How long a card may be busy behind a write.
+/// Maximum busy time of a card after a write.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
-/// How often CMD13 and CMD12 of the block layer are tried again.
+/// Number of retries of CMD13 and CMD12 in the block layer.
 const STATUS_RETRIES: u32 = 5;
-/// Bytes of a block.
+/// Size of a block in bytes.
 const BLOCK: usize = 512;
 
-/// Errors in the card status that make a transfer fail.
+/// Error bits of the card status that make a transfer fail.
 const ERRORS: u32 = Status::ADDRESS_ERROR.0
     | Status::BLOCK_LEN_ERROR.0
     | Status::WP_VIOLATION.0
@@ -33,20 +34,21 @@ const ERRORS: u32 = Status::ADDRESS_ERROR.0
     | Status::CC_ERROR.0
     | Status::ERROR.0;
 
-/// Those that count in the answer to a command.
+/// Error bits that are checked in the response to a command.
 const COMMAND_ERRORS: u32 = ERRORS | Status::OUT_OF_RANGE.0;
 
-/// Those that count behind the data: a card that reads ahead of an open end may report that there is no more.
+/// Returns the error bits that are checked after the data. A card that reads ahead without a block count may report the
+/// end of the card.
 const fn errors_behind(request: &MmcRequest) -> u32 {
     if request.count.is_some() { COMMAND_ERRORS } else { ERRORS }
 }
 
-/// A request of the block layer that failed.
+/// Failed request of the block layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockError {
-    /// The first block of 512 bytes that was not moved.
+    /// First block of 512 bytes that was not transferred.
     pub sector: u64,
-    /// Why.
+    /// Reason for the failure.
     pub error: Error,
 }
 
@@ -59,17 +61,17 @@ impl fmt::Display for BlockError {
 impl core::error::Error for BlockError {}
 
 impl Mmc {
-    /// Reads `count` blocks of 512 bytes from `sector` on; into nothing where `buffer` is empty.
+    /// Reads `count` blocks of 512 bytes from `sector` on. If `buffer` is empty, the bytes are discarded.
     pub fn read(&mut self, sector: u64, count: u32, buffer: &mut [u8]) -> Result<(), BlockError> {
         self.request(Direction::Read, sector, count, Bytes::Into(buffer))
     }
 
-    /// Writes `count` blocks of 512 bytes from `sector` on; of nothing where `bytes` is empty.
+    /// Writes `count` blocks of 512 bytes from `sector` on. If `bytes` is empty, the blocks have no bytes.
     pub fn write(&mut self, sector: u64, count: u32, bytes: &[u8]) -> Result<(), BlockError> {
         self.request(Direction::Write, sector, count, Bytes::From(bytes))
     }
 
-    /// After a card was brought up: the block device, whose first blocks are looked at for a partition table.
+    /// Creates the block device of an initialized card, and reads its first blocks for a partition table.
     pub(super) fn begin_block_device(&mut self) {
         const PAGE: u64 = 8;
         self.enter(Phase::BlockDevice);
@@ -84,7 +86,7 @@ impl Mmc {
         let (address, name, sectors) = (card.address, card.cid.name, card.csd.sectors);
         self.note(|| Event::Disk { address, name, sectors, read_only: false });
         let count = PAGE.min(sectors) as u32;
-        // That it cannot be read, the log says; the device is there all the same.
+        // The log contains a read error. The device exists in any case.
         let _ = self.request_in(Phase::BlockDevice, Direction::Read, 0, count, Bytes::None);
     }
 
@@ -138,7 +140,8 @@ impl Mmc {
         Ok(())
     }
 
-    /// Sends CMD22 before a command that addresses `sector` of an SDUC card. Like Linux it leaves an error to that command.
+    /// Sends CMD22 before a command that addresses `sector` of an SDUC card. As in Linux, an error of CMD22 is left to
+    /// that command.
     pub(super) fn extend_address(&mut self, sector: u64) {
         let extension = self.card.as_ref().and_then(|card| card.address_extension(sector));
         if let Some(extension) = extension {
@@ -147,7 +150,7 @@ impl Mmc {
         }
     }
 
-    /// The request of one transfer.
+    /// Builds the request of one transfer.
     pub(super) fn transfer_request(&self, direction: Direction, sector: u64, blocks: u32) -> MmcRequest {
         let write = direction == Direction::Write;
         let (argument, limit, counts) = match &self.card {
@@ -179,7 +182,7 @@ impl Mmc {
         }
     }
 
-    /// Moves up to the controller's largest transfer; on an error also how many blocks were moved.
+    /// Transfers up to the controller's maximum transfer size. An error includes the number of blocks transferred.
     fn transfer(
         &mut self,
         direction: Direction,
@@ -227,7 +230,7 @@ impl Mmc {
         }
     }
 
-    /// What went wrong with a transfer, its status and, behind a write, CMD13 included.
+    /// Returns the error of a transfer. It checks the card status too and, after a write, waits with CMD13.
     fn verdict(&mut self, direction: Direction, request: &MmcRequest, done: &mut Done) -> Option<Error> {
         let behind = errors_behind(request);
         let failure = |status: u32, errors: u32| (status & errors != 0).then_some(Error::Failed);
@@ -246,7 +249,7 @@ impl Mmc {
         failed
     }
 
-    /// CMD13 until the card takes data; with the last status.
+    /// Sends CMD13 until the card is ready for data. Returns the accumulated status bits too.
     fn wait_for_write(&mut self) -> (Result<(), Error>, Status) {
         let Some(address) = self.card.as_ref().map(|card| card.address) else {
             return (Err(Error::NoCard), Status::default());
@@ -260,7 +263,7 @@ impl Mmc {
         (waited, Status(errors))
     }
 
-    /// Gets the card back into the transfer state, and says how to go on.
+    /// Returns the card to the transfer state. Returns how the transfer continues.
     fn recover(
         &mut self,
         direction: Direction,
@@ -287,7 +290,7 @@ impl Mmc {
         if !asked.is_ok_and(is_ready) {
             fixed = self.stop_and_wait(address, request);
         }
-        // Where the card has not taken the command, it would tell of the write before.
+        // If the card has not accepted the command, ACMD22 would return the count of the previous write.
         let begun = done.count.error.is_none() && done.order.error.is_none() && !refused;
         if fixed.is_ok() && write && begun {
             bytes = self.written_blocks(address).map_or(0, |blocks| blocks.saturating_mul(BLOCK as u64));
@@ -299,11 +302,11 @@ impl Mmc {
         if blocks > 0 {
             return Recovered::Moved(blocks as u32);
         }
-        // A card that cannot be reset gets its last try all the same.
+        // If the reset of a card fails, the last try takes place anyway.
         if *retries + 1 == RETRIES_MAX && self.reset().is_err() {
             return Recovered::Again;
         }
-        // Commands fail fast and are tried all five times; data takes its time.
+        // Command errors are fast and use all five retries. Data errors take long, so they use fewer.
         if done.count.error.is_some() || done.order.error.is_some() {
             return Recovered::Again;
         }
@@ -314,7 +317,7 @@ impl Mmc {
         if write { Recovered::Again } else { Recovered::SingleBlocks }
     }
 
-    /// Whether the card does not answer at all any more.
+    /// Returns true if the card no longer responds at all.
     fn is_gone(&mut self, address: u16) -> bool {
         let gone = self.status(address, super::send::RETRIES).is_err()
             && (!self.controller.detects_card || self.native.card().is_none());
@@ -327,16 +330,16 @@ impl Mmc {
         gone
     }
 
-    /// CMD12, and CMD13 until the card takes data.
+    /// Sends CMD12, and then CMD13 until the card is ready for data.
     fn stop_and_wait(&mut self, address: u16, request: &MmcRequest) -> Result<(), Error> {
         let limit = request.data.map_or(BUSY_LIMIT, |data| data.limit);
         let stop = Order::new(12, 0, Answer::R1, Reach::Addressed, SpiAnswer::R1);
-        // A card that is programming does not answer it; whether it helped, CMD13 tells.
+        // A card that is programming does not respond to CMD12. CMD13 shows whether the stop succeeded.
         let _ = self.command(stop, STATUS_RETRIES);
         self.poll_while(limit, |mmc| mmc.status(address, STATUS_RETRIES).map(|status| !is_ready(status)))
     }
 
-    /// ACMD22: how many blocks of the last write arrived. An SDUC card sends 64 bits.
+    /// Returns the number of blocks of the last write that arrived, with ACMD22. An SDUC card sends 64 bits.
     fn written_blocks(&mut self, address: u16) -> Result<u64, Error> {
         let limit = self.card.as_ref().map_or(BUSY_LIMIT, |card| card.limit(false, self.ios.clock_hz));
         let order = Order::new(22, 0, Answer::R1, Reach::Data, SpiAnswer::R1);
@@ -346,7 +349,7 @@ impl Mmc {
         self.read_application(address, order, limit).map(|bytes| u32::from_be_bytes(bytes).into())
     }
 
-    /// Power off and on, and the same card brought up again.
+    /// Cycles the power and initializes the same card again.
     fn reset(&mut self) -> Result<(), Error> {
         let Some(old) = self.card.clone() else { return Err(Error::NoCard) };
         self.power_cycle(old.ocr);
@@ -356,7 +359,7 @@ impl Mmc {
         Ok(())
     }
 
-    /// A read that failed twice, block by block up to the first that fails.
+    /// Repeats a failed read block by block, up to the first block that fails.
     fn read_singly(
         &mut self,
         sector: u64,
@@ -395,14 +398,14 @@ impl Mmc {
     }
 }
 
-/// How a transfer that failed goes on.
+/// How a failed transfer continues.
 enum Recovered {
-    /// So many blocks arrived; the rest is asked for.
+    /// This many blocks were transferred. The next transfer requests the rest.
     Moved(u32),
-    /// The same again.
+    /// The transfer is repeated.
     Again,
-    /// Block by block.
+    /// The transfer continues block by block.
     SingleBlocks,
-    /// Not at all.
+    /// The transfer fails.
     GiveUp,
 }

@@ -1,4 +1,4 @@
-//! Mode, clock and width: CMD6, ACMD6, and the tuning of UHS-I.
+//! Bus mode, clock and width: CMD6, ACMD6, and the tuning of UHS-I.
 
 use super::card::Attached;
 use super::decoded::{CsdFields, SwitchFields};
@@ -11,11 +11,11 @@ use flashlab_sim::Duration;
 
 /// Group 1 of CMD6: bus modes.
 const MODE_GROUP: u32 = 0;
-/// Group 4: current limits.
+/// Group 4 of CMD6: current limits.
 const CURRENT_GROUP: u32 = 3;
 const HIGH_SPEED: u8 = 1;
 
-/// The UHS-I modes in the order in which Linux prefers them: the function of group 1, timing, and the clock's most.
+/// UHS-I modes in the order of preference of Linux: function of group 1, timing, and maximum clock.
 const UHS_MODES: [(u8, Timing, u32); 5] = [
     (3, Timing::Sdr104, 208_000_000),
     (4, Timing::Ddr50, 50_000_000),
@@ -24,7 +24,7 @@ const UHS_MODES: [(u8, Timing, u32); 5] = [
     (0, Timing::Sdr12, 25_000_000),
 ];
 
-/// What CMD19 sends: section 4.2.4.5 of the specification.
+/// Tuning block that CMD19 sends: section 4.2.4.5 of the specification.
 const TUNING_BLOCK: [u8; 64] = [
     0xff, 0x0f, 0xff, 0x00, 0xff, 0xcc, 0xc3, 0xcc, 0xc3, 0x3c, 0xcc, 0xff, 0xfe, 0xff, 0xfe, 0xef, //
     0xff, 0xdf, 0xff, 0xdd, 0xff, 0xfb, 0xff, 0xfb, 0xbf, 0xff, 0x7f, 0xff, 0x77, 0xf7, 0xbd, 0xef, //
@@ -33,12 +33,12 @@ const TUNING_BLOCK: [u8; 64] = [
 ];
 
 impl Mmc {
-    /// The UHS-I modes that the host drives: none without four lines.
+    /// Returns the UHS-I modes that the host supports. There are none without four data lines.
     pub(super) fn uhs(&self) -> &'static [Timing] {
         if self.controller.four_lines { self.controller.uhs } else { &[] }
     }
 
-    /// CMD6: function `value` in `group`, the others left as they are.
+    /// Sends CMD6 for function `value` in `group`, with no influence on the other groups.
     fn switch(&mut self, card: &Attached, set: bool, group: u32, value: u8) -> Result<SwitchFields, Error> {
         let argument =
             u32::from(set) << 31 | (0x00ff_ffff & !(0xf << (4 * group))) | u32::from(value) << (4 * group);
@@ -47,7 +47,7 @@ impl Mmc {
         self.read_register(order, limit).map(|raw| SwitchFields::of(&raw))
     }
 
-    /// What the card offers to CMD6; cards of version 1.0 have none.
+    /// Reads the functions that the card supports with CMD6. Cards of version 1.0 have none.
     pub(super) fn read_switch(&mut self, card: &mut Attached) -> Result<(), Error> {
         if card.scr.version < 1 {
             return Ok(());
@@ -60,7 +60,8 @@ impl Mmc {
         Ok(())
     }
 
-    /// High speed where both know it, the clock, and four lines where both have them.
+    /// Selects high speed if host and card support it, sets the clock, and selects four data lines if both support
+    /// them.
     pub(super) fn enter_high_speed(&mut self, card: &Attached) -> Result<(), Error> {
         let mut clock = card.csd.clock_max;
         let can_switch = card.scr.version >= 1 && card.csd.classes & CsdFields::SWITCH != 0;
@@ -77,7 +78,7 @@ impl Mmc {
         self.widen(card)
     }
 
-    /// ACMD6: four lines, where both have them.
+    /// Selects four data lines with ACMD6 if host and card support them.
     fn widen(&mut self, card: &Attached) -> Result<(), Error> {
         const FOUR: u32 = 2;
         if !self.controller.four_lines || !card.scr.four_lines {
@@ -89,14 +90,14 @@ impl Mmc {
         Ok(())
     }
 
-    /// UHS-I: four lines, current limit, mode, clock, tuning.
+    /// Enters UHS-I: four data lines, current limit, bus mode, clock, tuning.
     pub(super) fn enter_uhs(&mut self, card: &Attached) -> Result<(), Error> {
         if !card.scr.version_3 || card.csd.classes & CsdFields::SWITCH == 0 {
             return Ok(());
         }
         self.widen(card)?;
         let uhs = self.uhs();
-        // A host of SDR104 drives SDR50 too, and so on down.
+        // A host with SDR104 supports SDR50 too, and so on for the slower modes.
         let drives = |timing| {
             uhs.contains(&timing)
                 || timing != Timing::Ddr50 && uhs.iter().any(|t| sdr_rank(*t) > sdr_rank(timing))
@@ -122,7 +123,7 @@ impl Mmc {
         Ok(())
     }
 
-    /// The highest current that host and card have in common, in SDR50, SDR104 and DDR50.
+    /// Selects the highest current limit that host and card have in common, in SDR50, SDR104 and DDR50.
     fn limit_current(&mut self, card: &Attached, timing: Timing) -> Result<(), Error> {
         const LIMITS: [(u32, u8); 4] = [(800, 3), (600, 2), (400, 1), (200, 0)];
         if !matches!(timing, Timing::Sdr50 | Timing::Sdr104 | Timing::Ddr50) {
@@ -138,8 +139,8 @@ impl Mmc {
         Ok(())
     }
 
-    /// CMD19 at each sampling point, and the middle of the longest run of those that read it right. The controller's driver
-    /// sends them out of the core's sight.
+    /// Sends CMD19 at each sampling point, and selects the middle of the longest run of points that receive the block
+    /// correctly. The controller's driver sends these commands, so they do not appear in the core's log.
     fn tune(&mut self) -> Result<(), Error> {
         let order = Order::new(19, 0, Answer::R1, Reach::Data, SpiAnswer::Nothing);
         let data = Data { direction: Direction::Read, block: 64, blocks: 1, limit: Duration::from_ms(150) };
@@ -164,7 +165,7 @@ impl Mmc {
     }
 }
 
-/// The single-edge modes, slowest first.
+/// Returns the rank of a single-edge mode, slowest first; 0 for other timings.
 fn sdr_rank(timing: Timing) -> u32 {
     match timing {
         Timing::Legacy | Timing::HighSpeed | Timing::Ddr50 => 0,

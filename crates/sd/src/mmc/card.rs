@@ -1,23 +1,23 @@
-//! What the host knows of a card that it has brought up.
+//! The host's view of a card that it has initialized.
 
 use super::{CidFields, CsdFields, EraseSizes, ScrFields, SsrFields, SwitchFields};
 use flashlab_sim::Duration;
 
-/// The kind of card, by its capacity.
+/// Capacity class of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capacity {
-    /// Up to 2 GiB, addressed by bytes.
+    /// Up to 2 GiB, with byte addresses.
     Standard,
     /// Up to 32 GiB.
     High,
     /// Up to 2 TiB.
     Extended,
-    /// Above.
+    /// Above 2 TiB.
     Ultra,
 }
 
 impl Capacity {
-    /// As Linux names it.
+    /// Returns the name that Linux uses.
     pub const fn name(self) -> &'static str {
         match self {
             Capacity::Standard => "SD",
@@ -28,64 +28,64 @@ impl Capacity {
     }
 }
 
-/// Where an extension register lies.
+/// Location of an extension register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExtensionAt {
-    /// The function.
+    /// Function number.
     pub function: u8,
-    /// The page.
+    /// Page number.
     pub page: u8,
-    /// The byte in it.
+    /// Byte offset in the page.
     pub offset: u16,
 }
 
-/// The extension registers on which the host acts.
+/// Extension registers that the host uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExtensionFields {
-    /// Power management that takes a notice of power off.
+    /// Power management with power-off notification.
     pub power_off: Option<ExtensionAt>,
     /// Performance enhancement with a cache.
     pub cache: Option<ExtensionAt>,
-    /// The cache is on.
+    /// True if the cache is enabled.
     pub cache_enabled: bool,
 }
 
-/// A card that was brought up.
+/// A card that the host has initialized.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Attached {
-    /// Its relative address.
+    /// Relative address.
     pub address: u16,
-    /// The voltages that were chosen, as bits of the OCR.
+    /// Selected voltages, as bits of the OCR.
     pub ocr: u32,
-    /// The CID.
+    /// Raw CID.
     pub cid_raw: [u8; 16],
-    /// What it says.
+    /// Decoded CID.
     pub cid: CidFields,
-    /// The CSD.
+    /// Raw CSD.
     pub csd_raw: [u8; 16],
-    /// What it says.
+    /// Decoded CSD.
     pub csd: CsdFields,
-    /// SDUC, as host and card agreed in ACMD41: CMD22 carries the upper bits of an address.
+    /// True if host and card agreed on SDUC in ACMD41: CMD22 sends the upper bits of an address.
     pub extends_addresses: bool,
-    /// The SCR.
+    /// Raw SCR.
     pub scr_raw: [u8; 8],
-    /// What it says.
+    /// Decoded SCR.
     pub scr: ScrFields,
-    /// The SD status.
+    /// Raw SD Status.
     pub ssr_raw: [u8; 64],
-    /// What it says.
+    /// Decoded SD Status.
     pub ssr: SsrFields,
-    /// The answer to CMD6.
+    /// Decoded switch function status from CMD6.
     pub switch: SwitchFields,
-    /// What is erased together.
+    /// Erase granularity and times.
     pub erase: EraseSizes,
-    /// The extension registers.
+    /// Extension registers.
     pub extensions: ExtensionFields,
-    /// The most blocks of one discard; 0: the card erases nothing.
+    /// Maximum number of blocks of one discard; 0 if the card does not support erase.
     pub discard_max: u32,
-    /// Powered off, and to be brought up again before it is used.
+    /// True if the card is powered off and must be initialized again before use.
     pub suspended: bool,
-    /// It was seen to be gone.
+    /// True if the host has noticed the removal of the card.
     pub removed: bool,
 }
 
@@ -112,7 +112,7 @@ impl Attached {
         }
     }
 
-    /// SD, SDHC, SDXC or SDUC.
+    /// Returns the capacity class: SD, SDHC, SDXC or SDUC.
     pub fn capacity(&self) -> Capacity {
         match (self.csd.block_addressed, self.csd.extended_capacity) {
             _ if self.extends_addresses => Capacity::Ultra,
@@ -122,18 +122,19 @@ impl Attached {
         }
     }
 
-    /// How long the host waits for a block.
+    /// Returns how long the host waits for a block.
     pub(super) fn limit(&self, write: bool, clock_hz: u32) -> Duration {
         self.csd.limit(write, clock_hz)
     }
 
-    /// The argument that addresses block `sector` of 512 bytes. Of an SDUC card it is the lower 32 bits of the address.
+    /// Returns the argument that addresses block `sector` of 512 bytes. For an SDUC card it is the lower 32 bits of the
+    /// address.
     pub(super) fn argument(&self, sector: u64) -> u32 {
         let address = if self.csd.block_addressed { sector } else { sector * 512 };
         address as u32
     }
 
-    /// The upper bits of the address of block `sector`, for CMD22; `None` where the card is no SDUC card.
+    /// Returns the upper bits of the address of block `sector` for CMD22, or `None` if the card is not an SDUC card.
     pub(super) fn address_extension(&self, sector: u64) -> Option<u32> {
         self.extends_addresses.then_some((sector >> 32) as u32)
     }

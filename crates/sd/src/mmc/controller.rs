@@ -1,57 +1,57 @@
-//! Host controllers as their Linux drivers describe them to the mmc core: voltages, clocks, widths, the largest transfer,
-//! and how the end of busy is found out. Plain data: one description is one constant.
+//! Properties of host controllers, as their Linux drivers report them to the mmc core: voltages, clocks, widths, the
+//! maximum transfer size, and the detection of the end of busy. Each controller is one constant.
 //!
-//! The PL181 and the SDHCI controller are those of QEMU's boards, the VUB300 is the USB adapter, whose logs are in
-//! `tests/traces`. Facts are taken from the drivers (`mmci`, `sdhci`, `vub300`, `atmel-mci`) and from those logs.
+//! The PL181 and the SDHCI controller are those of QEMU's boards. The VUB300 is the USB adapter whose logs are in
+//! `tests/traces`. The values are from the drivers (`mmci`, `sdhci`, `vub300`, `atmel-mci`) and from those logs.
 
 use crate::{Link, Mode, Timing};
 
 /// A host controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Controller {
-    /// As an argument names it.
+    /// Name in command-line arguments.
     pub name: &'static str,
-    /// What it is.
+    /// Full name.
     pub title: &'static str,
-    /// The device whose name stands before its driver's own lines in a log.
+    /// Device name that precedes the lines of the driver in a log.
     pub device: &'static str,
-    /// The voltages that it supplies, as bits of the OCR.
+    /// Supply voltages, as bits of the OCR.
     pub ocr: u32,
-    /// The slowest clock.
+    /// Minimum clock rate in Hz.
     pub f_min: u32,
-    /// The fastest.
+    /// Maximum clock rate in Hz.
     pub f_max: u32,
-    /// Four data lines, or one.
+    /// True for four data lines, false for one.
     pub four_lines: bool,
-    /// Whether it drives high speed.
+    /// True if the controller supports high speed.
     pub high_speed: bool,
-    /// The UHS-I modes that it drives; empty: it cannot switch to 1.8 V.
+    /// Supported UHS-I modes. If empty, the controller cannot switch to 1.8 V.
     pub uhs: &'static [Timing],
-    /// What it can supply at 3.3 V; 0: it does not say.
+    /// Maximum current at 3.3 V in mA; 0 if not specified.
     pub current_max_ma: u32,
-    /// The most blocks of a transfer.
+    /// Maximum number of blocks of a transfer.
     pub blocks_max: u32,
-    /// The most bytes of a transfer.
+    /// Maximum number of bytes of a transfer.
     pub bytes_max: u32,
-    /// Whether it sends CMD23 before a transfer where the card knows it.
+    /// True if the host sends CMD23 before a transfer to a card that supports it.
     pub set_block_count: bool,
-    /// Whether it lets CMD48 and CMD49 through; one that does not hides that the card knows them.
+    /// True if the controller supports CMD48 and CMD49. Otherwise the host ignores the card's support of them.
     pub extension_registers: bool,
-    /// The longest busy that it waits for by itself, in ms; 0: it does not say.
+    /// Maximum busy time in ms that the hardware waits for; 0 if not specified.
     pub busy_limit_ms: u32,
-    /// Whether the core relies on that, and does not ask behind an R1b.
+    /// True if the core relies on the hardware's wait and sends no CMD13 after an R1b.
     pub trusts_r1b: bool,
-    /// Whether the hardware waits for the end of busy behind a write and behind an R1b.
+    /// True if the hardware waits for the end of busy after a write and after an R1b.
     pub hardware_waits: bool,
-    /// Whether the driver can look at DAT0, so that the core need not send CMD13.
+    /// True if the driver can sense DAT0, so that the core need not send CMD13.
     pub senses_busy: bool,
-    /// Whether CMD13 asks behind every write if the card takes data again: Linux does, FreeBSD 8 does not.
+    /// True if the host sends CMD13 after every write until the card is ready for data. Linux does, FreeBSD 8 does not.
     pub asks_behind_write: bool,
-    /// Whether the slot has power before the first scan.
+    /// True if the slot has power before the first scan.
     pub powered_before_scan: bool,
-    /// Whether the slot tells if there is a card.
+    /// True if the slot detects the presence of a card.
     pub detects_card: bool,
-    /// Whether the core asks once a second if the card is still there.
+    /// True if the core checks once per second that the card is still present.
     pub polls: bool,
 }
 
@@ -59,7 +59,7 @@ const V3_2_TO_3_4: u32 = 0x0030_0000;
 const V2_7_TO_3_6: u32 = 0x00ff_8000;
 
 impl Controller {
-    /// ARM PrimeCell PL181 as QEMU's vexpress-a9 has it: 31 blocks a transfer, one line, 12 MHz.
+    /// ARM PrimeCell PL181 of QEMU's vexpress-a9 board: 31 blocks per transfer, one data line, 12 MHz.
     pub const PL181: Controller = Controller {
         name: "pl181",
         title: "ARM PrimeCell PL181 (vexpress-a9)",
@@ -71,7 +71,7 @@ impl Controller {
         high_speed: false,
         uhs: &[],
         current_max_ma: 0,
-        // 16 bits of length; the driver counts in blocks of 2 KiB: 65,535 / 2,048.
+        // The length has 16 bits, and the driver counts in blocks of 2 KiB: 65,535 / 2,048.
         blocks_max: 31,
         bytes_max: 65_535,
         set_block_count: false,
@@ -86,7 +86,7 @@ impl Controller {
         polls: true,
     };
 
-    /// SDHCI 2.0 as QEMU has it on PCI: 1024 blocks a transfer, high speed on four lines.
+    /// SDHCI 2.0 of QEMU on PCI: 1024 blocks per transfer, high speed on four data lines.
     pub const SDHCI: Controller = Controller {
         name: "sdhci",
         title: "SD host controller, SDHCI 2.0 on PCI",
@@ -102,7 +102,7 @@ impl Controller {
         bytes_max: 512 << 10,
         set_block_count: true,
         extension_registers: true,
-        // 2^27 clocks of 52 MHz.
+        // 2^27 clocks at 52 MHz.
         busy_limit_ms: 2_581,
         trusts_r1b: false,
         hardware_waits: true,
@@ -113,7 +113,7 @@ impl Controller {
         polls: false,
     };
 
-    /// SDHCI 3.0 with all UHS-I modes, 800 mA.
+    /// SDHCI 3.0 with all UHS-I modes and 800 mA.
     pub const SDHCI_UHS: Controller = Controller {
         name: "sdhci-uhs",
         title: "SD host controller, SDHCI 3.0 with UHS-I",
@@ -121,12 +121,12 @@ impl Controller {
         f_max: 208_000_000,
         uhs: &[Timing::Sdr12, Timing::Sdr25, Timing::Sdr50, Timing::Ddr50, Timing::Sdr104],
         current_max_ma: 800,
-        // 2^27 clocks of 208 MHz, by the SDHCI formula.
+        // 2^27 clocks at 208 MHz, by the SDHCI formula.
         busy_limit_ms: 645,
         ..Controller::SDHCI
     };
 
-    /// The card slot of a Raspberry Pi 4: UHS-I up to DDR50.
+    /// Card slot of a Raspberry Pi 4: UHS-I up to DDR50.
     pub const BCM2711: Controller = Controller {
         name: "bcm2711",
         title: "BCM2711 (Raspberry Pi 4), SDHCI with DDR50",
@@ -138,7 +138,7 @@ impl Controller {
         ..Controller::SDHCI
     };
 
-    /// Elan VUB300, a USB adapter that runs the commands itself: 256 blocks a transfer.
+    /// Elan VUB300, a USB adapter that executes the commands itself: 256 blocks per transfer.
     pub const VUB300: Controller = Controller {
         name: "vub300",
         title: "Elan VUB300 (USB)",
@@ -164,7 +164,7 @@ impl Controller {
         polls: false,
     };
 
-    /// The MCI of an AT91RM9200, with transfers of several blocks: 64.
+    /// MCI of an AT91RM9200 with transfers of up to 64 blocks.
     pub const AT91RM9200: Controller = Controller {
         name: "at91rm9200",
         title: "AT91RM9200 MCI, 64 blocks a transfer",
@@ -190,7 +190,7 @@ impl Controller {
         polls: true,
     };
 
-    /// The same with one block a transfer, as the first drivers had it.
+    /// MCI of an AT91RM9200 with one block per transfer, as in the first drivers.
     pub const AT91RM9200_ONE_BLOCK: Controller = Controller {
         name: "at91rm9200-1-block",
         title: "AT91RM9200 MCI, one block a transfer",
@@ -199,7 +199,7 @@ impl Controller {
         ..Controller::AT91RM9200
     };
 
-    /// All of them.
+    /// All controllers.
     pub const ALL: [Controller; 7] = [
         Controller::PL181,
         Controller::SDHCI,
@@ -210,8 +210,8 @@ impl Controller {
         Controller::AT91RM9200_ONE_BLOCK,
     ];
 
-    /// A slot that is driven as a [`Link`] is: its width, up to its clock, in one of `modes`, with transfers of `bytes_max`
-    /// bytes, and a driver that waits for the end of busy and asks for nothing.
+    /// Creates a slot with the width and the maximum clock of a [`Link`], with the given `modes` and with transfers of
+    /// `bytes_max` bytes. The driver waits for the end of busy and sends no CMD13.
     pub fn of_link(link: &Link, modes: &[Mode], bytes_max: u32) -> Controller {
         let has = |mode| modes.contains(&mode);
         Controller {
@@ -240,12 +240,12 @@ impl Controller {
         }
     }
 
-    /// The controller of that name.
+    /// Returns the controller with the given name.
     pub fn named(name: &str) -> Option<Controller> {
         Controller::ALL.into_iter().find(|controller| controller.name == name)
     }
 
-    /// Blocks of 512 bytes of the largest transfer.
+    /// Returns the maximum transfer size in blocks of 512 bytes.
     pub fn transfer_blocks(&self) -> u32 {
         self.blocks_max.min(self.bytes_max / 512).max(1)
     }

@@ -1,9 +1,9 @@
-//! What the host takes from a card's registers: only the fields on which Linux acts, read from the raw bits by the host's own
-//! reckoning, not by the card's.
+//! Registers of a card, as decoded by the host: the fields that Linux uses. The host decodes the raw bits with its own
+//! code, independently of the card's [`register`](crate::register) module.
 
 use flashlab_sim::Duration;
 
-/// `length` bits of a register of 16 bytes from bit `start` on, counted from its last bit.
+/// Returns `length` bits of a register from bit `start` on, where bit 0 is the lowest bit of the last byte.
 fn bits(register: &[u8], start: usize, length: usize) -> u32 {
     debug_assert!(length <= 32 && start + length <= register.len() * 8);
     (start..start + length).rev().fold(0, |value, bit| {
@@ -12,25 +12,25 @@ fn bits(register: &[u8], start: usize, length: usize) -> u32 {
     })
 }
 
-/// Of the CID.
+/// Fields of the CID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CidFields {
-    /// Manufacturer.
+    /// Manufacturer ID.
     pub manufacturer: u8,
-    /// OEM and application.
+    /// OEM and application ID.
     pub oem: u16,
     /// Product name.
     pub name: [u8; 5],
-    /// Hardware's and firmware's revision.
+    /// Hardware and firmware revision.
     pub revision: (u8, u8),
     /// Serial number.
     pub serial: u32,
-    /// Year and month.
+    /// Year and month of manufacture.
     pub date: (u16, u8),
 }
 
 impl CidFields {
-    /// Of the register.
+    /// Decodes the register.
     pub fn of(raw: &[u8; 16]) -> Self {
         CidFields {
             manufacturer: raw[0],
@@ -43,30 +43,30 @@ impl CidFields {
     }
 }
 
-/// Of the CSD.
+/// Fields of the CSD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CsdFields {
-    /// Whether addresses count blocks, not bytes.
+    /// True if addresses count blocks instead of bytes.
     pub block_addressed: bool,
-    /// Whether it is above 32 GiB.
+    /// True if the capacity is above 32 GiB.
     pub extended_capacity: bool,
-    /// Structure version 3, which SDUC cards have.
+    /// True for CSD version 3, which SDUC cards have.
     pub ultra_structure: bool,
-    /// Blocks of 512 bytes.
+    /// Capacity in blocks of 512 bytes.
     pub sectors: u64,
-    /// The access time, in ns (TAAC).
+    /// Access time in ns (TAAC).
     pub taac_ns: u64,
-    /// The access time that goes with the clock (NSAC), in clocks.
+    /// Clock-dependent part of the access time, in clocks (NSAC).
     pub nsac_clocks: u64,
-    /// A write's time is the read's, times two to this (R2W_FACTOR).
+    /// Binary logarithm of the ratio of write time to read time (R2W_FACTOR).
     pub write_factor: u32,
-    /// The fastest clock in default speed, in Hz (TRAN_SPEED).
+    /// Maximum clock rate in default speed, in Hz (TRAN_SPEED).
     pub clock_max: u32,
     /// Command classes.
     pub classes: u16,
-    /// Blocks of 512 bytes that are erased together.
+    /// Erase granularity in blocks of 512 bytes.
     pub erase_sectors: u32,
-    /// Whether there is a DSR.
+    /// True if the card has a DSR.
     pub has_dsr: bool,
 }
 
@@ -78,7 +78,7 @@ impl CsdFields {
     /// Class 5: erase.
     pub const ERASE: u16 = 1 << 5;
 
-    /// Of the register; `None`: its structure is not known.
+    /// Decodes the register. Returns `None` if its structure version is unknown.
     pub fn of(raw: &[u8; 16]) -> Option<Self> {
         const TENTHS: [u32; 16] = [0, 10, 12, 13, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 70, 80];
         let common = CsdFields {
@@ -127,8 +127,8 @@ impl CsdFields {
         }
     }
 
-    /// How long a host waits for a block: a hundred times what the card says, but never more than 100 ms for a read and 3 s for
-    /// a write; always so for what is block-addressed.
+    /// Returns how long a host waits for a block: a hundred times the access time that the card reports, but at most
+    /// 100 ms for a read and 3 s for a write. For block-addressed cards it is always this maximum.
     pub fn limit(&self, write: bool, clock_hz: u32) -> Duration {
         let longest = if write { Duration::from_secs(3) } else { Duration::from_ms(100) };
         let times = if write { 100 << self.write_factor } else { 100 };
@@ -136,31 +136,31 @@ impl CsdFields {
         let clocks = self.nsac_clocks * times * 1_000_000 / u64::from(clock_hz / 1_000).max(1);
         match Duration::from_ns(ns + clocks) {
             limit if limit > longest || limit == Duration::ZERO || self.block_addressed => longest,
-            // Linux gives the clocks of NSAC apart.
+            // Linux keeps the clocks of NSAC separately.
             _ => Duration::from_ns(ns),
         }
     }
 }
 
-/// Of the SCR.
+/// Fields of the SCR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ScrFields {
     /// SD_SPEC: 0, 1 or 2.
     pub version: u8,
-    /// Specification 3.0 or later.
+    /// True for specification 3.0 or later.
     pub version_3: bool,
-    /// Specification 5.0 or later (SD_SPECX).
+    /// Specification 5.0 or later (SD_SPECX); 0 otherwise.
     pub version_x: u8,
-    /// Four data lines.
+    /// True if the card supports four data lines.
     pub four_lines: bool,
-    /// Both widths that every card has.
+    /// True if the card supports the two mandatory widths, one and four data lines.
     pub widths_are_legal: bool,
     /// CMD_SUPPORT: bit 0 CMD20, 1 CMD23, 2 CMD48 and 49, 3 CMD58 and 59.
     pub commands: u8,
 }
 
 impl ScrFields {
-    /// Of the register; `None`: its structure is not known.
+    /// Decodes the register. Returns `None` if its structure version is unknown.
     pub fn of(raw: &[u8; 8]) -> Option<Self> {
         if bits(raw, 60, 4) != 0 {
             return None;
@@ -183,31 +183,31 @@ impl ScrFields {
             commands: commands as u8,
         })
     }
-    /// CMD23 is known.
+    /// Returns true if the card supports CMD23.
     pub fn has_set_block_count(&self) -> bool {
         self.commands & 0b10 != 0
     }
-    /// CMD48 and CMD49 are known.
+    /// Returns true if the card supports CMD48 and CMD49.
     pub fn has_extension_registers(&self) -> bool {
         self.commands & 0b100 != 0
     }
 }
 
-/// Of the SD status.
+/// Fields of the SD Status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SsrFields {
-    /// Blocks of 512 bytes of an allocation unit; 0: not said.
+    /// Size of an allocation unit in blocks of 512 bytes; 0 if not specified.
     pub unit_sectors: u32,
-    /// Time to erase one unit, in ms; 0: not said.
+    /// Time to erase one allocation unit, in ms; 0 if not specified.
     pub erase_ms: u32,
-    /// Added once, in ms.
+    /// Constant part of the erase time, in ms.
     pub erase_offset_ms: u32,
-    /// Whether CMD38 knows discard.
+    /// True if CMD38 supports discard.
     pub has_discard: bool,
 }
 
 impl SsrFields {
-    /// Of the register.
+    /// Decodes the register.
     pub fn of(raw: &[u8; 64], scr: &ScrFields) -> Self {
         const SIZES_KIB: [u32; 16] =
             [0, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 12_288, 16_384, 24_576, 32_768, 65_536];
@@ -227,19 +227,19 @@ impl SsrFields {
     }
 }
 
-/// Of the answer to CMD6.
+/// Fields of the switch function status from CMD6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SwitchFields {
     /// Group 1: bus modes (bit 1 high speed or SDR25, 2 SDR50, 3 SDR104, 4 DDR50).
     pub modes: u16,
     /// Group 4: current limits.
     pub currents: u16,
-    /// What was chosen, group 1 first.
+    /// Selected functions, group 1 first.
     pub chosen: [u8; 6],
 }
 
 impl SwitchFields {
-    /// Of the 64 bytes.
+    /// Decodes the 64 bytes.
     pub fn of(raw: &[u8; 64]) -> Self {
         let chosen = [raw[16] & 15, raw[16] >> 4, raw[15] & 15, raw[15] >> 4, raw[14] & 15, raw[14] >> 4];
         SwitchFields {
@@ -248,7 +248,7 @@ impl SwitchFields {
             chosen,
         }
     }
-    /// Whether group 1 knows function `n`.
+    /// Returns true if group 1 supports function `n`.
     pub fn has_mode(&self, n: u8) -> bool {
         self.modes >> n & 1 == 1
     }
@@ -262,7 +262,7 @@ mod tests {
         core::array::from_fn(|n| u8::from_str_radix(&text[2 * n..2 * n + 2], 16).unwrap())
     }
 
-    /// The registers that Linux printed in the logs of `tests/traces`, and what it made of them.
+    /// The registers that Linux printed in the logs of `tests/traces`, and the values that it decoded.
     #[test]
     fn registers_mean_what_linux_took_them_to_mean() {
         let cid = CidFields::of(&hex("aa585951454d552101deadbeef006218"));

@@ -5,11 +5,11 @@ use super::order::{Answer, MmcRequest, Order, Reach, SpiAnswer};
 use super::send::{Bytes, RETRIES, is_ready};
 use super::{BlockError, Error, Mmc};
 
-/// What of a status is no state: that of a card which could not do what it was asked to.
+/// Error bits of the card status. One of them means that the erase failed.
 const ERRORS: u32 = 0xfff9_a000;
 
 impl Mmc {
-    /// Discards `count` blocks of 512 bytes from `sector` on, in pieces of what the controller can wait for.
+    /// Discards `count` blocks of 512 bytes from `sector` on, in pieces whose busy time the controller can wait for.
     pub fn discard(&mut self, sector: u64, count: u64) -> Result<(), BlockError> {
         let end = sector + count;
         let mut at = sector;
@@ -35,7 +35,7 @@ impl Mmc {
         Ok(())
     }
 
-    /// Erases the blocks from `first` to `last`, both of them.
+    /// Erases the blocks from `first` to `last`, inclusive.
     fn erase(&mut self, first: u64, last: u64) -> Result<(), Error> {
         let Some(card) = &self.card else { return Err(Error::NoCard) };
         let (address, sizes) = (card.address, card.erase);
@@ -49,7 +49,7 @@ impl Mmc {
             }
         }
         let limit = sizes.limit(first, last);
-        // A controller that cannot wait that long is not asked to.
+        // If the controller cannot wait that long, the command expects R1 instead of R1b.
         let longest = u64::from(self.controller.busy_limit_ms) * 1_000_000;
         let waits = longest == 0 || limit.as_ns() <= longest;
         let (answer, spi) = if waits { (Answer::R1b, SpiAnswer::R1b) } else { (Answer::R1, SpiAnswer::R1) };

@@ -1,35 +1,35 @@
-//! What is erased at a time, and how long that may take.
+//! Erase granularity, and the time that an erase may take.
 //!
-//! A discard is CMD32, CMD33 and CMD38. The block layer splits it at the most sectors whose erasure ends in the time that the
-//! controller can wait; a card that gives no time in its SD status is taken to need 250 ms a block, so that only the
-//! preferred size is left.
+//! A discard consists of CMD32, CMD33 and CMD38. The block layer limits its size so that the erase ends within the time
+//! that the controller can wait. A card whose SD Status specifies no erase time is assumed to need 250 ms per block,
+//! which leaves only the preferred size.
 
 use super::{CsdFields, SsrFields};
 use flashlab_sim::Duration;
 
-/// Time that Linux takes for the longest busy where the controller names none.
+/// Maximum busy time that Linux assumes if the controller specifies none, in ms.
 const BUSY_LIMIT_MS: u32 = 60_000;
-/// A discard (CMD38 with argument 1) takes at most this.
+/// Maximum time of a discard (CMD38 with argument 1), in ms.
 const DISCARD_MS: u64 = 250;
-/// Where the SD status gives no time: for each block.
+/// Erase time per block if the SD Status specifies none, in ms.
 const BLOCK_MS: u64 = 250;
 
-/// The sizes that matter to a discard, in blocks of 512 bytes.
+/// Erase sizes in blocks of 512 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EraseSizes {
-    /// The least that is erased.
+    /// Erase granularity.
     pub unit: u32,
-    /// What is best erased together.
+    /// Preferred erase size.
     pub preferred: u32,
-    /// log2 of what times are counted in; 0: single blocks.
+    /// Binary logarithm of the unit for which times are computed; 0 for single blocks.
     shift: u32,
     ssr: SsrFields,
-    /// Argument of CMD38: 1 where discard is known, else 0.
+    /// Argument of CMD38: 1 if the card supports discard, 0 otherwise.
     pub argument: u32,
 }
 
 impl EraseSizes {
-    /// Of a card.
+    /// Computes the sizes of a card.
     pub fn of(csd: &CsdFields, ssr: &SsrFields) -> Self {
         let unit = csd.erase_sectors;
         let argument = u32::from(ssr.has_discard);
@@ -48,7 +48,7 @@ impl EraseSizes {
         EraseSizes { unit, preferred, shift, ssr: *ssr, argument }
     }
 
-    /// How long erasing so many units may take: at least a second.
+    /// Returns the maximum time in ms to erase `units` units: at least a second.
     fn time_of(&self, units: u64) -> u64 {
         let ms = if self.ssr.erase_ms == 0 {
             BLOCK_MS * units
@@ -58,7 +58,7 @@ impl EraseSizes {
         ms.max(1000)
     }
 
-    /// How long discarding the blocks from `first` to `last`, both of them, may take.
+    /// Returns the maximum time to discard the blocks from `first` to `last`, inclusive.
     pub fn limit(&self, first: u64, last: u64) -> Duration {
         if self.argument == 1 {
             return Duration::from_ms(DISCARD_MS);
@@ -66,8 +66,10 @@ impl EraseSizes {
         Duration::from_ms(self.time_of((last >> self.shift) - (first >> self.shift) + 1))
     }
 
-    /// The most blocks of one discard on a controller that waits for `busy_limit_ms` (0: it does not say), and the time that
-    /// they were reckoned with, in ms; reckoned for erasures where the card knows discard too. By doubling and adding, as long as the time allows it, but at least the preferred size.
+    /// Returns the maximum number of blocks of one discard, and the time limit in ms that it is based on.
+    /// `busy_limit_ms` is how long the controller waits (0 if not specified). The times are those of an erase, even if
+    /// the card supports discard. The search doubles and adds units while the time limit allows it; the result is at
+    /// least the preferred size.
     pub fn discard_max(&self, busy_limit_ms: u32) -> (u32, u32) {
         let limit = if busy_limit_ms == 0 { BUSY_LIMIT_MS } else { busy_limit_ms };
         let most = u64::from(u32::MAX >> self.shift);
@@ -90,13 +92,13 @@ impl EraseSizes {
                 break;
             }
         }
-        // A range that is not aligned touches one unit more.
+        // A range that is not aligned touches one more unit.
         let whole = if units > 1 { units - 1 } else { units };
         let sectors = if self.shift > 0 || units == 0 { whole << self.shift } else { whole + 1 };
         (u32::try_from(sectors).unwrap_or(u32::MAX), limit)
     }
 
-    /// `first..end` without what is not a whole unit; `None`: nothing is left.
+    /// Returns the whole erase units of `first..end`, or `None` if there are none.
     pub fn aligned(&self, first: u64, end: u64) -> Option<(u64, u64)> {
         let unit = u64::from(self.unit.max(1));
         let (first, end) = (first.next_multiple_of(unit), end / unit * unit);
@@ -120,7 +122,7 @@ mod tests {
         EraseSizes::of(&csd, &ssr)
     }
 
-    /// The logs' lines "calculated max. discard sectors".
+    /// Values of the log lines "calculated max. discard sectors".
     #[test]
     fn the_largest_discard_is_the_one_that_linux_calculates() {
         assert_eq!(sdsc().discard_max(0), (1024, 60_000));

@@ -1,31 +1,31 @@
-//! What goes wrong between the host and a card, with the numbers that Linux gives it.
+//! Errors between the host and a card, with their Linux error numbers.
 
 use crate::Fault;
 use core::fmt;
 
-/// Why something did not work.
+/// Reason for a failed operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// No answer in time, or busy for too long.
+    /// No response in time, or the card was busy for too long.
     Timeout,
     /// A checksum was wrong.
     Checksum,
-    /// The card said that it failed.
+    /// The card reported an error.
     Failed,
-    /// The card does not know application commands, or a mode.
+    /// The card does not support application commands or a mode.
     Unsupported,
-    /// A register makes no sense, or no voltage is common.
+    /// A register is invalid, or host and card have no common voltage.
     Invalid,
-    /// Another card than the one that was there.
+    /// The card is not the one that was in the slot before.
     Replaced,
-    /// To be tried again after a power cycle.
+    /// The operation should be repeated after a power cycle.
     Again,
-    /// There is no card.
+    /// The slot is empty.
     NoCard,
 }
 
 impl Error {
-    /// Linux' number: `-110`.
+    /// Returns the error number of Linux, for example `-110`.
     pub const fn number(self) -> i32 {
         match self {
             Error::Timeout => -110,

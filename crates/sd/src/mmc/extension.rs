@@ -1,4 +1,4 @@
-//! Extension registers (CMD48, CMD49): where they lie, the cache, and the notice that power will go.
+//! Extension registers (CMD48, CMD49): their locations, the cache, and the power-off notification.
 
 use super::card::{Attached, ExtensionAt};
 use super::log::{Event, Phase};
@@ -7,11 +7,11 @@ use super::send::Bytes;
 use super::{Error, Mmc};
 use flashlab_sim::{Duration, fault};
 
-/// Bytes that one CMD48 or CMD49 moves.
+/// Bytes that one CMD48 or CMD49 transfers.
 const PAGE: usize = 512;
-/// A card may be busy behind CMD49 for a second.
+/// Maximum busy time after CMD49.
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
-/// Bytes of the performance page: enable the cache, flush it.
+/// Bytes of the performance page that enable and flush the cache.
 const CACHE_ENABLE: u16 = 260;
 const CACHE_FLUSH: u16 = 261;
 /// Standard function codes.
@@ -19,14 +19,14 @@ const POWER_MANAGEMENT: u16 = 1;
 const PERFORMANCE: u16 = 2;
 
 impl Mmc {
-    /// CMD48: `length` bytes of a register from `at` on.
+    /// Reads `length` bytes of a register from `at` on with CMD48.
     fn read_extension(&mut self, card: &Attached, at: ExtensionAt, length: u32) -> Result<[u8; PAGE], Error> {
         let order = Order::new(48, argument(at) | (length - 1), Answer::R1, Reach::Data, SpiAnswer::Nothing);
         let limit = card.limit(false, self.ios.clock_hz);
         self.read_register(order, limit)
     }
 
-    /// CMD49: one byte; the card may be busy then.
+    /// Writes one byte with CMD49. The card may be busy afterwards.
     fn write_extension(&mut self, card: &Attached, at: ExtensionAt, byte: u8) -> Result<(), Error> {
         let order = Order::new(49, argument(at), Answer::R1, Reach::Data, SpiAnswer::Nothing);
         let limit = card.limit(true, self.ios.clock_hz);
@@ -37,7 +37,7 @@ impl Mmc {
         done.error().map_or(Ok(()), Err)
     }
 
-    /// The general information, and of the extensions that it lists those that the host uses.
+    /// Reads the general information and the listed extensions that the host uses.
     pub(super) fn read_extensions(&mut self, card: &mut Attached) -> Result<(), Error> {
         let general = self.read_extension(card, ExtensionAt::default(), PAGE as u32)?;
         let revision = u16::from_le_bytes([general[0], general[1]]);
@@ -59,7 +59,7 @@ impl Mmc {
                 page: (place >> 9 & 0xff) as u8,
                 offset: (place & 0x1ff) as u16,
             };
-            // Linux takes those with one register.
+            // Linux accepts only extensions with one register set.
             if registers != 1 || !matches!(code, POWER_MANAGEMENT | PERFORMANCE) {
                 continue;
             }
@@ -73,7 +73,7 @@ impl Mmc {
         Ok(())
     }
 
-    /// Turns the cache on.
+    /// Enables the cache.
     pub(super) fn enable_cache(&mut self, card: &mut Attached) -> Result<(), Error> {
         card.extensions.cache_enabled = false;
         let Some(at) = card.extensions.cache else { return Ok(()) };
@@ -82,14 +82,15 @@ impl Mmc {
         Ok(())
     }
 
-    /// Returns true if the card has a cache that is turned on.
+    /// Returns true if the card has a cache that is enabled.
     pub fn caches(&self) -> bool {
         self.card
             .as_ref()
             .is_some_and(|card| card.extensions.cache.is_some() && card.extensions.cache_enabled)
     }
 
-    /// Empties the cache, and hears from the card that it is empty. Nothing is sent to a card without one.
+    /// Flushes the cache and checks that the card reports the end of the flush. A card without a cache receives no
+    /// command.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.poll();
         self.enter(Phase::Flush);
@@ -108,7 +109,7 @@ impl Mmc {
         }
     }
 
-    /// Announces that power will go, and waits until the card is ready for it.
+    /// Announces a power-off, and waits until the card is ready for it.
     pub(super) fn notify_power_off(&mut self, card: &Attached, at: ExtensionAt) -> Result<(), Error> {
         const LIMIT: Duration = Duration::from_secs(2);
         self.write_extension(card, ExtensionAt { offset: at.offset + 2, ..at }, 1)?;
@@ -117,7 +118,7 @@ impl Mmc {
     }
 }
 
-/// Function, page and offset in the argument of CMD48 and CMD49.
+/// Returns the argument of CMD48 and CMD49 with function, page and offset.
 fn argument(at: ExtensionAt) -> u32 {
     u32::from(at.function) << 27 | u32::from(at.page) << 18 | u32::from(at.offset) << 9
 }

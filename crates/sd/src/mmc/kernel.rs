@@ -5,21 +5,22 @@ use super::CsdFields;
 /// A version of Linux.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kernel {
-    /// 5.15: of the pair of voltages that the host asks for, the lower one is lost.
+    /// 5.15: keeps only the higher voltage of the pair that the host requests.
     V5_15,
-    /// 6.1, with the fix of the pair.
+    /// 6.1: requests both voltages of the pair.
     V6_1,
-    /// 6.12 with its stable updates, as Debian 13 has it: reads the CSD of an SDUC card, but cannot address the card beyond 2 TiB.
+    /// 6.12 with its stable updates, as in Debian 13: reads the CSD of an SDUC card, but cannot address the card beyond
+    /// 2 TiB.
     V6_12,
     /// 6.13: sets HO2T in ACMD41 and sends CMD22 before the addresses of an SDUC card.
     V6_13,
 }
 
 impl Kernel {
-    /// All of them, oldest first.
+    /// All versions, oldest first.
     pub const ALL: [Kernel; 4] = [Kernel::V5_15, Kernel::V6_1, Kernel::V6_12, Kernel::V6_13];
 
-    /// As an argument names it.
+    /// Returns the name of the version in command-line arguments.
     pub const fn name(self) -> &'static str {
         match self {
             Kernel::V5_15 => "5.15",
@@ -29,13 +30,14 @@ impl Kernel {
         }
     }
 
-    /// The kernel of that name.
+    /// Returns the version with the given name.
     pub fn named(name: &str) -> Option<Kernel> {
         Kernel::ALL.into_iter().find(|kernel| kernel.name() == name)
     }
 
-    /// The voltages that the host works at: of those that the `card` takes and the host supplies (bits of the OCR) the highest and
-    /// the one below it. `None`: they have none in common. What the card says of its low 15 bits is not believed.
+    /// Returns the voltages that the host requests, as bits of the OCR: the highest voltage that `card` and `host` have
+    /// in common, and the one below it. Returns `None` if they have none in common. The low 15 bits of the card's OCR
+    /// are ignored.
     pub fn select_voltage(self, card: u32, host: u32) -> Option<u32> {
         let common = card & !0x7fff & host;
         let highest = common.checked_ilog2()?;
@@ -46,12 +48,12 @@ impl Kernel {
         Some(common & pair)
     }
 
-    /// Returns true if the kernel initialises SDUC cards and extends their addresses with CMD22.
+    /// Returns true if the kernel initializes SDUC cards and extends their addresses with CMD22.
     pub(super) fn addresses_ultra_capacity(self) -> bool {
         self >= Kernel::V6_13
     }
 
-    /// Returns true if the kernel knows the structure of `csd`.
+    /// Returns true if the kernel supports the CSD structure of `csd`.
     pub(super) fn reads(self, csd: &CsdFields) -> bool {
         !csd.ultra_structure || self >= Kernel::V6_12
     }
@@ -63,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_pair_of_voltages_differs_between_kernels() {
-        // The boards of the published trace and of the logs; the USB adapter's.
+        // Voltages of the board of the published trace, of the boards of the logs, and of the USB adapter.
         assert_eq!(Kernel::V5_15.select_voltage(0x00ff_8000, 0x0030_0000), Some(0x0020_0000));
         assert_eq!(Kernel::V6_1.select_voltage(0x00ff_ff00, 0x0030_0000), Some(0x0030_0000));
         assert_eq!(Kernel::V6_1.select_voltage(0x00ff_8000, 0x00ff_8000), Some(0x00c0_0000));

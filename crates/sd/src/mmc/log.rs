@@ -1,8 +1,8 @@
-//! What the host stack notes down, and the same in Linux' own words.
+//! The event log of the host stack, and its output in the format of Linux.
 //!
-//! The lines are those that `dmesg` shows of Linux 5.15 and 6.1 with dynamic debug on for `mmc_core`: opcode, argument and
-//! `flags` of each command, its count and its stop command, what the card answered, the clock, the card that was found. A
-//! command that was tried again is printed once, as Linux prints it. Nothing is noted where there is no log.
+//! The lines are those of `dmesg` in Linux 5.15 and 6.1 with dynamic debug enabled for `mmc_core`: opcode, argument and
+//! `flags` of each command, its block count and its stop command, the card's response, the clock, and the card found. A
+//! command that was repeated is printed once, as in Linux. If logging is off, no events are recorded.
 
 use super::{Capacity, Error, MmcRequest};
 use crate::{Ios, Power, Signal, Timing};
@@ -12,43 +12,43 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use flashlab_sim::{Duration, Instant};
 
-/// What the host is about.
+/// Activity of the host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
-    /// Power for the slot, before anything is sent.
+    /// Power-up of the slot, before the first command.
     StartHost,
-    /// Is there a card, and of which kind?
+    /// Detection of a card and of its type.
     Rescan,
-    /// An SD card is brought up: identified, and told its address.
+    /// Identification of an SD card, and its relative address.
     Identify,
-    /// It is selected, and its registers are read.
+    /// Selection of the card, and reading of its registers.
     Setup,
-    /// Mode, clock and width.
+    /// Bus mode, clock and width.
     BusMode,
     /// Extension registers and cache.
     Extensions,
-    /// The block device on it begins.
+    /// Creation of the block device.
     BlockDevice,
     /// Block requests.
     Transfer,
-    /// Getting on after an error.
+    /// Recovery from an error.
     Recovery,
-    /// A range is erased.
+    /// Erase of a range.
     Erase,
-    /// The cache is flushed.
+    /// Flush of the cache.
     Flush,
-    /// Is the card still there?
+    /// Check that the card is still present.
     Detect,
-    /// The machine suspends.
+    /// Suspend of the machine.
     Suspend,
-    /// It resumes.
+    /// Resume of the machine.
     Resume,
-    /// It shuts down.
+    /// Shutdown of the machine.
     Shutdown,
 }
 
 impl Phase {
-    /// In words.
+    /// Returns the phase in words.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::StartHost => "power up",
@@ -70,132 +70,132 @@ impl Phase {
     }
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Outcome {
-    /// What went wrong with it.
+    /// Error of the command.
     pub error: Option<Error>,
-    /// The response: 32 bits, or 128.
+    /// Response: 32 or 128 bits.
     pub response: [u32; 4],
 }
 
-/// How a request ended.
+/// Result of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Done {
-    /// CMD23.
+    /// Result of CMD23.
     pub count: Outcome,
-    /// The command.
+    /// Result of the command.
     pub order: Outcome,
-    /// Bytes of data that arrived.
+    /// Bytes of data transferred.
     pub bytes: u64,
-    /// What went wrong with the data.
+    /// Error of the data transfer.
     pub data_error: Option<Error>,
-    /// CMD12.
+    /// Result of CMD12.
     pub stop: Outcome,
 }
 
 impl Done {
-    /// The first thing that went wrong.
+    /// Returns the first error.
     pub fn error(&self) -> Option<Error> {
         self.count.error.or(self.order.error).or(self.data_error).or(self.stop.error)
     }
 }
 
-/// Something that the host did or saw.
+/// Event on the host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Clock, voltage, width and timing are set.
+    /// The host set clock, voltage, width and timing.
     Ios(Ios),
-    /// The voltage of the signals is set.
+    /// The host set the signal voltage.
     Signal(Signal),
-    /// A card is looked for at this clock.
+    /// The host scans for a card at this clock rate.
     Trying {
-        /// In Hz.
+        /// Clock rate in Hz.
         hz: u32,
     },
-    /// A request begins.
+    /// A request started.
     Started(MmcRequest),
-    /// It failed, and is tried again.
+    /// The command of a request failed and is repeated.
     Retried {
-        /// The command.
+        /// Command index.
         index: u8,
-        /// What went wrong.
+        /// Error of the command.
         error: Error,
     },
-    /// It is done.
+    /// A request completed.
     Done(MmcRequest, Done),
-    /// The controller's driver has sent tuning blocks by itself, out of the core's sight.
+    /// The controller's driver sent tuning blocks, which the core does not log.
     Tuned {
-        /// How long that took.
+        /// Total time.
         took: Duration,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
-        /// Whether a sampling point was found.
+        /// True if a sampling point was found.
         found: bool,
     },
-    /// A card was brought up.
+    /// A card was initialized.
     New {
-        /// Its timing.
+        /// Bus timing.
         timing: Timing,
-        /// SD, SDHC, SDXC or SDUC.
+        /// Capacity class: SD, SDHC, SDXC or SDUC.
         capacity: Capacity,
-        /// Its relative address.
+        /// Relative address.
         address: u16,
     },
-    /// Largest discard and the time that it was reckoned with.
+    /// The maximum size of a discard was computed.
     DiscardMax {
-        /// Blocks of 512 bytes.
+        /// Maximum size in blocks of 512 bytes.
         sectors: u32,
-        /// In ms.
+        /// Time limit of the computation in ms.
         limit_ms: u32,
     },
-    /// The block device.
+    /// The block device was created.
     Disk {
-        /// The card's relative address.
+        /// Relative address of the card.
         address: u16,
-        /// Its name.
+        /// Product name of the card.
         name: [u8; 5],
-        /// Blocks of 512 bytes.
+        /// Capacity in blocks of 512 bytes.
         sectors: u64,
-        /// It takes no writes.
+        /// True if the device is read-only.
         read_only: bool,
     },
-    /// The card does not answer any more.
+    /// The card no longer responds.
     RemoveDetected,
-    /// The card is gone.
+    /// The card was removed.
     Removed {
-        /// Its relative address.
+        /// Relative address of the card.
         address: u16,
     },
-    /// The machine's words about an error.
+    /// Message for an error, with its number in place of `{}`.
     Failure(&'static str, Error),
-    /// A warning without a number.
+    /// Warning without an error number.
     Warning(&'static str),
     /// A request of the block layer failed.
     BlockError {
-        /// First block of 512 bytes.
+        /// First block of 512 bytes that was not transferred.
         sector: u64,
-        /// Whether it was a write.
+        /// True if the request was a write.
         write: bool,
     },
 }
 
-/// An event and its instant.
+/// An event with its time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// When.
+    /// Time of the event.
     pub at: Instant,
-    /// What the host was about.
+    /// Phase of the host.
     pub phase: Phase,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
 const HOST: &str = "mmc0";
 
 impl Entry {
-    /// Linux' lines of it, each with its time in seconds and microseconds; `device` is the controller's. None of what
-    /// Linux does not print.
+    /// Returns the lines that Linux prints for the event, each with its time in seconds and microseconds. `device` is
+    /// the controller's device name. Returns no lines for an event that Linux does not print.
     pub fn linux(&self, device: &str) -> Vec<String> {
         let us = self.at.as_ns() / 1000;
         let stamp = format!("[{:5}.{:06}] ", us / 1_000_000, us % 1_000_000);
@@ -352,17 +352,17 @@ fn speed(timing: Timing) -> &'static str {
     }
 }
 
-/// A card's name, without what is no printable character.
+/// Returns a card's name without unprintable characters.
 pub fn name_of(name: &[u8; 5]) -> String {
     name.iter().filter(|c| c.is_ascii_graphic() || **c == b' ').map(|c| char::from(*c)).collect()
 }
 
-/// Three digits and a binary unit, as Linux writes a capacity.
+/// Formats a capacity with three digits and a binary unit, as Linux does.
 pub fn size(sectors: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let bytes = sectors * 512;
     let unit = bytes.checked_ilog2().map_or(0, |bits| (bits / 10) as usize);
-    // In thousandths, rounded to three digits.
+    // Thousandths of the unit, rounded to three digits.
     let scaled = (u128::from(bytes) * 1000) >> (10 * unit);
     let (round, digits) = match scaled {
         0..10_000 => (5, 2),

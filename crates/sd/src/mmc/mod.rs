@@ -1,14 +1,19 @@
-//! A host stack like Linux' mmc core: what a driver developer sees happen between host and card.
+//! A host stack that behaves like the mmc core of Linux, so that a driver developer sees the same exchange between host
+//! and card.
 //!
-//! [`Mmc`] drives a card slot ([`Native`]) by the description of a [`Controller`] and in the manner of a [`Kernel`]: power,
-//! rescan, bring-up, block requests, erase, suspend, removal, with Linux' retries. It was written from what Linux does, as
-//! its log shows it (`tests/traces`), and prints the same lines ([`Entry::linux`]).
+//! [`Mmc`] drives a card slot ([`Native`]) with the properties of a [`Controller`] and the behaviour of a [`Kernel`]:
+//! power, rescan, initialization, block requests, erase, suspend and removal, with the retries of Linux. It was written
+//! from the observed behaviour of Linux, as recorded in its logs (`tests/traces`), and it prints the same lines
+//! ([`Entry::linux`]).
 //!
-//! Guarantees: the same commands in the same order as Linux for the cards of the recorded logs (docs/sd-commands.md lists the
-//! exceptions); a request of the block layer either did what it was asked to or says that it failed.
+//! # Guarantees
+//! - For the cards of the recorded logs, the stack sends the same commands in the same order as Linux
+//!   (docs/sd-commands.md lists the exceptions).
+//! - A request of the block layer either succeeds completely or reports an error.
 //!
-//! Left out: SDIO and MMC cards beyond their probe, SPI, command queueing, UHS-II, periodic re-tuning, packed and asynchronous
-//! requests; the time that software takes, but for its pace on the wires ([`MmcModel`]).
+//! # Not modelled
+//! SDIO and MMC cards beyond their probe, SPI, command queueing, UHS-II, periodic re-tuning, packed and asynchronous
+//! requests. Software takes no time, except for the time per block that the host adds on the wires ([`MmcModel`]).
 
 mod attach;
 mod block;
@@ -43,9 +48,9 @@ use crate::{Card, Ios, Native, Power, Signal, Timing};
 use alloc::vec::Vec;
 use flashlab_sim::{Duration, Instant};
 
-/// How often the core looks for cards where the slot does not tell.
+/// Interval at which the core polls slots without card detection.
 const POLL: Duration = Duration::from_secs(1);
-/// What the supply takes to become stable.
+/// Time for the power supply to become stable.
 const POWER_DELAY: Duration = Duration::from_ms(10);
 
 /// A host with one slot.
@@ -56,19 +61,19 @@ pub struct Mmc {
     log: Option<Vec<Entry>>,
     phase: Phase,
     ios: Ios,
-    /// The clock at which cards are looked for.
+    /// Clock rate for the initialization of cards.
     f_init: u32,
-    /// The voltages that may be used, as bits of the OCR.
+    /// Supported voltages, as bits of the OCR.
     ocr: u32,
     card: Option<Attached>,
-    /// When the slot is asked next.
+    /// Time of the next poll.
     poll_at: Option<Instant>,
-    /// Data commands of the block layer.
+    /// Number of data commands for block requests.
     transfers: u64,
 }
 
 impl Mmc {
-    /// A host that is off, with what is in the slot of `native`.
+    /// Creates a host without power. The card in the slot of `native`, if any, stays there.
     pub fn new(native: Native, controller: Controller, kernel: Kernel) -> Self {
         Mmc {
             native,
@@ -94,57 +99,57 @@ impl Mmc {
         }
     }
 
-    /// Notes down from now on what happens.
+    /// Starts to log events.
     pub fn keep_log(&mut self) {
         self.log.get_or_insert_default();
     }
 
-    /// The same host and card in the same state, but for the card's bytes and the log.
+    /// Returns a copy of the host and the card in the same state, without the stored bytes and the log.
     pub fn without_bytes(&self) -> Mmc {
         Mmc { native: self.native.without_bytes(), log: None, card: self.card.clone(), ..*self }
     }
 
-    /// What was noted down since this was last asked.
+    /// Returns the log entries since the last call, and removes them.
     pub fn take_log(&mut self) -> Vec<Entry> {
         self.log.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
-    /// The card that was brought up.
+    /// Returns the initialized card.
     pub fn card(&self) -> Option<&Attached> {
         self.card.as_ref()
     }
 
-    /// The wires and what is in the slot.
+    /// Returns the slot with its wires and its card.
     pub fn native(&self) -> &Native {
         &self.native
     }
 
-    /// The same, to be changed: its card's faults, its power.
+    /// Returns the slot mutably, for example to change the card's quirks or its power.
     pub fn native_mut(&mut self) -> &mut Native {
         &mut self.native
     }
 
-    /// Clock, width and voltage as they are set.
+    /// Returns the current clock, width and voltage.
     pub fn ios(&self) -> &Ios {
         &self.ios
     }
 
-    /// How many data commands block requests have become, those that were tried again included.
+    /// Returns the number of data commands sent for block requests, including retries.
     pub fn transfers(&self) -> u64 {
         self.transfers
     }
 
-    /// The controller.
+    /// Returns the controller.
     pub fn controller(&self) -> &Controller {
         &self.controller
     }
 
-    /// The host's time.
+    /// Returns the time of the host.
     pub fn now(&self) -> Instant {
         self.native.now()
     }
 
-    /// Loading the driver: power for the slot, then a first scan. Not finding a card is no error.
+    /// Loads the driver: powers the slot and scans it. An empty slot is not an error.
     pub fn start_host(&mut self) {
         self.phase = Phase::StartHost;
         if self.controller.powered_before_scan {
@@ -153,7 +158,7 @@ impl Mmc {
         self.rescan();
     }
 
-    /// Puts a card into the slot, and scans it, as a slot that tells does; where it does not, the next poll finds the card.
+    /// Inserts a card. A slot with card detection is scanned at once; otherwise the next poll finds the card.
     pub fn insert(&mut self, card: Card) {
         self.native.insert(card);
         if !self.controller.polls {
@@ -161,7 +166,7 @@ impl Mmc {
         }
     }
 
-    /// Takes the card out of the slot, at once or in the middle of what it does.
+    /// Removes the card, even in the middle of an operation.
     pub fn remove(&mut self) -> Option<Card> {
         let card = self.native.remove();
         if !self.controller.polls {
@@ -170,7 +175,7 @@ impl Mmc {
         card
     }
 
-    /// Lets time pass; where the slot is polled, it is once a second.
+    /// Advances the time. A polled slot is polled once per second.
     pub fn wait(&mut self, time: Duration) {
         let end = self.now() + time;
         while let Some(at) = self.poll_at.filter(|at| *at <= end) {
@@ -180,7 +185,7 @@ impl Mmc {
         self.delay(end.saturating_since(self.now()));
     }
 
-    /// Polls the slot where that is due: between two requests.
+    /// Polls the slot if a poll is due. Called between two requests.
     fn poll(&mut self) {
         if self.poll_at.is_some_and(|at| at <= self.now()) {
             let phase = self.phase;
@@ -199,7 +204,7 @@ impl Mmc {
         }
     }
 
-    /// Sets the wires as `change` has them.
+    /// Applies `change` to the settings of the wires.
     fn set_ios(&mut self, change: impl FnOnce(&mut Ios)) {
         change(&mut self.ios);
         let ios = self.ios;
@@ -207,13 +212,13 @@ impl Mmc {
         self.native.set_ios(&ios);
     }
 
-    /// The highest clock of the controller that is not above `hz`.
+    /// Sets the clock to `hz`, or to the controller's maximum if that is lower.
     fn set_clock(&mut self, hz: u32) {
         let hz = hz.min(self.controller.f_max);
         self.set_ios(|ios| ios.clock_hz = hz);
     }
 
-    /// One line, default speed, push-pull.
+    /// Sets one data line, default speed, and push-pull.
     fn initial_state(&mut self) {
         self.set_ios(|ios| {
             ios.chip_select = 0;
@@ -223,7 +228,7 @@ impl Mmc {
         });
     }
 
-    /// Power at the highest of the voltages in `ocr`, and a clock of at least 74 periods.
+    /// Powers the slot at the highest voltage in `ocr`, with at least 74 clocks.
     fn power_up(&mut self, ocr: u32) {
         if self.ios.power == Power::On {
             return;

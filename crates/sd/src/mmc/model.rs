@@ -1,13 +1,15 @@
-//! A card in a slot, driven command by command, as a timed block device: what [`CardModel`](crate::CardModel) is, by commands.
+//! A card in a slot as a timed block device that is driven command by command. It corresponds to
+//! [`CardModel`](crate::CardModel), which works at the level of blocks.
 //!
-//! The host stack brings the card up, and every request becomes the commands that it sends: CMD17 or CMD18 with CMD12, CMD24 or CMD25
-//! with CMD12, CMD32, CMD33 and CMD38. The card takes the time that its commands take. Time that the array worked is the
-//! array's; the wires and the host's pace share the rest as they do in the block-level model.
+//! The host stack initializes the card and translates every request into commands: CMD17, or CMD18 with CMD12; CMD24,
+//! or CMD25 with CMD12; CMD32, CMD33 and CMD38. The card takes the time that its commands take. The time during which
+//! the array works is charged to its mechanisms. The wires and the host share the remaining time, as in the block-level
+//! model.
 //!
-//! A request goes on transfer by transfer, so that what would have been sent after a power cut never was. Of the transfer that it
-//! meets the card tells page by page what is left ([`Card::power_off`](crate::Card::power_off)).
+//! A request is executed transfer by transfer, so transfers after a power cut never start. For the transfer that a
+//! power cut interrupts, the card reports the fate of each page ([`Card::power_off`](crate::Card::power_off)).
 //!
-//! Left out: where bits that were lost on the wires made the host send a write again, what lies before its last try counts as
+//! Simplification: if bit errors on the wires make the host repeat a write, the data before its last try counts as
 //! written.
 
 use super::{Controller, Kernel, Mmc};
@@ -21,49 +23,49 @@ use flashlab_sim::{
     RestoreError, Spent, Status, fault,
 };
 
-/// The device.
+/// Timed block device with a card behind a host stack.
 pub struct MmcModel {
     mmc: Mmc,
     link: Link,
     geometry: Geometry,
-    /// The slot's time when the model's began: the card was brought up before.
+    /// Time of the slot at time zero of the model. The card is initialized before it.
     origin: Instant,
-    /// In order of arrival, without the one that is served.
+    /// Waiting requests in order of arrival, without the one in service.
     queue: VecDeque<(Instant, Request)>,
     served: Option<Serving>,
-    /// Transfers of bring-up.
+    /// Number of transfers during initialization.
     transfers_before: u64,
 }
 
-/// A request on its way.
+/// A request in service.
 #[derive(Clone)]
 struct Serving {
     request: Request,
     arrived: Instant,
     start: Instant,
-    /// The slot's time at the start.
+    /// Time of the slot at the start.
     begun: Instant,
-    /// The bytes of the transfer that is under way.
+    /// Byte range of the current transfer.
     transfer: Range<u64>,
-    /// When that ends.
+    /// Time when the current transfer ends.
     ends: Instant,
-    /// What there is to tell then, if it is the last.
+    /// Completion of the request, if the current transfer is the last one.
     done: Option<Completion>,
 }
 
 impl Serving {
-    /// Whether it writes, and has begun to.
+    /// Returns true if the request writes and its first transfer has started.
     fn writes(&self) -> bool {
         matches!(self.request.op, Op::Write | Op::WriteFua) && !self.transfer.is_empty()
     }
 }
 
 impl MmcModel {
-    /// `card` on a link, brought up in the best of `modes` that it knows and the link has, with transfers of up to `bytes_max`
-    /// bytes. A clock of the link's that no mode has is driven all the same. Its bytes are left out.
+    /// Puts a copy of `card`, without its stored bytes, on a link. Initializes it in the best of `modes` that card and
+    /// link support, with transfers of up to `bytes_max` bytes. The clock of the link is used even if no mode has it.
     ///
     /// # Panics
-    /// Where the card cannot be brought up: one that answers and does not lie about itself can.
+    /// Panics if the initialization fails. It succeeds with every card that responds and has correct registers.
     pub fn new(card: &Card, link: Link, modes: &[Mode], bytes_max: u64) -> Self {
         let bytes_max = u32::try_from(bytes_max).unwrap_or(u32::MAX);
         let controller = Controller::of_link(&link, modes, bytes_max);
@@ -90,7 +92,7 @@ impl MmcModel {
         model
     }
 
-    /// The link's clock and pace, now that the card is in its mode.
+    /// Sets the clock and the time per block of the link, after the initialization has selected the mode.
     fn drive(&mut self) {
         let clock_hz = u32::try_from(self.link.bus.clock_hz).unwrap_or(u32::MAX);
         let ios = Ios { clock_hz, ..*self.mmc.ios() };
@@ -98,25 +100,25 @@ impl MmcModel {
         native.set_ios(&ios);
         native.set_pace(self.link.t_block_host);
         if let Some(card) = native.card_mut() {
-            // What bring-up took is nobody's.
+            // The time of the initialization is not charged to any request.
             card.take_spent();
         }
     }
 
-    /// The card has no power from `now` on, which may lie before the end of what it was told.
+    /// Cuts the power of the card at `now`, which may lie before the end of its last command.
     fn cut_card(&mut self, now: Instant) -> PowerCut {
         let at = self.origin + now.since(Instant::ZERO);
         self.mmc.native_mut().card_mut().map(|card| card.power_off(at)).unwrap_or_default()
     }
 
-    /// The model's time in the slot.
+    /// Advances the slot to the model's time `now`.
     fn reach(&mut self, now: Instant) {
         let at = self.origin + now.since(Instant::ZERO);
         let wait = at.saturating_since(self.mmc.now());
         self.mmc.native_mut().advance(wait);
     }
 
-    /// Takes `request` up at `start`.
+    /// Starts to serve `request` at `start`.
     fn serve(&mut self, arrived: Instant, start: Instant, request: Request) {
         let transfer = request.offset..request.offset;
         let mut serving =
@@ -137,10 +139,10 @@ impl MmcModel {
         self.served = Some(serving);
     }
 
-    /// The commands of the next transfer; its state changes happen here.
+    /// Executes the commands of the next transfer. All of its state changes happen here.
     fn go_on(&mut self, serving: &mut Serving) {
         let (op, at, end) = (serving.request.op, serving.transfer.end, serving.request.end());
-        // The host splits it, but for a discard, where the card has nothing to move.
+        // The host splits the request. A discard is not split here, since it transfers no data.
         let length = if op == Op::Trim { end - at } else { self.geometry.request_max.min(end - at) };
         serving.transfer = at..at + length;
         let (sector, blocks) = (at / BLOCK, length / BLOCK);
@@ -153,21 +155,21 @@ impl MmcModel {
         serving.ends = serving.start + self.mmc.now().since(serving.begun);
         if sent.is_ok() && serving.transfer.end == end && op == Op::WriteFua && !fault("fua-is-a-plain-write")
         {
-            // SD cards have no FUA; Linux flushes behind the write.
+            // SD cards have no FUA. Linux flushes the cache after the write.
             self.flush(serving);
         } else if sent.is_err() || serving.transfer.end == end {
             self.end(serving, if sent.is_ok() { Status::Ok } else { failed });
         }
     }
 
-    /// Flushes the card's cache; a card without one is not asked.
+    /// Flushes the card's cache. A card without a cache receives no command.
     fn flush(&mut self, serving: &mut Serving) {
         let flushed = self.mmc.flush();
         serving.ends = serving.start + self.mmc.now().since(serving.begun);
         self.end(serving, if flushed.is_ok() { Status::Ok } else { Status::ReadOnly });
     }
 
-    /// Nothing more is sent.
+    /// Ends the request after its last transfer.
     fn end(&mut self, serving: &mut Serving, status: Status) {
         let Serving { request, arrived, start, .. } = *serving;
         let mut spent = Spent::default();
@@ -178,12 +180,12 @@ impl MmcModel {
         serving.done = Some(Completion { id: request.id, at: serving.ends, status, spent });
     }
 
-    /// Where the time went that a request took.
+    /// Divides the time of a request among the mechanisms.
     fn account(&mut self, request: &Request, took: Duration, spent: &mut Spent) {
         let array = self.mmc.native_mut().card_mut().map(Card::take_spent).unwrap_or_default();
         let mut wires = took;
         for (mechanism, time) in array.iter() {
-            // A host that lost its patience has cut short what the array was about.
+            // After a time-out, the array has worked for less time than it reported.
             let part = time.min(wires);
             spent[mechanism] += part;
             wires -= part;
@@ -194,7 +196,8 @@ impl MmcModel {
         let host = match request.op {
             Op::Read => (pace * blocks).min(wires),
             Op::Write | Op::WriteFua => {
-                // While the array was idle, it waited for the wires and the host, in proportion.
+                // While the array was idle, it waited for the wires and the host, in proportion to their times per
+                // block.
                 let transfers = blocks.div_ceil(self.geometry.request_max / BLOCK);
                 let commands = bus.command() * if blocks > 1 { 2 * transfers } else { 1 };
                 let block = bus.write_block() + pace;
@@ -207,7 +210,7 @@ impl MmcModel {
     }
 }
 
-/// Adds what `cut` does not name of `range`, as new.
+/// Adds the parts of `range` that `cut` does not contain, as new data.
 fn with_new(cut: PowerCut, range: Range<u64>) -> PowerCut {
     let (mut all, mut at) = (PowerCut::default(), range.start);
     for (named, fate) in cut.undecided {
@@ -267,7 +270,7 @@ impl Model for MmcModel {
         Some(done)
     }
 
-    /// A trim that was being served has happened.
+    /// Cuts the power. A trim in service has taken effect.
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.queue.clear();
         let mut cut = PowerCut::default();
@@ -291,9 +294,9 @@ impl Model for MmcModel {
         cut
     }
 
-    /// Until the card is brought up again.
+    /// Restores the power. Returns the time when the card is initialized again.
     fn power_up(&mut self, now: Instant) -> Instant {
-        // Where a request was cut, the slot's time is ahead.
+        // If a request was cut, the time of the slot is ahead of the model's time.
         self.reach(now);
         let begun = self.mmc.now();
         self.mmc.native_mut().set_pace(Duration::ZERO);

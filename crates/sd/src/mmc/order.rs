@@ -1,29 +1,29 @@
-//! Commands as Linux' mmc core orders them from a controller: with the response that it expects, and the `flags` that its
-//! log prints. The bits are those of `include/linux/mmc/core.h`; the log of a kernel is told from another by them.
+//! Commands as the mmc core of Linux passes them to a controller: with the expected response, and the `flags` that its
+//! log prints. The bits are those of `include/linux/mmc/core.h`, and they distinguish the logs of kernel versions.
 
 use crate::Command;
 use flashlab_sim::Duration;
 
-/// The response that a command expects, by the name that the mmc core has for it.
+/// Expected response of a command, named as in the mmc core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// None.
+    /// No response.
     Nothing,
     /// The card status.
     R1,
-    /// The card status, and busy behind it.
+    /// The card status, followed by a busy signal.
     R1b,
     /// CID or CSD: 136 bits.
     R2,
-    /// The OCR, without a checksum.
+    /// The OCR, which has no CRC7.
     R3,
-    /// An SDIO card's OCR.
+    /// The OCR of an SDIO card.
     R4,
-    /// An SDIO card's register.
+    /// A register of an SDIO card.
     R5,
-    /// A relative address.
+    /// The relative address.
     R6,
-    /// Voltage and check pattern.
+    /// The accepted voltage and the check pattern.
     R7,
 }
 
@@ -47,7 +47,7 @@ impl Answer {
     }
 }
 
-/// Whom a command addresses and whether data goes with it.
+/// Command type: addressed or broadcast, with or without data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// Addressed, without data (ac).
@@ -56,7 +56,7 @@ pub enum Reach {
     Data,
     /// Broadcast (bc).
     Broadcast,
-    /// Broadcast, answered (bcr).
+    /// Broadcast, with response (bcr).
     BroadcastAnswered,
 }
 
@@ -71,18 +71,18 @@ impl Reach {
     }
 }
 
-/// What an SPI host would expect instead; a native host carries the bits along in `flags`.
+/// Expected response in SPI mode. A native host includes these bits in `flags` too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpiAnswer {
     /// The command is not sent over SPI.
     Nothing,
     /// One status byte.
     R1,
-    /// One status byte, and busy behind it.
+    /// One status byte, followed by a busy signal.
     R1b,
     /// Two status bytes.
     R2,
-    /// A status byte and four more.
+    /// One status byte and four more bytes.
     Five,
 }
 
@@ -102,42 +102,42 @@ impl SpiAnswer {
     }
 }
 
-/// A command and what is expected of it.
+/// A command with its expected response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Order {
     /// The command.
     pub command: Command,
-    /// The response.
+    /// The expected response.
     pub answer: Answer,
-    /// Its kind.
+    /// The command type.
     pub reach: Reach,
-    /// The response over SPI.
+    /// The expected response in SPI mode.
     pub spi: SpiAnswer,
 }
 
 impl Order {
-    /// CMD`index` with `argument`.
+    /// Creates CMD`index` with `argument`.
     pub const fn new(index: u8, argument: u32, answer: Answer, reach: Reach, spi: SpiAnswer) -> Order {
         Order { command: Command::new(index, argument), answer, reach, spi }
     }
 
-    /// As `flags` of Linux' log.
+    /// Returns the `flags` of Linux's log.
     pub const fn flags(&self) -> u32 {
         self.answer.bits() | self.reach.bits() | self.spi.bits()
     }
 }
 
-/// Which way data goes.
+/// Direction of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From the card.
+    /// From the card to the host.
     Read,
-    /// To the card.
+    /// From the host to the card.
     Write,
 }
 
 impl Direction {
-    /// As `flags` of the log's `blksz` line.
+    /// Returns the `flags` of the `blksz` line in the log.
     pub const fn flags(self) -> u32 {
         match self {
             Direction::Read => 1 << 9,
@@ -146,53 +146,53 @@ impl Direction {
     }
 }
 
-/// The data that goes with a command.
+/// Data of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
-    /// Which way.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Bytes of a block.
+    /// Block length in bytes.
     pub block: u32,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// How long the host waits for each block.
+    /// Time that the host waits for each block.
     pub limit: Duration,
 }
 
 impl Data {
-    /// All of its bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(&self) -> u64 {
         self.block as u64 * self.blocks as u64
     }
 }
 
-/// What the core hands to a controller as one: a command, its data, and what goes before and after.
+/// A request that the core passes to a controller: a command with its data, its block count and its stop command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MmcRequest {
-    /// CMD23, sent before.
+    /// CMD23, sent before the command.
     pub count: Option<Order>,
     /// The command.
     pub order: Order,
-    /// Its data.
+    /// Data of the command.
     pub data: Option<Data>,
-    /// CMD12, sent behind the data; with a count only where something went wrong.
+    /// CMD12, sent after the data. With a block count, it is sent only after an error.
     pub stop: Option<Order>,
-    /// How long busy may last behind an R1b.
+    /// Maximum busy time after an R1b.
     pub busy_limit: Duration,
 }
 
 impl MmcRequest {
-    /// `order` alone.
+    /// Creates a request with `order` only.
     pub const fn bare(order: Order) -> MmcRequest {
         MmcRequest { count: None, order, data: None, stop: None, busy_limit: BUSY_LIMIT }
     }
-    /// `order` with `data`.
+    /// Creates a request with `order` and `data`.
     pub const fn with_data(order: Order, data: Data) -> MmcRequest {
         MmcRequest { data: Some(data), ..MmcRequest::bare(order) }
     }
 }
 
-/// How long a card may be busy behind an R1b where nothing else is said; Linux' block layer gives up after 10 s.
+/// Default for the maximum busy time after an R1b. The block layer of Linux gives up after 10 s.
 pub(crate) const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
     use Answer::*;
     use Reach::*;
 
-    /// Printed by Linux 5.15 and 6.1 for these commands.
+    /// Flags that Linux 5.15 and 6.1 print for these commands.
     #[test]
     fn flags_are_those_that_linux_prints() {
         for (index, answer, reach, spi, flags) in [

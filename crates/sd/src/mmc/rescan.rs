@@ -1,7 +1,8 @@
-//! Is there a card in the slot, and of which kind?
+//! Rescan: the host detects a card in the slot and determines its type.
 //!
-//! At 400, then 300, 200 and 100 kHz: reset for SDIO (CMD52), CMD0, a probe for SD Express (CMD8), then SDIO (CMD5), SD
-//! (ACMD41), MMC (CMD1). A card that is known is asked whether it is still there.
+//! At 400, then 300, 200 and 100 kHz, it sends a reset for SDIO (CMD52), CMD0, and a probe for SD Express (CMD8), and
+//! then probes for SDIO (CMD5), SD (ACMD41) and MMC (CMD1). If a card is already initialized, the host checks that it
+//! is still present.
 
 use super::log::{Event, Phase};
 use super::order::{Answer, Order, Reach, SpiAnswer};
@@ -9,11 +10,11 @@ use super::send::RETRIES;
 use super::{Error, Mmc, POLL};
 use flashlab_sim::Duration;
 
-/// The clocks at which cards are looked for, in Hz.
+/// Clock rates for the scan, in Hz.
 pub(super) const FREQUENCIES: [u32; 4] = [400_000, 300_000, 200_000, 100_000];
 
 impl Mmc {
-    /// A scan of the slot; what goes wrong with a card in it, the log tells.
+    /// Scans the slot. The log contains errors of a card in it.
     pub fn rescan(&mut self) {
         if self.card.is_some() {
             self.detect();
@@ -26,7 +27,7 @@ impl Mmc {
         }
     }
 
-    /// A known card that does not answer any more is given up.
+    /// Drops an initialized card that no longer responds.
     fn detect(&mut self) {
         self.enter(Phase::Detect);
         let Some(card) = &self.card else { return };
@@ -40,13 +41,13 @@ impl Mmc {
         }
     }
 
-    /// The supply of the slot fails: the host starts anew with what is in it.
+    /// Cuts the power supply of the slot. The host drops its card.
     pub(super) fn cut_power(&mut self) {
         self.card = None;
         self.power_off();
     }
 
-    /// The card is gone.
+    /// Drops the card after its removal.
     pub(super) fn forget(&mut self) {
         if let Some(card) = self.card.take() {
             self.note(|| Event::Removed { address: card.address });
@@ -74,7 +75,7 @@ impl Mmc {
         }
     }
 
-    /// Looks for a card at a clock; whether one was brought up.
+    /// Scans for a card at a clock rate. Returns true if a card was initialized.
     fn try_at(&mut self, hz: u32) -> bool {
         self.enter(Phase::Rescan);
         self.f_init = hz;
@@ -82,7 +83,7 @@ impl Mmc {
         self.power_up(self.ocr);
         self.reset_sdio();
         self.go_idle();
-        // SD Express: no host of ours has it; whatever the answer, the scan goes on.
+        // Probe for SD Express, which no modelled host supports. The scan continues with any response.
         let _ = self.send_interface_condition(self.ocr);
         if self.probe_sdio() {
             self.note(|| Event::Warning("SDIO cards are not driven"));
@@ -100,30 +101,31 @@ impl Mmc {
         false
     }
 
-    /// CMD52: I/O abort and reset in the register CCCR. A memory card does not answer; one try each.
+    /// Sends CMD52: I/O abort and reset in the CCCR register. A memory card does not respond. Each command is tried
+    /// once.
     fn reset_sdio(&mut self) {
         const ABORT: u32 = 6;
         const RESET: u32 = 1 << 3;
         const WRITE: u32 = 1 << 31;
         let order = |argument| Order::new(52, argument, Answer::R5, Reach::Addressed, SpiAnswer::R2);
         let old = self.command(order(ABORT << 9), 0).unwrap_or(0) & 0xff;
-        // Nothing depends on its answer.
+        // The response has no effect.
         let _ = self.command(order(WRITE | ABORT << 9 | old | RESET), 0);
     }
 
-    /// CMD0, with the chip select high so that no card takes it for SPI.
+    /// Sends CMD0 with chip select high, so that the card does not enter SPI mode.
     pub(super) fn go_idle(&mut self) {
         const PAUSE: Duration = Duration::from_ms(1);
         self.set_ios(|ios| ios.chip_select = 1);
         self.delay(PAUSE);
-        // Nothing is answered to it.
+        // CMD0 has no response.
         let _ = self.command(Order::new(0, 0, Answer::Nothing, Reach::Broadcast, SpiAnswer::R1), 0);
         self.delay(PAUSE);
         self.set_ios(|ios| ios.chip_select = 0);
         self.delay(PAUSE);
     }
 
-    /// CMD8: cards of version 2 on answer with the check pattern.
+    /// Sends CMD8. Cards of version 2 and above respond with the check pattern.
     pub(super) fn send_interface_condition(&mut self, ocr: u32) -> Result<(), Error> {
         const PATTERN: u32 = 0xaa;
         let voltage = u32::from(ocr & 0x00ff_8000 != 0);
@@ -135,13 +137,14 @@ impl Mmc {
         }
     }
 
-    /// CMD5: only an SDIO card answers.
+    /// Sends CMD5. Only an SDIO card responds.
     fn probe_sdio(&mut self) -> bool {
         let order = Order::new(5, 0, Answer::R4, Reach::BroadcastAnswered, SpiAnswer::Five);
         self.command(order, RETRIES).is_ok()
     }
 
-    /// ACMD41 until the card is initialised, for up to a second; with 0, once, to hear its voltages.
+    /// Sends ACMD41 until the card is initialized, for up to a second. If `ocr` is 0, sends it once to read the
+    /// voltages.
     pub(super) fn operating_condition(&mut self, ocr: u32) -> Result<u32, Error> {
         const TRIES: u32 = 100;
         const INITIALISED: u32 = 1 << 31;
@@ -157,7 +160,7 @@ impl Mmc {
         Err(Error::Timeout)
     }
 
-    /// CMD1: only an MMC answers.
+    /// Sends CMD1. Only an MMC card responds.
     fn probe_mmc(&mut self) {
         self.set_ios(|ios| ios.push_pull = false);
         let order = Order::new(1, 0, Answer::R3, Reach::BroadcastAnswered, SpiAnswer::R1);

@@ -1,4 +1,4 @@
-//! One request on the wires: command, data, stop, and the retries of a command that failed.
+//! One request on the wires (command, data, stop), and the retries of a failed command.
 
 use super::log::{Done, Event, Outcome, Phase};
 use super::order::{Answer, Data, Direction, MmcRequest, Order, Reach, SpiAnswer};
@@ -7,27 +7,28 @@ use crate::Expects;
 use crate::command::{Response, Status};
 use flashlab_sim::{Duration, Instant};
 
-/// How often a command is tried again that is sent for itself.
+/// Number of retries of a command outside of block requests.
 pub(super) const RETRIES: u32 = 3;
 
-/// The bytes that go with a request; empty slices where none are carried.
+/// Bytes of a request. The slices are empty if the card stores no bytes.
 pub(super) enum Bytes<'a> {
-    /// To be filled.
+    /// Buffer for data from the card.
     Into(&'a mut [u8]),
-    /// To be sent.
+    /// Data to the card.
     From(&'a [u8]),
-    /// No data, or none that is looked at.
+    /// No data, or data that is discarded.
     None,
 }
 
-/// Whether the card takes the next transfer: ready, and in the transfer state. Some cards get one of the two wrong.
+/// Returns true if the card is ready for the next transfer: ready for data, and in the transfer state. Some cards
+/// report one of the two wrongly.
 pub(super) fn is_ready(status: Status) -> bool {
     const TRANSFER: u32 = 4;
     status.0 & Status::READY_FOR_DATA.0 != 0 && status.0 >> 9 & 0xf == TRANSFER
 }
 
 impl Mmc {
-    /// `request` on the wires, up to `retries` times again where its command fails.
+    /// Sends `request`, with up to `retries` retries if its command fails.
     pub(super) fn run(&mut self, request: &MmcRequest, mut bytes: Bytes<'_>, retries: u32) -> Done {
         self.note(|| Event::Started(*request));
         let mut left = retries;
@@ -74,7 +75,7 @@ impl Mmc {
         done
     }
 
-    /// The blocks of `data`, until one fails.
+    /// Transfers the blocks of `data` until one fails.
     fn move_data(&mut self, data: &Data, bytes: &mut Bytes<'_>, done: &mut Done) {
         let (length, blocks) = (data.block, data.blocks);
         let moved = match (data.direction, bytes) {
@@ -96,7 +97,7 @@ impl Mmc {
         done.data_error = moved.err().map(|(_, fault)| fault.into());
     }
 
-    /// One command and its response.
+    /// Sends one command and receives its response.
     pub(super) fn send(&mut self, order: &Order) -> Outcome {
         let expects = match order.answer {
             Answer::Nothing => Expects::None,
@@ -120,18 +121,18 @@ impl Mmc {
         outcome
     }
 
-    /// A command without data; gives its 32 bits.
+    /// Sends a command without data. Returns the 32 bits of its response.
     pub(super) fn command(&mut self, order: Order, retries: u32) -> Result<u32, Error> {
         Ok(self.command_long(order, retries)?[0])
     }
 
-    /// A command without data; gives all bits of its response.
+    /// Sends a command without data. Returns all bits of its response.
     pub(super) fn command_long(&mut self, order: Order, retries: u32) -> Result<[u32; 4], Error> {
         let done = self.run(&MmcRequest::bare(order), Bytes::None, retries);
         done.error().map_or(Ok(done.order.response), Err)
     }
 
-    /// A command that reads one block.
+    /// Sends a command that reads one block.
     pub(super) fn read_register<const N: usize>(
         &mut self,
         order: Order,
@@ -143,7 +144,7 @@ impl Mmc {
         done.error().map_or(Ok(bytes), Err)
     }
 
-    /// CMD55: the next command is an application command. To the card of that address, or to all.
+    /// Sends CMD55, which announces an application command, to the card with `address`, or to all cards.
     pub(super) fn app_command(&mut self, address: Option<u16>) -> Result<(), Error> {
         let (argument, reach) = match address {
             Some(address) => (u32::from(address) << 16, Reach::Addressed),
@@ -153,7 +154,7 @@ impl Mmc {
         if status & Status::APP_CMD.0 == 0 { Err(Error::Unsupported) } else { Ok(()) }
     }
 
-    /// An application command without data, CMD55 before each try of it.
+    /// Sends an application command without data. CMD55 precedes each try.
     pub(super) fn application(&mut self, address: Option<u16>, order: Order) -> Result<u32, Error> {
         let mut failed = Error::Failed;
         for _ in 0..=RETRIES {
@@ -166,7 +167,7 @@ impl Mmc {
         Err(failed)
     }
 
-    /// An application command that reads a register.
+    /// Sends an application command that reads a register.
     pub(super) fn read_application<const N: usize>(
         &mut self,
         address: u16,
@@ -177,13 +178,13 @@ impl Mmc {
         self.read_register(order, limit)
     }
 
-    /// CMD13.
+    /// Sends CMD13.
     pub(super) fn status(&mut self, address: u16, retries: u32) -> Result<Status, Error> {
         let order = Order::new(13, u32::from(address) << 16, Answer::R1, Reach::Addressed, SpiAnswer::R2);
         self.command(order, retries).map(Status)
     }
 
-    /// Asks until `busy` says no more: at once, then after 32 us, then after twice as long each time up to 32 ms.
+    /// Polls until `busy` returns false: at once, then after 32 us, and then with pauses that double up to 32 ms.
     pub(super) fn poll_while(
         &mut self,
         limit: Duration,
@@ -206,7 +207,7 @@ impl Mmc {
         }
     }
 
-    /// Waits until the card is no longer busy: by DAT0 where the driver can look at it, else by CMD13.
+    /// Waits until the card is no longer busy, with DAT0 if the driver can sense it, otherwise with CMD13.
     pub(super) fn wait_while_busy(&mut self, address: u16, limit: Duration) -> Result<(), Error> {
         if self.controller.senses_busy {
             return self.native.wait_ready(limit).map_err(Error::from);
@@ -214,12 +215,12 @@ impl Mmc {
         self.poll_while(limit, |mmc| mmc.status(address, RETRIES).map(|status| !is_ready(status)))
     }
 
-    /// Whether the card was seen to be gone.
+    /// Returns true if the host has noticed the removal of the card.
     pub(super) fn is_removed(&self) -> bool {
         self.card.as_ref().is_some_and(|card| card.removed)
     }
 
-    /// What the host is about from now on.
+    /// Sets the current phase of the host.
     pub(super) fn enter(&mut self, phase: Phase) {
         self.phase = phase;
     }

@@ -1,4 +1,4 @@
-//! Suspend, resume and shutdown: the card is told or deselected, and the power goes.
+//! Suspend, resume and shutdown: the host notifies or deselects the card, and turns the power off.
 
 use super::card::Attached;
 use super::log::{Event, Phase};
@@ -7,7 +7,7 @@ use super::send::RETRIES;
 use super::{Error, Mmc};
 
 impl Mmc {
-    /// The machine shuts down.
+    /// Shuts the machine down.
     pub fn shutdown(&mut self) -> Result<(), Error> {
         self.poll();
         self.enter(Phase::Shutdown);
@@ -19,7 +19,7 @@ impl Mmc {
         slept
     }
 
-    /// The machine suspends; polling ends until it resumes.
+    /// Suspends the machine. Polling stops until it resumes.
     pub fn suspend(&mut self) -> Result<(), Error> {
         self.poll();
         self.enter(Phase::Suspend);
@@ -30,7 +30,7 @@ impl Mmc {
         slept
     }
 
-    /// The machine resumes. The card is brought up again when it is used next, which [`Mmc::wake`] does at once.
+    /// Resumes the machine. The next use of the card initializes it again; [`Mmc::wake`] does so at once.
     pub fn resume(&mut self) {
         self.enter(Phase::Resume);
         if self.controller.polls {
@@ -38,7 +38,8 @@ impl Mmc {
         }
     }
 
-    /// Brings a suspended card up again, the same one: another is given up, and found by the next scan.
+    /// Initializes a suspended card again. If another card is in the slot, the host drops the old card, and the next
+    /// scan finds the new one.
     pub fn wake(&mut self) -> Result<(), Error> {
         let Some(old) = self.card.take_if(|card| card.suspended) else { return Ok(()) };
         self.enter(Phase::Resume);
@@ -58,7 +59,7 @@ impl Mmc {
         }
     }
 
-    /// Before a request: what is suspended is woken.
+    /// Wakes a suspended card before a request.
     pub(super) fn awake(&mut self) -> Result<(), Error> {
         let phase = self.phase;
         let woken = self.wake();
