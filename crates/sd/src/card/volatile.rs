@@ -1,4 +1,4 @@
-//! The state that a card loses with its power: state, address, modes, and the use of the data lines.
+//! Volatile state of a card, which a power cut clears: card state, address, modes, and the use of the data lines.
 
 use super::State;
 use crate::Signal;

@@ -82,14 +82,14 @@ pub enum When {
     Always,
     /// From this instant of the card's time on.
     At(Instant),
-    /// When the card receives this command for the n-th time, counted from 1, before it executes it.
+    /// From the n-th time, counted from 1, that the card receives this command. The quirk applies before the command.
     Command {
         /// Command index.
         index: u8,
         /// Occurrence of the command, counted from 1.
         nth: u32,
     },
-    /// When this many blocks have been written.
+    /// From the moment when this many blocks have been written.
     Block(u64),
 }
 
