@@ -41,7 +41,7 @@ fn card() -> Card {
         wear: Wear::default(),
     };
     let identity = Identity::new(&parameters);
-    let bytes = Memory::new(parameters.capacity, Pages::Small).expect("a size that can be had");
+    let bytes = Memory::new(parameters.capacity, Pages::Small).expect("a valid size");
     Card::new(parameters, identity, Some(Box::new(bytes)), 1)
 }
 
@@ -97,9 +97,9 @@ fn main() -> Result<(), Fault> {
     println!("16 KiB read in {}", slot.now().since(began));
 
     // From here on every block is damaged on the wires.
-    slot.card_mut().expect("it is there").quirks_mut().add(Quirk::ReadCrc(1));
+    slot.card_mut().expect("the slot holds a card").quirks_mut().add(Quirk::ReadCrc(1));
     slot.command(Command::new(17, 2048), Expects::R1)?;
     assert_eq!(slot.read_block(&mut block, 512, LIMIT), Err(Fault::Crc));
-    println!("a damaged block is found by its checksum");
+    println!("the checksum detects a damaged block");
     Ok(())
 }

@@ -43,7 +43,7 @@ fn main() {
             now,
             Request { id: RequestId(0), op: Op::Write, file: FileId::DEVICE, offset: 0, length },
         );
-        let done = card.complete(Instant::MAX).expect("it completes");
+        let done = card.complete(Instant::MAX).expect("the write completes");
         print!("{:3} KiB: {:>10}", length / KIB, format!("{}", done.spent.total()));
         done.spent.iter().filter(|(_, d)| d.as_ns() > 0).for_each(|(m, d)| print!("  {} {d}", m.name()));
         println!();

@@ -40,7 +40,7 @@ fn card() -> Card {
         wear: Wear::default(),
     };
     let identity = Identity::new(&parameters);
-    let bytes = Memory::new(parameters.capacity, Pages::Small).expect("a size that can be had");
+    let bytes = Memory::new(parameters.capacity, Pages::Small).expect("a valid size");
     Card::new(parameters, identity, Some(Box::new(bytes)), 1)
 }
 
@@ -60,7 +60,7 @@ fn write_and_read(card: Card) -> Result<Duration, SdCardError> {
 
 fn main() {
     let took = write_and_read(card()).expect("a good card works");
-    println!("a good card: brought up, a block written and read in {took} of simulated time");
+    println!("a good card: initialization, one write and one read took {took} of simulated time");
 
     let mut slow = card();
     slow.quirks_mut().add(Quirk::Busy(Duration::from_ms(700)));

@@ -365,7 +365,7 @@ impl Card {
             let kept: (Lock, Protection, [u8; 16], Vec<Range<u64>>) =
                 postcard::from_bytes(rest).map_err(array::no_state)?;
             if !kept.1.is_like(&self.protection) {
-                return Err(RestoreError::new("its groups of write protection are those of another card"));
+                return Err(RestoreError::new("the write protection groups are those of another card"));
             }
             Some(kept)
         };

@@ -14,7 +14,7 @@ pub enum Error {
     Failed,
     /// The card does not support application commands or a mode.
     Unsupported,
-    /// A register is invalid, or host and card have no common voltage.
+    /// A register is invalid, host and card have no common voltage, or an address is beyond the capacity.
     Invalid,
     /// The card is not the one that was in the slot before.
     Replaced,
@@ -53,14 +53,14 @@ impl From<Fault> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Error::Timeout => "no answer in time",
+            Error::Timeout => "the card did not respond in time",
             Error::Checksum => "a checksum was wrong",
-            Error::Failed => "the card reports a failure",
-            Error::Unsupported => "the card does not know it",
-            Error::Invalid => "it cannot be used",
-            Error::Replaced => "it is another card",
-            Error::Again => "to be tried again",
-            Error::NoCard => "there is no card",
+            Error::Failed => "the card reported an error",
+            Error::Unsupported => "the card does not support the operation",
+            Error::Invalid => "invalid register, voltage or address",
+            Error::Replaced => "another card is in the slot",
+            Error::Again => "the card needs a power cycle and another try",
+            Error::NoCard => "there is no card in the slot",
         })
     }
 }

@@ -322,7 +322,7 @@ fn finished(request: &MmcRequest, done: &Done) -> Vec<String> {
     let words = |outcome: &Outcome| {
         let mut text = format!("{}:", number(outcome.error));
         for word in outcome.response {
-            write!(text, " {word:08x}").expect("a string takes it");
+            write!(text, " {word:08x}").expect("writing to a string cannot fail");
         }
         text
     };

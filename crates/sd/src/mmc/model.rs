@@ -71,7 +71,7 @@ impl MmcModel {
         let controller = Controller::of_link(&link, modes, bytes_max);
         let mut mmc = Mmc::new(Native::new(Some(card.without_bytes())), controller, Kernel::V6_13);
         mmc.start_host();
-        let sectors = mmc.card().expect("a card that follows the specification is brought up").csd.sectors;
+        let sectors = mmc.card().expect("a card with correct registers is initialized").csd.sectors;
         let geometry = Geometry {
             capacity: sectors * BLOCK,
             block: BLOCK,

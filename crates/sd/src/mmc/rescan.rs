@@ -86,7 +86,7 @@ impl Mmc {
         // Probe for SD Express, which no modelled host supports. The scan continues with any response.
         let _ = self.send_interface_condition(self.ocr);
         if self.probe_sdio() {
-            self.note(|| Event::Warning("SDIO cards are not driven"));
+            self.note(|| Event::Warning("SDIO cards are not supported"));
         } else {
             if let Ok(ocr) = self.operating_condition(0) {
                 match self.attach_sd(ocr) {
@@ -165,7 +165,7 @@ impl Mmc {
         self.set_ios(|ios| ios.push_pull = false);
         let order = Order::new(1, 0, Answer::R3, Reach::BroadcastAnswered, SpiAnswer::R1);
         if self.command(order, 0).is_ok() {
-            self.note(|| Event::Warning("MMC cards are not driven"));
+            self.note(|| Event::Warning("MMC cards are not supported"));
         }
     }
 }

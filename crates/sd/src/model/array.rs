@@ -66,7 +66,7 @@ impl Array {
     ) -> Result<(), RestoreError> {
         self.flash
             .restore(flash)
-            .map_err(|wrong| RestoreError::new(format!("it contradicts itself or the card: {wrong}")))?;
+            .map_err(|wrong| RestoreError::new(format!("invalid state for this card: {wrong}")))?;
         self.idle_since = idle_since;
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Array {
 
 /// Returns the error for bytes that are not a saved state.
 pub(crate) fn no_state(error: postcard::Error) -> RestoreError {
-    RestoreError::new(format!("this is no state of a card: {error}"))
+    RestoreError::new(format!("this is not the state of a card: {error}"))
 }
 
 /// A read that streams data out of the array. Times are relative to the moment when the card has received the command.

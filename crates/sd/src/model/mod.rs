@@ -78,7 +78,7 @@ impl CardParameters {
             ));
         }
         if self.capacity > 128 << 40 {
-            return Err(Impossible::new("card.capacity", "is above 128 TiB, the most that SDUC addresses"));
+            return Err(Impossible::new("card.capacity", "is above 128 TiB, the maximum of SDUC"));
         }
         if self.capacity < self.mapping.superblock {
             return Err(Impossible::new(

@@ -35,9 +35,9 @@ pub enum Fault {
 impl core::fmt::Display for Fault {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Fault::Timeout => "the card did not answer in time",
+            Fault::Timeout => "the card did not respond in time",
             Fault::Crc => "a checksum was wrong",
-            Fault::WriteError => "the card could not write",
+            Fault::WriteError => "the card reported a write error",
         })
     }
 }

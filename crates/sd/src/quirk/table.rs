@@ -31,28 +31,28 @@ pub struct Entry {
 /// All quirks by name, used for parsing and for lists.
 #[rustfmt::skip]
 pub const TABLE: &[Entry] = &[
-    Entry { name: "reset-retries", operand: Operand::Count, about: "the first N CMD0 are not heard", make: |n| Quirk::ResetRetries(count(n)) },
-    Entry { name: "low-before-reset", operand: Operand::None, about: "SPI: data line low before the first CMD0", make: |_| Quirk::LowBeforeReset },
-    Entry { name: "garbage-before-response", operand: Operand::None, about: "SPI: a byte of garbage before each response", make: |_| Quirk::GarbageBeforeResponse },
-    Entry { name: "busy-after-app", operand: Operand::Time, about: "busy behind CMD55", make: |ns| Quirk::BusyAfterApp(Duration::from_ns(ns)) },
-    Entry { name: "no-crc-mode", operand: Operand::None, about: "SPI: CMD59 is refused", make: |_| Quirk::NoCrcMode },
-    Entry { name: "reset-before-if-cond", operand: Operand::None, about: "CMD8 only directly behind CMD0", make: |_| Quirk::ResetBeforeIfCond },
-    Entry { name: "one-op-cond", operand: Operand::None, about: "SPI: a second CMD1 is not answered", make: |_| Quirk::OneOpCond },
-    Entry { name: "no-extension-data", operand: Operand::None, about: "the data of CMD48 never come", make: |_| Quirk::NoExtensionData },
-    Entry { name: "late-illegal", operand: Operand::None, about: "SPI: illegal command told once more in the next response", make: |_| Quirk::LateIllegal },
+    Entry { name: "reset-retries", operand: Operand::Count, about: "ignores the first N CMD0", make: |n| Quirk::ResetRetries(count(n)) },
+    Entry { name: "low-before-reset", operand: Operand::None, about: "SPI: holds the data line low until the first CMD0", make: |_| Quirk::LowBeforeReset },
+    Entry { name: "garbage-before-response", operand: Operand::None, about: "SPI: sends a byte of garbage before each response", make: |_| Quirk::GarbageBeforeResponse },
+    Entry { name: "busy-after-app", operand: Operand::Time, about: "busy after CMD55", make: |ns| Quirk::BusyAfterApp(Duration::from_ns(ns)) },
+    Entry { name: "no-crc-mode", operand: Operand::None, about: "SPI: rejects CMD59", make: |_| Quirk::NoCrcMode },
+    Entry { name: "reset-before-if-cond", operand: Operand::None, about: "responds to CMD8 only directly after CMD0", make: |_| Quirk::ResetBeforeIfCond },
+    Entry { name: "one-op-cond", operand: Operand::None, about: "SPI: does not respond to a second CMD1", make: |_| Quirk::OneOpCond },
+    Entry { name: "no-extension-data", operand: Operand::None, about: "the data of CMD48 never arrives", make: |_| Quirk::NoExtensionData },
+    Entry { name: "late-illegal", operand: Operand::None, about: "SPI: the next response reports an illegal command once more", make: |_| Quirk::LateIllegal },
     Entry { name: "no-cache-flush", operand: Operand::None, about: "a cache flush never ends", make: |_| Quirk::NoCacheFlush },
-    Entry { name: "wraps", operand: Operand::Size, about: "counterfeit: addresses beyond SIZE begin again at 0", make: Quirk::Wraps },
-    Entry { name: "drops", operand: Operand::Size, about: "counterfeit: what is written beyond SIZE is dropped", make: Quirk::Drops },
-    Entry { name: "keeps-other", operand: Operand::Count, about: "every N-th block written keeps other bytes", make: |n| Quirk::KeepsOther(count(n)) },
-    Entry { name: "read-only", operand: Operand::None, about: "refuses writes, as when worn out", make: |_| Quirk::ReadOnly },
-    Entry { name: "busy", operand: Operand::Time, about: "busy at least so long behind every write", make: |ns| Quirk::Busy(Duration::from_ns(ns)) },
-    Entry { name: "stuck-busy", operand: Operand::None, about: "busy for ever behind the next write", make: |_| Quirk::StuckBusy },
-    Entry { name: "silent", operand: Operand::None, about: "answers no command", make: |_| Quirk::Silent },
-    Entry { name: "no-data", operand: Operand::None, about: "the data of reads never come", make: |_| Quirk::NoData },
+    Entry { name: "wraps", operand: Operand::Size, about: "counterfeit: addresses beyond SIZE wrap around to 0", make: Quirk::Wraps },
+    Entry { name: "drops", operand: Operand::Size, about: "counterfeit: drops writes beyond SIZE", make: Quirk::Drops },
+    Entry { name: "keeps-other", operand: Operand::Count, about: "stores wrong bytes for every N-th written block", make: |n| Quirk::KeepsOther(count(n)) },
+    Entry { name: "read-only", operand: Operand::None, about: "rejects writes, like a worn-out card", make: |_| Quirk::ReadOnly },
+    Entry { name: "busy", operand: Operand::Time, about: "busy for at least TIME after every write", make: |ns| Quirk::Busy(Duration::from_ns(ns)) },
+    Entry { name: "stuck-busy", operand: Operand::None, about: "busy forever after the next write", make: |_| Quirk::StuckBusy },
+    Entry { name: "silent", operand: Operand::None, about: "responds to no command", make: |_| Quirk::Silent },
+    Entry { name: "no-data", operand: Operand::None, about: "the data of reads never arrives", make: |_| Quirk::NoData },
     Entry { name: "response-crc", operand: Operand::Count, about: "every N-th response is damaged", make: |n| Quirk::ResponseCrc(count(n)) },
     Entry { name: "read-crc", operand: Operand::Count, about: "every N-th block to the host is damaged", make: |n| Quirk::ReadCrc(count(n)) },
     Entry { name: "write-crc", operand: Operand::Count, about: "every N-th block to the card is damaged", make: |n| Quirk::WriteCrc(count(n)) },
-    Entry { name: "remove", operand: Operand::None, about: "the card is pulled out", make: |_| Quirk::Remove },
+    Entry { name: "remove", operand: Operand::None, about: "the card is removed", make: |_| Quirk::Remove },
     Entry { name: "power-cut", operand: Operand::None, about: "the power fails for an instant", make: |_| Quirk::PowerCut },
 ];
 
@@ -64,7 +64,7 @@ impl Quirk {
     /// Returns the table entry of this quirk.
     pub fn entry(&self) -> &'static Entry {
         let of = |entry: &&Entry| core::mem::discriminant(&(entry.make)(1)) == core::mem::discriminant(self);
-        TABLE.iter().find(of).expect("every quirk has a row")
+        TABLE.iter().find(of).expect("every quirk has an entry")
     }
 
     /// Returns the value of this quirk as a number: nanoseconds for times, bytes for sizes.

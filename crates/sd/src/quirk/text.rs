@@ -26,7 +26,7 @@ impl fmt::Display for QuirkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             QuirkError::Unknown(name) => {
-                write!(f, "no quirk is called {name:?}; there are ")?;
+                write!(f, "unknown quirk {name:?}; the quirks are ")?;
                 for (n, entry) in TABLE.iter().enumerate() {
                     write!(f, "{}{}", if n == 0 { "" } else { ", " }, entry.name)?;
                 }
@@ -34,14 +34,14 @@ impl fmt::Display for QuirkError {
             }
             QuirkError::Operand { name, expected } => match expected {
                 Operand::None => write!(f, "{name} takes no value"),
-                Operand::Count => write!(f, "{name} wants a number of at least 1, such as {name}=3"),
-                Operand::Time => write!(f, "{name} wants a time, such as {name}=400ms"),
-                Operand::Size => write!(f, "{name} wants a size in blocks of 512B, such as {name}=16MiB"),
+                Operand::Count => write!(f, "{name} needs a number of at least 1, such as {name}=3"),
+                Operand::Time => write!(f, "{name} needs a time, such as {name}=400ms"),
+                Operand::Size => write!(f, "{name} needs a size in blocks of 512B, such as {name}=16MiB"),
             },
             QuirkError::When(when) => write!(
                 f,
-                "{when:?} is no moment; a moment is a time (2s), a command (CMD25, CMD25#3 for the third), or a number of \
-                 blocks written (block100)"
+                "{when:?} is not a moment; a moment is a time (2s), a command (CMD25, CMD25#3 for the third), or a \
+                 number of blocks written (block100)"
             ),
         }
     }
