@@ -18,7 +18,7 @@
 //! A read or write takes the same time as in [`crate::CardModel`] if the bus interface has the same times on the wires.
 //! It differs where the card lacks information that the model has:
 //! - The translation layer receives a write without CMD23 page by page. It therefore copies more data for a partial
-//!   overwrite, and opens superblocks that the model writes as a whole.
+//!   overwrite, and opens rewrite units that the model writes as a whole.
 //! - A read without CMD23 that ends inside a granule streams the whole granule.
 //!
 //! # Not modelled

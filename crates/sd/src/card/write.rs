@@ -57,9 +57,9 @@ pub(super) struct Write {
     pages: Vec<Page>,
     before: Vec<Before>,
     bytes_before: Vec<u8>,
-    /// Time when the last program ends, after the end of the transfer.
+    /// Time when the last program ends; `None` until the transfer has ended.
     programmed: Option<Instant>,
-    /// Time when the busy signal of the write ends, after the end of the transfer.
+    /// Time when the busy signal of the write ends. Set at the end of the transfer.
     pub(super) durable: Instant,
     /// True if the completed write goes into the cache.
     pub(super) cached: bool,
@@ -234,8 +234,8 @@ impl Write {
         self.page_start - self.start
     }
 
-    /// Ends the write after the array has rejected a page. Restores the arrived part of the last page and the block
-    /// that could not be stored.
+    /// Ends the write after the array has rejected a page. Restores the previous content of the last page and of
+    /// the block that could not be stored.
     pub(super) fn give_up(&mut self, store: Option<&dyn Store>) -> Result<(), StoreError> {
         let held = self.pages.last().map_or(self.start, |page| page.bytes.end);
         if let Some(store) = store {

@@ -86,7 +86,7 @@ impl Mmc {
         let (address, name, sectors) = (card.address, card.cid.name, card.csd.sectors);
         self.note(|| Event::Disk { address, name, sectors, read_only: false });
         let count = PAGE.min(sectors) as u32;
-        // The log contains a read error. The device exists in any case.
+        // A read error is logged, and the device exists nevertheless.
         let _ = self.request_in(Phase::BlockDevice, Direction::Read, 0, count, Bytes::None);
     }
 
@@ -140,8 +140,8 @@ impl Mmc {
         Ok(())
     }
 
-    /// Sends CMD22 before a command that addresses `sector` of an SDUC card. As in Linux, an error of CMD22 is left to
-    /// that command.
+    /// Sends CMD22 before a command that addresses `sector` of an SDUC card. As in Linux, an error of CMD22 is ignored,
+    /// and the host checks only the result of that command.
     pub(super) fn extend_address(&mut self, sector: u64) {
         let extension = self.card.as_ref().and_then(|card| card.address_extension(sector));
         if let Some(extension) = extension {
