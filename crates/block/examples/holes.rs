@@ -1,4 +1,4 @@
-//! Writes a little into a large device and shows which parts of it hold something.
+//! Writes three blocks into a large device and prints which parts of the device are allocated.
 
 use flashlab_block::{Answer, BlockDevice, Context, Io, Memory, Pages, Started};
 use flashlab_sim::Instant;

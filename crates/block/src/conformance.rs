@@ -1,6 +1,7 @@
-//! What every block device must hold, as functions that a test calls: they panic with the step that went wrong.
+//! Conformance tests for every block device, as functions that a test calls. They panic with the step that failed.
 //!
-//! Time passes only while an answer is waited for: a device whose answers take time is driven to them.
+//! A device that answers later is advanced to its due times while a function waits for an answer; otherwise its time
+//! stands still.
 
 use crate::{Answer, BlockDevice, Context, Extent, Io, IoError, Outcome, Started};
 use flashlab_sim::{Instant, Rng};
@@ -9,18 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// Starts a request and takes its answer, however long that takes in the device's time.
+/// Starts a request and waits for its answer, however long that takes in the device's time.
 ///
 /// # Panics
-/// If the device answers later and does not say when.
+/// Panics if the device answers later without naming a due time and does not do so within ten seconds.
 pub fn ask(device: &dyn BlockDevice, io: Io) -> Outcome {
     answer(device, device.start(&Context::new(Instant::ZERO), io))
 }
 
-/// Takes the answer of a request that was started.
+/// Waits for the answer of a started request.
 ///
 /// # Panics
-/// If the device answers later and neither says when nor does so within ten seconds.
+/// Panics if the device answers later without naming a due time and does not do so within ten seconds.
 pub fn answer(device: &dyn BlockDevice, started: Started) -> Outcome {
     let mut answering = match started {
         Started::Done(outcome) => return outcome,
@@ -45,7 +46,7 @@ pub fn answer(device: &dyn BlockDevice, started: Started) -> Outcome {
     }
 }
 
-/// How long a device that does not say when may take.
+/// Longest wait for a device that answers later without naming a due time.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 struct Woken {
@@ -63,7 +64,7 @@ impl Wake for Woken {
 /// Reads a range.
 ///
 /// # Panics
-/// If the device cannot.
+/// Panics if the read fails.
 pub fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     match ask(device, Io::Read { offset, buffer: vec![0xa5; length] }) {
         Ok(Answer::Read(buffer)) if buffer.len() == length => buffer,
@@ -71,11 +72,11 @@ pub fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     }
 }
 
-/// Runs `steps` random requests on `device`, which is fresh, and on a plain array beside it: both read alike, extents
-/// are told truly and cover what was asked, and what was discarded is a hole where whole pages were.
+/// Runs `steps` random requests on `device`, which is fresh, and on a plain array beside it. Both must read alike. The
+/// extents must cover the requested range, and no extent may be marked as zeroes where the array holds data.
 ///
 /// # Panics
-/// If they differ; the message names seed and step.
+/// Panics if the two differ; the message names the seed and the step.
 pub fn agrees_with_an_array(device: &dyn BlockDevice, seed: u64, steps: u32) {
     let geometry = device.geometry();
     let mut array = vec![0; usize::try_from(geometry.capacity).expect("a device of a test is small")];
@@ -140,10 +141,10 @@ fn range(rng: &mut Rng, capacity: u64, block: u64) -> (u64, u64) {
     (rng.below(blocks - length + 1) * block, length * block)
 }
 
-/// What lies beyond the end is refused and changes nothing.
+/// Sends requests that reach beyond the end of the device, and checks that each one is rejected and changes nothing.
 ///
 /// # Panics
-/// If it is not.
+/// Panics if the device accepts one of them, returns another error, or changes its last block.
 pub fn refuses_what_is_beyond_its_end(device: &dyn BlockDevice) {
     let geometry = device.geometry();
     let block = geometry.block;

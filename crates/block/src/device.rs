@@ -1,4 +1,4 @@
-//! The seam that says *what*: a device that holds bytes.
+//! The interface of a device that holds bytes.
 
 use crate::{Geometry, Io, Outcome};
 use flashlab_sim::Instant;
@@ -8,57 +8,60 @@ use std::pin::Pin;
 
 /// A device that holds bytes, live or simulated.
 ///
-/// - Requests of several threads run at the same time. Two that overlap end as if one came after the other, block by
-///   block.
-/// - What was answered before a flush was started is durable when the flush is done, whoever asked for it.
-/// - A read's buffer comes back full, or the read fails.
-/// - Bytes beyond the capacity are refused, never panicked over: see [`Io::check`].
+/// - Requests of several threads run concurrently. Two overlapping requests end as if one came after the other, block
+///   by block.
+/// - A flush makes durable every request that was answered before the flush started, regardless of the client that sent
+///   it.
+/// - A read fills its whole buffer, or it fails.
+/// - A request beyond the capacity fails and never causes a panic; see [`Io::check`].
 pub trait BlockDevice: Send + Sync {
-    /// Capacity, block and largest request.
+    /// Returns the capacity, the block size and the largest request.
     fn geometry(&self) -> Geometry;
-    /// What it can do.
+    /// Returns the optional features of the device.
     fn abilities(&self) -> Abilities;
-    /// Begins a request. Where it can be answered at once the answer is [`Started::Done`], without an allocation.
+    /// Starts a request. A request that can be answered immediately returns [`Started::Done`], without an allocation.
     fn start(&self, cx: &Context, io: Io) -> Started;
-    /// Where time decides when requests are done: nothing is done before this instant, unless more is asked. `None`: nothing
-    /// is outstanding, or the device answers on its own.
+    /// Returns the instant of the next event of a timed device; without further requests, nothing completes before it.
+    /// `None` if no request is outstanding, or if the device answers on its own.
     fn next_due(&self) -> Option<Instant> {
         None
     }
-    /// The time is `now`: what is due is done, and who waits for it woken. Whoever waits for an answer sees to this; one
-    /// of several is enough.
+    /// Advances the device to `_now`: completes the requests that are due, and wakes the tasks that wait for them. A
+    /// task that waits for an answer must arrange for this call; with several such tasks one call is enough.
     fn advance(&self, _now: Instant) {}
-    /// How often power was lost. What was answered before and not flushed may be gone, and no later flush can tell: whoever
-    /// passes on the answers of flushes has to fail those of clients from before.
+    /// Returns the number of power losses so far. A power loss may discard requests that were answered but not flushed,
+    /// and no later flush can detect this. A caller that passes on the answers of flushes must therefore fail the
+    /// flushes of clients that were connected before the loss.
     fn power_losses(&self) -> u64 {
         0
     }
 }
 
-/// What a device can do besides reading.
+/// Optional features of a device, besides reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Abilities {
-    /// It is not written to.
+    /// The device rejects writes.
     pub read_only: bool,
-    /// It discards.
+    /// The device supports discard.
     pub discard: bool,
-    /// It writes zeroes without being sent them, and never slower than if it were.
+    /// The device writes zeroes without receiving them, never more slowly than if they were sent.
     pub write_zeroes: bool,
-    /// It knows its holes.
+    /// The device reports its holes.
     pub extents: bool,
-    /// Reading ahead does something.
+    /// A request to read ahead has an effect.
     pub cache: bool,
-    /// Seeking costs time.
+    /// Seeks cost time.
     pub rotational: bool,
-    /// How long it takes is part of what it is: a hole is read, not looked up.
+    /// The device models its own latency. A client then reads holes instead of asking for them, because a read of a
+    /// hole takes time, too.
     pub timed: bool,
 }
 
-/// A request that was begun.
+/// A request that was started.
 pub enum Started {
-    /// It is done already.
+    /// The request is complete.
     Done(Outcome),
-    /// It is done when the future is.
+    /// The request completes when the future does.
     Later(Pin<Box<dyn Future<Output = Outcome> + Send>>),
 }
 
@@ -71,18 +74,18 @@ impl fmt::Debug for Started {
     }
 }
 
-/// What surrounds a request: the time.
+/// The context of a request: the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     now: Instant,
 }
 
 impl Context {
-    /// At this instant.
+    /// Creates the context of a request that arrives at `now`.
     pub fn new(now: Instant) -> Context {
         Context { now }
     }
-    /// When the request arrived, since the run began.
+    /// Returns the arrival time of the request, counted from the start of the run.
     pub fn now(&self) -> Instant {
         self.now
     }

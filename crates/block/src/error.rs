@@ -1,26 +1,26 @@
-//! Why a request failed: errno in the device's words.
+//! The reasons for which a request fails: errno values, in terms of the device.
 
 use flashlab_sim::StoreError;
 use std::fmt;
 
-/// Why a request failed. Nothing of it was done, unless said otherwise.
+/// The reason why a request failed. A failed request has no effect unless its variant says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoError {
-    /// The device, or this range of it, is not written to (EPERM).
+    /// The device, or this range of it, is read-only (EPERM).
     ReadOnly,
-    /// The medium failed; what the range holds now is not known (EIO).
+    /// The medium failed. The contents of the range are unknown (EIO).
     Medium,
-    /// There was no memory to work with (ENOMEM).
+    /// Not enough memory for the request (ENOMEM).
     NoMemory,
-    /// The request makes no sense here: beyond the end, or not of whole blocks (EINVAL).
+    /// The request reaches beyond the end or does not consist of whole blocks (EINVAL).
     Invalid,
-    /// No room for what was to be written; a part may have been (ENOSPC).
+    /// No room for the data. A part of it may have been written (ENOSPC).
     NoSpace,
-    /// The request is larger than the device takes (EOVERFLOW).
+    /// The request is larger than the device supports (EOVERFLOW).
     TooLarge,
-    /// The device cannot do this, or not as fast as was asked (ENOTSUP).
+    /// The device does not support the request, or not at the requested speed (ENOTSUP).
     Unsupported,
-    /// The device is going away (ESHUTDOWN).
+    /// The device is shutting down (ESHUTDOWN).
     ShuttingDown,
 }
 

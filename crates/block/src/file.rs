@@ -1,16 +1,18 @@
-//! `file`: a device in a file, or in another block device.
+//! `file`: a device whose bytes lie in a file or in another block device.
 //!
-//! - The file is sparse: what was never written, or was discarded, takes no room where the filesystem punches holes.
-//! - What was answered is in the system's page cache and survives the end of this process, however it ends; what was
-//!   flushed, or written with FUA, is where the filesystem puts it for fdatasync.
-//! - A full disk fails the write that met it (ENOSPC); nothing that was answered before is touched. A quota, and a limit on
-//!   a file's size, are the same.
-//! - After one fdatasync has failed nobody knows what is durable, since Linux forgets the pages that it could not write: from
-//!   then on every flush fails.
-//! - With [`Access::Direct`] (O_DIRECT) the page cache is left out: blocks of 4 KiB, and latencies of the disk below.
-//! - Two processes do not serve one file: it is locked. Locks are advice, so another program may still change the file's size.
-//!   A file that has grown is served up to its size at the beginning. Of a file that has shrunk, bytes are lost that were
-//!   answered for, so every request fails from then on.
+//! - The file is sparse. Ranges that were never written, or were discarded, take no room on filesystems that punch
+//!   holes.
+//! - The data of an answered request is in the system's page cache and survives any end of this process. Flushed data,
+//!   and data written with FUA, is wherever the filesystem puts it for fdatasync.
+//! - A full disk fails the write that meets it (ENOSPC); requests that were answered before are unaffected. A full
+//!   quota and the limit on a file's size are treated alike.
+//! - After one failed fdatasync the durable contents are unknown, because Linux forgets the pages that it could not
+//!   write. From then on every flush fails.
+//! - [`Access::Direct`] (O_DIRECT) bypasses the page cache. The device then has blocks of 4 KiB and the latency of the
+//!   disk below.
+//! - The file is locked, so two processes cannot serve it. File locks are advisory, so another program may still change
+//!   the file's size. A file that has grown is served up to its original size. A file that has shrunk has lost bytes of
+//!   answered writes, so every request fails from then on.
 
 use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Store, StoreError};
@@ -25,24 +27,24 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of the largest read or write.
+/// Largest read or write, in bytes.
 const REQUEST_MAX: u64 = 64 << 20;
-/// What O_DIRECT wants of addresses, offsets and lengths; no disk wants more.
+/// Alignment that O_DIRECT needs for addresses, offsets and lengths, in bytes; no disk needs more.
 const DIRECT_BLOCK: u64 = 4096;
-/// Bytes that are moved at once through an aligned buffer, and zeroes that are written at once.
+/// Bytes copied at once through an aligned buffer, and zeroes written at once.
 const PIECE: usize = 1 << 20;
 
-/// How a file is reached.
+/// Access path to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
     /// Through the page cache.
     #[default]
     Cached,
-    /// Past it (O_DIRECT).
+    /// Bypasses the page cache (O_DIRECT).
     Direct,
 }
 
-/// A device in a file.
+/// A device whose bytes lie in a file.
 #[derive(Debug)]
 pub struct File {
     file: fs::File,
@@ -57,28 +59,28 @@ pub struct File {
     sync_failed: AtomicBool,
 }
 
-/// Why there is no such device.
+/// The reason why a file cannot be opened as a device.
 #[derive(Debug)]
 pub enum FileError {
-    /// The system refuses.
+    /// The system reports an error.
     System {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it says.
+        /// Error of the system.
         error: io::Error,
     },
-    /// It is served already.
+    /// Another process serves the file.
     Locked(PathBuf),
-    /// There is no such file, and nobody says how large it is to be.
+    /// The file does not exist, and the caller named no size for a new one.
     NoSize(PathBuf),
-    /// It is of another size than was asked for.
+    /// The size of the file differs from the requested size.
     OtherSize {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file, in bytes.
         found: u64,
     },
-    /// Past the page cache only whole blocks of 4 KiB can be reached.
+    /// The size is not a multiple of 4 KiB, which [`Access::Direct`] needs.
     NotWhole(PathBuf),
 }
 
@@ -107,12 +109,13 @@ impl fmt::Display for FileError {
 impl std::error::Error for FileError {}
 
 impl File {
-    /// How it is reached.
+    /// Returns the access path.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// The file at `path`. One that is not there, or is empty, is made `size` bytes large, all of them a hole.
+    /// Opens the file at `path`. Creates a missing file if `size` is given, and extends an empty one; both then consist
+    /// of a single hole of `size` bytes.
     pub fn open(path: &Path, size: Option<u64>, access: Access, read_only: bool) -> Result<File, FileError> {
         let system = |error| FileError::System { path: path.to_owned(), error };
         let mut options = fs::OpenOptions::new();
@@ -131,10 +134,10 @@ impl File {
         let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
         match locked {
             Err(fs::TryLockError::WouldBlock) => return Err(FileError::Locked(path.to_owned())),
-            // A filesystem without locks has nothing to say.
+            // A filesystem without locks cannot report one.
             Ok(()) | Err(fs::TryLockError::Error(_)) => {}
         }
-        // A block device has no length, but an end.
+        // The metadata of a block device has no length, so its end is found by a seek.
         let found = seek(&file, SeekFrom::End(0)).map_err(|error| system(error.into()))?;
         let size = match (found, size) {
             (0, Some(size)) if !read_only => {
@@ -154,8 +157,9 @@ impl File {
         Ok(File { file, size, access, read_only, regular, shrunk, punches, zeroes, sync_failed })
     }
 
-    /// Fails if the file has become shorter than the device. Asked before a write, which would make it long again with zeroes
-    /// where there was data, and before extents are told, which would tell of a hole.
+    /// Fails if the file has become shorter than the device. A write calls this first, because it would extend the file
+    /// again, with zeroes in place of the lost data. A query for extents calls it first, because the lost range would
+    /// be reported as a hole.
     fn check_size(&self) -> io::Result<()> {
         if self.regular && self.file.metadata()?.len() < self.size {
             self.shrunk.store(true, Ordering::SeqCst);
@@ -166,14 +170,14 @@ impl File {
         }
     }
 
-    /// Its bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let read = self.read_all(offset, buffer);
-        // A read that meets the end has met it too early.
+        // A read that meets the end of the file shows that the file has shrunk.
         if read.is_err() || self.shrunk.load(Ordering::Relaxed) {
             self.check_size()?;
         }
@@ -207,7 +211,7 @@ impl File {
         Ok(())
     }
 
-    /// Whether a hole was punched; if not, the filesystem has none.
+    /// Punches a hole. Returns false if the filesystem does not support holes.
     fn punch(&self, offset: u64, length: u64) -> io::Result<bool> {
         self.allocate(&self.punches, FallocateFlags::PUNCH_HOLE, offset, length)
     }
@@ -241,9 +245,9 @@ impl File {
     fn data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
         self.check_size()?;
         let data = match seek(&self.file, SeekFrom::Data(range.start)) {
-            // Nothing but a hole up to the end.
+            // Only a hole up to the end.
             Err(Errno::NXIO) => return Ok(None),
-            // A filesystem that does not know.
+            // The filesystem does not report holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(range)),
             found => found?,
         };
@@ -312,7 +316,7 @@ impl File {
                 durable
             }
             Io::Discard { offset, length, durable } => {
-                // Where there are no holes, what was there may stay.
+                // A filesystem without holes leaves the old data in place, which a discard permits.
                 self.punch(offset, length).map_err(failed)?;
                 durable
             }
@@ -330,7 +334,8 @@ impl File {
     }
 }
 
-/// A full disk, a full quota and the largest size of a file are one to a device.
+/// Translates an error of the system. A full disk, a full quota and a file at its size limit all mean that there is no
+/// space.
 fn fault(error: &io::Error) -> StoreError {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match error.kind() {
@@ -339,7 +344,7 @@ fn fault(error: &io::Error) -> StoreError {
     }
 }
 
-/// Memory at an address that O_DIRECT takes.
+/// A buffer at an address that O_DIRECT accepts.
 struct Aligned {
     bytes: Vec<u8>,
     from: usize,

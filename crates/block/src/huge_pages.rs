@@ -1,9 +1,10 @@
-//! The system's allocator, which asks for huge pages where much is allocated at once.
+//! A global allocator that passes every call to the system's allocator and requests huge pages for large allocations.
 //!
-//! A map of hundreds of megabytes that is read at random costs a walk through the page tables at nearly every look-up;
-//! with pages of 2 MiB it costs none, and is zeroed by the system in fewer steps. Linux gives them by itself only where
-//! `/sys/kernel/mm/transparent_hugepage/enabled` says `always`; with `madvise` it has to be asked. Elsewhere, and where the
-//! system refuses, memory is as it was. A program chooses it:
+//! A random look-up in a map of hundreds of megabytes usually misses the TLB and walks the page tables. Pages of 2 MiB
+//! avoid these walks, and the system zeroes them in fewer steps. Linux uses huge pages by default only if
+//! `/sys/kernel/mm/transparent_hugepage/enabled` says `always`; with `madvise` a program must request them. On other
+//! systems, and where the system denies the request, allocations keep the ordinary pages. A program selects the
+//! allocator:
 //!
 //! ```
 //! #[global_allocator]
@@ -14,28 +15,28 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::OnceLock;
 
-/// Bytes of a huge page of x86-64, and of ARM with pages of 4 KiB.
+/// Size of a huge page of x86-64, and of ARM with pages of 4 KiB, in bytes.
 const HUGE_PAGE: usize = 2 << 20;
-/// Allocations of so many bytes and more are worth the call.
+/// Smallest allocation for which the advice is worth the call, in bytes.
 const LARGE: usize = 2 * HUGE_PAGE;
 
 /// An allocator for programs that hold large maps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HugePages;
 
-/// Called with the size of an allocation that the system denies.
+/// Hook that receives the size of an allocation that the system denies.
 static ON_FAILURE: OnceLock<fn(usize)> = OnceLock::new();
 
 impl HugePages {
-    /// Calls `hook` with the number of bytes whenever the system denies an allocation, before the caller learns of it. The hook must
-    /// not allocate. Only the first hook counts.
+    /// Installs `hook`, which is called with the size in bytes whenever the system denies an allocation, before the
+    /// caller receives the null pointer. The hook must not allocate. Only the first hook is installed.
     pub fn on_failure(hook: fn(usize)) {
         // A second hook is ignored.
         let _ = ON_FAILURE.set(hook);
     }
 }
 
-/// Passes `at` on, and tells of an allocation of `size` bytes that failed.
+/// Returns `at`; calls the hook if it is null.
 #[inline]
 fn checked(at: *mut u8, size: usize) -> *mut u8 {
     if at.is_null() {
@@ -51,10 +52,10 @@ fn failed(size: usize) {
     }
 }
 
-// SAFETY: every call goes to `System` with the arguments that came, and what it returns is passed on.
+// SAFETY: every method passes its arguments to `System` and returns its result.
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller upholds the same contract that `System` requires.
         advise(checked(unsafe { System.alloc(layout) }, layout.size()), layout.size())
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -66,8 +67,8 @@ unsafe impl GlobalAlloc for HugePages {
             // SAFETY: as above.
             return checked(unsafe { System.realloc(at, layout, size) }, size);
         }
-        // The system would move the small pages that are there, and they would stay small.
-        // SAFETY: the caller promises a layout of that size; what is copied lies in both, and the old one is not used again.
+        // The system would move the existing small pages, and they would stay small. SAFETY: the caller vouches for the
+        // layout and the size. The copied bytes lie in both allocations, and the old one is not used again.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !moved.is_null() {
@@ -83,7 +84,7 @@ unsafe impl GlobalAlloc for HugePages {
     }
 }
 
-/// Asks for huge pages for what lies in whole ones.
+/// Requests huge pages for the part of an allocation that consists of whole ones.
 #[inline]
 fn advise(at: *mut u8, size: usize) -> *mut u8 {
     #[cfg(target_os = "linux")]
@@ -91,8 +92,8 @@ fn advise(at: *mut u8, size: usize) -> *mut u8 {
         use rustix::mm::{Advice, madvise};
         let before = at.align_offset(HUGE_PAGE);
         let length = (size - before) / HUGE_PAGE * HUGE_PAGE;
-        // SAFETY: the range lies in an allocation that nobody else knows of yet, and the advice changes no byte of it.
-        // Where the system does not take it, nothing is different.
+        // SAFETY: the range lies in an allocation that no other code knows yet, and the advice changes no byte of it.
+        // If the system denies it, nothing changes.
         let _refused = unsafe { madvise(at.add(before).cast(), length, Advice::LinuxHugepage) };
     }
     at
@@ -105,7 +106,8 @@ mod tests {
     #[test]
     fn large_allocations_are_zeroed_keep_their_bytes_and_grow() {
         let layout = Layout::from_size_align(LARGE + 4096, 8).unwrap();
-        // SAFETY: the layout has a size, the accesses lie in it, and the last pointer is given back with its layout.
+        // SAFETY: the layout has a size above 0, the accesses lie within it, and the last pointer is freed with its own
+        // layout.
         unsafe {
             let at = HugePages.alloc_zeroed(layout);
             assert!(!at.is_null());

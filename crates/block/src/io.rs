@@ -1,69 +1,69 @@
-//! One request with its own buffer, and how it ended.
+//! A request with its own buffer, and its outcome.
 
 use crate::{Geometry, IoError, Payload};
 
-/// What is asked of a device. A request owns its buffer, so that a device may keep it as long as it takes; once started
-/// it is not cancelled.
+/// A request to a device. It owns its buffer, so a device may hold the buffer as long as it needs to. A started request
+/// cannot be cancelled.
 #[derive(Debug)]
 pub enum Io {
-    /// Fill the buffer with what the device holds from `offset` on. What the buffer held before means nothing.
+    /// Fills the buffer with the bytes from `offset` on. Its previous contents are ignored.
     Read {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// As long as what is wanted; comes back in [`Answer::Read`].
+        /// Buffer whose length is the length of the read; [`Answer::Read`] returns it.
         buffer: Vec<u8>,
     },
-    /// Take over the bytes.
+    /// Writes the bytes.
     Write {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// The bytes.
+        /// Bytes to write.
         data: Payload,
-        /// Done only when they are durable (FUA).
+        /// The request completes only when the bytes are durable (FUA).
         durable: bool,
     },
-    /// Make durable what was answered before, to whomever.
+    /// Makes every request durable that was answered before, regardless of the client that sent it.
     Flush,
-    /// The bytes are not needed any more. They read as zeroes or as before.
+    /// Discards a range. It reads as zeroes or as before.
     Discard {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u64,
-        /// Done only when that is durable (FUA).
+        /// The request completes only when the discard is durable (FUA).
         durable: bool,
     },
-    /// The range reads as zeroes from now on.
+    /// Makes the range read as zeroes.
     WriteZeroes {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u64,
-        /// Done only when that is durable (FUA).
+        /// The request completes only when the zeroes are durable (FUA).
         durable: bool,
         /// The range must stay allocated.
         allocate: bool,
-        /// Fail with [`IoError::Unsupported`] where this is no faster than writing the zeroes.
+        /// Fails with [`IoError::Unsupported`] if this is no faster than writing the zeroes.
         fast: bool,
     },
-    /// The range will be read soon.
+    /// Announces that the range will be read soon.
     Cache {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u64,
     },
-    /// Which parts of the range are holes or zeroes.
+    /// Asks which parts of the range are holes or zeroes.
     Extents {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u64,
     },
 }
 
 impl Io {
-    /// Its first byte and its length in bytes; a flush has no range.
+    /// Returns the offset of the first byte and the length in bytes; `None` for a flush, which has no range.
     pub fn range(&self) -> Option<(u64, u64)> {
         match self {
             Io::Read { offset, buffer } => Some((*offset, buffer.len() as u64)),
@@ -76,12 +76,12 @@ impl Io {
         }
     }
 
-    /// Whether it changes what the device holds.
+    /// Returns true if the request changes the contents of the device.
     pub fn changes(&self) -> bool {
         matches!(self, Io::Write { .. } | Io::Discard { .. } | Io::WriteZeroes { .. })
     }
 
-    /// Refuses what lies beyond the end or is not of whole blocks.
+    /// Checks that the request stays within the capacity, consists of whole blocks and is not too large.
     pub fn check(&self, geometry: &Geometry) -> Result<(), IoError> {
         let Some((offset, length)) = self.range() else { return Ok(()) };
         if offset.checked_add(length).is_none_or(|end| end > geometry.capacity) {
@@ -96,34 +96,34 @@ impl Io {
     }
 }
 
-/// How a request ended.
+/// Outcome of a request.
 pub type Outcome = Result<Answer, IoError>;
 
-/// What a request that went well gives back.
+/// Result of a successful request.
 #[derive(Debug)]
 pub enum Answer {
-    /// Nothing but that it is done.
+    /// The request is complete and returns no data.
     Done,
-    /// The buffer of a read, filled.
+    /// Buffer of a read, filled.
     Read(Vec<u8>),
-    /// The parts of a range in order, from its first byte on. Neighbours differ; the last one may end before the range
-    /// does, or beyond it.
+    /// Parts of the range, in order from its first byte on. Neighbouring parts differ. The last part may end before the
+    /// range does, or beyond it.
     Extents(Vec<Extent>),
 }
 
 /// A part of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Nothing is allocated there.
+    /// The part is not allocated.
     pub hole: bool,
-    /// It reads as zeroes.
+    /// The part reads as zeroes.
     pub zero: bool,
 }
 
 impl Extent {
-    /// Appends to `extents`, or extends the last one where it is alike.
+    /// Appends this extent to `extents`, or extends the last one if both are of the same kind.
     pub fn append(self, extents: &mut Vec<Extent>) {
         match extents.last_mut() {
             Some(last) if (last.hole, last.zero) == (self.hole, self.zero) => last.length += self.length,

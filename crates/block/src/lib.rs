@@ -1,15 +1,17 @@
-//! Devices that carry bytes: the seam [`BlockDevice`]; [`Memory`] and [`File`], sparse devices; [`Timed`], a model
-//! joined with bytes.
+//! Block devices that hold bytes. [`BlockDevice`] is their interface; [`Memory`] and [`File`] are sparse devices;
+//! [`Timed`] joins a model with a store of bytes.
 //!
-//! - [`BlockDevice`] says *what* bytes a device holds; when a request is done is a model's business.
-//! - [`Io`] is one request with its own buffer, [`Outcome`] how it ended; [`IoError`] is errno in the device's words.
-//! - [`Payload`] shares the bytes of many writes that arrived together, so that nothing is copied on the way to the
+//! - [`BlockDevice`] determines the *bytes* that a device holds. A model determines *when* a request completes.
+//! - [`Io`] is a request with its own buffer, and [`Outcome`] its result. [`IoError`] expresses errno values in terms
+//!   of the device.
+//! - [`Payload`] shares the bytes of writes that arrived together, so that no bytes are copied on the way to the
 //!   device.
-//! - [`layer`] has what changes the bytes of any device, [`model`] what changes its time.
-//! - [`conformance`] has what every device must hold, as functions that a test calls.
+//! - [`layer`] contains layers that change the bytes of any device, and [`model`] contains models that change its
+//!   timing.
+//! - [`conformance`] contains the tests that every device must pass.
 //!
-//! Unsafe code is denied but for one call in `memory/chunk.rs`, which gives pages back to the system, and the allocator
-//! [`HugePages`].
+//! Unsafe code is denied except for the allocator [`HugePages`] and two places in the memory device: `memory/chunk.rs`
+//! returns pages to the system, and `memory/past_caches.rs` uses non-temporal stores.
 #![deny(unsafe_code)]
 
 pub mod conformance;

@@ -1,11 +1,11 @@
-//! What a write carries: a part of a buffer that many writes may share.
+//! The data of a write: a part of a buffer that many writes may share.
 
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Bytes to be written. They are shared, not copied: a server hands out parts of the buffer into which it received, and
-/// gets the buffer back when all of them are dropped.
+/// Bytes to write. They are shared, not copied: a server passes on parts of the buffer into which it received, and can
+/// reuse the buffer when all parts are dropped.
 #[derive(Clone)]
 pub struct Payload {
     batch: Arc<Vec<u8>>,
@@ -13,10 +13,10 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The part `range` of `batch`.
+    /// Creates the part `range` of `batch`.
     ///
     /// # Panics
-    /// If `batch` is shorter.
+    /// Panics if `batch` is shorter.
     pub fn new(batch: &Arc<Vec<u8>>, range: Range<usize>) -> Payload {
         assert!(range.start <= range.end && range.end <= batch.len(), "{range:?} of {}", batch.len());
         Payload { batch: batch.clone(), range }

@@ -1,4 +1,4 @@
-//! The answer of a request that is done later: one side keeps it, the other waits for it.
+//! The answer of a request that completes later: a future, and the method that resolves it.
 
 use crate::Outcome;
 use std::future::Future;
@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Where the answer of a request will be; clones are the same place.
+/// Future of the answer of a request. Clones share the same state.
 #[derive(Clone, Default)]
 pub(crate) struct Promise(Arc<Mutex<State>>);
 
@@ -17,22 +17,22 @@ struct State {
 }
 
 impl Promise {
-    /// The request is done.
+    /// Resolves the future with the outcome of the request.
     pub(crate) fn keep(&self, outcome: Outcome) {
         let mut state = self.lock();
         state.outcome = Some(outcome);
         let waker = state.waker.take();
-        // Whoever is woken may look at once.
+        // The woken task may poll at once, so the lock is released first.
         drop(state);
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// The answer, if it is there and was not taken.
+    /// Returns the answer if it has arrived and was not taken.
     pub(crate) fn take(&self) -> Option<Outcome> {
         self.lock().outcome.take()
     }
 
-    /// Nothing panics while it holds this.
+    /// Locks the state. No code panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

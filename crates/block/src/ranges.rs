@@ -1,9 +1,9 @@
-//! A set of bytes as ranges.
+//! A set of byte offsets, stored as ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Ranges that neither overlap nor touch, by their beginnings.
+/// Disjoint ranges that do not touch each other, as a map from start to end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges(BTreeMap<u64, u64>);
 

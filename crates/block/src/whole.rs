@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads a file of at most `most` bytes. Fails for anything but a regular file or a pipe: a device such as `/dev/zero` has
-/// no end.
+/// Reads a file of at most `most` bytes. Fails for anything but a regular file or a pipe: a device such as `/dev/zero`
+/// has no end.
 pub fn read_whole(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let about = file.metadata()?;

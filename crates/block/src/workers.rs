@@ -1,8 +1,8 @@
-//! Requests to a device that blocks, several at a time: threads that each do one.
+//! A thread pool that sends concurrent requests to a device that blocks.
 //!
-//! A file past the page cache answers when its disk does, and whoever waits for one request after the other has a disk that
-//! is never asked for two. What two threads do at once is theirs: requests that overlap end as if one came after the other,
-//! as everywhere.
+//! A file opened with [`Access::Direct`](crate::Access::Direct) answers when its disk does, so a client that waits for
+//! each request never gives the disk two at a time. The threads do not order requests: overlapping ones end as if one
+//! came after the other, as on every device.
 
 use crate::promise::Promise;
 use crate::{Abilities, BlockDevice, Context, Geometry, Io, IoError, Started};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 
-/// A device whose requests are done by threads.
+/// A device whose requests run on a pool of threads.
 pub struct Workers {
     inner: Arc<dyn BlockDevice>,
     desk: Arc<Desk>,
@@ -32,7 +32,7 @@ struct Waiting {
 }
 
 impl Workers {
-    /// `inner`, at which so many threads work; it answers at once, after it has blocked.
+    /// Starts `threads` threads for `inner`, which must answer each request before `start` returns.
     pub fn new(inner: Arc<dyn BlockDevice>, threads: usize) -> io::Result<Workers> {
         let mut workers = Workers { inner, desk: Arc::default(), threads: Vec::new() };
         for n in 0..threads {
@@ -55,7 +55,7 @@ impl Desk {
             drop(waiting);
             let outcome = match inner.start(&context, io) {
                 Started::Done(outcome) => outcome,
-                // Who answers later needs no threads.
+                // A device that answers later needs no threads.
                 Started::Later(_) => Err(IoError::Unsupported),
             };
             promise.keep(outcome);
@@ -64,12 +64,12 @@ impl Desk {
 }
 
 impl Drop for Workers {
-    /// What was asked is done first.
+    /// Completes the queued requests first.
     fn drop(&mut self) {
         lock(&self.desk.waiting).closed = true;
         self.desk.arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so.
+            // The panic of a thread has been reported already.
             let _ = thread.join();
         }
     }
@@ -105,7 +105,7 @@ impl fmt::Debug for Workers {
     }
 }
 
-/// Nothing panics while it holds one of these.
+/// Locks a mutex. No code panics while it holds the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The file device beside a plain array, and through a second opening.
+//! The file device compared with a plain array, and opened a second time.
 
 use flashlab_block::conformance::{agrees_with_an_array, answer, ask, read, refuses_what_is_beyond_its_end};
 use flashlab_block::{Access, BlockDevice, Context, File, FileError, Io, IoError, Started, Workers};
@@ -6,7 +6,7 @@ use flashlab_sim::Instant;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A name for a file of a test's own; the file goes with it.
+/// The path of a test's own file. Dropping it deletes the file.
 struct Name(PathBuf);
 
 impl Name {
@@ -61,7 +61,7 @@ fn with_threads_at_it_it_reads_the_same_and_several_requests_are_done_at_a_time(
     let started: Vec<Started> = (0..100).map(|n| start(write(n))).collect();
     started.into_iter().for_each(|started| assert!(answer(&device, started).is_ok()));
     (0..100).for_each(|n| assert_eq!(read(&device, n * 4096, 4096), [n as u8; 4096]));
-    // What nobody waits for is done nevertheless.
+    // A request completes even if its answer is dropped.
     drop(start(write(200)));
     drop(device);
     let file = File::open(&name.0, None, Access::Cached, true).expect("it is there");
@@ -106,7 +106,7 @@ fn a_file_that_shrinks_fails_every_request_and_is_not_filled_with_zeroes() {
         let request = requests().into_iter().nth(first).expect("there is one");
         assert_eq!(ask(&device, request).err(), Some(IoError::Medium), "request {first}");
         assert_eq!(outside.metadata().expect("it is there").len(), 8192, "request {first}");
-        // Making it long again brings nothing back.
+        // Extending the file again does not bring the lost bytes back.
         outside.set_len(1 << 20).expect("the disk has room");
         let read = Io::Read { offset: 0, buffer: vec![0; 512] };
         assert_eq!(ask(&device, read).err(), Some(IoError::Medium), "after request {first}");

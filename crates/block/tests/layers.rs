@@ -1,4 +1,4 @@
-//! Layers and paces: each beside what it stands on.
+//! Layers and slowed models, each compared with the device below it.
 
 use flashlab_block::conformance::{agrees_with_an_array, ask, read, refuses_what_is_beyond_its_end};
 use flashlab_block::layer::{Fault, Faults, Kind, Log, Overlay, ReadOnly, Stats, Tally};
@@ -25,7 +25,7 @@ fn geometry(capacity: u64) -> Geometry {
     Geometry { capacity, block: 512, request_max: MIB }
 }
 
-/// A store that several may look at.
+/// A store that several owners share.
 #[derive(Clone)]
 struct Shared(Arc<Memory>);
 
@@ -99,7 +99,7 @@ fn an_overlay_reads_like_a_copy_of_its_base_which_stays_as_it_is() {
     let changes = Shared(Arc::new(memory(Overlay::changes_size(size))));
     let (mut copy, mut rng) = (noise.clone(), Rng::new(9));
     for round in 0..200 {
-        // Opened again and again: what was changed is known.
+        // Each round opens the overlay again, which must find the earlier changes.
         let device = overlaid(&base, size, &changes);
         let offset = rng.below(size);
         let length = 1 + rng.below((size - offset).min(6000));
@@ -184,7 +184,7 @@ fn the_same_seed_fails_the_same_requests_and_the_rate_holds() {
     let first = failures(1);
     assert_eq!(first, failures(1));
     assert_ne!(first, failures(2));
-    // Binomial: mean 1,000, deviation 30. Five deviations.
+    // Binomial distribution: mean 1,000, standard deviation 30. The limits are five deviations away.
     let count = first.iter().filter(|failed| **failed).count();
     assert!((850..1150).contains(&count), "{count}");
 }
@@ -287,7 +287,7 @@ fn a_delay_is_for_each_request_alone_and_a_rate_for_all_together() {
     assert_eq!(ends(slowed(delay), Op::WriteFua, 512), [700; 4]);
     assert_eq!(ends(slowed(delay), Op::Flush, 0), [3000; 4]);
     let rate = Pace::Rate { read: None, write: Some(MIB), iops: Some(1000) };
-    // A MiB takes a second, 512 B no longer than a thousandth.
+    // 1 MiB takes a second; 512 B take the thousandth of a second that the request rate allows.
     assert_eq!(ends(slowed(rate), Op::Write, MIB), [1_000_000, 2_000_000, 3_000_000, 4_000_000]);
     assert_eq!(ends(slowed(rate), Op::Write, 512), [1000, 2000, 3000, 4000]);
     assert_eq!(ends(slowed(rate), Op::Read, MIB), [1000, 2000, 3000, 4000]);

@@ -1,4 +1,5 @@
-//! The memory device beside a plain array, under many threads, and what it takes of the system's memory.
+//! The memory device compared with a plain array and used by many threads, and the memory that it takes from the
+//! system.
 
 use flashlab_block::conformance::{agrees_with_an_array, ask, read, refuses_what_is_beyond_its_end};
 use flashlab_block::{Answer, BlockDevice, Extent, Io, IoError, Memory, MemoryError, Pages};
@@ -63,7 +64,7 @@ fn what_was_never_written_or_was_discarded_is_a_hole() {
     let (before, used) = (3 << 20, 12_288);
     let rest = (8 << 40) - before - used;
     assert_eq!(extents(&device, 0, 8 << 40), [extent(before, HOLE), extent(used, !HOLE), extent(rest, HOLE)]);
-    // The pages at both ends are discarded in part only, and stay.
+    // The pages at both ends are discarded only in part, so they stay allocated.
     let (offset, length) = ((3 << 20) + 4000, 4096 + 200);
     assert!(ask(&device, Io::Discard { offset, length, durable: false }).is_ok());
     let parts = [extent(4096, !HOLE), extent(4096, HOLE), extent(4096, !HOLE), extent(8192, HOLE)];

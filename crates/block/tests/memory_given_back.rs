@@ -1,9 +1,9 @@
-//! What a memory device takes of the system's memory; alone in its process, so that nothing else counts.
+//! The memory that a device takes from the system. The test is alone in its process, so that nothing else counts.
 
 use flashlab_block::conformance::ask;
 use flashlab_block::{Io, Memory, Pages};
 
-/// Bytes of this process that are in memory.
+/// Returns the bytes of this process that are resident in memory.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells it");
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * 4096
@@ -19,7 +19,7 @@ fn discards_and_zeroes_give_memory_back_page_by_page_and_as_a_whole() {
             assert!(ask(&device, Io::Write { offset, data, durable: false }).is_ok());
         }
         let full = resident();
-        // Three pages of four, one by one.
+        // Three of every four pages, in separate requests.
         for offset in (0..SIZE).step_by(16_384) {
             assert!(ask(&device, Io::Discard { offset, length: 12_288, durable: false }).is_ok());
         }

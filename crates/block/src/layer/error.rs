@@ -1,9 +1,10 @@
-//! `error`: requests that fail: seeded, of some kinds, in a range, after so many, so many times; by rules that may change
-//! while the device is used. A request that fails was not passed on: nothing of it is done.
+//! `error`: makes requests fail. Rules select requests by kind, range, count and seeded probability, and may change
+//! while the device is in use. A request that fails is not passed on, so it has no effect.
 //!
-//! A rule is written in words, each at most once: what fails (`read`, `write`, `flush`, `discard`, `write-zeroes`, or several
-//! with `|`; without it all but questions), `at=FIRST+LENGTH` in bytes, `after=N` that pass first, `times=N`, `rate=P` between
-//! 0 and 1, and the error: `EIO` (without one), `ENOSPC`, `EPERM`, `ENOMEM`, `EINVAL`, `ESHUTDOWN`.
+//! A rule consists of words, each at most once: the kinds of requests that fail (`read`, `write`, `flush`, `discard`,
+//! `write-zeroes`, or several joined with `|`; by default all of these), `at=FIRST+LENGTH` in bytes, `after=N` matching
+//! requests that pass first, `times=N`, `rate=P` between 0 and 1, and the error: `EIO` (the default), `ENOSPC`,
+//! `EPERM`, `ENOMEM`, `EINVAL`, `ESHUTDOWN`.
 
 use super::{Kind, pass_on};
 use crate::{Abilities, BlockDevice, Context, Io, IoError, Started};
@@ -16,12 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const MILLION: u64 = 1_000_000;
 
-/// A rule.
+/// A rule that selects requests, and their error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     kinds: Vec<Kind>,
     range: Range<u64>,
-    /// Of a million requests.
+    /// Requests that fail, per million.
     rate: u64,
     after: u64,
     times: u64,
@@ -29,10 +30,10 @@ pub struct Fault {
     text: String,
 }
 
-/// A word of a rule that makes no sense.
+/// A word that is not part of a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FaultError {
-    /// Which.
+    /// The word.
     pub word: String,
 }
 
@@ -71,7 +72,7 @@ impl FromStr for Fault {
 }
 
 impl Fault {
-    /// Takes a word in; says which part of the rule it was.
+    /// Applies a word to the rule. Returns the name of the part that the word sets.
     fn take(&mut self, word: &str) -> Option<&'static str> {
         let number = |text: &str| text.parse::<u64>().ok();
         let Some((key, value)) = word.split_once('=') else {
@@ -107,7 +108,7 @@ impl Fault {
         }
     }
 
-    /// Whether the request fails by it; counts it.
+    /// Returns true if the request fails by this rule, and counts the request.
     fn hits(&mut self, kind: Kind, range: Option<(u64, u64)>, rng: &mut Rng) -> bool {
         let meets = range.is_none_or(|(offset, length)| {
             offset < self.range.end && self.range.start < offset.saturating_add(length)
@@ -145,7 +146,7 @@ fn error(name: &str) -> Option<IoError> {
     })
 }
 
-/// A device with rules by which requests fail.
+/// A device whose requests fail by rules.
 pub struct Faults {
     inner: Arc<dyn BlockDevice>,
     rules: Mutex<(Vec<Fault>, Rng)>,
@@ -153,7 +154,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Over `inner`; `seed` draws where a rate is to be drawn.
+    /// Creates the layer over `inner`. `seed` seeds the generator that draws by the rates.
     pub fn new(inner: Arc<dyn BlockDevice>, rules: Vec<Fault>, seed: u64) -> Faults {
         let rules = Mutex::new((rules, Rng::new(seed)));
         Faults { inner, rules, unplugged: AtomicBool::new(false) }
@@ -164,7 +165,7 @@ impl Faults {
         self.unplugged.store(true, Ordering::SeqCst);
     }
 
-    /// Ends what [`Faults::unplug`] began.
+    /// Ends the state that [`Faults::unplug`] began.
     pub fn replug(&self) {
         self.unplugged.store(false, Ordering::SeqCst);
     }
@@ -174,22 +175,22 @@ impl Faults {
         !self.unplugged.load(Ordering::SeqCst)
     }
 
-    /// One more rule.
+    /// Adds a rule.
     pub fn add(&self, fault: Fault) {
         self.lock().0.push(fault);
     }
 
-    /// No rules any more.
+    /// Removes all rules.
     pub fn clear(&self) {
         self.lock().0.clear();
     }
 
-    /// The rules, in words.
+    /// Returns the text of each rule.
     pub fn rules(&self) -> Vec<String> {
         self.lock().0.iter().map(Fault::to_string).collect()
     }
 
-    /// Nothing panics while it is locked.
+    /// Locks the rules. No code panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, (Vec<Fault>, Rng)> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }

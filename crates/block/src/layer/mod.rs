@@ -1,7 +1,8 @@
-//! What changes *what*: layers on byte-carrying devices, one file each. What changes *when* is a model ([`crate::model`]).
+//! Layers over block devices that change the contents or the result of requests, one file each. A model
+//! ([`crate::model`]) changes the timing.
 //!
-//! A layer over devices passes on what it does not change. [`Overlay`] is the one that lies below time: it is a store of
-//! bytes, so that a timed device can have one, too.
+//! A layer over a device passes on the calls that it does not change. [`Overlay`] is the only layer below the timing:
+//! it is a [`Store`](flashlab_sim::Store), so that a timed device can have an overlay, too.
 
 mod error;
 mod log;
@@ -17,7 +18,7 @@ pub use stats::{Kind, Stats, Tally};
 
 use crate::{Outcome, Started};
 
-/// Calls `then` with the outcome, now or when it is there.
+/// Calls `then` with the outcome, immediately or when the request completes.
 fn when_done(started: Started, then: impl FnOnce(&Outcome) + Send + 'static) -> Started {
     match started {
         Started::Done(outcome) => {
@@ -32,7 +33,7 @@ fn when_done(started: Started, then: impl FnOnce(&Outcome) + Send + 'static) -> 
     }
 }
 
-/// The methods that a layer over `self.inner` does not change.
+/// The methods that a layer passes to `self.inner` unchanged.
 macro_rules! pass_on {
     () => {
         fn geometry(&self) -> $crate::Geometry {

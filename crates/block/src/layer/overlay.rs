@@ -1,12 +1,13 @@
-//! `overlay`: copy on write. The base is only read; what is changed lies in another store, to be kept or thrown away.
+//! `overlay`: copy on write. The base is only read. Changes go to a second store, which the user may keep or delete.
 //!
-//! | bytes of the other store | what |
+//! | bytes of the second store | contents |
 //! |---|---|
-//! | 0 to the size, rounded up to 4 KiB | each granule of 4 KiB that was changed, at its own place |
-//! | behind it | a bit for each granule, from the lowest of each byte on: whether it was changed |
+//! | 0 to the size, rounded up to 4 KiB | each changed granule of 4 KiB, at its own offset |
+//! | behind it | one bit per granule, starting at the lowest bit of each byte: set if the granule was changed |
 //!
-//! A granule's bit is written after its bytes, and both before the change is answered: a store that survives the end of
-//! the process has all that was answered. A discarded range is changed to zeroes, so the base does not shine through.
+//! The bit of a granule is written after its bytes, and both are written before the change is answered. A store that
+//! survives the end of the process therefore holds every answered change. A discarded range is stored as zeroes, so
+//! that the base does not show through.
 
 use flashlab_sim::{Store, StoreError};
 use std::fmt;
@@ -14,7 +15,7 @@ use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
 const GRANULE: u64 = 4096;
-/// Zeroes that are written at once.
+/// Zeroes written at once.
 static ZEROES: [u8; GRANULE as usize] = [0; GRANULE as usize];
 
 /// A base and the changes to it.
@@ -25,7 +26,7 @@ pub struct Overlay {
     changed: RwLock<Vec<u8>>,
 }
 
-/// The changes cannot be read.
+/// The store of the changes cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OverlayError(pub StoreError);
 
@@ -38,13 +39,13 @@ impl fmt::Display for OverlayError {
 impl std::error::Error for OverlayError {}
 
 impl Overlay {
-    /// Bytes that the store of the changes to `size` bytes has to hold.
+    /// Returns the bytes that the store of the changes needs for a base of `size` bytes.
     pub fn changes_size(size: u64) -> u64 {
         size.next_multiple_of(GRANULE) + size.div_ceil(GRANULE).div_ceil(8)
     }
 
-    /// Over `base`, which has `size` bytes. `changes` holds [`Overlay::changes_size`] bytes: zeroes, or what an overlay of
-    /// this base left there.
+    /// Creates the overlay over `base`, which has `size` bytes. `changes` holds [`Overlay::changes_size`] bytes:
+    /// zeroes, or the contents that an earlier overlay of this base left there.
     pub fn new(base: Box<dyn Store>, size: u64, changes: Box<dyn Store>) -> Result<Overlay, OverlayError> {
         let bits = size.next_multiple_of(GRANULE);
         let mut changed = vec![0; (Overlay::changes_size(size) - bits) as usize];
@@ -52,7 +53,7 @@ impl Overlay {
         Ok(Overlay { base, changes, size, changed: RwLock::new(changed) })
     }
 
-    /// The parts of a range that are changed or not, with that.
+    /// Splits a range into parts that are all changed (true) or all unchanged (false).
     fn parts<'a>(
         &self,
         changed: &'a [u8],
@@ -71,7 +72,7 @@ impl Overlay {
         })
     }
 
-    /// Takes over what `bytes` gives for each part, granule by granule.
+    /// Stores the bytes that `bytes` returns for each part, granule by granule.
     fn change<'a>(
         &self,
         range: Range<u64>,

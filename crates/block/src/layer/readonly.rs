@@ -1,16 +1,16 @@
-//! `readonly`: what would change the device is refused (EPERM). A server's `--read-only` does it for all exports.
+//! `readonly`: rejects requests that would change the device (EPERM). A server's `--read-only` does so for all exports.
 
 use super::pass_on;
 use crate::{Abilities, BlockDevice, Context, Io, IoError, Started};
 use std::sync::Arc;
 
-/// A device that is not written to.
+/// A device that rejects writes.
 pub struct ReadOnly {
     inner: Arc<dyn BlockDevice>,
 }
 
 impl ReadOnly {
-    /// `inner`, as it is.
+    /// Creates the layer over `inner`.
     pub fn new(inner: Arc<dyn BlockDevice>) -> ReadOnly {
         ReadOnly { inner }
     }

@@ -1,5 +1,5 @@
-//! `stats`: counts what passes, by kind, with bytes and errors, and how much of it is outstanding at a time. A server counts
-//! for itself what its clients ask; this counts at any place in between.
+//! `stats`: counts requests, bytes and errors by kind, and the largest number of outstanding requests. A server counts
+//! the requests of its clients itself; this layer counts at any place of the stack.
 
 use super::{pass_on, when_done};
 use crate::{Abilities, BlockDevice, Context, Io, Started};
@@ -19,18 +19,18 @@ pub enum Kind {
     Discard,
     /// Writes of zeroes.
     WriteZeroes,
-    /// Reading ahead.
+    /// Requests to read ahead.
     Cache,
-    /// Questions for holes.
+    /// Queries for extents.
     Extents,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 7] =
         [Kind::Read, Kind::Write, Kind::Flush, Kind::Discard, Kind::WriteZeroes, Kind::Cache, Kind::Extents];
 
-    /// Of a request.
+    /// Returns the kind of a request.
     pub fn of(io: &Io) -> Kind {
         match io {
             Io::Read { .. } => Kind::Read,
@@ -43,20 +43,20 @@ impl Kind {
         }
     }
 
-    /// As it is written.
+    /// Returns the name of the kind, as logs and rules write it.
     pub fn name(self) -> &'static str {
         ["read", "write", "flush", "discard", "write-zeroes", "cache", "extents"][self as usize]
     }
 }
 
-/// What was counted of one kind.
+/// Counters of one kind of request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Requests that were started.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of the requests that were started.
     pub bytes: u64,
-    /// Those that failed.
+    /// Requests that failed.
     pub errors: u64,
 }
 
@@ -67,24 +67,24 @@ struct Counted {
     outstanding_max: u64,
 }
 
-/// A device whose requests are counted.
+/// A device that counts its requests.
 pub struct Stats {
     inner: Arc<dyn BlockDevice>,
     counted: Arc<Mutex<Counted>>,
 }
 
 impl Stats {
-    /// Over `inner`.
+    /// Creates the layer over `inner`.
     pub fn new(inner: Arc<dyn BlockDevice>) -> Stats {
         Stats { inner, counted: Arc::default() }
     }
 
-    /// What was counted of `kind`.
+    /// Returns the counters of `kind`.
     pub fn tally(&self, kind: Kind) -> Tally {
         lock(&self.counted).kinds[kind as usize]
     }
 
-    /// The most that was outstanding at a time.
+    /// Returns the largest number of requests that were outstanding at the same time.
     pub fn outstanding_max(&self) -> u64 {
         lock(&self.counted).outstanding_max
     }
@@ -114,7 +114,7 @@ impl BlockDevice for Stats {
     }
 }
 
-/// Nothing panics while it is locked.
+/// Locks the counters. No code panics while it holds the lock.
 fn lock(counted: &Mutex<Counted>) -> MutexGuard<'_, Counted> {
     counted.lock().unwrap_or_else(PoisonError::into_inner)
 }

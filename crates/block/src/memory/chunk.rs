@@ -1,7 +1,7 @@
-//! 2 MiB of memory, some of its pages in use.
+//! A chunk of 2 MiB of memory with a map of its used pages.
 //!
-//! Invariant: a page that is not in use holds zeroes and takes no memory of the system's. So what was never written, or
-//! was discarded, costs nothing and needs no clearing.
+//! Invariant: a page that is not in use holds zeroes and takes no memory from the system. Ranges that were never
+//! written, or were discarded, therefore take no memory and need no clearing.
 
 use super::{Pages, past_caches};
 use crate::Extent;
@@ -9,13 +9,13 @@ use memmap2::{Advice, MmapMut, UncheckedAdvice};
 use std::io;
 use std::ops::Range;
 
-/// Bytes of a chunk: a huge page of x86-64, and of ARM with 4 KiB pages.
+/// Size of a chunk in bytes: a huge page of x86-64, and of ARM with 4 KiB pages.
 pub(super) const CHUNK: usize = 2 << 20;
-/// Bytes of a page.
+/// Size of a page in bytes.
 const PAGE: usize = 4096;
 const WORDS: usize = CHUNK / PAGE / 64;
 
-/// Pages of a chunk, and which of them are in use.
+/// Pages of a chunk, with one bit per page that is in use.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     memory: Option<MmapMut>,
@@ -23,7 +23,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Copies what it holds from `at` on.
+    /// Copies the contents from `at` on.
     pub(super) fn read(&self, at: usize, to: &mut [u8]) {
         let Some(memory) = &self.memory else { return to.fill(0) };
         let end = at + to.len();
@@ -37,8 +37,8 @@ impl Chunk {
         }
     }
 
-    /// Takes `from` over at `at`, past the processor's caches where it is `large` what this is a part of; fails where the
-    /// system gives no memory.
+    /// Copies `from` to `at`. Bypasses the processor's caches if the chunk is part of a `large` device. Fails if the
+    /// system denies the memory.
     pub(super) fn write(&mut self, at: usize, from: &[u8], pages: Pages, large: bool) -> io::Result<()> {
         let to = &mut self.memory(pages)?[at..at + from.len()];
         match large {
@@ -49,14 +49,14 @@ impl Chunk {
         Ok(())
     }
 
-    /// Takes memory for `at..end` and makes it zero.
+    /// Allocates memory for `at..end` and fills it with zeroes.
     pub(super) fn allocate_zeroes(&mut self, at: usize, end: usize, pages: Pages) -> io::Result<()> {
         self.memory(pages)?[at..end].fill(0);
         self.mark(at / PAGE..end.div_ceil(PAGE), true);
         Ok(())
     }
 
-    /// Makes `at..end` zero; pages that lie in it whole go back to the system.
+    /// Zeroes `at..end`. Pages that lie entirely in the range are returned to the system.
     pub(super) fn free(&mut self, at: usize, end: usize) {
         let whole = at.div_ceil(PAGE) * PAGE..end / PAGE * PAGE;
         if whole.start < whole.end {
@@ -68,7 +68,7 @@ impl Chunk {
         }
     }
 
-    /// Appends what `at..end` is made of.
+    /// Appends the extents of `at..end`.
     pub(super) fn extents(&self, at: usize, end: usize, to: &mut Vec<Extent>) {
         for (pages, in_use) in self.runs(at, end) {
             let length = (end.min(pages.end) - at.max(pages.start)) as u64;
@@ -85,7 +85,7 @@ impl Chunk {
                     Pages::Huge => Advice::HugePage,
                     Pages::Small => Advice::NoHugePage,
                 };
-                // Only advice: a kernel without huge pages refuses it, and nothing else changes.
+                // Only advice: a kernel without huge pages rejects it, and nothing else changes.
                 let _ = memory.advise(advice);
                 Ok(none.insert(memory))
             }
@@ -129,7 +129,7 @@ impl Chunk {
         }
     }
 
-    /// The runs of pages that `at..end` touches, in bytes, alternately in use and not.
+    /// Returns the runs of pages that `at..end` touches, in bytes, alternately in use and not.
     fn runs(&self, at: usize, end: usize) -> impl Iterator<Item = (Range<usize>, bool)> + '_ {
         let (mut page, last) = (at / PAGE, end.div_ceil(PAGE));
         std::iter::from_fn(move || {
@@ -139,7 +139,7 @@ impl Chunk {
             }
             let in_use = self.in_use[first / 64] >> (first % 64) & 1 == 1;
             while page < last {
-                // Bits that differ from the run's, from this page on.
+                // Bits from this page on that differ from the run's.
                 let word = if in_use { !self.in_use[page / 64] } else { self.in_use[page / 64] };
                 let same = (word >> (page % 64)).trailing_zeros() as usize;
                 let left = 64 - page % 64;
@@ -154,16 +154,17 @@ impl Chunk {
     }
 }
 
-/// Gives whole pages back to the system; they hold zeroes afterwards.
+/// Returns whole pages to the system. They hold zeroes afterwards.
 #[allow(unsafe_code)]
 fn give_back(memory: &mut MmapMut, bytes: Range<usize>) {
     assert!(bytes.start.is_multiple_of(PAGE) && bytes.end.is_multiple_of(PAGE) && bytes.end <= memory.len());
-    // SAFETY: MADV_DONTNEED on a private anonymous mapping replaces its pages by zeroes, at once, which is a write
-    // through the exclusive reference that we hold; the range lies in the mapping. Nothing else maps these pages.
+    // SAFETY: MADV_DONTNEED on a private anonymous mapping replaces its pages by zeroes immediately, which is a write
+    // through the exclusive reference `memory`. The range lies in the mapping, and no other mapping contains these
+    // pages.
     let advised =
         unsafe { memory.unchecked_advise_range(UncheckedAdvice::DontNeed, bytes.start, bytes.len()) };
     if advised.is_err() {
-        // Locked memory, for one, cannot be given back.
+        // The system keeps locked memory, for example.
         memory[bytes].fill(0);
     }
 }

@@ -1,11 +1,11 @@
-//! `memory`: a device in the server's memory. What was never written or was discarded takes none.
+//! `memory`: a device in the server's memory. Ranges that were never written, or were discarded, take no memory.
 //!
-//! The device is cut into chunks of 2 MiB, each with a lock of its own, so that requests meet only where they touch the
-//! same chunk; readers share. A request that lies in one chunk is done as one; a larger one chunk after chunk. Nothing
-//! is durable beyond the process: flush and FUA say so at once.
+//! The device is divided into chunks of 2 MiB. Each chunk has its own lock, so requests contend only if they touch the
+//! same chunk; readers share the lock. A request within one chunk is atomic; a larger one proceeds chunk by chunk. The
+//! contents do not outlive the process, so flush and FUA complete immediately.
 //!
-//! Huge pages are asked for, and used where the system gives them: they make random access about a fifth faster, and
-//! let one byte written take 2 MiB. [`Pages::Small`] is for large devices that are written thinly.
+//! The device requests huge pages and uses them if the system grants them. They make random access about a fifth
+//! faster, but a single written byte can take 2 MiB. [`Pages::Small`] is meant for large, sparsely written devices.
 
 mod chunk;
 mod past_caches;
@@ -17,24 +17,24 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Chunks whose locks are made together, when one of them is first written: 1 GiB.
+/// Chunks whose locks are created together, on the first write to one of them: 1 GiB.
 const GROUP: usize = 512;
-/// Bytes of the largest device: an eighth of what a process can address.
+/// Size of the largest device in bytes: an eighth of a process's address space.
 const SIZE_MAX: u64 = 16 << 40;
-/// Bytes of the largest read or write: what the reference server takes, twice.
+/// Largest read or write in bytes: twice that of the reference server.
 const REQUEST_MAX: u64 = 64 << 20;
-/// A device from this size on does not fit into a processor's caches, and is written to past them.
+/// Smallest device, in bytes, that does not fit into a processor's caches; writes to it bypass the caches.
 const LARGE: u64 = 64 << 20;
-/// Bytes that are looked through at once for what holds data.
+/// Bytes searched at once for data.
 const WINDOW: u64 = 64 << 20;
 
-/// Which pages hold the bytes.
+/// Page size of the memory that holds the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pages {
-    /// Huge ones, where the system gives them: faster.
+    /// Huge pages if the system grants them: faster.
     #[default]
     Huge,
-    /// Those of 4 KiB: a thinly written device takes less memory.
+    /// Pages of 4 KiB: a sparsely written device takes less memory.
     Small,
 }
 
@@ -45,13 +45,13 @@ pub struct Memory {
     groups: Box<[OnceLock<Group>]>,
 }
 
-/// Chunks that lie side by side.
+/// Adjacent chunks.
 type Group = Box<[RwLock<Chunk>]>;
 
-/// Why there is no such device.
+/// The reason why a device cannot be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryError {
-    /// It would be larger than 16 TiB.
+    /// The size is above 16 TiB.
     TooLarge,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for MemoryError {
 impl std::error::Error for MemoryError {}
 
 impl Memory {
-    /// A device of `size` bytes, all of them zero.
+    /// Creates a device of `size` bytes, all of them zero.
     pub fn new(size: u64, pages: Pages) -> Result<Memory, MemoryError> {
         if size > SIZE_MAX {
             return Err(MemoryError::TooLarge);
@@ -128,7 +128,8 @@ impl Memory {
         extents
     }
 
-    /// The range cut at groups, each with its group if anything in that was ever written.
+    /// Splits the range at group boundaries. Each part comes with its group, or `None` if no chunk of the group was
+    /// ever written.
     fn stretches(&self, offset: u64, length: u64) -> impl Iterator<Item = (Option<&Group>, Range<u64>)> {
         const BYTES: u64 = (GROUP * CHUNK) as u64;
         let end = offset + length;
@@ -138,7 +139,7 @@ impl Memory {
         })
     }
 
-    /// The chunk, if anything near it was ever written.
+    /// Returns the chunk, or `None` if no chunk of its group was ever written.
     fn touched(&self, chunk: usize) -> Option<&RwLock<Chunk>> {
         self.groups[chunk / GROUP].get().map(|group| &group[chunk % GROUP])
     }
@@ -202,7 +203,7 @@ impl Store for Memory {
     }
     fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
         let mut at = range.start;
-        // Window by window: whoever looks for the next piece does not look through all behind it.
+        // One window at a time, so that a search for the next data stops close behind it.
         while at < range.end {
             for extent in self.extents(at, WINDOW.min(range.end - at)) {
                 if !extent.zero {
@@ -213,7 +214,7 @@ impl Store for Memory {
         }
         Ok(None)
     }
-    /// Nothing of it outlives the process.
+    /// The contents do not outlive the process, so there is nothing to make durable.
     fn sync(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -225,7 +226,8 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// The chunks that a range touches: which, and from where to where in it.
+/// Splits a range at chunk boundaries. Returns the index of each chunk, and the start and the end of the part within
+/// it.
 fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)> {
     let (mut from, end) = (offset, offset + length);
     std::iter::from_fn(move || {
@@ -237,7 +239,7 @@ fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)
     })
 }
 
-/// A panic while a chunk was locked can only have been one of the checks on ranges, before anything was changed.
+/// A panic that poisoned the lock came from a range check, which precedes any change of the chunk.
 fn shared(lock: &RwLock<Chunk>) -> RwLockReadGuard<'_, Chunk> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,18 +1,18 @@
-//! Copies that leave the destination out of the processor's caches.
+//! Copies that bypass the processor's caches at the destination.
 //!
-//! An ordinary store first reads the line that it changes. Of a device that no cache holds, that is as much traffic again
-//! as the write itself, and the copy waits for it: 4 KiB to a random place take 0.45 to 0.6 us, and past the caches 0.25
-//! (an EPYC of 2023). Reads have no such way round.
+//! An ordinary store first reads the cache line that it changes. If the device is too large for the caches, this read
+//! is as much traffic as the write itself, and the copy waits for it: 4 KiB to a random place take 0.45 to 0.6 us, and
+//! 0.25 us with stores that bypass the caches (an EPYC of 2023). Reads have no such bypass.
 
 #![allow(unsafe_code, reason = "non-temporal stores take a pointer; there is no safe form of them")]
 
-/// Shorter copies gain nothing: as many lines of them are written in part.
+/// Shortest copy that gains, in bytes. In a shorter one, too many of the lines are written only in part.
 const BYTES_MIN: usize = 1024;
 
-/// Copies `from` over `to`, which is as long.
+/// Copies `from` to `to`.
 ///
 /// # Panics
-/// If it is not.
+/// Panics if their lengths differ.
 pub(super) fn copy(to: &mut [u8], from: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     if to.len() >= BYTES_MIN {
@@ -33,12 +33,12 @@ fn stream(to: &mut [u8], from: &[u8]) {
     let (to_words, to_tail) = to.as_chunks_mut::<WORD>();
     let (from_words, from_tail) = from.as_chunks::<WORD>();
     for (to, from) in to_words.iter_mut().zip(from_words) {
-        // SAFETY: both are 16 bytes that may be read and written as such; `to` is ours alone and, since the head was cut
-        // off, at a multiple of 16. SSE2 is a part of x86-64.
+        // SAFETY: both are 16 bytes that may be read and written as such. `to` is borrowed exclusively and, since the
+        // head was split off, aligned to 16. SSE2 is a part of x86-64.
         unsafe { _mm_stream_si128(to.as_mut_ptr().cast(), _mm_loadu_si128(from.as_ptr().cast())) };
     }
-    // Such stores keep no order with others, so they end here: whoever takes the lock after us sees all of them.
-    // SAFETY: it touches no memory, and SSE is a part of x86-64.
+    // Non-temporal stores are weakly ordered. The fence makes them visible to the thread that takes the lock next.
+    // SAFETY: the fence touches no memory, and SSE is a part of x86-64.
     unsafe { _mm_sfence() };
     to_tail.copy_from_slice(from_tail);
 }

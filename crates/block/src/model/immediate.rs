@@ -1,10 +1,10 @@
-//! A model that takes no time: what delays stand on, where the device below has no time of its own.
+//! A model that takes no time, as the base of delays over a device without timing.
 
 use flashlab_sim::{Completion, Geometry, Instant, Model, PowerCut, Request, RestoreError, Spent, Status};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Everything is done when it is asked for, and durable.
+/// Completes every request immediately. Every write is durable.
 #[derive(Clone, Debug)]
 pub struct Immediate {
     geometry: Geometry,
@@ -12,7 +12,7 @@ pub struct Immediate {
 }
 
 impl Immediate {
-    /// Of this shape.
+    /// Creates a model of this geometry.
     pub fn new(geometry: Geometry) -> Immediate {
         Immediate { geometry, done: VecDeque::new() }
     }

@@ -1,4 +1,4 @@
-//! What changes *when*: models for byte-carrying devices that have none of their own, or over one.
+//! Models that change the timing of a device: one for devices without timing, and one that slows another model down.
 
 mod immediate;
 mod slowed;

@@ -1,8 +1,8 @@
-//! `delay` and `rate`: a model that is slower by a time for each request, or than so many bytes or requests a second.
+//! `delay` and `rate`: a model that delays each request, or limits bytes or requests per second.
 //!
-//! A delay is for each request alone: however many there are, each is later by as much. A rate is a line that requests pass
-//! one after the other, in the order in which the model below completes them. The time is charged as firmware (a delay)
-//! and bus (a rate), the waiting for the line as queue.
+//! A delay applies to each request alone, regardless of the number of requests. A rate is a serial resource: requests
+//! pass through it one after the other, in the order in which the model below completes them. A delay counts as
+//! firmware time, the transfer at a rate as bus time, and the wait for the resource as queue time.
 
 use flashlab_sim::{
     Agenda, Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut,
@@ -11,42 +11,42 @@ use flashlab_sim::{
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// By what a model is slowed.
+/// The way in which a model is slowed down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// So much later.
+    /// Delays each request by a fixed time.
     Delay {
-        /// Reads.
+        /// Delay of reads.
         read: Duration,
-        /// Writes and trims.
+        /// Delay of writes and trims.
         write: Duration,
-        /// Flushes.
+        /// Delay of flushes.
         flush: Duration,
     },
-    /// At most so much; `None`: as much as there is.
+    /// Limits the throughput; `None` means no limit.
     Rate {
-        /// Bytes a second that are read.
+        /// Bytes per second of reads.
         read: Option<u64>,
-        /// Bytes a second that are written.
+        /// Bytes per second of writes.
         write: Option<u64>,
-        /// Requests a second.
+        /// Requests per second.
         iops: Option<u64>,
     },
 }
 
-/// A slower model.
+/// A model that slows another one down.
 #[derive(Clone)]
 pub struct Slowed {
     inner: Box<dyn Model>,
     pace: Pace,
     asked: BTreeMap<RequestId, (Op, u64)>,
     held: Agenda<Completion>,
-    /// When the line is free.
+    /// Instant at which the serial resource of a rate becomes free.
     free: Instant,
 }
 
 impl Slowed {
-    /// `inner`, slowed.
+    /// Creates a model that slows `inner` down.
     pub fn new(inner: Box<dyn Model>, pace: Pace) -> Slowed {
         Slowed { inner, pace, asked: BTreeMap::new(), held: Agenda::new(), free: Instant::ZERO }
     }
@@ -103,7 +103,7 @@ impl Model for Slowed {
         loop {
             let held = self.held.next_due();
             let until = held.map_or(limit, |held| held.min(limit));
-            // What the model below still completes by then may be due earlier.
+            // A completion that the inner model reports until then may be due earlier.
             match self.inner.complete(until) {
                 Some(completion) => self.hold(completion),
                 None => return self.held.pop(limit).map(|(_, completion)| completion),

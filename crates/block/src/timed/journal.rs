@@ -1,14 +1,15 @@
-//! What a timed device's model is told, as it is told.
+//! A journal of the calls to a timed device's model.
 
 use flashlab_sim::{Instant, Op};
 
-/// Notes all that changes a model, so that who has the model as it once was can bring it to where it is: the same calls give the
-/// same answers. It is called before anything is answered that depends on it, one call at a time, and `now` never decreases.
+/// Records every call that changes a model, so that a reader with an older state of the model can replay them: the same
+/// calls give the same answers. The device calls the journal before it sends an answer that depends on the recorded
+/// call. Calls come one at a time, and `now` never decreases.
 pub trait Journal: Send {
-    /// The model was asked this.
+    /// Records a request to the model.
     fn asked(&mut self, now: Instant, op: Op, offset: u64, length: u64);
-    /// Power was cut.
+    /// Records a power cut.
     fn power_cut(&mut self, now: Instant);
-    /// Power was given again.
+    /// Records the return of power.
     fn power_up(&mut self, now: Instant);
 }

@@ -1,18 +1,19 @@
-//! A model and a store joined: a device that holds bytes and answers when its model says.
+//! A timed device: joins a model with a store. The device holds bytes and answers when its model completes a request.
 //!
-//! - A request goes to the model when it arrives and touches the bytes when the model completes it. So what a model calls
-//!   done is done, and of what it has not done nothing can be seen.
-//! - A flush covers what was answered before it was asked for, to whomever. FUA is the model's where it writes
-//!   ([`Op::WriteFua`]); after what makes a hole it is a flush.
-//! - A power cut leaves what the model names: of a range that is *old* the changes are taken back, of one that is *new*
-//!   they are there, one that is *unreadable* is read as an error until it is written again or discarded. What was being
-//!   done and is not named as new was not done. Outstanding requests end in [`IoError::ShuttingDown`].
-//! - A write of zeroes that may leave a hole is a trim to the model, one that may not is a write: what a flash device
-//!   makes of them. Holes take time like data, so nobody should look for them instead of reading.
-//! - A request that is longer than the model's largest arrives there as several at once.
+//! - A request goes to the model when it arrives, and accesses the bytes when the model completes it. A completed
+//!   request has therefore taken effect, and an outstanding one has no visible effect.
+//! - A flush covers every request that was answered before the flush arrived, regardless of the client that sent it.
+//!   The model handles FUA for writes ([`Op::WriteFua`]); for a request that makes a hole, FUA is a flush behind it.
+//! - A power cut leaves the contents that the model names. The changes of an *old* range are undone. The changes of a
+//!   *new* range are in place. An *unreadable* range fails reads until it is rewritten or discarded. A request that was
+//!   in flight and is not named as new has no effect. Outstanding requests end in [`IoError::ShuttingDown`].
+//! - The model receives a write of zeroes as a trim if the range may become a hole, and otherwise as a write, as a
+//!   flash device would. Holes take as much time to read as the model says, so a client should not query holes instead
+//!   of reading.
+//! - A request that is longer than the model's limit goes to the model as several concurrent requests.
 //!
-//! Left out: of several changes to one block that nothing made durable, a cut takes back all or none, although the medium
-//! may have kept one in the middle.
+//! Not modelled: if one block had several changes and none was made durable, a power cut undoes all of them or none,
+//! although a medium could also hold an intermediate version.
 
 mod journal;
 mod undo;
@@ -32,9 +33,9 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use undo::Undo;
 
-/// Bytes of zeroes that are written at once.
+/// Zeroes written at once, in bytes.
 static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
-/// Bytes of the largest read or write: it is cut up for a model that takes less.
+/// Largest read or write in bytes. The device splits it for a model with a lower limit.
 const REQUEST_MAX: u64 = 64 << 20;
 
 /// A timed device.
@@ -48,10 +49,10 @@ pub struct Timed {
 struct State {
     model: Box<dyn Model>,
     store: Box<dyn Store>,
-    /// The model is not asked for anything before this.
+    /// Instant of the latest call to the model; no later call passes an earlier one.
     now: Instant,
     next: u64,
-    /// By the first of their numbers; a request has as many as it has pieces.
+    /// Outstanding requests by the number of their first piece. A request has one number per piece.
     outstanding: BTreeMap<u64, Outstanding>,
     undo: Undo,
     unreadable: Ranges,
@@ -62,18 +63,18 @@ struct State {
 
 struct Outstanding {
     io: Io,
-    /// Pieces that are not done.
+    /// Pieces that are not yet complete.
     left: u64,
     status: Status,
-    /// What a flush covers: changes up to this number.
+    /// Sequence number of the last change that this flush makes durable.
     covers: u64,
-    /// A flush has to follow.
+    /// True if a flush must follow the request.
     flush: bool,
     promise: Promise,
 }
 
 impl Timed {
-    /// `model`, whose bytes lie in `store`, which holds as many as the model says or more.
+    /// Creates a device from `model` and `store`, which must be at least as large as the model's capacity.
     pub fn new(model: Box<dyn Model>, store: Box<dyn Store>) -> Timed {
         let of_model = model.geometry();
         let piece = (of_model.request_max / of_model.block).max(1) * of_model.block;
@@ -93,13 +94,14 @@ impl Timed {
         Timed { geometry, piece, state: Mutex::new(state) }
     }
 
-    /// From now on `journal` notes what the model is told.
+    /// Records the calls to the model in `journal` from now on.
     pub fn note_in(&self, journal: Box<dyn Journal>) {
         lock(&self.state).journal = Some(journal);
     }
 
-    /// Cuts the power at `now`: what was volatile is lost as the model says, and nothing is answered until
-    /// [`Timed::power_up`]. Says what was not durable. Fails where the store does; a second cut cuts nothing.
+    /// Cuts the power at `now`. The model decides which volatile data is lost, and no request is answered until
+    /// [`Timed::power_up`]. Returns the ranges that were not durable. Fails if the store does. A second cut has no
+    /// effect.
     pub fn power_cut(&self, now: Instant) -> Result<PowerCut, StoreError> {
         let mut state = lock(&self.state);
         state.advance(now);
@@ -118,7 +120,7 @@ impl Timed {
         left.map(|()| cut)
     }
 
-    /// Gives power again; says when the device is ready. Requests may be asked at once; they wait.
+    /// Restores power. Returns the instant at which the device is ready. Requests may be sent at once; they wait.
     pub fn power_up(&self, now: Instant) -> Instant {
         let mut state = lock(&self.state);
         if !std::mem::replace(&mut state.powered, true) {
@@ -131,18 +133,19 @@ impl Timed {
         state.now
     }
 
-    /// How many requests it was asked, in the model's pieces.
+    /// Returns the number of requests sent to the model, each piece counted.
     pub fn asked(&self) -> u64 {
         lock(&self.state).next
     }
 
-    /// Whether it has power.
+    /// Returns true if the device has power.
     pub fn is_powered(&self) -> bool {
         lock(&self.state).powered
     }
 
-    /// The model as it will be when all that is outstanding is done and, where it has none, power was given, and how long the
-    /// device has been used by then. `then` is called when that is settled, before the model is told anything more.
+    /// Returns a copy of the model in which all outstanding requests are complete, after a power-up if the device has
+    /// no power, and the total time of use by then. Calls `then` while the state is locked, so before the model
+    /// receives another call.
     pub fn settled<R>(&self, then: impl FnOnce() -> R) -> (Box<dyn Model>, Duration, R) {
         let state = lock(&self.state);
         let (mut model, mut now, powered) = (state.model.clone(), state.now, state.powered);
@@ -157,12 +160,12 @@ impl Timed {
         (model, now.since(Instant::ZERO), said)
     }
 
-    /// Looks at the model.
+    /// Calls `look` with the model.
     pub fn with_model<R>(&self, look: impl FnOnce(&dyn Model) -> R) -> R {
         look(&*lock(&self.state).model)
     }
 
-    /// Makes what the store holds survive what the store survives.
+    /// Syncs the store.
     pub fn sync(&self) -> Result<(), StoreError> {
         lock(&self.state).store.sync()
     }
@@ -187,7 +190,8 @@ impl Timed {
 }
 
 impl State {
-    /// Gives a request to the model, in pieces of at most `piece` bytes.
+    /// Submits a request to the model in pieces of at most `piece` bytes. Returns the number of the first piece and the
+    /// count of pieces.
     fn submit(&mut self, op: Op, range: Range<u64>, piece: u64) -> (u64, u64) {
         let first = self.next;
         let mut at = range.start;
@@ -206,7 +210,7 @@ impl State {
         }
     }
 
-    /// Does what the model has done until `now`.
+    /// Advances the model to `now`, and applies every request that it completes.
     fn advance(&mut self, now: Instant) {
         while let Some(completion) = self.model.complete(now) {
             self.now = self.now.max(completion.at);
@@ -234,7 +238,7 @@ impl State {
         self.now = self.now.max(now);
     }
 
-    /// Touches the bytes, as the model has now done.
+    /// Applies a completed request to the bytes.
     fn finish(&mut self, request: &mut Outstanding) -> Outcome {
         match request.status {
             Status::Ok => {}
@@ -286,7 +290,7 @@ impl State {
         Ok(())
     }
 
-    /// What was written with FUA stays, whatever is written over it later.
+    /// Marks data written with FUA as durable. It survives later changes that a power cut undoes.
     fn settle_if(&mut self, durable: bool, range: &Range<u64>) -> Result<(), StoreError> {
         if durable {
             self.undo.settle(range);
@@ -295,7 +299,7 @@ impl State {
         Ok(())
     }
 
-    /// Brings the bytes to what a cut leaves of them.
+    /// Changes the bytes to the state after the power cut.
     fn leave(&mut self, cut: &PowerCut, outstanding: &BTreeMap<u64, Outstanding>) -> Result<(), StoreError> {
         let of = |wanted: Fate| {
             cut.undecided.iter().filter(move |(_, fate)| *fate == wanted).map(|(range, _)| range)
@@ -381,15 +385,15 @@ impl BlockDevice for Timed {
         if !state.powered {
             return Started::Done(Err(IoError::ShuttingDown));
         }
-        // What is due by now was done before this arrived.
+        // Requests that were due before this one arrived complete first.
         state.advance(cx.now());
-        // Nothing is moved by a trim: it stays whole.
+        // A trim transfers no data, so it is not split.
         let piece = if op == Op::Trim { length } else { self.piece };
         let (first, left) = state.submit(op, offset..offset + length, piece);
         let covers = state.undo.last();
         let request = Outstanding { io, left, status: Status::Ok, covers, flush, promise: promise.clone() };
         state.outstanding.insert(first, request);
-        // Some are done as soon as they are asked for.
+        // The model may complete a request at the instant of its arrival.
         if state.model.next_due().is_some_and(|due| due <= state.now) {
             let now = state.now;
             state.advance(now);
@@ -428,7 +432,7 @@ fn write_zeroes(store: &dyn Store, offset: u64, length: u64) -> Result<(), Store
     Ok(())
 }
 
-/// A panic while it was locked was one of the model's own checks; what it leaves is refused by the next.
+/// A panic that poisoned the lock came from one of the model's own checks, and the next call fails the same check.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

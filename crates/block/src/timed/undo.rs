@@ -1,15 +1,15 @@
-//! What was there before: the changes that a power cut may still take back, in the order in which they were made.
+//! An undo log of the changes that a power cut may still revert, in the order of the changes.
 //!
-//! A change leaves the log when a flush has covered it, or when the model says that it is durable. Taking back goes from
-//! the newest change to the oldest, so that a range ends as it was before the oldest change that is still in the log; but
-//! not beyond a write that was made durable by itself (FUA).
+//! A change leaves the log when a flush covers it, or when the model reports that it is durable. A power cut undoes
+//! changes from the newest to the oldest, so a range ends with the contents that it had before the oldest change in the
+//! log. The undo stops at a write that was made durable by itself (FUA).
 
 use crate::ranges::Ranges;
 use flashlab_sim::{Model, Store, StoreError, fault};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bytes in the log from which on the model is asked what has become durable meanwhile.
+/// Bytes in the log above which the log asks the model which changes have become durable.
 const ASK_FROM: u64 = 16 << 20;
 
 #[derive(Debug)]
@@ -21,24 +21,24 @@ struct Change {
 
 #[derive(Debug)]
 enum Before {
-    /// What was no zeroes of the range.
+    /// Previous contents of the range without its zeroes: offset and bytes of each piece.
     Bytes(Vec<(u64, Vec<u8>)>),
-    /// What the range holds now is durable.
+    /// Marks the current contents of the range as durable.
     Settled,
 }
 
-/// The log.
+/// The undo log.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     changes: VecDeque<Change>,
-    /// The number of the last change.
+    /// Sequence number of the last change.
     number: u64,
     bytes: u64,
     ask_at: u64,
 }
 
 impl Undo {
-    /// Remembers what `range` holds, which is about to change.
+    /// Saves the contents of `range` before a change.
     pub(super) fn remember(
         &mut self,
         range: &Range<u64>,
@@ -61,13 +61,13 @@ impl Undo {
         if self.bytes >= self.ask_at.max(ASK_FROM) {
             self.changes.retain(|change| !model.is_durable(&change.range));
             self.count();
-            // Asked again when there is twice as much: in the mean, once a change.
+            // The next query comes when the log has doubled, which is one query per change on average.
             self.ask_at = 2 * self.bytes;
         }
         Ok(())
     }
 
-    /// What `range` holds now is durable.
+    /// Marks the current contents of `range` as durable.
     pub(super) fn settle(&mut self, range: &Range<u64>) {
         if !self.changes.is_empty() && !fault("undo-goes-beyond-fua") {
             self.push(range, Before::Settled);
@@ -79,18 +79,18 @@ impl Undo {
         self.changes.push_back(Change { number: self.number, range: range.clone(), before });
     }
 
-    /// The number of the last change: what a flush that begins now will cover.
+    /// Returns the sequence number of the last change. A flush that starts now covers the changes up to it.
     pub(super) fn last(&self) -> u64 {
         self.number
     }
 
-    /// Changes up to this number are durable.
+    /// Removes the changes up to this number, which are durable.
     pub(super) fn forget_to(&mut self, number: u64) {
         while self.changes.pop_front_if(|change| change.number <= number).is_some() {}
         self.count();
     }
 
-    /// Takes back what lies in `ranges`, which are in ascending order; then all is decided.
+    /// Undoes the changes within `ranges`, which are in ascending order, and empties the log.
     pub(super) fn take_back(&mut self, ranges: &[Range<u64>], store: &dyn Store) -> Result<(), StoreError> {
         let mut settled = Ranges::default();
         for change in self.changes.drain(..).rev() {
@@ -128,7 +128,7 @@ impl Change {
     }
 }
 
-/// Makes `part` what it was before.
+/// Restores the previous contents of `part`.
 fn restore(store: &dyn Store, part: &Range<u64>, before: &[(u64, Vec<u8>)]) -> Result<(), StoreError> {
     store.discard(part.start, part.end - part.start)?;
     for (at, bytes) in before {

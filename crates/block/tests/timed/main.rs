@@ -1,4 +1,4 @@
-//! A model joined with bytes: beside an array, in time, through power cuts.
+//! A timed device compared with an array, its timing, and power cuts.
 
 mod models;
 mod power;
@@ -41,7 +41,7 @@ fn it_answers_when_its_model_says_and_not_before() {
     device.advance(at(14).now());
     assert_eq!(device.next_due(), Some(at(15).now()));
     device.advance(at(20).now());
-    // What is done is not asked about again.
+    // A completed request is no longer due.
     assert_eq!(device.next_due(), Some(at(25).now()));
     assert!(matches!(answer(&device, first), Ok(Answer::Done)));
     assert!(matches!(answer(&device, second), Ok(Answer::Read(bytes)) if bytes == [7; BLOCK as usize]));
@@ -56,7 +56,7 @@ fn of_what_is_not_done_nothing_can_be_seen() {
         panic!("it knows its holes")
     };
     assert!(extents[0].hole);
-    // Nobody waits for its answer any more: it is done nevertheless.
+    // The request whose answer was dropped completes nevertheless.
     assert_eq!(read(&device, 0, BLOCK as usize), [7; BLOCK as usize]);
 }
 

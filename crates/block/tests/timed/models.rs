@@ -8,11 +8,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 pub(crate) const BLOCK: u64 = 512;
 pub(crate) const BLOCKS: u64 = 64;
-/// What each request takes, one after the other.
+/// Service time of each request; requests are served one after the other.
 pub(crate) const LATENCY: Duration = Duration::from_us(10);
 
-/// Serves one request at a time. Nothing is durable before a flush, and a cut gives each block that was written since, or
-/// is about to be, a fate that is drawn.
+/// Serves one request at a time. No write is durable before a flush. A power cut draws a fate for each block that was
+/// written since the last flush or is in flight.
 #[derive(Clone)]
 pub(crate) struct Forgetful {
     rng: Rng,
@@ -52,7 +52,7 @@ impl Model for Forgetful {
         match request.op {
             Op::Write | Op::Trim => self.volatile.extend(blocks(&request)),
             Op::WriteFua => self.volatile.retain(|block| !blocks(&request).contains(block)),
-            // Requests are served in order: what was answered before it was asked is done.
+            // Requests are served in order, so those answered before the flush arrived are complete.
             Op::Flush | Op::FlushData => self.volatile.clear(),
             Op::Read => {}
         }
@@ -77,7 +77,7 @@ impl Model for Forgetful {
     }
 }
 
-/// Ends each request with a status.
+/// Ends each request with the same status.
 #[derive(Clone)]
 pub(crate) struct Failing(pub(crate) Status, pub(crate) Option<Completion>);
 

@@ -1,4 +1,4 @@
-//! Power cuts beside a reference that remembers every version of every block.
+//! Power cuts compared with a reference that records every version of every block.
 
 use super::{joined, write};
 use crate::models::{BLOCK, BLOCKS, Forgetful, LATENCY};
@@ -21,8 +21,8 @@ fn poll(answer: &mut Answering) -> Poll<Outcome> {
     answer.as_mut().poll(&mut task::Context::from_waker(Waker::noop()))
 }
 
-/// The contents of a block that were answered, with the numbers of the changes that wrote them. The first is the one that
-/// an answer to a flush or to a change with FUA promised to keep; no answer promised any of the others.
+/// The acknowledged contents of a block, with the sequence numbers of the changes that wrote them. The first version
+/// was made durable by an answer to a flush or to a change with FUA; no answer has made any of the others durable.
 #[derive(Clone, Debug)]
 struct Block {
     versions: Vec<(u64, u8)>,
@@ -32,10 +32,10 @@ struct Block {
 struct Asked {
     answer: Answering,
     blocks: Range<u64>,
-    /// The byte of a write; zero of a discard.
+    /// Byte value of a write; zero for a discard.
     byte: Option<u8>,
     fua: bool,
-    /// Of a flush: the changes that it covers.
+    /// Sequence number up to which a flush makes changes durable.
     covers: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ impl World {
         self.byte = self.byte % 250 + 1;
         let byte = self.byte;
         let durable = self.rng.below(4) == 0;
-        // A discard is made durable by a flush behind it; that has a test of its own.
+        // A discard becomes durable by a flush behind it; another test covers that.
         let fua = durable && self.rng.below(2) == 0;
         let data = vec![byte; length as usize];
         let (io, byte, fua) = match self.rng.below(8) {
@@ -92,7 +92,7 @@ impl World {
         self.asked.push_back(Asked { answer, blocks, byte, fua, covers });
     }
 
-    /// Lets time pass until something is done.
+    /// Advances the device to its next due time.
     fn advance(&mut self) {
         if let Some(due) = self.device.next_due() {
             self.device.advance(due);
@@ -100,7 +100,7 @@ impl World {
         self.take_answers();
     }
 
-    /// Takes the answers that are there; requests are served in order.
+    /// Takes the answers that have arrived. Requests are served in order.
     fn take_answers(&mut self) {
         while let Some(asked) = self.asked.front_mut() {
             let Poll::Ready(outcome) = poll(&mut asked.answer) else { return };
@@ -130,10 +130,10 @@ impl World {
         }
     }
 
-    /// Cuts the power, holds every block against what the cut says of it, and gives power again.
+    /// Cuts the power, compares every block with the fate that the cut reports, and restores power.
     fn cut(&mut self) {
         let cut = self.device.power_cut(self.now).expect("memory does not fail");
-        // What was due by then was done before.
+        // Requests that were due by then completed before the cut.
         while let Some(asked) = self.asked.front_mut() {
             match poll(&mut asked.answer) {
                 Poll::Ready(Err(IoError::ShuttingDown)) => break,
@@ -202,7 +202,7 @@ impl World {
 }
 
 impl Block {
-    /// Changes up to `covers` are durable.
+    /// Marks the changes up to `covers` as durable.
     fn settle(&mut self, covers: u64) {
         let newest = self.versions.iter().rposition(|(change, _)| *change <= covers).unwrap_or(0);
         self.versions.drain(..newest);
@@ -249,7 +249,7 @@ fn nothing_is_answered_without_power_and_a_second_cut_cuts_nothing() {
     assert_eq!(read(&device, 0, BLOCK as usize), [5; BLOCK as usize]);
 }
 
-/// A card as a block device, and by commands.
+/// The same card as a block device and driven by commands.
 fn cards(seed: u64) -> [Box<dyn Model>; 2] {
     let erase_block = 64 << 10;
     let parameters = CardParameters {
