@@ -1,11 +1,11 @@
-//! What a Linux that attaches an adapter over USB/IP reads first: the list of devices, the device's descriptor, and what is in
-//! the slot. No socket: the session is bytes in, bytes out.
+//! The first exchanges of a Linux host that attaches an adapter over USB/IP: the list of devices, the device's
+//! descriptor, and the state of the slot. There is no socket: the session takes bytes and returns bytes.
 
 use flashlab_sim::Instant;
 use flashlab_usb::usbip::{BUS_ID, Session};
 use flashlab_usb::{Carrier, Vub300};
 
-/// A control transfer to the host, as USB/IP packs it.
+/// Builds the USB/IP message of a control transfer to the host.
 fn ask(sequence: u32, setup: [u8; 8]) -> Vec<u8> {
     let length = u32::from(u16::from_le_bytes([setup[6], setup[7]]));
     let words = [1, sequence, 0x10002, 1, 0, 0, length, 0, 0, 0];

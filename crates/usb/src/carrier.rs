@@ -1,27 +1,28 @@
-//! What carries a device's transfers over one connection, whatever the protocol.
+//! The interface of a session that carries a device's transfers over one connection, whatever the protocol.
 
 use crate::Device;
 use alloc::vec::Vec;
 use core::fmt;
 use flashlab_sim::Instant;
 
-/// A session over one connection, and the device while it lasts. After whatever changes it, `next_due` is asked again.
+/// A session over one connection. It owns the device while it lasts. After each call that changes the session, the
+/// caller queries `next_due` again.
 pub trait Carrier: Sized {
-    /// What it carries.
+    /// The device whose transfers the session carries.
     type Device: Device;
-    /// Why it cannot go on.
+    /// The reason why a session ends with an error.
     type Broken: fmt::Display;
 
-    /// A peer has connected: what is to be said first is appended to `output`.
+    /// Starts the session of a new connection. Appends the first bytes for the peer to `output`.
     fn begin(now: Instant, device: Self::Device, output: &mut Vec<u8>) -> Self;
-    /// Takes the next bytes of the connection, cut anywhere. Answers are appended to `output`.
+    /// Processes the next bytes of the connection, split anywhere. Appends the answers to `output`.
     fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Self::Broken>;
-    /// When there is something to say, if nothing is received before.
+    /// Returns the instant of the next output, if no bytes are received before.
     fn next_due(&self) -> Option<Instant>;
-    /// Appends the answers of all transfers that have completed until `now`.
+    /// Appends the answers of all transfers that complete until `now`.
     fn advance(&mut self, now: Instant, output: &mut Vec<u8>);
-    /// The device, for what happens to it from outside.
+    /// Returns the device, for events outside the connection.
     fn device_mut(&mut self) -> &mut Self::Device;
-    /// The peer is gone, and the device's power with it.
+    /// Ends the session because the peer is gone, which also cuts the device's power. Returns the device.
     fn end(self, now: Instant) -> Self::Device;
 }

@@ -1,7 +1,7 @@
-//! What a device says about itself: USB 2.0, chapter 9.
+//! The descriptors of a device and its answers to standard requests: USB 2.0, chapter 9.
 //!
-//! A high-speed device of one configuration with one interface and bulk endpoints; what such a device answers to the
-//! standard requests. Left out: other speeds, other settings, suspend.
+//! Models a high-speed device of one configuration, with one interface and bulk endpoints. Not modelled: other speeds,
+//! other settings, suspend.
 
 use crate::device::{Direction, Setup, Stalled};
 use alloc::vec::Vec;
@@ -30,22 +30,22 @@ mod kind {
 
 /// English (United States), as string descriptors name it.
 const ENGLISH: u16 = 0x0409;
-/// What bulk endpoints of high speed send at a time (section 5.8.3).
+/// Largest packet of a high-speed bulk endpoint in bytes (section 5.8.3).
 pub(crate) const BULK_PACKET: u16 = 512;
-/// The same for endpoint 0 (section 5.5.3).
+/// Largest packet of endpoint 0 in bytes (section 5.5.3).
 pub(crate) const CONTROL_PACKET: u8 = 64;
 
 /// A bulk endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Endpoint {
-    /// 1 to 15.
+    /// Endpoint number, 1 to 15.
     pub number: u8,
-    /// Which way it goes.
+    /// Direction of its transfers.
     pub direction: Direction,
 }
 
 impl Endpoint {
-    /// Its address, as descriptors have it.
+    /// Returns the endpoint's address as descriptors encode it.
     pub const fn address(self) -> u8 {
         match self.direction {
             Direction::Out => self.number,
@@ -54,7 +54,7 @@ impl Endpoint {
     }
 }
 
-/// All that makes one device different from another.
+/// The fields in which one device differs from another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Descriptors {
     /// idVendor.
@@ -63,11 +63,11 @@ pub struct Descriptors {
     pub product: u16,
     /// bcdDevice: the release, in decimal digits.
     pub release: u16,
-    /// The class of the interface: 255 is the vendor's own.
+    /// Class of the interface; 255 is vendor specific.
     pub interface_class: u8,
-    /// Manufacturer, product and serial number, in words.
+    /// Strings of manufacturer, product and serial number.
     pub strings: [&'static str; 3],
-    /// Its endpoints, in the order in which it lists them.
+    /// Endpoints, in the order of their descriptors.
     pub endpoints: &'static [Endpoint],
 }
 
@@ -95,7 +95,7 @@ impl Descriptors {
         bytes
     }
 
-    /// What it would be at another speed.
+    /// Returns the device qualifier, which describes the device at another speed.
     fn qualifier(&self) -> Vec<u8> {
         Vec::from([10, kind::QUALIFIER, 0x00, 0x02, 0, 0, 0, CONTROL_PACKET, 1, 0])
     }
@@ -122,7 +122,8 @@ impl Descriptors {
     }
 }
 
-/// What the device answers to a standard request on endpoint 0; `configuration` is the active one, 0 or 1.
+/// Returns the device's answer to a standard request on endpoint 0. `configuration` is the active configuration, 0 or
+/// 1.
 pub fn standard(descriptors: &Descriptors, configuration: &mut u8, setup: Setup) -> Result<Vec<u8>, Stalled> {
     let mut answer = match setup.request {
         request::GET_STATUS => Vec::from([0, 0]),

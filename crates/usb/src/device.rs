@@ -1,10 +1,10 @@
-//! What a USB device does, for whoever carries its transfers.
+//! The interface of a USB device, towards the session that carries its transfers.
 
 use crate::Descriptors;
 use alloc::vec::Vec;
 use flashlab_sim::Instant;
 
-/// Which way the bytes of a transfer go: USB's words, as the host sees them.
+/// Direction of a transfer in USB's terms, from the host's point of view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From the host to the device.
@@ -13,7 +13,7 @@ pub enum Direction {
     In,
 }
 
-/// The eight bytes that begin a control transfer (USB 2.0, section 9.3), in order.
+/// The eight bytes of a setup packet (USB 2.0, section 9.3), in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// bmRequestType: direction, type, recipient.
@@ -24,12 +24,12 @@ pub struct Setup {
     pub value: u16,
     /// wIndex.
     pub index: u16,
-    /// wLength: the bytes that follow, or that are asked for.
+    /// wLength: bytes of data that follow, or that the host requests.
     pub length: u16,
 }
 
 impl Setup {
-    /// From the eight bytes.
+    /// Decodes the eight bytes.
     pub const fn from_bytes(bytes: [u8; 8]) -> Setup {
         let [request_type, request, v0, v1, i0, i1, l0, l1] = bytes;
         Setup {
@@ -40,82 +40,83 @@ impl Setup {
             length: u16::from_le_bytes([l0, l1]),
         }
     }
-    /// Which way the data goes.
+    /// Returns the direction of the data.
     pub const fn direction(self) -> Direction {
         if self.request_type & 0x80 == 0 { Direction::Out } else { Direction::In }
     }
-    /// Whether it is one that the specification of USB defines, not the device's vendor or class.
+    /// Returns true if the USB specification defines the request, not the device's vendor or class.
     pub const fn is_standard(self) -> bool {
         self.request_type & 0x60 == 0
     }
-    /// Whether it is one of the device's vendor.
+    /// Returns true if the device's vendor defines the request.
     pub const fn is_vendor(self) -> bool {
         self.request_type & 0x60 == 0x40
     }
 }
 
-/// A device that does not know a request, or an endpoint that cannot go on.
+/// Stall: the device does not know the request, or the endpoint is halted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stalled;
 
-/// What a bulk transfer carries.
+/// Data of a bulk transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// At most so many bytes to the host.
+    /// Bytes to the host, at most this many.
     In(u32),
-    /// These bytes to the device.
+    /// Bytes to the device.
     Out(Vec<u8>),
 }
 
 /// A bulk transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transfer {
-    /// What it is called until it has completed: no two that wait have the same.
+    /// Identifier, unique among the outstanding transfers.
     pub id: u64,
-    /// The number of the endpoint, without its direction.
+    /// Endpoint number without the direction.
     pub endpoint: u8,
-    /// What it carries.
+    /// Data of the transfer.
     pub payload: Payload,
 }
 
-/// How a transfer went.
+/// Result of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// These bytes came from the device.
+    /// Bytes from the device.
     In(Vec<u8>),
-    /// The device took so many bytes.
+    /// Number of bytes that the device accepted.
     Out(u32),
-    /// There is no such endpoint.
+    /// The endpoint does not exist.
     Stalled,
 }
 
 /// A transfer that has completed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Completed {
-    /// Which one.
+    /// Identifier of the transfer.
     pub id: u64,
-    /// When.
+    /// Instant of completion.
     pub at: Instant,
-    /// How.
+    /// Result.
     pub outcome: Outcome,
 }
 
-/// A USB device. Time comes in as an argument and never goes backwards.
+/// A USB device. Time comes as an argument and never decreases.
 pub trait Device {
-    /// What it says about itself.
+    /// Returns the descriptors.
     fn descriptors(&self) -> &Descriptors;
-    /// The host resets its port: transfers that wait are forgotten.
+    /// Resets the port. Outstanding transfers are dropped.
     fn reset(&mut self, now: Instant);
-    /// It is attached, or its cable is pulled: then it has no power any more.
+    /// Attaches the device or, if `attached` is false, pulls its cable, which cuts its power.
     fn attach(&mut self, now: Instant, attached: bool);
-    /// A control transfer that is not one of [`standard`](crate::standard)'s, with its data if it goes out.
+    /// Handles a control transfer that [`standard`](crate::standard) does not handle, with its data if it goes to the
+    /// device.
     fn control(&mut self, now: Instant, setup: Setup, data: &[u8]) -> Result<Vec<u8>, Stalled>;
-    /// A bulk transfer begins.
+    /// Starts a bulk transfer.
     fn submit(&mut self, now: Instant, transfer: Transfer);
-    /// Forgets a transfer; says whether it still waited.
+    /// Drops a transfer. Returns true if it was outstanding.
     fn cancel(&mut self, id: u64) -> bool;
-    /// When the next transfer completes, if nothing else happens before.
+    /// Returns the instant at which the next transfer completes, if nothing else happens before.
     fn next_due(&self) -> Option<Instant>;
-    /// The next transfer that has completed until `limit`.
+    /// Returns the next transfer that completes until `limit`.
     fn complete(&mut self, limit: Instant) -> Option<Completed>;
 }

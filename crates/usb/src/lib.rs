@@ -1,12 +1,13 @@
-//! SD cards behind a USB host controller, as far as they go without I/O.
+//! SD cards behind a USB host controller, as protocol state machines without I/O.
 //!
-//! - [`Device`] is what a USB device does: descriptors, control transfers, bulk transfers that end in time.
-//! - [`Vub300`] is such a device: the SD host controller VUB300, with a card of `flashlab-sd` in its slot. Linux has a
-//!   driver for it in every kernel (`vub300`), which hands the commands of the kernel's mmc core through unchanged.
-//! - [`usbredir`] carries a device to QEMU, [`usbip`] to the kernel of any Linux.
+//! - [`Device`] is the interface of a USB device: descriptors, control transfers, and bulk transfers that complete in
+//!   simulated time.
+//! - [`Vub300`] is such a device: the SD host controller VUB300, with a card of `flashlab-sd` in its slot. Every Linux
+//!   kernel includes its driver (`vub300`), which passes the commands of the kernel's mmc core to the card unchanged.
+//! - [`usbredir`] carries a device to QEMU, [`usbip`] to the kernel of any Linux host.
 //!
-//! Bytes come in as slices and go out as bytes appended to a `Vec`; whoever owns the socket moves them, and says what time
-//! it is. What comes from the other side never panics and never makes a machine keep more than a bounded number of bytes.
+//! Input comes as slices, and output is appended to a `Vec`; the owner of the socket transfers both and supplies the
+//! time. Input from the peer never causes a panic, and a session buffers only a bounded number of bytes.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -25,8 +26,8 @@ pub use descriptor::{Descriptors, Endpoint, standard};
 pub use device::{Completed, Device, Direction, Outcome, Payload, Setup, Stalled, Transfer};
 pub use vub300::{Counted, Vub300};
 
-/// The longest transfer that is taken, and the longest packet that is waited for: the driver's longest is 255.5 KiB.
+/// Largest accepted transfer and longest buffered packet, in bytes; the driver's longest transfer is 255.5 KiB.
 pub const TRANSFER_MAX: usize = 1 << 20;
 
-/// Transfers that may wait at a time; the driver has a few dozen. What comes beyond is answered with an error.
+/// Largest number of outstanding transfers; the driver has a few dozen. Further transfers fail with an error.
 pub const IN_FLIGHT_MAX: usize = 1024;

@@ -1,6 +1,6 @@
-//! Numbers out of bytes.
+//! A reader that decodes integers from bytes.
 
-/// Takes what lies at the beginning of bytes; nothing where too few are left.
+/// Takes integers and slices from the front of the bytes; returns `None` if too few are left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 

@@ -1,11 +1,12 @@
-//! USB/IP, the side that exports: a device's transfers for the kernel of any Linux (`usbip attach -r HOST -b 1-1`, module
-//! `vhci-hcd`).
+//! USB/IP, the exporting side: carries a device's transfers to the kernel of any Linux host (`usbip attach -r HOST -b
+//! 1-1`, module `vhci-hcd`).
 //!
-//! The protocol is `Documentation/usb/usbip_protocol.rst` of Linux, version 1.1.1. All integers are big-endian. Spoken: the
-//! list of devices, import, submit, unlink. Left out: isochronous transfers, and the daemon's own encryption.
+//! The protocol is `Documentation/usb/usbip_protocol.rst` of Linux, version 1.1.1. All integers are big-endian. The
+//! session supports the list of devices, import, submit and unlink. It does not support isochronous transfers or the
+//! daemon's own encryption.
 //!
-//! A connection asks for the list, or imports the one device there is and from then on carries its transfers. What the
-//! protocol does not have ends it, since nothing says where the next message would begin.
+//! A connection either requests the list, or imports the single device and then carries its transfers. A message
+//! outside the protocol ends the connection, because the start of the next message is unknown.
 
 use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Transfer};
 use crate::read::Reader;
@@ -15,9 +16,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use flashlab_sim::Instant;
 
-/// The port that `usbip` asks.
+/// Port to which `usbip` connects.
 pub const PORT: u16 = 3240;
-/// How the one device is called: bus 1, device 2, at port 1.
+/// Bus ID of the single device: bus 1, port 1. Its device number is 2.
 pub const BUS_ID: &str = "1-1";
 
 const VERSION: u16 = 0x0111;
@@ -30,34 +31,34 @@ const CMD_UNLINK: u32 = 2;
 const RET_SUBMIT: u32 = 3;
 const RET_UNLINK: u32 = 4;
 
-/// Bytes of a message without its data.
+/// Length in bytes of a message without its data.
 const MESSAGE: usize = 48;
-/// Bytes of a device's name and path.
+/// Length in bytes of the field for a bus ID; the field for a path follows.
 const BUS_ID_BYTES: usize = 32;
 const PATH_BYTES: usize = 256;
 const BUS: u32 = 1;
 const NUMBER: u32 = 2;
-/// High speed, as Linux numbers it.
+/// High speed, in Linux's numbering.
 const SPEED_HIGH: u32 = 3;
-/// Status, as Linux numbers errors: a stall, a transfer that was unlinked, one too many.
+/// Status codes in Linux's numbering: success, a stall, an unlinked transfer, too many transfers.
 const OK: i32 = 0;
 const EPIPE: i32 = -32;
 const ECONNRESET: i32 = -104;
 const ENOMEM: i32 = -12;
 
-/// Why a session cannot go on: the peer does not speak USB/IP, or what is not spoken here.
+/// The reason why a session ends: the peer does not speak USB/IP, or uses an unsupported part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
-    /// Another version or code, where the list of devices or an import is asked for.
+    /// A version or code other than a request for the list of devices or an import.
     NoRequest {
         /// The version.
         version: u16,
         /// The code.
         code: u16,
     },
-    /// No message has this number.
+    /// A message with an unknown command.
     Unexpected(u32),
-    /// A transfer of more bytes than are taken.
+    /// A transfer above the largest accepted length, in bytes.
     TooLong(u32),
     /// Isochronous packets.
     Isochronous,
@@ -91,11 +92,11 @@ pub struct Session<D> {
     input: Vec<u8>,
     imported: bool,
     configuration: u8,
-    /// Transfers that wait, by sequence number.
+    /// Sequence numbers of outstanding transfers.
     waiting: BTreeSet<u64>,
 }
 
-/// What stands before every message of an import.
+/// Common header of the messages after an import.
 #[derive(Clone, Copy, Debug)]
 struct Basic {
     command: u32,
@@ -162,7 +163,7 @@ impl<D: Device> Carrier for Session<D> {
 }
 
 impl<D: Device> Session<D> {
-    /// What is asked before there is a device; nothing as long as bytes are missing.
+    /// Handles a request before an import. Returns `None` while bytes are missing.
     fn request(
         &mut self,
         now: Instant,
@@ -207,11 +208,11 @@ impl<D: Device> Session<D> {
         for half in [device.vendor, device.product, device.release] {
             output.extend(half.to_be_bytes());
         }
-        // Class, subclass, protocol; the active configuration, how many there are, how many interfaces.
+        // Class, subclass, protocol, active configuration, number of configurations, number of interfaces.
         output.extend([0, 0, 0, self.configuration, 1, 1]);
     }
 
-    /// What is said to the device; nothing as long as bytes are missing.
+    /// Handles a message to the imported device. Returns `None` while bytes are missing.
     fn message(
         &mut self,
         now: Instant,
@@ -276,7 +277,7 @@ impl<D: Device> Session<D> {
         if basic.endpoint > 15 {
             return submitted(basic.sequence, EPIPE, 0, &[], output);
         }
-        // A number that is in use would be answered twice.
+        // A sequence number that is in use would be answered twice.
         if self.waiting.len() >= IN_FLIGHT_MAX || !self.waiting.insert(id) {
             return submitted(basic.sequence, ENOMEM, 0, &[], output);
         }
@@ -298,7 +299,7 @@ fn reply(code: u16, status: u32, output: &mut Vec<u8>) {
     output.extend(status.to_be_bytes());
 }
 
-/// Command and sequence number; device, direction and endpoint are zero in answers.
+/// Writes the header of an answer: command and sequence number. Device, direction and endpoint are zero in answers.
 fn header(command: u32, sequence: u32, output: &mut Vec<u8>) {
     output.extend(command.to_be_bytes());
     output.extend(sequence.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The session machine of USB/IP, message by message, with a device that sends back what it got.
+//! The state machine of a USB/IP session, message by message, with a device that sends received bytes back.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn unlink(sequence: u32, other: u32) -> Vec<u8> {
     message([2, sequence, 0x10002, 0, 0, other, 0, 0, 0, 0], [0; 8], &[])
 }
 
-/// An answer's command, sequence number, status and length.
+/// Returns an answer's command, sequence number, status and length.
 fn answer(bytes: &[u8]) -> [i32; 4] {
     [0, 4, 20, 24].map(|at| i32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()))
 }

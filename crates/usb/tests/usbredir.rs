@@ -1,4 +1,4 @@
-//! The session machine of usbredir, packet by packet, with a device that sends back what it got.
+//! The state machine of a usbredir session, packet by packet, with a device that sends received bytes back.
 
 mod common;
 
@@ -8,7 +8,7 @@ use flashlab_usb::usbredir::{Broken, Session};
 use flashlab_usb::{Carrier, IN_FLIGHT_MAX, TRANSFER_MAX};
 use proptest::prelude::*;
 
-/// The capabilities of QEMU 7.2: all but the last, which is for others.
+/// Capabilities of QEMU 7.2: all but the last, which other users of the protocol need.
 const QEMU: u32 = 0x7f;
 
 fn packet(kind: u32, id: u64, wide: bool, body: &[u8]) -> Vec<u8> {
@@ -43,7 +43,7 @@ fn bulk(endpoint: u8, length: u32, data: &[u8]) -> Vec<u8> {
     body
 }
 
-/// What was said, packet by packet: type, id, body.
+/// Splits the output into packets: type, id, body.
 fn packets(mut bytes: &[u8], wide: bool) -> Vec<(u32, u64, Vec<u8>)> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
@@ -57,7 +57,7 @@ fn packets(mut bytes: &[u8], wide: bool) -> Vec<(u32, u64, Vec<u8>)> {
     all
 }
 
-/// A session whose peer has said hello, with what was said until then left out.
+/// Opens a session and receives the peer's hello. The output up to then is dropped.
 fn opened() -> Session<Echo> {
     let mut output = Vec::new();
     let mut session = Session::begin(Instant::ZERO, Echo::default(), &mut output);
@@ -77,7 +77,7 @@ fn the_device_is_described_before_it_is_connected() {
     let said = packets(&output, true);
     assert_eq!(said.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), [5, 4, 1]);
     let ep_info = &said[0].2;
-    // Types, intervals, interfaces, sizes of packets: outgoing endpoints from 0 on, incoming ones from 16 on.
+    // Types, intervals, interfaces, packet sizes: outgoing endpoints from 0 on, incoming ones from 16 on.
     assert_eq!(ep_info.len(), 32 * 5);
     assert_eq!((ep_info[0], ep_info[1], ep_info[2], ep_info[17]), (0, 2, 255, 2));
     assert_eq!(ep_info[96 + 2..96 + 4], 512u16.to_le_bytes());
@@ -125,7 +125,7 @@ fn standard_requests_are_answered_and_unknown_ones_stall() {
     assert_eq!(product[10..], [10, 3, b'e', 0, b'c', 0, b'h', 0, b'o', 0]);
     assert_eq!(ask(control(0x80, 6, 0x0f00, 64, &[]))[3], 4);
     assert_eq!(ask(control(0xc0, 99, 0, 64, &[]))[3], 4);
-    // The device's own: it sends back what it got.
+    // The device's own request: it returns the bytes that it received.
     let own = ask(control(0x40, 1, 0, 3, &[1, 2, 3]));
     assert_eq!((own[3], own[8], own.len()), (0, 3, 10));
 }
@@ -195,7 +195,7 @@ fn a_reset_forgets_what_waits() {
 fn what_cannot_be_is_an_error_and_what_is_no_packet_ends_the_session() {
     let mut output = Vec::new();
     let mut session = opened();
-    // An endpoint that stalls, one that is isochronous, one id twice.
+    // An endpoint that stalls, an isochronous packet, an id that is used twice.
     session.receive(Instant::ZERO, &packet(101, 1, true, &bulk(0x85, 3, &[])), &mut output).unwrap();
     session.advance(Instant::ZERO, &mut output);
     session.receive(Instant::ZERO, &packet(102, 2, true, &[1, 0, 1, 0, 9]), &mut output).unwrap();
@@ -235,7 +235,7 @@ fn more_transfers_than_can_wait_are_answered_with_errors() {
     assert!(said.iter().all(|(_, _, body)| body[1] == 3));
 }
 
-/// Packets that a session lets through, and others.
+/// Generates packets that a session accepts, and others.
 fn any_packet() -> impl Strategy<Value = Vec<u8>> {
     let body = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..40),

@@ -1,4 +1,4 @@
-//! The adapter with a card in its slot, through its pipes, as Linux' driver uses them.
+//! The adapter with a card in its slot, driven through its pipes as the Linux driver does.
 
 use flashlab_block::{Memory, Pages};
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
@@ -59,7 +59,7 @@ fn packet(index: u8, kind: u8, argument: u32, write: bool, size: u32) -> Vec<u8>
     packet
 }
 
-/// The driver: one request after the other, each as fast as the adapter says.
+/// The driver: sends one request after the other, each as soon as the adapter allows.
 struct Driver {
     adapter: Vub300,
     now: Instant,
@@ -94,7 +94,7 @@ impl Driver {
         self.ids
     }
 
-    /// Waits for a transfer; nothing if it will never complete.
+    /// Waits for a transfer. Returns `None` if it will never complete.
     fn wait(&mut self, id: u64) -> Option<Outcome> {
         loop {
             let due = self.adapter.next_due()?;
@@ -107,7 +107,8 @@ impl Driver {
         }
     }
 
-    /// A command as the driver packs it, and its response; with data that goes out, or that many bytes of data in.
+    /// Sends a command as the driver packs it, with data to the card or `size` bytes of data from it. Returns the
+    /// response and the data.
     fn command(
         &mut self,
         index: u8,
@@ -131,7 +132,7 @@ impl Driver {
             let id = self.submit(4, Payload::Out(part.to_vec()));
             self.wait(id);
         }
-        // What has come of the data, before or after the response.
+        // Data and response that have arrived, in either order.
         let (mut got, mut answer) = (Vec::new(), Vec::new());
         let mut left: Vec<u64> = data.into_iter().chain([response]).collect();
         while let Some(due) = self.adapter.next_due() {
@@ -156,13 +157,13 @@ impl Driver {
         u32::from_be_bytes([answer[6], answer[7], answer[8], answer[9]])
     }
 
-    /// From power to the card selected on four lines at 48 MHz; gives its address.
+    /// Brings the card up, from power to the card selected on four lines at 48 MHz. Returns its address.
     fn bring_up(&mut self) -> u32 {
         self.vendor(4, 1, &[]);
         self.vendor(11, 0, &200u64.to_le_bytes());
         assert_eq!(self.plain(0, 1, 0), [5, 0, 0, 0, 0]);
         assert_eq!(Driver::word(&self.plain(8, 10, 0x1aa)), 0x1aa);
-        // No SDIO card, no MMC.
+        // Neither an SDIO card nor an MMC.
         assert_eq!(self.plain(5, 6, 0), [4, 2, 0, 1]);
         assert_eq!(self.plain(52, 7, 0xc00), [4, 2, 0, 1]);
         loop {
@@ -199,7 +200,7 @@ fn a_card_is_brought_up_written_and_read() {
     let before = driver.now;
     let (answer, _) = driver.command(25, 2, 100 * 512, Some(&data), 0);
     assert_eq!(Driver::word(&answer) >> 9 & 0xf, 4);
-    // 256 blocks on four lines at 48 MHz take 5.7 ms, eight pages of 600 us at least 4.8.
+    // 256 blocks on four lines at 48 MHz take 5.7 ms, and eight pages of 600 us at least 4.8 ms.
     let took = driver.now.since(before);
     assert!((Duration::from_ms(5)..Duration::from_ms(40)).contains(&took), "{took}");
     assert_eq!(Driver::word(&driver.plain(13, 2, address)), 0x900);
@@ -270,7 +271,8 @@ fn a_card_that_is_pulled_out_while_nobody_asks_it_for_anything_is_seen_to_be_gon
     assert!(!driver.present());
 }
 
-/// The adapter has all bytes long before the card has written them: a cut in between is one of the card's time.
+/// The adapter has received all bytes long before the card has written them, so a cut in between falls into the card's
+/// time.
 #[test]
 fn a_cut_in_the_middle_of_a_write_breaks_it_off_and_leaves_what_was_programmed() {
     let (mut cut_short, mut done) = (0, 0);
@@ -316,7 +318,7 @@ fn a_cut_in_the_middle_of_a_write_breaks_it_off_and_leaves_what_was_programmed()
     assert!(cut_short > 5 && done > 5, "{cut_short} {done}");
 }
 
-/// Which of the pages of a write are not as they were, when it has been cut so long behind its command.
+/// Returns the pages of a write that have changed when `cut` happens `after` its command.
 fn written_when(after: Duration, cut: fn(&mut Driver, Instant)) -> Vec<u32> {
     let mut driver = Driver::new(&[]);
     driver.bring_up();
@@ -362,7 +364,7 @@ fn a_response_that_nobody_took_is_not_the_one_to_the_next_command() {
     let address = driver.bring_up();
     let sent = driver.submit(2, Payload::Out(packet(13, 2, address, false, 0)));
     driver.wait(sent);
-    // The driver has given that up, and writes.
+    // The driver has abandoned that command, and writes.
     let sent = driver.submit(2, Payload::Out(packet(24, 2, 0, true, 512)));
     driver.wait(sent);
     let response = driver.submit(1, Payload::In(64));

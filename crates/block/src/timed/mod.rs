@@ -41,7 +41,7 @@ const REQUEST_MAX: u64 = 64 << 20;
 /// A timed device.
 pub struct Timed {
     geometry: Geometry,
-    /// What the model takes at once.
+    /// Largest request to the model, in bytes.
     piece: u64,
     state: Mutex<State>,
 }

@@ -1,14 +1,17 @@
-//! usbredir, the host's side: a device's transfers for QEMU (`-chardev socket,path=S,id=c -device usb-redir,chardev=c`).
+//! usbredir, the host's side: carries a device's transfers to QEMU (`-chardev socket,path=S,id=c -device
+//! usb-redir,chardev=c`).
 //!
-//! The protocol is `usb-redirection-protocol`, version 0.7 of 2014, of the SPICE project; sections are cited by the names of
-//! packets. The side that has the device is called usb-host there, the side that uses it usb-guest.
+//! The protocol is `usb-redirection-protocol`, version 0.7 of 2014, of the SPICE project; comments cite its sections by
+//! the names of packets. It calls the side with the device usb-host, and the side that uses the device usb-guest.
 //!
-//! Spoken: hello with capabilities, device_connect with interface_info and ep_info before it, set and get of configuration
-//! and alternate setting, reset, cancel, filters, control and bulk packets. Not offered: streams, buffered bulk reception.
-//! Isochronous and interrupt endpoints are answered with "invalid", since no device here has them.
+//! The session supports hello with capabilities, device_connect with interface_info and ep_info before it, set and get
+//! of configuration and alternate setting, reset, cancel, filters, control and bulk packets. It does not offer streams
+//! or buffered bulk reception. A packet for an isochronous or interrupt endpoint is answered with "invalid", because no
+//! device here has such endpoints.
 //!
-//! A packet that the protocol does not have, or of another length than it says, ends the session: there is no way to find
-//! the next one. What is merely impossible (an endpoint that is not there, too many transfers) is answered with an error.
+//! A packet of an unknown type, or of a length that its type does not permit, ends the session, because the start of
+//! the next packet is unknown. A well-formed packet that cannot be served (a missing endpoint, too many transfers) is
+//! answered with an error.
 
 mod wire;
 
@@ -21,34 +24,34 @@ use core::fmt;
 use flashlab_sim::Instant;
 use wire::{BulkHeader, Capabilities, ControlHeader, Header, STREAM_HEADER, VERSION, kind, status};
 
-/// Who we are, in a hello.
+/// Version string of this implementation, in a hello.
 const OUR_VERSION: &[u8] = b"flashlab";
 /// High speed, in device_connect.
 const SPEED_HIGH: u8 = 2;
-/// What interface_info and ep_info have room for.
+/// Number of entries in interface_info and ep_info.
 const SLOTS: usize = 32;
-/// A bulk endpoint, and none, in ep_info.
+/// Endpoint types in ep_info: control, bulk, and no endpoint.
 const TYPE_CONTROL: u8 = 0;
 const TYPE_BULK: u8 = 2;
 const TYPE_INVALID: u8 = 255;
-/// The longest packet without a transfer's data that is waited for: a filter.
+/// Longest buffered packet without the data of a transfer, in bytes: a filter.
 const PLAIN_MAX: usize = 4 << 10;
 
-/// Why a session cannot go on: the peer does not speak usbredir, or does not want the device.
+/// The type of the first packet, which was not a hello.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
     /// The first packet was of this type, not a hello.
     NoHello(u32),
-    /// There is no packet of this type, or none that is sent in this direction, or it was not offered.
+    /// A packet of this type does not exist, does not go in this direction, or was not offered.
     Unexpected(u32),
-    /// A packet of a type has another length than the protocol gives it, or one beyond what is taken.
+    /// A packet whose length its type does not permit, or that exceeds the accepted length.
     Length {
-        /// The type.
+        /// Type of the packet.
         kind: u32,
-        /// Its length.
+        /// Length in the header, in bytes.
         length: u32,
     },
-    /// The peer's filter lets no such device through.
+    /// The peer's filter rejects the device.
     Rejected,
 }
 
@@ -76,7 +79,7 @@ impl fmt::Display for Broken {
 
 impl core::error::Error for Broken {}
 
-/// A transfer that waits.
+/// An outstanding transfer.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     endpoint: u8,
@@ -87,9 +90,9 @@ struct Waiting {
 #[derive(Debug)]
 pub struct Session<D> {
     device: D,
-    /// Bytes of a packet that is not complete.
+    /// Bytes of an incomplete packet.
     input: Vec<u8>,
-    /// What both sides can; `None` before the peer's hello.
+    /// Capabilities of both sides; `None` before the peer's hello.
     common: Option<Capabilities>,
     configuration: u8,
     waiting: BTreeMap<u64, Waiting>,
@@ -148,7 +151,7 @@ impl<D: Device> Session<D> {
         self.common.is_some_and(|common| common.has(capability))
     }
 
-    /// The next complete packet; none as long as bytes are missing.
+    /// Takes the next complete packet. Returns `None` while bytes are missing.
     fn packet<'a>(&self, reader: &mut Reader<'a>) -> Result<Option<(Header, &'a [u8])>, Broken> {
         let mut ahead = *reader;
         let Some(header) = Header::parse(&mut ahead, self.has(Capabilities::IDS_OF_64_BITS)) else {
@@ -166,7 +169,7 @@ impl<D: Device> Session<D> {
         Ok(Some((header, body)))
     }
 
-    /// Whether a packet of this type can have this length.
+    /// Returns true if a packet of this type can have this length.
     fn admits(&self, of: u32, length: usize) -> Result<bool, Broken> {
         let with_data = |header: usize| (header..=header + TRANSFER_MAX).contains(&length);
         Ok(match of {
@@ -196,7 +199,7 @@ impl<D: Device> Session<D> {
         body: &[u8],
         output: &mut Vec<u8>,
     ) -> Result<(), Broken> {
-        // The lengths of fixed parts have been looked at.
+        // `admits` has checked the lengths of fixed parts.
         let byte = |index: usize| body.get(index).copied().unwrap_or_default();
         let id = header.id;
         match header.kind {
@@ -237,11 +240,11 @@ impl<D: Device> Session<D> {
             }
             kind::CANCEL_DATA_PACKET => self.cancel(id, output),
             kind::FILTER_REJECT => return Err(Broken::Rejected),
-            // What it lets through shows when it has seen the device.
+            // The peer applies its filter itself when it sees the device.
             kind::FILTER_FILTER => {}
             kind::CONTROL_PACKET => self.control(now, header, body, output)?,
             kind::BULK_PACKET => self.bulk(now, header, body, output)?,
-            // Endpoint, status and length, as `admits` has seen to: there are no such endpoints.
+            // Endpoint, status and length, whose presence `admits` has checked. The device has no such endpoints.
             _ => self.plain(header.kind, id, &[byte(0), status::INVALID, 0, 0], output),
         }
         Ok(())
@@ -253,7 +256,7 @@ impl<D: Device> Session<D> {
         output.extend_from_slice(body);
     }
 
-    /// Both sides know what the other can: the device is shown.
+    /// Handles the peer's hello. The capabilities of both sides are now known, so the device is announced.
     fn hello(&mut self, body: &[u8], output: &mut Vec<u8>) -> Result<(), Broken> {
         if self.common.is_some() {
             return Err(Broken::Unexpected(kind::HELLO));
@@ -262,7 +265,7 @@ impl<D: Device> Session<D> {
         self.common = Some(Capabilities(theirs & Capabilities::OURS.0));
         self.describe(output);
         let device = self.device.descriptors();
-        // The classes are those of the interface.
+        // Class, subclass and protocol are those of the interface, so they are zero here.
         let mut connect = Vec::from([SPEED_HIGH, 0, 0, 0]);
         connect.extend(device.vendor.to_le_bytes());
         connect.extend(device.product.to_le_bytes());
@@ -273,12 +276,12 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// ep_info, then interface_info.
+    /// Sends ep_info, then interface_info.
     fn describe(&self, output: &mut Vec<u8>) {
         let device = self.device.descriptors();
         let mut types = [TYPE_INVALID; SLOTS];
         let mut packets = [0u16; SLOTS];
-        // First outgoing endpoints, then incoming ones; endpoint 0 is both.
+        // Entries 0 to 15 are outgoing endpoints, entries 16 to 31 incoming ones. Endpoint 0 is in both halves.
         for slot in [0, SLOTS / 2] {
             types[slot] = TYPE_CONTROL;
             packets[slot] = descriptor::CONTROL_PACKET.into();
@@ -290,7 +293,7 @@ impl<D: Device> Session<D> {
             packets[slot] = descriptor::BULK_PACKET;
         }
         let mut ep_info = Vec::from(types);
-        // Intervals, then the interface that each belongs to.
+        // Intervals, then the interface of each endpoint.
         ep_info.extend([0; 2 * SLOTS]);
         if self.has(Capabilities::EP_INFO_MAX_PACKET_SIZE) {
             ep_info.extend(packets.into_iter().flat_map(u16::to_le_bytes));
@@ -391,7 +394,7 @@ impl<D: Device> Session<D> {
         self.plain(kind::BULK_PACKET, id, &answer, output);
     }
 
-    /// One that has completed already has been answered: then there is nothing to say.
+    /// Cancels a transfer. A completed one has already been answered and needs no further answer.
     fn cancel(&mut self, id: u64, output: &mut Vec<u8>) {
         let Some(waiting) = self.waiting.remove(&id) else { return };
         self.device.cancel(id);

@@ -1,10 +1,10 @@
-//! The packets of usbredir: numbers, headers and their lengths. All integers are little-endian, nothing is padded.
+//! The packets of usbredir: types, headers and their lengths. All integers are little-endian, and there is no padding.
 
 use crate::device::Setup;
 use crate::read::Reader;
 use alloc::vec::Vec;
 
-/// Types of packets, as the protocol's list numbers them.
+/// Packet types of the protocol.
 pub(super) mod kind {
     pub(crate) const HELLO: u32 = 0;
     pub(crate) const DEVICE_CONNECT: u32 = 1;
@@ -32,7 +32,7 @@ pub(super) mod kind {
     pub(crate) const INTERRUPT_PACKET: u32 = 103;
 }
 
-/// The protocol's list of status codes.
+/// Status codes of the protocol.
 pub(super) mod status {
     pub(crate) const SUCCESS: u8 = 0;
     pub(crate) const CANCELLED: u8 = 1;
@@ -41,7 +41,7 @@ pub(super) mod status {
     pub(crate) const STALL: u8 = 4;
 }
 
-/// What one side can do, as bits; what both can, holds.
+/// Capabilities of one side, as bits. A session uses those that both sides have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Capabilities(pub(super) u32);
 
@@ -51,7 +51,7 @@ impl Capabilities {
     pub(super) const EP_INFO_MAX_PACKET_SIZE: u32 = 1 << 4;
     pub(super) const IDS_OF_64_BITS: u32 = 1 << 5;
     pub(super) const BULK_LENGTH_OF_32_BITS: u32 = 1 << 6;
-    /// What is spoken here.
+    /// Capabilities that this implementation offers.
     pub(super) const OURS: Capabilities = Capabilities(
         Self::CONNECT_DEVICE_VERSION
             | Self::FILTER
@@ -65,10 +65,10 @@ impl Capabilities {
     }
 }
 
-/// Bytes of the version in a hello; capabilities follow.
+/// Length in bytes of the version string in a hello; capabilities follow.
 pub(super) const VERSION: usize = 64;
 
-/// What is before every packet. The id has 32 or 64 bits.
+/// Header of every packet. The id has 32 or 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
     pub(super) kind: u32,
@@ -94,7 +94,7 @@ impl Header {
     }
 }
 
-/// What stands before the data of a control transfer.
+/// Header of a control packet; the data follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ControlHeader {
     pub(super) endpoint: u8,
@@ -121,7 +121,7 @@ impl ControlHeader {
     }
 }
 
-/// What stands before the data of a bulk transfer. The length has 16 or 32 bits.
+/// Header of a bulk packet; the data follows. The length has 16 or 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BulkHeader {
     pub(super) endpoint: u8,
@@ -153,5 +153,5 @@ impl BulkHeader {
     }
 }
 
-/// Of packets for isochronous and interrupt endpoints: endpoint, status, length.
+/// Header length in bytes of packets for isochronous and interrupt endpoints: endpoint, status, length.
 pub(super) const STREAM_HEADER: usize = 4;

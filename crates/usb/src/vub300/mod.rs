@@ -1,20 +1,22 @@
 //! VUB300: a USB 2.0 host controller with one SD slot, which Linux drives with `vub300` (0424:012c).
 //!
-//! The driver sends the mmc core's commands, 64 bytes each, to a bulk pipe and reads a response from another; data goes
-//! over two more. The adapter puts the command on the card's wires, moves the blocks, ends transfers of several blocks
-//! with CMD12, and waits for a card that is busy behind R1b. It knows the width of the bus from the ACMD6 that passes, and
-//! takes high-speed timing above 25 MHz.
+//! The driver sends each command of the mmc core as 64 bytes to one bulk pipe and reads the response from another; two
+//! more pipes carry data. The adapter sends the command to the card, transfers the blocks, ends transfers of several
+//! blocks with CMD12, and waits while a card signals busy after R1b. It learns the bus width from the ACMD6 that passes
+//! through it, and selects high-speed timing above 25 MHz.
 //!
-//! The card's time: whatever the wires and the card do takes the time that they say, from when the driver asked. A
-//! transfer completes when its last byte has crossed the wires; a response is there when the card is done.
+//! Timing: transfers on the wires and the card's operations take the time that their models say, counted from the
+//! driver's request. A data transfer completes when its last byte has crossed the wires; a response is available when
+//! the card has finished.
 //!
-//! Chosen, since nobody has written it down: data that does not come within 500 ms, and a card that stays busy so long
-//! between blocks, are a time-out (SD specification 4.6.2: the longest that a card may take). A card that is busy for longer
-//! behind its last block or a command is answered for nevertheless: Linux then asks it with CMD13 until it is ready.
-//! The SCR passes without the bits of CMD48 and its kin. CMD7 with address 0 deselects, and no card answers it, which is no error.
+//! Chosen, because no public document says so: if data does not arrive within 500 ms, or if a card stays busy that long
+//! between blocks, the adapter reports a time-out (SD specification 4.6.2: the longest time that a card may take). If a
+//! card is busy for longer after its last block or a command, the adapter sends the response nevertheless; Linux then
+//! polls the card with CMD13 until it is ready. The adapter clears the bits of CMD48 and related commands in the SCR
+//! that passes through it. CMD7 with address 0 deselects the card; no card responds to it, and this is not an error.
 //!
-//! Left out: SDIO and its offloaded registers; the time that the adapter's own firmware takes; 1.8 V, tuning, CMD23 and the
-//! extension registers' commands, which the driver does not let through.
+//! Not modelled: SDIO and its offloaded registers; the time of the adapter's own firmware; 1.8 V, tuning, CMD23 and the
+//! commands of the extension registers, which the driver does not pass on.
 
 mod packet;
 mod pipe;
@@ -49,56 +51,57 @@ const DATA_OUT: u8 = 4;
 
 /// CMD48, 49, 58 and 59 in byte 3 of the SCR.
 const SCR_EXTENSIONS: u8 = 0b1100;
-/// The driver asks for at most 511 blocks at a time.
+/// Largest transfer in bytes: the driver requests at most 511 blocks at a time.
 const SIZE_MAX: u32 = 511 * BLOCK_MAX;
-/// The longest block that it has a buffer for.
+/// Longest block that the adapter can buffer, in bytes.
 const BLOCK_MAX: u32 = 512;
-/// How long it waits for data, and for a card that is busy.
+/// Time that the adapter waits for data and for a busy card.
 const PATIENCE: Duration = Duration::from_ms(500);
-/// From power to the first command: the supply's ramp and 74 clocks at the slowest clock (SD specification 6.4.1).
+/// Time from power to the first command: the supply's ramp and 74 clock cycles at the slowest clock (SD specification
+/// 6.4.1).
 const RAMP: Duration = Duration::from_ms(2);
-/// The clocks that its oscillator can make, in kHz.
+/// Clock frequencies that the adapter can generate, in kHz.
 const CLOCK_KHZ: core::ops::RangeInclusive<u64> = 200..=48_000;
-/// Above it the card must be in high-speed mode.
+/// Largest clock frequency of default speed; above it the card must be in high-speed mode.
 const DEFAULT_SPEED_HZ: u32 = 25_000_000;
 
-/// A write whose data is still coming.
+/// A write whose data has not arrived completely.
 #[derive(Clone, Debug)]
 struct Writing {
     packet: CommandPacket,
     response: Response,
-    /// Bytes that are still to come.
+    /// Bytes that have not been written to the card.
     left: u32,
-    /// Bytes of a block that is not complete.
+    /// Bytes of an incomplete block.
     block: Vec<u8>,
 }
 
-/// What the adapter has counted.
+/// Counters of the adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counted {
-    /// Commands for the card.
+    /// Commands to the card.
     pub commands: u64,
-    /// Those that ended in an error.
+    /// Commands and requests that ended in an error.
     pub failed: u64,
-    /// Bytes that went to the host.
+    /// Bytes read from the card.
     pub read_bytes: u64,
-    /// Bytes that went to the card.
+    /// Bytes written to the card.
     pub written_bytes: u64,
 }
 
-/// The adapter, with a card in its slot or none.
+/// The adapter, whose slot holds a card or is empty.
 #[derive(Debug)]
 pub struct Vub300 {
     native: Native,
-    /// The switch on the card's side.
+    /// Position of the write-protect switch on the card.
     read_only: bool,
     ios: Ios,
-    /// The last command was CMD55, so that the next is one of the application's.
+    /// True if the last command was CMD55, so that the next one is an application command.
     application: bool,
     writing: Option<Writing>,
     responses: Pipe,
     data: Pipe,
-    /// Transfers to the card that were taken, with when.
+    /// Transfers to the device that were accepted or stalled, with the instant of completion, the id and the outcome.
     taken: VecDeque<(Instant, u64, Outcome)>,
     counted: Counted,
 }
@@ -119,50 +122,51 @@ impl Vub300 {
         }
     }
 
-    /// Slides the switch on the card's side, which no card heeds: the driver does.
+    /// Sets the write-protect switch on the card. The card ignores it; the driver obeys it.
     pub fn set_read_only(&mut self, read_only: bool) {
         self.read_only = read_only;
     }
 
-    /// The card, if one is in the slot.
+    /// Returns the card, if one is in the slot.
     pub fn card(&self) -> Option<&Card> {
         self.native.card()
     }
-    /// The card, for what happens to it from outside.
+    /// Returns the card, for events outside the bus.
     pub fn card_mut(&mut self) -> Option<&mut Card> {
         self.native.card_mut()
     }
-    /// Puts a card into the slot; the driver finds it within a second.
+    /// Inserts a card; the driver detects it within a second.
     pub fn insert(&mut self, now: Instant, card: Card) {
         self.catch_up(now);
         self.native.insert(card);
     }
-    /// Pulls the card out, whatever it is doing.
+    /// Removes the card, even during a command.
     pub fn remove(&mut self, now: Instant) -> Option<Card> {
         self.cut_power(now);
         let card = self.native.remove()?;
         self.break_off(now, ErrorCode::NoDevice);
         Some(card)
     }
-    /// The card has no power from `now` on: before it is done, though it was told all of it.
+    /// Cuts the card's power at `now`. The model has already executed commands beyond `now`; the card discards what it
+    /// would not have finished by then.
     fn cut_power(&mut self, now: Instant) {
         if let Some(card) = self.native.card_mut().filter(|card| card.is_powered()) {
             card.power_off(now);
         }
     }
-    /// The power of the card fails for an instant, whatever it is doing; returns what that left of a write. Nothing where there
-    /// is no card.
+    /// Interrupts the card's power for an instant, even during a command. Returns the effect on a write; the default if
+    /// there is no card.
     pub fn fail_power(&mut self, now: Instant) -> PowerCut {
         let cut = self.native.card_mut().map(|card| card.fail_power(now)).unwrap_or_default();
         self.break_off(now, ErrorCode::DataTimeout);
         cut
     }
-    /// What it has counted.
+    /// Returns the counters.
     pub fn counted(&self) -> Counted {
         self.counted
     }
 
-    /// What the card was doing at `now` never ends: the driver is told so.
+    /// Aborts the command that the card executes at `now`, and reports the error to the driver.
     fn break_off(&mut self, now: Instant, code: ErrorCode) {
         let answered = self.responses.ready.iter().all(|(at, _)| *at <= now);
         if self.writing.is_none() && answered {
@@ -171,17 +175,17 @@ impl Vub300 {
         self.fail(code);
         self.responses.ready.iter_mut().for_each(|(at, _)| *at = now);
     }
-    /// How far the card's time has come: ahead of the caller's as long as the card works on what was asked.
+    /// Returns the card's current time, which is ahead of the caller's while the card executes a command.
     pub fn card_time(&self) -> Instant {
         self.native.now()
     }
 
-    /// Whether a card is in the slot, and has not been pulled out by a quirk of its own.
+    /// Returns true if a card is in the slot and no quirk of the card simulates its removal.
     fn is_occupied(&self) -> bool {
         self.native.card().is_some_and(|card| !card.quirks().is_removed())
     }
 
-    /// What is asked of the card now begins now, or when it is done with what was asked before.
+    /// Advances the card's time to `now`, unless the card is already ahead because of an earlier command.
     fn catch_up(&mut self, now: Instant) {
         self.native.advance(now.saturating_since(self.native.now()));
     }
@@ -197,7 +201,7 @@ impl Vub300 {
         self.writing = None;
     }
 
-    /// In kHz, 64 bits; 0 stops the clock.
+    /// Sets the clock from a 64-bit frequency in kHz; 0 stops the clock.
     fn set_clock(&mut self, data: &[u8]) {
         let Some(khz) = data.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else { return };
         let hz = if khz == 0 { 0 } else { khz.clamp(*CLOCK_KHZ.start(), *CLOCK_KHZ.end()) as u32 * 1000 };
@@ -206,7 +210,7 @@ impl Vub300 {
         self.native.set_ios(&self.ios);
     }
 
-    /// The one response that the adapter keeps is this.
+    /// Makes this the pending response; the adapter holds only one.
     fn respond(&mut self, packet: Vec<u8>) {
         self.responses.clear();
         self.responses.ready.push_back((self.native.now(), packet));
@@ -223,7 +227,7 @@ impl Vub300 {
     fn command(&mut self, bytes: &[u8]) {
         self.writing = None;
         self.data.clear();
-        // A response to the command before that nobody took is not the one to this.
+        // A response that the driver did not read belongs to an earlier command.
         self.responses.clear();
         let packet = match Packet::parse(bytes) {
             Some(Packet::Command(packet)) => packet,
@@ -249,7 +253,7 @@ impl Vub300 {
             Err(_) => return self.fail(ErrorCode::CommandCrc),
         };
         if deselects {
-            // The driver looks for six bytes.
+            // The driver expects six bytes.
             return self.respond(packet.answer(response));
         }
         self.snoop(packet.command, application);
@@ -265,7 +269,7 @@ impl Vub300 {
         }
     }
 
-    /// The width of the bus is in a command that passes.
+    /// Learns the bus width from an ACMD6 that passes.
     fn snoop(&mut self, command: Command, application: bool) {
         if application && command.index == 6 {
             self.ios.width = if command.argument & 3 == 2 { 4 } else { 1 };
@@ -274,7 +278,7 @@ impl Vub300 {
         self.application = command.index == 55;
     }
 
-    /// Longer than its patience is the driver's business: it asks the card with CMD13.
+    /// Waits while the card is busy. After a time-out the driver polls the card with CMD13 itself.
     fn wait_while_busy(&mut self) {
         let _ = self.native.wait_ready(PATIENCE);
     }
@@ -292,11 +296,11 @@ impl Vub300 {
             let length = packet.block.min(left);
             let mut block = vec![0; length as usize];
             if let Err(fault) = self.native.read_block(&mut block, length, PATIENCE) {
-                // So that the card does not go on; it may not hear it.
+                // The card should stop; it may not receive the command.
                 let _ = self.stop(&packet);
                 return self.fail(data_error(fault));
             }
-            // The driver does not pass CMD48 on, and Linux gives a card up that says it has it.
+            // The driver does not pass CMD48 on, and Linux gives up on a card that advertises it.
             if packet.command.index == 51 && length == 8 {
                 block[3] &= !SCR_EXTENSIONS;
             }
@@ -312,10 +316,10 @@ impl Vub300 {
         self.respond(packet.answer(response));
     }
 
-    /// Data for a write that is open. What no write wants, as after an error, is dropped.
+    /// Receives data for the open write. Data without an open write, as after an error, is dropped.
     fn receive(&mut self, bytes: &[u8]) {
         let Some(mut writing) = self.writing.take() else { return };
-        // Short data is padded by the driver.
+        // The driver pads short data.
         let wanted = bytes.len().min(writing.left as usize - writing.block.len());
         writing.block.extend_from_slice(&bytes[..wanted]);
         while writing.left > 0 {
@@ -340,7 +344,7 @@ impl Vub300 {
     }
 }
 
-/// What went wrong on the data lines.
+/// Translates a fault on the data lines.
 fn data_error(fault: Fault) -> ErrorCode {
     match fault {
         Fault::Timeout => ErrorCode::DataTimeout,
@@ -367,7 +371,7 @@ impl Device for Vub300 {
             self.cut_power(now);
         }
         self.reset(now);
-        // It asks for the card's power itself.
+        // After attachment the driver requests the card's power itself.
         if !attached {
             self.set_power(false);
         }
@@ -396,7 +400,7 @@ impl Device for Vub300 {
                 self.set_clock(data);
                 Vec::new()
             }
-            // Wait states of its ROM, modes of SDIO, firmware: nothing that a memory card would notice.
+            // Wait states of the ROM, SDIO modes, firmware: none of them affects a memory card.
             (Direction::Out, _) => Vec::new(),
         };
         answer.truncate(usize::from(setup.length));
@@ -418,7 +422,7 @@ impl Device for Vub300 {
             (DATA_OUT, Payload::Out(bytes)) => {
                 self.catch_up(now);
                 self.receive(&bytes);
-                // The card's wires say how fast it takes them.
+                // The transfer completes when the data has crossed the card's wires.
                 let at = if self.writing.is_some() { self.native.now() } else { now };
                 self.taken.push_back((at, id, Outcome::Out(bytes.len() as u32)));
             }

@@ -1,7 +1,7 @@
-//! What the driver and the adapter say to each other: the vendor's requests, the 64 bytes of a command, responses.
+//! The packets between the driver and the adapter: vendor requests, commands of 64 bytes, and responses.
 //!
-//! There is no public document; the layout is that which Linux' driver speaks. Numbers in commands are big-endian, those
-//! in a port's status little-endian.
+//! There is no public document; the layout is that of the Linux driver. Integers are big-endian in commands and
+//! little-endian in a port status.
 
 use alloc::vec::Vec;
 use flashlab_sd::{Command, Expects, Response};
@@ -22,8 +22,8 @@ mod header {
     pub(super) const NO_INTERRUPT: u8 = 8;
 }
 
-/// What went wrong, as a response of type error has it. Linux takes the first for a time-out of the command, those after it
-/// for damaged data, and the last for an empty slot.
+/// Error codes of a response of type error. Linux treats the first as a time-out of the command, the following ones as
+/// damaged data, and `NoDevice` as an empty slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ErrorCode {
     CommandTimeout = 0x01,
@@ -36,11 +36,11 @@ pub(super) enum ErrorCode {
     TransferLength = 0x0e,
 }
 
-/// The type of a response, as the driver numbers it.
+/// Decodes the driver's number for a type of response.
 fn expects(kind: u8) -> Option<Expects> {
     Some(match kind {
         0 | 1 => Expects::None,
-        // R4 and R5 are SDIO's: 48 bits, too, and no memory card sends them.
+        // R4 and R5 are SDIO responses of 48 bits, which no memory card sends.
         2 | 6 | 7 => Expects::R1,
         3 | 8 => Expects::R1b,
         4 => Expects::R2,
@@ -51,12 +51,12 @@ fn expects(kind: u8) -> Option<Expects> {
     })
 }
 
-/// What the driver sends to the command pipe.
+/// A packet from the driver on the command pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Packet {
     /// A command for the card.
     Command(CommandPacket),
-    /// It asks for an interrupt of an SDIO card, which is not here.
+    /// A poll for an interrupt of an SDIO card, which this adapter does not have.
     Poll,
 }
 
@@ -65,18 +65,18 @@ pub(super) enum Packet {
 pub(super) struct CommandPacket {
     pub(super) command: Command,
     pub(super) expects: Expects,
-    /// Whether its data goes to the card.
+    /// True if the data goes to the card.
     pub(super) write: bool,
-    /// Bytes of all its data.
+    /// Length of all data in bytes.
     pub(super) size: u32,
-    /// Bytes of a block; never 0 where there is data.
+    /// Block length in bytes; never 0 if there is data.
     pub(super) block: u32,
 }
 
 impl Packet {
     pub(super) const BYTES: usize = 64;
 
-    /// Nothing if it is neither of the two.
+    /// Decodes a packet. Returns `None` if it is neither a valid command nor a poll.
     pub(super) fn parse(bytes: &[u8]) -> Option<Packet> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -87,7 +87,7 @@ impl Packet {
             _ => return None,
         }
         let size = word(5);
-        // No blocks are counted where all is one that is shorter than the block size which is set.
+        // A block count of 0 means a single block, shorter than the configured block size.
         let block = if half(14) == 0 { size } else { half(16) };
         if size > 0 && block == 0 {
             return None;
@@ -103,12 +103,12 @@ impl Packet {
 }
 
 impl CommandPacket {
-    /// Whether the adapter ends the transfer with CMD12.
+    /// Returns true if the adapter ends the transfer with CMD12.
     pub(super) fn is_open_ended(&self) -> bool {
         self.size > 0 && matches!(self.command.index, 18 | 25)
     }
 
-    /// What the card answered, as it came over the wires.
+    /// Returns the packet with the card's response, as it crossed the wires.
     pub(super) fn answer(&self, response: Response) -> Vec<u8> {
         let frame = response.to_frame(self.command.index);
         let raw = if self.expects == Expects::None { &[] } else { frame.bytes() };
@@ -119,28 +119,28 @@ impl CommandPacket {
     }
 }
 
-/// A response that says what went wrong.
+/// Returns a response with an error code.
 pub(super) fn error(code: ErrorCode) -> Vec<u8> {
     Vec::from([4, header::ERROR, 0, code as u8])
 }
 
-/// No SDIO card wants anything.
+/// Returns the answer to a poll: no SDIO interrupt is pending.
 pub(super) fn no_interrupt() -> Vec<u8> {
     Vec::from([3, header::NO_INTERRUPT, 0])
 }
 
-/// What there is: the size of this, the firmware's version, one port.
+/// Returns the controller's description: the length of this packet, the version of the firmware, one port.
 pub(super) fn controller_info() -> Vec<u8> {
     Vec::from([4, 0x00, 0x01, 1])
 }
 
-/// What is in the slot, 15 bytes.
+/// Returns the state of the slot, 15 bytes.
 pub(super) fn port_status(present: bool, read_only: bool, clock_khz: u32) -> Vec<u8> {
     let flags = u16::from(present) | u16::from(read_only) << 4;
     let mut packet = Vec::from([15, header::STATUS, 0]);
     packet.extend(flags.to_le_bytes());
     packet.extend(clock_khz.to_le_bytes());
-    // Lengths of headers that its firmware knows.
+    // Lengths of headers that the firmware supports.
     for length in [20u16, 4, 8] {
         packet.extend(length.to_le_bytes());
     }

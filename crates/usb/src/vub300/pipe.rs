@@ -1,4 +1,4 @@
-//! Bytes on their way to the host, and the transfers that wait for them.
+//! A pipe to the host: bytes that are ready, and transfers that wait for them.
 
 use crate::device::{Completed, Outcome};
 use alloc::collections::VecDeque;
@@ -13,11 +13,11 @@ pub(super) struct Asked {
     pub(super) since: Instant,
 }
 
-/// Bytes for the host, each with the instant at which it has it.
+/// A queue of bytes for the host, each piece with the instant at which it is ready.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipe {
     pub(super) ready: VecDeque<(Instant, Vec<u8>)>,
-    /// Nothing follows: who asked for more gets what there is.
+    /// No bytes follow. A transfer that requested more completes with the bytes that are ready.
     pub(super) complete: bool,
     pub(super) asked: VecDeque<Asked>,
 }
@@ -28,7 +28,7 @@ impl Pipe {
         self.complete = false;
     }
 
-    /// When the first transfer that waits completes, and how many bytes it gets.
+    /// Returns the instant at which the first waiting transfer completes, and the number of its bytes.
     pub(super) fn due(&self) -> Option<(Instant, usize)> {
         let asked = self.asked.front()?;
         let (mut at, mut length) = (asked.since, 0);

@@ -1,4 +1,4 @@
-//! A device that sends back what it got, a millisecond later.
+//! A device that sends received bytes back after a millisecond.
 
 use flashlab_sim::{Duration, Instant};
 use flashlab_usb::{
@@ -19,7 +19,7 @@ const DESCRIPTORS: Descriptors = Descriptors {
     ],
 };
 
-/// One outgoing endpoint, one incoming.
+/// One outgoing endpoint, one incoming endpoint.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Echo {
     heard: Vec<u8>,
