@@ -1,4 +1,4 @@
-//! The same card behind two drivers: 1 MiB in commands of one block, and of 1024.
+//! The same card behind two drivers: 1 MiB in commands of one block, and in commands of 1024 blocks.
 
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;

@@ -1,9 +1,9 @@
-//! A machine in front of a device: requests become commands.
+//! A machine in front of a device: splits requests into commands.
 //!
-//! As an MMC host does it, one command is on its way at a time and requests are served in order of arrival; a request
-//! longer than [`Machine::command_max`] becomes several commands. Before the first comes the software's time for a
-//! request, before each its time for a command. The time for each block is spent while data moves, so it is part of
-//! the [`flashlab_sd::Link`] that the card was built with.
+//! As with an MMC host, one command is in flight at a time, and requests are served in order of arrival. A request
+//! longer than [`Machine::command_max`] becomes several commands. The software's time per request passes before the
+//! first command, and its time per command before each one. The software's time per block passes while data moves, so
+//! it is part of the [`flashlab_sd::Link`] with which the card was built.
 
 use crate::Machine;
 use alloc::boxed::Box;
@@ -30,7 +30,7 @@ pub struct Host {
 #[derive(Clone, Copy)]
 struct Serving {
     request: Request,
-    /// Bytes that have been moved.
+    /// Bytes transferred so far.
     moved: u64,
     spent: Spent,
     stage: Stage,
@@ -38,14 +38,14 @@ struct Serving {
 
 #[derive(Clone, Copy)]
 enum Stage {
-    /// The software works; the command starts at this instant.
+    /// The software prepares the command, which starts at this instant.
     Preparing(Instant),
-    /// The device works.
+    /// The device executes the command.
     Commanded,
 }
 
 impl Host {
-    /// `device` plugged into `machine`.
+    /// Plugs `device` into `machine`.
     pub fn new(machine: &Machine, device: Box<dyn Model>) -> Self {
         let geometry = device.geometry();
         Host {
@@ -62,7 +62,7 @@ impl Host {
     fn start(&mut self, arrived: Instant, start: Instant, request: Request) {
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(arrived);
-        // Nothing is sent for what the block layer refuses, nor for a flush of a card without a cache.
+        // A request that the block layer rejects sends no command, nor does a flush of a card without a cache.
         let software = if reaches_card(&self.geometry, &request) {
             self.t_request + self.t_command
         } else {
@@ -78,7 +78,7 @@ fn reaches_card(geometry: &Geometry, request: &Request) -> bool {
 }
 
 impl Serving {
-    /// The command that comes next; data is moved in pieces, a trim and what is refused are passed on whole.
+    /// Returns the next command. Data is transferred in pieces; trims and invalid requests go to the device as a whole.
     fn command(&self, geometry: &Geometry) -> Request {
         let Request { op, offset, length, file, .. } = self.request;
         let left = length - self.moved;
@@ -104,7 +104,7 @@ impl Model for Host {
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
-        // The device is asked a little later: what it will need can be on its way.
+        // The command follows a little later, so the device can prefetch the memory that it will access.
         self.device.hint(request.file, &[request.offset]);
         if self.serving.is_some() {
             self.queue.push_back((now, request));
@@ -132,7 +132,7 @@ impl Model for Host {
                 self.commands += u64::from(reaches_card(&self.geometry, &serving.request));
                 self.device.submit(until, command);
             }
-            // Changed where it is: a completion is large enough for a copy to show.
+            // The completion is modified in place: it is so large that a copy would be measurable.
             let mut done = self.device.complete(limit);
             let completion = done.as_mut()?;
             let serving = self.serving.as_mut().expect("it is still served");

@@ -1,4 +1,4 @@
-//! What sits above a device: machines that turn requests into commands, and the vfat filesystem.
+//! The software above a device: machines that split requests into commands, and the vfat filesystem.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The machine a card is plugged into: bus, largest command, and what its software costs.
+//! The machine with the card's slot: bus modes, largest command, and the time of its software.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -8,40 +8,40 @@ use flashlab_sd::mmc::MmcModel;
 use flashlab_sd::{Bus, Card, CardModel, CardParameters, Identity, Link, Mode};
 use flashlab_sim::{Duration, Model};
 
-/// A machine's SD host controller and the software above it.
+/// The SD host controller of a machine, and the software above it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Machine {
-    /// Bus modes it can drive, best first. The first one that the card offers too is used.
+    /// Bus modes that the host supports, best first. It uses the first one that the card supports, too.
     pub modes: Vec<Mode>,
-    /// Highest clock of its bus, in Hz; `None`: that of each mode. A mode's limit holds beside it.
+    /// Highest bus clock in Hz; `None` means the limit of each mode. The limit of the mode applies as well.
     pub bus_clock_hz: Option<u64>,
-    /// True if it drives the fastest of its modes at `bus_clock_hz`, beyond the mode's limit.
+    /// True if the host drives the fastest of its modes at `bus_clock_hz`, beyond the mode's limit.
     pub overclock: Option<bool>,
-    /// Overrides the mode's width.
+    /// Bus width that overrides the mode's.
     pub bus_width: Option<u32>,
-    /// Bytes of the largest data transfer that one command carries.
+    /// Largest data transfer of one command, in bytes.
     pub command_max: u64,
-    /// The software's time for each request that reaches the block layer.
+    /// Time of the software for each request that reaches the block layer.
     pub t_request: Duration,
-    /// The software's time for each command: building it, its interrupts.
+    /// Time of the software for each command: building it, and its interrupts.
     pub t_command: Duration,
-    /// The software's time for each block, while the data moves.
+    /// Time of the software for each block, while the data moves.
     pub t_block: Duration,
-    /// How its slot is simulated; `None`: by blocks.
+    /// Simulation of the slot; `None` means [`Stack::Blocks`].
     pub stack: Option<Stack>,
 }
 
-/// How a machine's slot is simulated.
+/// The level of detail at which a machine's slot is simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stack {
-    /// The card as a timed block device: fast, and the same in time.
+    /// The card as a timed block device: faster to simulate, with the same timing.
     Blocks,
     /// The host stack and the card, command by command.
     Commands,
 }
 
 impl Machine {
-    /// Refuses what no machine can have.
+    /// Checks the parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.command_max < 512 || !self.command_max.is_multiple_of(512) {
             return Err(Impossible::new("host.command_max", "is not a whole number of 512 B blocks"));
@@ -67,7 +67,7 @@ impl Machine {
         Ok(())
     }
 
-    /// `card`, with the medium of `seed`, in this machine's slot.
+    /// Returns a model of `card` in this machine's slot. `seed` draws its medium.
     pub fn slot(&self, card: &CardParameters, identity: &Identity, seed: u64) -> Box<dyn Model> {
         let link = self.link(&card.modes);
         match self.stack {
@@ -79,9 +79,9 @@ impl Machine {
         }
     }
 
-    /// Returns the wires to a card that offers `modes`, and this machine's pace on them. The mode is the first of this
-    /// machine's that the card offers too; both sides know default speed. The clock is the lower one of the mode's limit
-    /// and the machine's clock, except where the machine overclocks the mode.
+    /// Returns the bus to a card that supports `modes`, with this machine's time per block. The mode is the first of
+    /// this machine's that the card supports, too; both sides support default speed. The clock is the lower one of the
+    /// mode's limit and the machine's clock, unless the machine overclocks the mode.
     pub fn link(&self, modes: &[Mode]) -> Link {
         let mode = self.driven().find(|mode| modes.contains(mode)).unwrap_or(Mode::DefaultSpeed);
         let bus = mode.bus();
@@ -95,13 +95,13 @@ impl Machine {
         Link { bus, t_block_host: self.t_block }
     }
 
-    /// The modes that its data lines allow: UHS-I needs four.
+    /// Returns the modes that the data lines permit: UHS-I needs four.
     fn driven(&self) -> impl Iterator<Item = Mode> {
         let one_line = self.bus_width == Some(1);
         self.modes.iter().copied().filter(move |mode| !(one_line && mode.is_uhs()))
     }
 
-    /// The highest limit of the modes that it drives.
+    /// Returns the highest clock limit of the supported modes.
     fn fastest_hz(&self) -> u64 {
         self.driven().map(|mode| mode.bus().clock_hz).max().unwrap_or(Mode::DefaultSpeed.bus().clock_hz)
     }

@@ -1,5 +1,5 @@
-//! What vfat sends to the device, beside what Linux 6.1 sent in a recorded run (fio 3.33, vfat with 16 KiB clusters on
-//! a whole disk, direct I/O on a file of 256 MiB; /sys/block/DEV/stat after each step):
+//! The requests of the vfat model compared with those of Linux 6.1 in a recorded run (fio 3.33, vfat with 16 KiB
+//! clusters on a whole disk, direct I/O on a file of 256 MiB; /sys/block/DEV/stat after each step):
 //!
 //! | step | reads | writes | sectors written |
 //! |---|---|---|---|
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 const SECTOR: u64 = 512;
 const MIB: u64 = 1 << 20;
 
-/// A device that takes 100 us for everything, one at a time, and writes down what it was asked.
+/// A device that takes 100 us for each request, serves one at a time, and records its requests.
 #[derive(Clone)]
 struct Recorder {
     capacity: u64,
@@ -67,7 +67,7 @@ impl Model for Recorder {
     }
 }
 
-/// (reads, writes with flushes, sectors written) since the last call.
+/// Returns (reads, writes including flushes, sectors written) since the last call.
 fn counted(log: &Mutex<Vec<(Instant, Request)>>) -> (usize, usize, u64) {
     let log = std::mem::take(&mut *log.lock().expect("one thread"));
     let reads = log.iter().filter(|(_, r)| r.op == Op::Read).count();
@@ -86,7 +86,7 @@ fn parameters() -> VfatParameters {
     }
 }
 
-/// A machine that costs nothing and sends at most 512 KiB a request, as the recorded one.
+/// A machine whose software takes no time, and that sends at most 512 KiB per request, like the recorded one.
 fn machine() -> Machine {
     Machine {
         modes: vec![Mode::Ddr50, Mode::DefaultSpeed],
@@ -143,7 +143,7 @@ fn a_new_file_is_filled_with_zeros_before_the_timed_window() {
     let (reads, writes, sectors) = counted(&bench.log);
     // 16,384 clusters are 128 sectors of FAT, read one by one (129 where they straddle one more).
     assert!((128..=129).contains(&reads), "{reads}");
-    // 512 requests of zeros; Linux wrote the metadata in 111 pieces of 350 sectors in all, here it is merged.
+    // 512 requests of zeroes. Linux wrote the metadata in 111 pieces of 350 sectors in total; the model merges them.
     assert!((515..=520).contains(&writes), "{writes}");
     assert!((524_288 + 258..=524_288 + 350).contains(&sectors), "{sectors}");
 }
@@ -246,7 +246,7 @@ fn vfat_over_a_host_holds_the_contract_of_a_model() {
         let make = || -> Box<dyn Model> {
             let device = Box::new(Host::new(&machine(), Box::new(Recorder::new(64 * MIB))));
             let (mut vfat, now) = Vfat::format(parameters(), device, Instant::ZERO).expect("room");
-            // The whole volume is one file, so that nothing can grow.
+            // The whole volume is one file, so no file can grow.
             let most = vfat.create(now, FileId::DEVICE, u64::MAX, Allocate::Zeroed).expect_err("all").most;
             vfat.create(now, FileId::DEVICE, most, Allocate::Zeroed).expect("exactly what is free");
             Box::new(Reset(vfat))
@@ -255,7 +255,7 @@ fn vfat_over_a_host_holds_the_contract_of_a_model() {
     }
 }
 
-/// Conformance begins at instant zero; the layout took time. Shifts what comes in and goes out.
+/// A volume whose clock starts after the layout, because conformance tests start at instant zero. Shifts all instants.
 #[derive(Clone)]
 struct Reset(Vfat);
 

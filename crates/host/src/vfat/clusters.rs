@@ -1,4 +1,5 @@
-//! Which clusters are taken. As in Linux, the search for free ones goes on where the last one ended, and wraps.
+//! The allocation bitmap of the clusters. As in Linux, the search for free clusters continues where the last one ended,
+//! and wraps around.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,26 +8,26 @@ use core::ops::Range;
 /// Consecutive clusters of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// The first one, counted in the heap.
+    /// Number of the first cluster, counted from the start of the heap.
     pub first: u64,
-    /// How many.
+    /// Number of clusters.
     pub count: u64,
 }
 
 impl Extent {
-    /// The clusters as a range.
+    /// Returns the clusters as a range.
     pub fn range(&self) -> Range<u64> {
         self.first..self.first + self.count
     }
 }
 
-/// The clusters of a heap.
+/// Allocation state of the clusters of a heap.
 #[derive(Clone, Debug)]
 pub(super) struct Clusters {
     taken: Vec<u64>,
     count: u64,
     free: u64,
-    /// Where the next search begins.
+    /// Cluster at which the next search starts.
     hint: u64,
 }
 
@@ -53,7 +54,7 @@ impl Clusters {
         }
     }
 
-    /// Takes `wanted` clusters, in as few extents as the search meets; `None` where fewer are free.
+    /// Allocates `wanted` clusters, in as few extents as the search finds. Returns `None` if fewer are free.
     pub(super) fn allocate(&mut self, wanted: u64) -> Option<Vec<Extent>> {
         if wanted > self.free {
             return None;

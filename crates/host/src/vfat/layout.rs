@@ -1,18 +1,18 @@
-//! Where things lie on a FAT32 volume (Microsoft's FAT specification, sections 3 to 5): reserved sectors with the boot
-//! sector and FSINFO, two FATs of four bytes a cluster, the cluster heap with the root directory first.
+//! Layout of a FAT32 volume (Microsoft's FAT specification, sections 3 to 5): reserved sectors with the boot sector and
+//! FSINFO, two FATs of four bytes per cluster, and the cluster heap, which starts with the root directory.
 
 use super::VfatParameters;
 use core::ops::Range;
 
 pub(super) const SECTOR: u64 = 512;
-/// mkfs.fat reserves 32 sectors on FAT32.
+/// Number of sectors that mkfs.fat reserves on FAT32.
 const RESERVED_SECTORS: u64 = 32;
 const FSINFO_SECTOR: u64 = 1;
 const FAT_ENTRY: u64 = 4;
-/// Entries 0 and 1 of the FAT are not clusters.
+/// Number of the first cluster in FAT's numbering; entries 0 and 1 of the FAT are not clusters.
 const FIRST_CLUSTER: u64 = 2;
 
-/// Byte addresses on the device.
+/// Layout of a volume, in byte addresses on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     partition_start: u64,
@@ -23,7 +23,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout on a device of `capacity` bytes; `None` where not even a root directory fits.
+    /// Returns the layout on a device of `capacity` bytes; `None` if not even a root directory fits.
     pub fn new(parameters: &VfatParameters, capacity: u64) -> Option<Layout> {
         let partition = capacity.checked_sub(parameters.partition_start)?;
         let most = partition / parameters.cluster;
@@ -41,37 +41,37 @@ impl Layout {
         (clusters > 0).then_some(layout)
     }
 
-    /// Clusters in the heap; number 0 here is FAT's cluster 2, the root directory.
+    /// Returns the number of clusters in the heap. Cluster 0 of the heap is FAT's cluster 2, the root directory.
     pub fn clusters(&self) -> u64 {
         self.clusters
     }
-    /// Bytes of a cluster.
+    /// Returns the size of a cluster in bytes.
     pub fn cluster(&self) -> u64 {
         self.cluster
     }
-    /// Bytes of one FAT.
+    /// Returns the size of one FAT in bytes.
     pub fn fat_bytes(&self) -> u64 {
         self.fat_bytes
     }
-    /// First byte of a cluster of the heap.
+    /// Returns the address of the first byte of a cluster of the heap.
     pub fn cluster_start(&self, cluster: u64) -> u64 {
         self.heap_start + cluster * self.cluster
     }
-    /// The boot sector and what follows it up to the first FAT.
+    /// Returns the reserved sectors, from the boot sector to the first FAT.
     pub fn reserved(&self) -> Range<u64> {
         self.partition_start..self.partition_start + RESERVED_SECTORS * SECTOR
     }
-    /// The sector with the count of free clusters.
+    /// Returns the FSINFO sector, which holds the count of free clusters.
     pub fn fsinfo(&self) -> Range<u64> {
         let start = self.partition_start + FSINFO_SECTOR * SECTOR;
         start..start + SECTOR
     }
-    /// The sector of a file's directory entry; 16 entries a sector.
+    /// Returns the sector of a file's directory entry; a sector holds 16 entries.
     pub fn directory_entry(&self, file: u32) -> Range<u64> {
         let start = self.heap_start + u64::from(file) / 16 * SECTOR % self.cluster;
         start..start + SECTOR
     }
-    /// The sectors of FAT copy `copy` (0 or 1) that hold the entries of `clusters`.
+    /// Returns the sectors of FAT copy `copy` (0 or 1) that hold the entries of `clusters`.
     pub fn fat(&self, copy: u64, clusters: &Range<u64>) -> Range<u64> {
         let fat_start = self.reserved().end + copy * self.fat_bytes;
         let first = (clusters.start + FIRST_CLUSTER) * FAT_ENTRY / SECTOR;

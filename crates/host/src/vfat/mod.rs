@@ -1,13 +1,15 @@
-//! FAT32 as Linux' vfat drives it, over any device: [`Vfat`].
+//! FAT32 as the Linux vfat driver accesses it, over any device: [`Vfat`].
 //!
-//! It is a model of request streams, not of bytes: which blocks are read and written, when, and in what pieces, for
-//! direct I/O on preallocated or growing files. Taken from Linux 6.1 (request counts of a recorded run stand in the
-//! tests): a new file's clusters are filled with zeros through the page cache in requests of 512 KiB; direct I/O
-//! inside a file sends its data and nothing else; the directory entry's time stamp is written back after
-//! [`VfatParameters::write_back`] or by fsync, which adds a flush; fdatasync leaves a mere time stamp behind.
+//! The module models request streams, not bytes: the blocks that direct I/O on preallocated or growing files reads and
+//! writes, their times and their sizes. The behaviour is that of Linux 6.1; the tests contain the request counts of a
+//! recorded run. The page cache fills the clusters of a new file with zeroes in requests of 512 KiB. Direct I/O inside
+//! a file sends only its data. The time stamp in the directory entry is written back after
+//! [`VfatParameters::write_back`] or by fsync, which adds a flush. fdatasync does not write a directory entry of which
+//! only the time stamp has changed.
 //!
-//! Left out: names and directories beyond one root cluster, reading after the page cache was dropped (cluster chains
-//! stay cached), discard. A volume may have fewer clusters than FAT32 is meant for (65,525), as `mkfs.fat -F 32` allows.
+//! Not modelled: names, directories beyond one root cluster, reads after the page cache was dropped (cluster chains
+//! stay cached), and discard. A volume may have fewer clusters than the minimum of FAT32 (65,525), as `mkfs.fat -F 32`
+//! allows.
 
 mod clusters;
 mod layout;
@@ -24,20 +26,20 @@ use flashlab_sim::Duration;
 /// The parameters of the filesystem model.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VfatParameters {
-    /// Bytes of a cluster.
+    /// Size of a cluster in bytes.
     pub cluster: u64,
-    /// Byte at which the partition begins.
+    /// Offset in bytes of the partition.
     pub partition_start: u64,
-    /// The cluster heap begins at a multiple of this many bytes, counted on the device.
+    /// Alignment in bytes of the cluster heap, counted from the start of the device.
     pub align: u64,
     /// Age at which dirty metadata is written back.
     pub write_back: Duration,
-    /// The unexplained constant: time for each cluster that a write request touches, beyond what the raw device takes.
+    /// The unexplained constant: time for each cluster that a write request touches, beyond the time of the raw device.
     pub t_unexplained: Duration,
 }
 
 impl VfatParameters {
-    /// Refuses what no FAT32 filesystem can have.
+    /// Checks the parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         if !self.cluster.is_power_of_two() || !(512..=64 << 10).contains(&self.cluster) {
             return Err(Impossible::new("vfat.cluster", "is not a power of two from 512B to 64KiB"));

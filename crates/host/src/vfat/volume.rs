@@ -1,7 +1,8 @@
-//! A mounted volume: files, their requests, and the metadata that follows.
+//! A mounted volume: files, their requests, and the writes of metadata that follow.
 //!
-//! Invariants: a request's pieces go to the device one after the other, different requests side by side; every
-//! nanosecond of a request is the filesystem's own work (host), a wait for the processor (queue) or a piece's own time.
+//! Invariants: the pieces of a request go to the device one after the other, while different requests run concurrently.
+//! Every nanosecond of a request is the filesystem's own work (host), a wait for the processor (queue), or the time of
+//! a piece.
 
 use super::{Extent, Layout, VfatParameters, clusters::Clusters, layout::SECTOR};
 use alloc::boxed::Box;
@@ -15,28 +16,28 @@ use flashlab_sim::{
     RequestId, Spent, Status, Timeline,
 };
 
-/// Bytes of a request that the page cache writes back (Linux' usual max_sectors_kb of 512 or more, as recorded).
+/// Size in bytes of a write-back request of the page cache (Linux's usual max_sectors_kb of 512 or more, as recorded).
 const WRITE_BACK_REQUEST: u64 = 512 << 10;
-/// FAT32 keeps a file's size in 32 bits.
+/// Largest file in bytes; FAT32 stores the size in 32 bits.
 const FILE_SIZE_MAX: u64 = (1 << 32) - 1;
 
-/// What happens to a new file's space.
+/// Allocation of a new file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allocate {
-    /// Nothing: the file is empty and grows as it is written.
+    /// No clusters: the file is empty and grows as it is written.
     Nothing,
-    /// Clusters are taken, the size stays zero.
+    /// Allocates the clusters; the size stays zero.
     KeepSize,
-    /// Clusters are taken and filled with zeros: vfat knows no unwritten extents and no holes.
+    /// Allocates the clusters and fills them with zeroes, because vfat has neither unwritten extents nor holes.
     Zeroed,
 }
 
-/// The volume cannot hold what was asked.
+/// The volume has no room for a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom {
-    /// Bytes asked for.
+    /// Requested bytes.
     pub wanted: u64,
-    /// Bytes that could have been given.
+    /// Largest size that is possible, in bytes.
     pub most: u64,
 }
 
@@ -51,34 +52,35 @@ impl core::error::Error for NoRoom {}
 struct File {
     extents: Vec<Extent>,
     size: u64,
-    /// The directory entry has changed since it was written.
+    /// True if the directory entry has changed since it was written.
     entry_dirty: bool,
-    /// So has the size in it, without which data cannot be found.
+    /// True if the size in the entry has changed, too; without it new data cannot be found.
     size_dirty: bool,
 }
 
-/// Which directory entries a write-back covers; FAT and FSINFO always go with it.
+/// The directory entries that a write-back includes. It always includes the FATs and FSINFO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Entries {
-    /// All that have changed.
+    /// All entries that have changed.
     All,
-    /// That of one file.
+    /// The entry of one file.
     Of(usize),
-    /// That of one file, if its size has changed.
+    /// The entry of one file, if its size has changed.
     SizeOf(usize),
 }
 
-/// A request under way: of the workload, or of the filesystem itself.
+/// A request in flight, of the workload or of the filesystem itself.
 #[derive(Clone, Debug)]
 struct Work {
     parent: Option<RequestId>,
     spent: Spent,
-    /// The piece at the device or before it, then those that follow, last first.
+    /// The current piece, at the device or about to be sent. `rest` holds the following pieces, last first.
     piece: Request,
     rest: Vec<Request>,
 }
 
-/// A FAT32 volume on a device, itself a device of files: requests name a [`FileId`] and offsets in that file.
+/// A FAT32 volume on a device. The volume is itself a device of files: a request names a [`FileId`] and an offset in
+/// that file.
 #[derive(Clone)]
 pub struct Vfat {
     parameters: VfatParameters,
@@ -86,13 +88,13 @@ pub struct Vfat {
     device: Box<dyn Model>,
     clusters: Clusters,
     files: Vec<Option<File>>,
-    /// Sectors of the FAT that the kernel has read.
+    /// True for each sector of the FAT that the kernel has read.
     fat_cached: Vec<bool>,
-    /// Byte ranges of FAT and FSINFO that have changed.
+    /// Byte ranges of the FATs and FSINFO that have changed.
     dirty: Vec<Range<u64>>,
     dirty_since: Option<Instant>,
     processor: Timeline,
-    /// Work whose own time has not passed yet, with the instant when it has.
+    /// Requests in the filesystem's own work, with the instant at which it ends.
     starting: VecDeque<(Instant, usize)>,
     /// By the number that the device knows it by.
     works: Vec<Option<Work>>,
@@ -103,7 +105,7 @@ pub struct Vfat {
 
 impl Vfat {
     /// Formats `device`: writes the reserved sectors, both FATs and the root directory. Returns the mounted volume and
-    /// when it was done; `None` where no FAT32 filesystem fits.
+    /// the instant of completion, or `None` if no FAT32 filesystem fits.
     pub fn format(
         parameters: VfatParameters,
         device: Box<dyn Model>,
@@ -135,11 +137,11 @@ impl Vfat {
         Some((volume, now))
     }
 
-    /// Creates `file` with room for `bytes` and returns when that is done and on the medium. A file of that number is
-    /// removed first.
+    /// Creates `file` with room for `bytes`. Returns the instant at which it is complete and on the medium. An existing
+    /// file of that number is removed first.
     ///
     /// # Panics
-    /// If requests are under way.
+    /// Panics if requests are in flight.
     pub fn create(
         &mut self,
         now: Instant,
@@ -169,10 +171,10 @@ impl Vfat {
         Ok(self.sync(now))
     }
 
-    /// Removes `file` if it exists and writes the metadata.
+    /// Removes `file` if it exists, and writes the metadata.
     ///
     /// # Panics
-    /// If requests are under way.
+    /// Panics if requests are in flight.
     pub fn remove(&mut self, now: Instant, file: FileId) -> Instant {
         let Some(removed) = self.files.get_mut(file.0 as usize).and_then(Option::take) else { return now };
         for extent in &removed.extents {
@@ -187,21 +189,21 @@ impl Vfat {
     /// Writes all dirty metadata.
     ///
     /// # Panics
-    /// If requests are under way.
+    /// Panics if requests are in flight.
     pub fn sync(&mut self, now: Instant) -> Instant {
         let writes = self.take_dirty(Entries::All);
         self.do_all(now, writes)
     }
 
-    /// What the volume lies on.
+    /// Returns the device below the volume.
     pub fn device(&self) -> &dyn Model {
         &*self.device
     }
-    /// The bytes of `file`, if it exists.
+    /// Returns the size of `file` in bytes, if it exists.
     pub fn size(&self, file: FileId) -> Option<u64> {
         Some(self.files.get(file.0 as usize)?.as_ref()?.size)
     }
-    /// Where `file` lies.
+    /// Returns the extents of `file`.
     pub fn extents(&self, file: FileId) -> &[Extent] {
         self.files.get(file.0 as usize).and_then(Option::as_ref).map_or(&[], |f| &f.extents)
     }
@@ -215,8 +217,8 @@ impl Vfat {
         start..start + extent.count * self.layout.cluster()
     }
 
-    /// Gives file `index` clusters for `bytes` in all, which must be free; returns the FAT sectors that the kernel has
-    /// to read for that, one at a time as it walks them.
+    /// Extends file `index` to clusters for `bytes` in total, which must be free. Returns the reads of the FAT sectors
+    /// that the kernel needs for this, one at a time as it walks them.
     fn take_clusters(&mut self, index: usize, bytes: u64) -> Vec<Request> {
         let held: u64 = self.file_mut(index).extents.iter().map(|e| e.count).sum();
         let wanted = bytes.div_ceil(self.layout.cluster()).saturating_sub(held);
@@ -252,7 +254,7 @@ impl Vfat {
         }
     }
 
-    /// The writes that make the metadata clean, with these directory entries.
+    /// Returns the writes that clean the metadata, with the directory entries of `entries`.
     fn take_dirty(&mut self, entries: Entries) -> Vec<Request> {
         let mut ranges = core::mem::take(&mut self.dirty);
         let mut left = false;
@@ -280,7 +282,7 @@ impl Vfat {
         writes
     }
 
-    /// The device requests for `range` of a file, none longer than `longest`.
+    /// Returns the device requests for `range` of a file, each at most `longest` bytes.
     fn pieces(&self, index: usize, range: Range<u64>, op: Op, longest: u64) -> Vec<Request> {
         let file = self.files[index].as_ref().expect("the caller has checked that the file exists");
         let mut pieces = Vec::new();
@@ -302,7 +304,7 @@ impl Vfat {
         self.do_all(now, cut(Op::Write, range, WRITE_BACK_REQUEST).collect())
     }
 
-    /// Does `requests` one after the other, once the write-back that is under way has ended.
+    /// Executes `requests` one after the other, after any write-back in flight.
     fn do_all(&mut self, now: Instant, requests: Vec<Request>) -> Instant {
         let mut now = now;
         while self.idle_works.len() < self.works.len() {
@@ -317,7 +319,7 @@ impl Vfat {
         })
     }
 
-    /// The only piece of a read or write that lies inside a file of one extent, the usual case.
+    /// Returns the only piece of a read or write inside a file of one extent, which is the usual case.
     #[inline]
     fn piece_of_direct_io(&self, request: &Request) -> Option<Request> {
         let file = self.files.get(request.file.0 as usize)?.as_ref()?;
@@ -329,7 +331,7 @@ impl Vfat {
         (aligned && inside && moves_data).then_some(Request { offset, file: FileId::DEVICE, ..*request })
     }
 
-    /// What the request becomes on the device: pieces in order, at least one.
+    /// Translates the request into device requests in order, at least one.
     fn translate(&mut self, request: &Request) -> Result<Vec<Request>, Status> {
         let index = request.file.0 as usize;
         let Some(file) = self.files.get(index).and_then(Option::as_ref) else {
@@ -337,7 +339,7 @@ impl Vfat {
         };
         let longest = self.device.geometry().capacity;
         match request.op {
-            // A file is durable with its metadata: that is what a flush is for.
+            // vfat makes data durable by a flush, together with the file's metadata.
             Op::Trim | Op::WriteFua => Err(Status::Unsupported),
             Op::Flush | Op::FlushData => {
                 let data_only = request.op == Op::FlushData;
@@ -367,7 +369,7 @@ impl Vfat {
                         return Err(Status::OutOfRange);
                     }
                     pieces = self.take_clusters(index, end);
-                    // vfat has no holes: what lies between the old end and the new data is filled with zeros first.
+                    // vfat has no holes, so the range between the old end and the new data is filled with zeroes first.
                     pieces.extend(self.pieces(
                         index,
                         old_size..request.offset.max(old_size),
@@ -383,7 +385,7 @@ impl Vfat {
         }
     }
 
-    /// Gives `work` the number that the device will know it by.
+    /// Assigns the number that identifies `work` at the device.
     fn number(&mut self, work: Work) -> usize {
         let slot = self.idle_works.pop().unwrap_or(self.works.len());
         if slot == self.works.len() {
@@ -398,7 +400,7 @@ impl Vfat {
         self.device.submit(at, Request { id: RequestId(slot as u64), ..piece });
     }
 
-    /// The next completion of a workload's request up to `limit`, doing all that comes before it.
+    /// Returns the next completion of a workload's request up to `limit`, and executes everything that comes before it.
     fn advance(&mut self, limit: Instant) -> Option<Completion> {
         loop {
             let start = self.starting.front().map_or(Instant::MAX, |(at, _)| *at);
@@ -459,14 +461,14 @@ fn device_request(op: Op, range: Range<u64>) -> Request {
     }
 }
 
-/// `range` in pieces of at most `longest` bytes.
+/// Splits `range` into requests of at most `longest` bytes.
 fn cut(op: Op, range: Range<u64>, longest: u64) -> impl Iterator<Item = Request> {
     let end = range.end;
     range.step_by(longest as usize).map(move |at| device_request(op, at..end.min(at + longest)))
 }
 
 impl Model for Vfat {
-    /// The first file's size; a volume has no capacity of its own to address.
+    /// Returns the size of the first file as the capacity; the volume itself cannot be addressed.
     fn geometry(&self) -> Geometry {
         let capacity = self.size(FileId::DEVICE).unwrap_or(0);
         Geometry { capacity, block: SECTOR, request_max: self.device.geometry().request_max }
@@ -480,7 +482,7 @@ impl Model for Vfat {
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
-        // What was due before now, as far as nobody has asked for it.
+        // Requests that were due before `now` and were not collected.
         while let Some(completion) = self.advance(now) {
             self.finished.push_back(completion);
         }
@@ -526,15 +528,15 @@ impl Model for Vfat {
         if self.finished.front().is_some_and(|c| c.at <= limit) {
             return self.finished.pop_front();
         }
-        // Nothing of the workload's is under way: background work waits for the next submit.
+        // No request of the workload is in flight; background work waits for the next submit.
         if self.idle_works.len() == self.works.len() {
             return None;
         }
         self.advance(limit)
     }
 
-    /// Requests under way and metadata that is due are lost. The files stay as the driver had them in memory: what a cut
-    /// does to files is not modelled.
+    /// Drops the requests in flight and the metadata that is due. The files stay as the driver had them in memory: the
+    /// effect of a power cut on files is not modelled.
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.starting.clear();
         self.finished.clear();

@@ -37,10 +37,10 @@ const TYPE_INVALID: u8 = 255;
 /// Longest buffered packet without the data of a transfer, in bytes: a filter.
 const PLAIN_MAX: usize = 4 << 10;
 
-/// The type of the first packet, which was not a hello.
+/// The reason why a session ends: the peer does not speak usbredir, or rejects the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
-    /// The first packet was of this type, not a hello.
+    /// The type of the first packet, which was not a hello.
     NoHello(u32),
     /// A packet of this type does not exist, does not go in this direction, or was not offered.
     Unexpected(u32),
