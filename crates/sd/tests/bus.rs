@@ -1,8 +1,9 @@
-//! The bus against the figures of the specification's public summary.
+//! The bus compared with the figures of the specification's public summary.
 
 use flashlab_sd::{Bus, Mode};
 
-/// (mode, microseconds a block without gaps, MB/s at most), from the clocks of a block: data, CRC16, start and stop.
+/// Each row has a mode, the time of a block without gaps in microseconds, and the largest rate in MB/s. The time
+/// follows from the clock cycles of a block: data, CRC16, start and stop bits.
 #[test]
 fn block_times_are_the_clocks_of_the_specification() {
     let one_bit = Bus { clock_hz: 25_000_000, width: 1, ddr: false };
@@ -17,7 +18,7 @@ fn block_times_are_the_clocks_of_the_specification() {
         let gap_us = 8.0 / bus.clock_hz as f64 * 1e6;
         let us = bus.read_block().as_ns() as f64 / 1e3;
         assert!((us - gap_us - expected_us).abs() < 0.01 * expected_us, "{bus:?}: {us} us");
-        // Gaps cost up to 2 %: the ceiling of the summary is without them.
+        // Gaps cost up to 2 %, which the ceiling of the summary does not include.
         assert!(512.0 / us <= ceiling * 1.01, "{bus:?}");
     }
 }

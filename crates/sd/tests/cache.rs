@@ -1,5 +1,4 @@
-//! A card with a volatile cache: what a host has flushed is there after a loss of power, and a host that does not flush loses
-//! writes.
+//! A card with a volatile cache: flushed data survives a power loss, and a host that does not flush loses writes.
 
 mod common;
 
@@ -17,7 +16,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const CAPACITY: u64 = 4096 * MIB;
 
-/// Bytes that the test and the card share.
+/// A store that the test and the card share.
 #[derive(Clone)]
 struct Shared(Arc<Memory>);
 
@@ -50,7 +49,7 @@ fn card(cache: bool, store: Option<Box<dyn Store>>) -> Card {
     Card::new(parameters, identity, store, 1)
 }
 
-/// A host with a card in its slot, and the card's bytes.
+/// Returns a host with a card in its slot, and the card's bytes.
 fn host(cache: bool) -> (Mmc, Shared) {
     let bytes = Shared(Arc::new(memory()));
     let card = card(cache, Some(Box::new(bytes.clone())));
@@ -60,7 +59,7 @@ fn host(cache: bool) -> (Mmc, Shared) {
     (mmc, bytes)
 }
 
-/// Cuts the card's power; returns the ranges that are as they were at the last flush.
+/// Cuts the card's power. Returns the ranges whose contents are those of the last flush.
 fn cut(mmc: &mut Mmc) -> Vec<Range<u64>> {
     let now = mmc.now();
     let cut = mmc.native_mut().card_mut().expect("a card").power_off(now);
@@ -115,7 +114,7 @@ fn the_announcement_that_power_will_go_empties_the_cache() {
     assert_eq!(bytes_at(&bytes, 0, 64 * KIB), [2; 64 * KIB as usize]);
 }
 
-/// An erase is durable at once: what lay there before does not come back.
+/// An erase is durable immediately: the previous contents do not come back.
 #[test]
 fn what_was_erased_behind_a_cached_write_stays_erased() {
     let (mut mmc, bytes) = host(true);
@@ -127,14 +126,16 @@ fn what_was_erased_behind_a_cached_write_stays_erased() {
     assert_eq!(bytes_at(&bytes, 0, 64 * KIB), [0; 64 * KIB as usize]);
 }
 
-/// Each 4 KiB of the device: the byte that an answer promised last, and the bytes that were answered since.
+/// State of 4 KiB of the device: the byte that an answer made durable last, and the bytes of the writes answered since
+/// then.
 #[derive(Clone, Default)]
 struct Promised {
     byte: u8,
     since: Vec<u8>,
 }
 
-/// Random requests, flushes, FUA and cuts on the joined device, beside a record of what the answers promised.
+/// Random requests, flushes, FUA and power cuts on the timed device, with a record of the contents that answers made
+/// durable.
 #[test]
 fn what_was_flushed_on_a_card_with_a_cache_survives_every_cut() {
     const UNIT: u64 = 4 * KIB;
@@ -160,7 +161,7 @@ fn what_was_flushed_on_a_card_with_a_cache_survives_every_cut() {
             };
             let started = device.start(&Context::new(now), io);
             if rng.below(10) == 0 {
-                // It may be cut in the middle of the request.
+                // The cut may fall into the middle of the request.
                 let due = device.next_due().unwrap_or(now).as_ns();
                 now = now.max(Instant::from_ns(due - rng.below(2_000_000).min(due)));
                 let cut = device.power_cut(now).expect("memory does not fail");
@@ -170,7 +171,7 @@ fn what_was_flushed_on_a_card_with_a_cache_survives_every_cut() {
                     let mut found = vec![0; UNIT as usize];
                     match ask(&device, Io::Read { offset: n * UNIT, buffer: found.clone() }) {
                         Ok(_) => found = read(&device, n * UNIT, UNIT as usize),
-                        // Torn, it is written again.
+                        // A torn unit is rewritten.
                         Err(_) => {
                             assert!(what < 9 && range.contains(&(n as usize)), "seed {seed}: unit {n}");
                             let data = vec![byte; UNIT as usize].into();
@@ -227,7 +228,7 @@ fn a_card_with_a_cache_is_a_model() {
     }
 }
 
-/// Requests of the model: a flush takes its commands' time where there is a cache, and none where there is none.
+/// Requests of the model: a flush takes the time of its commands on a card with a cache, and no time on one without.
 #[test]
 fn a_flush_is_sent_to_a_card_with_a_cache_alone() {
     let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };

@@ -1,4 +1,4 @@
-//! States that were kept: what was changed in them is refused, or gives a card that works and is whole.
+//! Corrupted state files: a changed state is either rejected or yields a card that works and passes its checks.
 
 use flashlab_flash::ftl::{LevellingKind, Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
@@ -40,7 +40,7 @@ fn parameters(overwrite: Overwrite, superblock: u64, slc: bool, wear: Wear) -> C
     }
 }
 
-/// Cards of both ways to use erase blocks, with all that a card can have.
+/// Returns cards of both overwrite policies, which together use every feature of a card.
 fn kinds() -> Vec<CardParameters> {
     let levelled = Wear {
         levelling: Some(LevellingKind::Static),
@@ -75,7 +75,7 @@ fn busy(card: &mut CardModel, rng: &mut Rng, now: &mut Instant, count: u64) {
         };
         card.submit(*now, Request { id: RequestId(id), op, file: FileId::DEVICE, offset, length });
         *now = card.complete(Instant::MAX).expect("it completes").at;
-        // Some pauses are long enough to collect a part of a block.
+        // Some pauses are long enough for the collection of a part of a block.
         *now += Duration::from_us([0, 0, 3_000][rng.below(3) as usize]);
     }
 }
@@ -90,7 +90,7 @@ static KEPT: LazyLock<Vec<(CardParameters, Vec<u8>)>> = LazyLock::new(|| {
     kinds().into_iter().map(keep).collect()
 });
 
-/// Takes a state over and works on; says whether it was taken.
+/// Restores a state and continues to use the card. Returns true if the card accepts the state.
 fn work(parameters: &CardParameters, state: &[u8]) -> bool {
     let (mut card, mut now, mut rng) = (new(parameters), Instant::ZERO, Rng::new(4));
     if card.restore(state).is_err() {
@@ -142,7 +142,7 @@ proptest! {
         for (at, byte, how) in changes {
             let at = at.index(changed.len());
             match how {
-                // Numbers of seven bits are one byte: the form stays, the number changes.
+                // Seven-bit numbers are one byte long: the encoding stays valid, the number changes.
                 0 => changed[at] = byte,
                 1 => changed[at] = (changed[at] & 0x80) | (byte & 0x7f),
                 2 => changed[at] = changed[at].wrapping_add(1),

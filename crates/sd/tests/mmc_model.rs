@@ -1,4 +1,4 @@
-//! The card by commands, behind the host stack, beside the card that is timed as a block device.
+//! The card driven by commands behind the host stack, compared with the card timed as a block device.
 
 mod common;
 
@@ -29,7 +29,8 @@ fn by_commands(overwrite: Overwrite, transfer: u64) -> MmcModel {
     MmcModel::new(&Card::new(parameters, identity, None, 7), LINK, &[Mode::DefaultSpeed], transfer)
 }
 
-/// The block-level model, of which the first page was read as the host stack reads it for a partition table; and when that was done.
+/// Returns the block-level model after a read of its first page, which the host stack reads for a partition table, and
+/// the instant at which that read completes.
 fn modelled(overwrite: Overwrite) -> (CardModel, Instant) {
     let mut model = CardModel::new(parameters(overwrite), LINK, 7);
     let done = serve(&mut model, Instant::ZERO, Op::Read, 0, 4 * KIB);
@@ -48,13 +49,14 @@ fn it_is_a_model() {
     }
 }
 
-/// Requests of one block are the same for the translation layer: time and mechanisms are equal to the nanosecond.
+/// Requests of one block are the same for the translation layer, so their times and mechanisms are equal to the
+/// nanosecond.
 #[test]
 fn single_blocks_take_as_long_as_the_block_level_model_says() {
     agree(|rng| (512, 512 * rng.below(4 * MIB / 512)));
 }
 
-/// So are whole pages that do not begin inside old data, and reads of whole granules.
+/// The same holds for whole pages that do not begin inside old data, and for reads of whole granules.
 #[test]
 fn whole_pages_take_as_long_as_the_block_level_model_says() {
     agree(|rng| (4 * KIB, 4 * KIB * rng.below(4 * MIB / (4 * KIB))));
@@ -76,7 +78,8 @@ fn agree(place: fn(&mut Rng) -> (u64, u64)) {
     }
 }
 
-/// A stream in transfers that each end with a page: the whole takes as long, though each command is told apart.
+/// A stream of transfers that each end at a page boundary takes the same total time, although the card learns of each
+/// command separately.
 #[test]
 fn streams_take_as_long_as_the_block_level_model_says() {
     for op in [Op::Write, Op::Read] {
@@ -111,8 +114,9 @@ fn mechanisms_sum_to_the_latency() {
     }
 }
 
-/// A write of four transfers, cut at instants all over it: what was done is new, what was not sent is as it was, and at most one
-/// page is neither. After it the map agrees: what was never programmed is read without the array.
+/// A write of four transfers, cut at instants throughout it. Completed transfers are new, transfers that were never
+/// sent are unchanged, and at most one page is torn. The map agrees afterwards: a page that was never programmed is
+/// read without the array.
 #[test]
 fn a_power_cut_leaves_what_was_programmed_by_then() {
     const TRANSFER: u64 = 16 * KIB;
@@ -139,7 +143,8 @@ fn a_power_cut_leaves_what_was_programmed_by_then() {
                 Fate::Unreadable => seen_torn += 1,
             }
         }
-        // In transfers that were over, everything is new; in the one under way recovery may miss what is not committed.
+        // All pages of completed transfers are new. In the current transfer, recovery may miss pages that are not
+        // committed.
         let sent = pages.iter().position(Option::is_none).unwrap_or(pages.len());
         let over = sent.saturating_sub(1) / PER_TRANSFER * PER_TRANSFER;
         assert!(over >= over_before, "{at:?}: {pages:?}");
@@ -167,7 +172,7 @@ fn a_power_cut_leaves_what_was_programmed_by_then() {
     assert!(seen_old > 100 && seen_new > 100 && seen_torn > 10, "{seen_old} {seen_new} {seen_torn}");
 }
 
-/// After a power cut the card is brought up anew, and holds what was written.
+/// After a power cut the host brings the card up again, and the written data is there.
 #[test]
 fn a_power_cut_ends_what_is_served_and_the_card_comes_up_again() {
     let mut model = by_commands(Overwrite::Log, 64 * KIB);

@@ -1,5 +1,5 @@
-//! What the host stack says of transfers that fail, against the bytes that the card has then: nothing that is not there may be
-//! said to be written, and nothing else may be read.
+//! The results that the host stack reports for failing transfers, compared with the card's bytes: data reported as
+//! written must be on the card, and a read must return the card's bytes.
 
 mod common;
 
@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// What a page takes to be programmed.
+/// Program time of a page.
 const FAST: Duration = Duration::from_us(300);
 
-/// Blocks of 512 bytes, of which one cannot be read.
+/// Blocks of 512 bytes, one of which may be unreadable.
 #[derive(Clone, Default)]
 struct Blocks {
     held: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
@@ -57,7 +57,7 @@ impl Store for Blocks {
     }
 }
 
-/// A host with a card of that capacity and these bytes that was brought up.
+/// Returns a host that has brought up a card of that capacity with these bytes.
 fn host(capacity: u64, t_prog: Duration, controller: Controller, blocks: Blocks) -> Mmc {
     let mut parameters = common::parameters(capacity);
     parameters.nand.t_prog = t_prog;
@@ -72,7 +72,7 @@ fn host(capacity: u64, t_prog: Duration, controller: Controller, blocks: Blocks)
 
 const TIB: u64 = 1 << 40;
 
-/// An SDUC card of 4 TiB with `registers`, as `kernel` finds it.
+/// Returns an SDUC card of 4 TiB with `registers`, as `kernel` detects it.
 fn ultra_capacity(kernel: Kernel, registers: impl Fn(&mut Identity)) -> (Mmc, Blocks) {
     let blocks = Blocks::default();
     let mut parameters = common::parameters(16 * MIB);
@@ -89,9 +89,9 @@ fn ultra_capacity(kernel: Kernel, registers: impl Fn(&mut Identity)) -> (Mmc, Bl
     (mmc, blocks)
 }
 
-/// 1 GiB above 2 TiB, in blocks.
+/// Block address of 1 GiB above 2 TiB.
 const FAR: u64 = (2 * TIB + (1 << 30)) / 512;
-/// Where [`FAR`] lies without its upper bits.
+/// Address [`FAR`] truncated to 32 bits.
 const NEAR: u64 = (1 << 30) / 512;
 
 #[test]
@@ -123,8 +123,8 @@ fn a_kernel_with_sduc_reaches_every_block() {
     assert_eq!((blocks.at(FAR), blocks.at(NEAR)), (vec![0; 512], vec![1; 512]));
 }
 
-/// Linux 6.12 reads the size from the CSD, and puts 32 bits of the address into the command: the reason why the card must not
-/// become ready.
+/// Linux 6.12 reads the size from the CSD and puts 32 bits of the address into the command, which is why the card must
+/// not become ready.
 #[test]
 fn a_card_that_hides_that_it_is_sduc_is_written_at_the_wrong_place_by_linux_6_12() {
     let hide = |identity: &mut Identity| identity.ocr.0 &= !Ocr::OVER_2TB;
@@ -155,7 +155,7 @@ fn fault(mmc: &mut Mmc, quirk: &str) {
     mmc.native_mut().card_mut().expect("it is in the slot").quirks_mut().add(quirk);
 }
 
-/// The indices of the commands that were sent since this was last asked.
+/// Returns the indices of the commands that were sent since the last call.
 fn sent(mmc: &mut Mmc) -> Vec<u8> {
     let index = |event: &Event| match event {
         Event::Started(request) => Some(request.order.command.index),
@@ -238,7 +238,7 @@ fn a_card_whose_answer_to_a_transfer_was_damaged_is_stopped_and_asked_again() {
         for controller in [Controller::SDHCI, Controller::VUB300] {
             let (mut mmc, _) = high_capacity(controller);
             fault(&mut mmc, "response-crc=10");
-            // CMD23, where the controller has it, comes before the tenth.
+            // CMD23, if the controller sends it, precedes the tenth response.
             for sector in 0..if controller.set_block_count { 8 } else { 9 } {
                 mmc.read(sector, 1, &mut []).expect("so many responses are right");
             }

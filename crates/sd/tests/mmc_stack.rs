@@ -1,4 +1,4 @@
-//! The host stack where things do not go as in the recorded logs: empty slots, bad cards, cards that come and go, sleep.
+//! The host stack in cases that the recorded logs do not contain: empty slots, bad cards, hotplug, sleep.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn parameters() -> CardParameters {
     common::parameters(4096 * MIB)
 }
 
-/// A card whose CID has this serial number, with or without a cache.
+/// Returns a card whose CID has this serial number, with or without a cache.
 fn card(serial: u8, cache: bool) -> Card {
     let parameters = parameters();
     let mut identity = Identity::new(&parameters);
@@ -29,7 +29,7 @@ fn host(card: Option<Card>, controller: Controller) -> Mmc {
     mmc
 }
 
-/// The indices of the commands that were sent, and the lines that Linux prints, since this was last asked.
+/// Returns the indices of the commands that were sent, and the lines that Linux prints, since the last call.
 fn sent(mmc: &mut Mmc) -> (Vec<u8>, Vec<String>) {
     let log = mmc.take_log();
     let index = |event: &Event| match event {
@@ -105,7 +105,7 @@ fn a_card_that_sleeps_is_woken_by_the_next_request() {
     let before = *mmc.ios();
     sent(&mut mmc);
     mmc.suspend().expect("it goes to sleep");
-    // The card takes a notice of power off, and is asked until it is ready.
+    // The card accepts a power-off notification, and the host polls it until it is ready.
     let (commands, _) = sent(&mut mmc);
     assert_eq!(commands, [49, 48]);
     mmc.resume();

@@ -1,4 +1,4 @@
-//! The card against sums done by hand, and against the contract of every model.
+//! The card compared with sums calculated by hand, and with the contract of every model.
 
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
@@ -48,7 +48,7 @@ fn link() -> Link {
     Link { bus: Mode::Ddr50.bus(), t_block_host: Duration::ZERO }
 }
 
-/// One request on an idle card.
+/// Runs one request on an idle card.
 fn one(card: &mut CardModel, now: &mut Instant, op: Op, offset: u64, length: u64) -> Completion {
     card.submit(*now, Request { id: RequestId(9), op, file: FileId::DEVICE, offset, length });
     let done = card.complete(Instant::MAX).expect("it completes");
@@ -111,7 +111,7 @@ fn a_long_write_hides_the_wires_behind_the_programs() {
     let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
     let bus = Mode::Ddr50.bus();
     let done = one(&mut card, &mut now, Op::Write, 0, 512 * KIB);
-    // The first page has to arrive, then 32 programs follow one another; a write that begins a run tells the map.
+    // After the arrival of the first page, 32 programs follow one another. A write that begins a run updates the map.
     assert_eq!(done.spent.total(), bus.command() * 2 + bus.write_block() * 32 + us(600) * 32 + us(250));
     assert_eq!(done.spent[Mechanism::Program], us(600) * 32);
     let next = one(&mut card, &mut now, Op::Write, 512 * KIB, 512 * KIB);
@@ -152,7 +152,7 @@ fn a_small_write_into_sequential_data_reads_and_rewrites_a_superblock_once() {
     assert_eq!(again.spent[Mechanism::ReadModifyWrite], Duration::ZERO);
 }
 
-/// Twice the block takes no less time: what the map must be told does not depend on the page's end.
+/// A larger block never takes less time: the map update does not depend on the page boundary.
 #[test]
 fn larger_random_writes_take_longer() {
     let latency = |length: u64| {
@@ -173,13 +173,13 @@ fn erasing_is_paid_once_an_erase_block() {
     assert_eq!(done.spent[Mechanism::Program], us(600) * 64 + us(5_000) * 16);
 }
 
-/// Random reads over a range of which a quarter of the map fits: three quarters load a map page.
+/// Random reads over a range with a quarter of its map in memory: three quarters of the reads load a map page.
 #[test]
 fn map_loads_follow_the_share_of_the_map_that_fits() {
     let mut parameters = parameters();
     parameters.mapping.map_cache = Some(4 * KIB);
     parameters.mapping.map_page = KIB;
-    // A map page of 256 entries covers 32 MiB: 16 of them, 4 in memory.
+    // A map page of 256 entries covers 32 MiB: 16 map pages, 4 of them in memory.
     parameters.capacity = 512 * MIB;
     let (mut card, mut now) = (CardModel::new(parameters, link(), 1), Instant::ZERO);
     let (mut rng, reads) = (Rng::new(4), 40_000);

@@ -1,4 +1,4 @@
-//! Power cuts and kept states of a card.
+//! Power cuts and saved states of a card.
 
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
@@ -54,7 +54,7 @@ fn random_request(rng: &mut Rng, id: u64) -> Request {
     Request { id: RequestId(id), op, file: FileId::DEVICE, offset, length }
 }
 
-/// One life of a card with many cuts: what completed and what each cut left.
+/// Runs a card through many power cuts. Returns the completions and the result of each cut.
 fn life(overwrite: Overwrite, seed: u64, cuts: u64) -> (Vec<Completion>, Vec<PowerCut>) {
     let mut card = card(overwrite);
     let mut rng = Rng::new(seed);
@@ -74,7 +74,7 @@ fn life(overwrite: Overwrite, seed: u64, cuts: u64) -> (Vec<Completion>, Vec<Pow
         }
         now = now.max(until);
         let undecided = card.power_cut(now);
-        // Served in order: of what is outstanding only the first has been begun.
+        // Requests are served in order, so only the first outstanding one has been started.
         let begun = outstanding.first().filter(|request| request.op == Op::Write);
         for (range, _) in &undecided.undecided {
             let request =
@@ -95,7 +95,7 @@ fn life(overwrite: Overwrite, seed: u64, cuts: u64) -> (Vec<Completion>, Vec<Pow
     (completions, left)
 }
 
-/// What completed is durable, nothing but the write that was served is undecided, and all of it is named.
+/// Completed writes are durable. Only the write in service is undecided, and the cut names all of it.
 #[test]
 fn a_cut_undecides_nothing_but_the_write_that_was_served() {
     let mut fates = [0u32; 3];
@@ -127,7 +127,7 @@ fn what_a_cut_write_had_not_begun_is_as_it_was() {
     let (last, fate) = cut.undecided.last().expect("it was torn");
     assert!(*fate == Fate::Old && last.end == 256 * KIB);
     let now = card.power_up(Instant::ZERO + Duration::from_ms(3));
-    // Of a fresh card, what was not begun is unmapped again: reading it takes the wires' time only.
+    // On a fresh card, the part that was never programmed is unmapped again: a read of it takes only the bus time.
     let tail = Request { offset: 128 * KIB, length: 4 * KIB, ..request(Op::Read, 1) };
     card.submit(now, tail);
     let done = card.complete(Instant::MAX).unwrap();

@@ -96,7 +96,7 @@ pub struct Vfat {
     processor: Timeline,
     /// Requests in the filesystem's own work, with the instant at which it ends.
     starting: VecDeque<(Instant, usize)>,
-    /// By the number that the device knows it by.
+    /// Requests by the number that identifies them at the device.
     works: Vec<Option<Work>>,
     idle_works: Vec<usize>,
     finished: VecDeque<Completion>,

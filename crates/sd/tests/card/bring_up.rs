@@ -1,9 +1,9 @@
-//! What two cards answered in logs of Linux 6.1 that are published with this project's sources of figures: QEMU's own card,
-//! and a sketch of an SDHC card behind a USB adapter.
+//! The responses of two cards in logs of Linux 6.1 that are published with this project's sources of figures: QEMU's
+//! own card, and a sketch of an SDHC card behind a USB adapter.
 //!
-//! Where we answer otherwise, the specification says so: QEMU's controller drops the end bit of a long response's last byte
-//! (ours is 1); the sketch sends no CRC7 behind its CSD (ours is 0x51 with the end bit), and forgets illegal commands, so that
-//! the status after CMD5 has no error in its log.
+//! Where our responses differ, they follow the specification. QEMU's controller drops the end bit of a long response's
+//! last byte (ours is 1). The sketch sends no CRC7 after its CSD (ours is 0x51 with the end bit), and forgets illegal
+//! commands, so the status after CMD5 has no error in its log.
 
 use super::*;
 use flashlab_sd::register::{Cid, Csd, Extensions, Functions, Ocr, Scr, Ssr};
@@ -45,7 +45,7 @@ fn host(identity: Identity) -> Host {
     Host::new(Card::new(parameters, identity, None, 1))
 }
 
-/// Command, argument, what is expected of it; `None`: it is not answered.
+/// Command, argument, expected response type, and response; `None` if the card does not respond.
 type Line = (u8, u32, Expects, Option<u128>);
 
 #[track_caller]

@@ -1,18 +1,18 @@
-//! What the commands beyond reading and writing do, and what the status says of those that cannot be done.
+//! The effects of the commands besides reading and writing, and the status after commands that fail.
 
 use super::*;
 use flashlab_sd::register::{Csd, Extensions, Health, Ocr, Scr};
 use flashlab_sd::{State, Transfer, Voltage};
 use flashlab_sim::Instant;
 
-/// A card of high capacity with bytes, brought up, on four lines.
+/// A high-capacity card with bytes, brought up, on four lines.
 fn large() -> (Host, Bytes) {
     let parameters = parameters(Overwrite::Convert);
     let identity = high_capacity(&parameters);
     with(parameters, identity)
 }
 
-/// A card of standard capacity, whose one group of write protection is 256 KiB.
+/// A standard-capacity card whose single write-protect group is 256 KiB.
 fn small() -> (Host, Bytes) {
     let parameters = parameters(Overwrite::Convert);
     let mut identity = Identity::new(&parameters);
@@ -32,14 +32,14 @@ pub(crate) fn with(parameters: CardParameters, identity: Identity) -> (Host, Byt
 }
 
 impl Host {
-    /// Takes the register that a command sends.
+    /// Reads the register that a command sends.
     #[track_caller]
     fn register<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.native.read_block(&mut bytes, N as u32, LONG).expect("a register");
         bytes
     }
-    /// Sends a block that is no data.
+    /// Sends a block that is not array data.
     #[track_caller]
     fn give(&mut self, bytes: &[u8]) {
         self.native.write_block(bytes, bytes.len() as u32, LONG).expect("a block");
@@ -48,7 +48,7 @@ impl Host {
     fn status(&mut self) -> Status {
         self.r1(13, self.address)
     }
-    /// Power off and on, and up again.
+    /// Switches the power off and on, and brings the card up.
     fn cycle(&mut self) {
         self.native.set_ios(&Ios::OFF);
         self.native.advance(Duration::from_ms(10));
@@ -69,7 +69,7 @@ fn an_error_is_told_once_by_the_response_that_it_belongs_to() {
     assert!(host.r1(24, 100).has(Status::ADDRESS_ERROR));
     assert!(host.r1(38, 0).has(Status::ERASE_SEQ_ERROR));
     assert_eq!(host.status().state(), Some(State::Transfer));
-    // A command that is not known is not answered, and the next response tells.
+    // An unknown command gets no response; the status in the next response reports it.
     assert_eq!(host.send(63, 0, Expects::R1), Err(Fault::Timeout));
     assert!(host.status().has(Status::ILLEGAL_COMMAND));
     assert!(!host.status().has(Status::ILLEGAL_COMMAND));
@@ -117,7 +117,7 @@ fn erased_blocks_read_as_the_configuration_says() {
         assert_eq!(host.read(15, 1), pattern(4, 64)[15 * 512..16 * 512]);
         assert_eq!(host.read(32, 1), pattern(4, 64)[32 * 512..33 * 512]);
         assert_eq!(bytes.at(16 * 512..32 * 512), vec![0; 16 * 512]);
-        // Another command between the erase commands undoes them.
+        // Another command between the erase commands resets the sequence.
         host.r1(32, 0);
         assert!(host.r1(16, 512).has(Status::ERASE_RESET));
         assert!(host.r1(33, 1).has(Status::ERASE_SEQ_ERROR));
@@ -135,7 +135,7 @@ fn what_is_protected_is_not_written_nor_erased() {
     host.r1(30, 0);
     assert_eq!(u32::from_be_bytes(host.register()), 0b10);
     assert!(host.r1(24, group).has(Status::WP_VIOLATION));
-    // A write that runs into the group is refused there.
+    // A write that reaches the group is rejected there.
     host.r1(25, group - 512);
     host.native.write_block(&[7; 512], 512, LONG).expect("before the group");
     assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::WriteError));
@@ -143,7 +143,7 @@ fn what_is_protected_is_not_written_nor_erased() {
     assert!(host.r1(12, 0).has(Status::WP_VIOLATION));
     host.native.wait_ready(LONG).expect("it is done");
     assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
-    // An erase leaves it out.
+    // An erase skips the group.
     host.r1(32, 0);
     host.r1(33, 2 * group - 512);
     host.send(38, 0, Expects::R1b).expect("an erase");
@@ -151,7 +151,7 @@ fn what_is_protected_is_not_written_nor_erased() {
     assert!(host.status().has(Status::WP_ERASE_SKIP));
     assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
     assert_eq!(bytes.at(0..2048), [0; 2048]);
-    // It survives a power cycle, and can be undone.
+    // The protection survives a power cycle, and can be cleared.
     host.cycle();
     assert!(host.r1(24, group).has(Status::WP_VIOLATION));
     host.r1(29, group);
@@ -206,11 +206,11 @@ fn a_locked_card_keeps_its_data_until_the_password_comes() {
             .has_any(Status(Status::LOCK_UNLOCK_FAILED.0 | Status::CARD_IS_LOCKED.0))
     );
     assert_eq!(host.read(0, 2), pattern(8, 2));
-    // A new password stands behind the old one.
+    // The new password follows the old one in the data block.
     assert!(!lock(&mut host, 0b001, b"secretbetter").has(Status::LOCK_UNLOCK_FAILED));
     assert!(lock(&mut host, 0b010, b"secret").has(Status::LOCK_UNLOCK_FAILED));
     assert!(lock(&mut host, 0b100, b"better").has(Status::CARD_IS_LOCKED));
-    // Who does not know it can erase all.
+    // A host that does not know the password can erase the card.
     host.r1(16, 1);
     host.r1(42, 0);
     host.give(&[0b1000]);
@@ -237,16 +237,16 @@ fn extension_registers_lead_to_power_performance_and_wear() {
     };
     let general = read(&mut host, 0, 0, 512);
     assert_eq!(general[4], 3, "three functions");
-    // Power-off notification is ready once it was asked for.
+    // Power-off notification is ready after the host has requested it.
     assert_eq!(read(&mut host, 1, 1, 1)[0], 0x10);
     write(&mut host, 1, 2, 1);
     assert_eq!(read(&mut host, 1, 1, 1)[0], 0x11);
-    // The cache can be enabled; a flush is over at once.
+    // The cache can be enabled; a flush completes immediately.
     assert_eq!(read(&mut host, 2, 4, 1)[0], 1);
     write(&mut host, 2, 260, 1);
     write(&mut host, 2, 261, 1);
     assert_eq!(read(&mut host, 2, 260, 2)[..2], [1, 0]);
-    // Wear is told here and by CMD56 alike, and is what the translation layer counts.
+    // The extension register and CMD56 report the same wear, which is the wear that the translation layer counts.
     let health = Health::from_page(&read(&mut host, 3, 0, 512)).expect("a health page");
     host.r1(56, 1);
     assert_eq!(Health::from_page(&host.register::<512>()), Some(health));
@@ -278,7 +278,7 @@ fn a_worn_out_card_refuses_writes_and_says_that_it_is_read_only() {
         pass += 1;
         assert!(pass < 20_000, "it wears out");
     };
-    // What came with the block that failed is as it was.
+    // The other blocks in the page of the failed block are unchanged.
     let page = failed.0 / 16 * 16;
     assert_eq!(host.read(page as u32, 16), failed.1[page * 512..][..16 * 512]);
     host.r1(56, 1);
@@ -399,7 +399,7 @@ fn a_card_of_high_capacity_waits_for_a_host_that_knows_of_it() {
         let ocr = host.send(41, hcs << 30 | 0x00ff_8000, Expects::R3).expect("its conditions").word();
         assert_eq!(ocr >> 31, ready, "HCS {hcs}, CMD8 {cmd8}");
     }
-    // A supply or a window that it cannot take: it is inactive, or dead.
+    // The card does not support the supply or the voltage window, so it becomes inactive.
     host.send(0, 0, Expects::None).expect("nothing");
     host.r1(55, 0);
     assert_eq!(host.send(41, 0x4000_0100, Expects::R3), Err(Fault::Timeout));
@@ -491,7 +491,7 @@ fn the_csd_tells_the_clock_of_the_access_mode() {
 fn a_card_whose_buffer_is_full_is_not_ready_for_data() {
     let (mut host, _) = large();
     host.r1(25, 0);
-    // The second page waits for the program of the first.
+    // The second page waits for the program operation of the first.
     for _ in 0..32 {
         assert!(host.status().has(Status::READY_FOR_DATA));
         host.native.write_block(&[1; 512], 512, LONG).expect("a block");

@@ -1,11 +1,11 @@
-//! Commands at the edges of what they are made for: broken off, refused, out of place.
+//! Commands at the edges of their use: aborted, rejected, out of place.
 
 use super::*;
 use flashlab_sd::register::Extensions;
 use flashlab_sd::{State, Voltage};
 use flashlab_sim::Instant;
 
-/// A card of high capacity with bytes, brought up, on four lines.
+/// A high-capacity card with bytes, brought up, on four lines.
 fn large() -> (Host, Bytes) {
     let parameters = parameters(Overwrite::Convert);
     let mut identity = high_capacity(&parameters);
@@ -14,7 +14,7 @@ fn large() -> (Host, Bytes) {
 }
 
 impl Host {
-    /// ACMD22.
+    /// Reads the number of well-written blocks (ACMD22).
     fn well_written(&mut self) -> u32 {
         self.application(22, 0);
         let mut count = [0; 4];
@@ -35,7 +35,7 @@ impl Host {
 fn a_single_block_that_cannot_be_kept_ends_its_write_and_does_not_count() {
     let (mut host, bytes) = large();
     host.card().quirks_mut().add(flashlab_sd::quirk::Quirk::ReadOnly);
-    // The last block of a page of the array, and one in its middle.
+    // The last block of a page of the array, and a block in the middle of one.
     for block in [15, 3] {
         host.r1(24, block);
         assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::WriteError));
@@ -51,7 +51,7 @@ fn a_single_block_that_cannot_be_kept_ends_its_write_and_does_not_count() {
 fn a_block_that_cannot_be_kept_does_not_count_where_it_ends_a_page() {
     let (mut host, bytes) = large();
     host.write(0, &pattern(1, 32));
-    // The 64th block that is written is the last one that is.
+    // The quirk makes the card read-only from the 32nd block of this write on.
     host.card()
         .quirks_mut()
         .add("read-only@block31".parse::<flashlab_sd::quirk::Planned>().expect("a quirk"));
@@ -61,7 +61,7 @@ fn a_block_that_cannot_be_kept_does_not_count_where_it_ends_a_page() {
     assert_eq!(kept, 31);
     host.send(12, 0, Expects::R1b).expect("a stop");
     host.native.wait_ready(LONG).expect("it is done");
-    // What came with it into the buffer is as it was.
+    // The other blocks of the page in the buffer are unchanged.
     assert_eq!(host.well_written(), 16);
     assert_eq!(host.read(0, 32), [&new[..16 * 512], &pattern(1, 32)[16 * 512..]].concat());
     assert_eq!(bytes.at(0..32 * 512), host.read(0, 32));
@@ -146,7 +146,7 @@ fn parts_of_blocks_end_where_one_would_cross_a_block() {
     let mut host = Host::new(Card::new(parameters, identity, None, 1));
     host.bring_up();
     host.r1(16, 200);
-    // One by one, and all that is there at once.
+    // One by one, and all available blocks at once.
     for count in [1, 3] {
         assert!(!host.r1(18, 0).has_any(Status::ERRORS));
         let mut read = 0;

@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Longer than anything that a card does.
+/// A time-out that exceeds the duration of every operation of a card.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Bytes in memory that a test can look at while the card has them.
+/// Bytes in memory that a test can inspect while the card uses them.
 #[derive(Clone)]
 struct Bytes(Arc<Mutex<Vec<u8>>>);
 
@@ -91,11 +91,11 @@ fn parameters(overwrite: Overwrite) -> CardParameters {
     parameters
 }
 
-/// A block-addressed card, however small.
+/// Returns the identity of a block-addressed card, regardless of its capacity.
 fn high_capacity(parameters: &CardParameters) -> Identity {
     use flashlab_sd::register::{Csd, Ocr};
     let mut identity = Identity::new(parameters);
-    // The bytes of a logged SDHC card, of as many units of 512 KiB as there are.
+    // The bytes of a logged SDHC card, with this capacity in units of 512 KiB.
     let csd = 0x400e_0032_5b59_0000_0000_7f80_0a40_0000_u128;
     identity.csd = Csd((csd | u128::from(parameters.capacity / (512 * KIB) - 1) << 48).to_be_bytes());
     identity.ocr = Ocr(identity.ocr.0 | Ocr::HIGH_CAPACITY);
@@ -106,7 +106,7 @@ fn high_capacity(parameters: &CardParameters) -> Identity {
 const IOS: Ios =
     Ios { clock_hz: 400_000, timing: Timing::Legacy, signal: Signal::V3_3, power: Power::On, ..Ios::OFF };
 
-/// A host that panics with what it did not expect.
+/// A host that panics on any unexpected response.
 struct Host {
     native: Native,
     address: u32,
@@ -142,7 +142,7 @@ impl Host {
         self.r1(index, argument)
     }
 
-    /// From power to the transfer state.
+    /// Brings the card up, from power to the transfer state.
     #[track_caller]
     fn bring_up(&mut self) {
         self.send(0, 0, Expects::None).expect("it is not answered");
@@ -161,7 +161,7 @@ impl Host {
         assert!(!self.r1(7, self.address).has_any(Status::ERRORS));
     }
 
-    /// Four lines at a mode's highest clock.
+    /// Switches to four lines at a mode's highest clock.
     #[track_caller]
     fn widen(&mut self, mode: Mode) {
         self.application(6, 2);
@@ -177,7 +177,7 @@ impl Host {
         self.native.set_ios(&Ios { width: 4, timing, clock_hz: mode.bus().clock_hz as u32, ..IOS });
     }
 
-    /// Reads blocks of 512 bytes from a block address on: CMD17, or CMD18 and CMD12.
+    /// Reads blocks of 512 bytes from a block address on, with CMD17, or CMD18 and CMD12.
     #[track_caller]
     fn read(&mut self, block: u32, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; 512 * count];
@@ -191,7 +191,7 @@ impl Host {
         bytes
     }
 
-    /// Writes blocks of 512 bytes: CMD24, or CMD25 and CMD12; waits until that is done.
+    /// Writes blocks of 512 bytes with CMD24, or CMD25 and CMD12, and waits for the end of programming.
     #[track_caller]
     fn write(&mut self, block: u32, bytes: &[u8]) {
         let count = bytes.len() / 512;
@@ -206,7 +206,7 @@ impl Host {
     }
 }
 
-/// Bytes that differ in every block.
+/// Returns bytes that differ in every block.
 fn pattern(seed: u64, blocks: usize) -> Vec<u8> {
     let mut rng = flashlab_sim::Rng::new(seed);
     (0..blocks * 64).flat_map(|_| (rng.next_u64() | 1).to_le_bytes()).collect()

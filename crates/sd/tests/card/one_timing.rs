@@ -1,10 +1,10 @@
-//! One timing: the card behind the command line takes as long as the timed model for the same requests.
+//! Consistent timing: the card behind the command line takes as long as the timed model for the same requests.
 
 use super::*;
 use flashlab_sd::{Bus, CardModel, Link};
 use flashlab_sim::{FileId, Instant, Mechanism, Model, Op, Request, RequestId, Rng, Spent};
 
-/// A card without bytes that the host has brought up, and the model of it.
+/// Returns a card without bytes that the host has brought up, and its model.
 fn both(overwrite: Overwrite) -> (Host, CardModel) {
     let parameters = parameters(overwrite);
     let identity = high_capacity(&parameters);
@@ -15,7 +15,7 @@ fn both(overwrite: Overwrite) -> (Host, CardModel) {
     (host, CardModel::new(parameters, Link { bus, t_block_host: Duration::ZERO }, 3))
 }
 
-/// The time that the model takes for a request, and what the array's mechanisms are in it.
+/// Returns the model's time for a request, and how that time divides among the mechanisms.
 fn modelled(model: &mut CardModel, now: Instant, op: Op, offset: u64, length: u64) -> (Duration, Spent) {
     model.submit(now, Request { id: RequestId(1), op, file: FileId::DEVICE, offset, length });
     let done = model.complete(Instant::MAX).expect("it completes");
@@ -27,7 +27,7 @@ fn array_part(spent: &Spent) -> Vec<(Mechanism, Duration)> {
     spent.iter().filter(|(mechanism, _)| !wires.contains(mechanism)).collect()
 }
 
-/// The same request by commands; `known`: with CMD23 where it has several blocks.
+/// Sends the same request as commands. `known` adds CMD23 before a transfer of several blocks.
 fn by_commands(host: &mut Host, op: Op, offset: u64, length: u64, known: bool) -> (Duration, Spent) {
     let start = host.native.now();
     host.card().take_spent();
@@ -39,7 +39,7 @@ fn by_commands(host: &mut Host, op: Op, offset: u64, length: u64, known: bool) -
     match op {
         Op::Read => {
             host.r1(if count == 1 { 17 } else { 18 }, block);
-            // Together or one by one: the same.
+            // Reading all blocks at once and one by one takes the same time.
             if block % 16 == 0 {
                 host.native.read_blocks(&mut [], 512, count, LONG).expect("all blocks");
             } else {
@@ -66,7 +66,7 @@ fn by_commands(host: &mut Host, op: Op, offset: u64, length: u64, known: bool) -
     (host.native.now().since(start), spent)
 }
 
-/// Random requests; each must take the same time both ways, and spend it on the same.
+/// Sends random requests. Each must take the same time both ways, divided alike among the array's mechanisms.
 fn compare(overwrite: Overwrite, known: bool, seed: u64, draw: impl Fn(&mut Rng) -> (Op, u64, u64)) {
     let (mut host, mut model) = both(overwrite);
     let mut rng = Rng::new(seed);
@@ -85,7 +85,7 @@ fn compare(overwrite: Overwrite, known: bool, seed: u64, draw: impl Fn(&mut Rng)
     assert_eq!(host.card().save().map(|s| s.len() > 100), Some(true));
 }
 
-/// With CMD23 the card knows what the model knows: any request at all.
+/// With CMD23 the card has the same information as the model, so any request is possible.
 #[test]
 fn requests_of_known_length_take_as_long_as_the_model_says() {
     for overwrite in [Overwrite::Convert, Overwrite::Log] {
@@ -100,7 +100,7 @@ fn requests_of_known_length_take_as_long_as_the_model_says() {
     }
 }
 
-/// Without it: reads of whole granules; writes of whole pages, of which each that begins in old data is one page.
+/// Without CMD23: reads of whole granules, and writes of whole pages; a write that begins in old data is a single page.
 #[test]
 fn open_ended_requests_of_whole_pages_take_as_long_as_the_model_says() {
     for overwrite in [Overwrite::Convert, Overwrite::Log] {
@@ -117,7 +117,7 @@ fn open_ended_requests_of_whole_pages_take_as_long_as_the_model_says() {
     }
 }
 
-/// A stream that begins with a superblock and goes on, in commands of any whole number of pages.
+/// A stream from the start of a superblock on, in commands of any whole number of pages.
 #[test]
 fn an_open_ended_stream_takes_as_long_as_the_model_says() {
     for overwrite in [Overwrite::Convert, Overwrite::Log] {

@@ -1,4 +1,4 @@
-//! Power cuts: at any clock of a write, what is left is old or new, block by block, and a torn page is one that was being
+//! Power cuts at any clock cycle of a write: each block is old or new afterwards, and a torn page is one that was being
 //! programmed.
 
 use super::*;
@@ -9,35 +9,35 @@ use std::fmt;
 use std::sync::LazyLock;
 
 const FIRST: u64 = 20;
-/// Blocks of the longest write.
+/// Number of blocks of the longest write.
 const COUNT: usize = 40;
-/// A page of the array, in blocks.
+/// Blocks in a page of the array.
 const PAGE: u64 = 16;
 
-/// A write that is cut.
+/// A write during which the power is cut.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     overwrite: Overwrite,
-    /// Blocks.
+    /// Number of blocks.
     count: usize,
-    /// From one block to the next.
+    /// Interval between blocks.
     each: Duration,
-    /// Its length was told beforehand.
+    /// True if the host announces the length beforehand (CMD23).
     known: bool,
-    /// Old data lies there.
+    /// True if the range holds old data.
     over_old: bool,
 }
 
-/// What a life of a card came to.
+/// The outcome of a write until the power cut.
 struct Life {
     card: Card,
     bytes: Bytes,
     cut: PowerCut,
-    /// When blocks arrived, and when the card was no longer busy.
+    /// Instants at which blocks arrived, and the end of the busy phase.
     events: Vec<Instant>,
-    /// Blocks that had arrived.
+    /// Number of blocks that had arrived.
     arrived: u64,
-    /// The write was done.
+    /// True if the write was complete.
     done: bool,
 }
 
@@ -48,7 +48,7 @@ fn new(count: usize) -> &'static [u8] {
     &NEW[..count * 512]
 }
 
-/// Powers a card up and selects it; returns when.
+/// Powers a card up and selects it. Returns the instant at which it is selected.
 fn select(card: &mut Card, now: Instant) -> Instant {
     card.power_on(now, Voltage::V3_3);
     let now = now + Duration::from_ms(10);
@@ -98,10 +98,10 @@ fn write(
     events
 }
 
-/// A card of which a part is old data where the plan has it, and a write that is cut at `cut` after it began.
+/// Writes old data if the plan has it, then starts the plan's write, and cuts the power `cut` after its start.
 fn life(plan: &Plan, cut: Duration) -> Life {
     let &Plan { overwrite, count, each, known, over_old } = plan;
-    // Small: most of a life would be the zeroing of its bytes.
+    // A small card, because zeroing the bytes takes most of the test's time.
     let parameters = CardParameters { capacity: MIB, ..parameters(overwrite) };
     let mut identity = high_capacity(&parameters);
     identity.t_init = Duration::ZERO;
@@ -127,7 +127,7 @@ fn life(plan: &Plan, cut: Duration) -> Life {
     }
 }
 
-/// Holds a life against what may be.
+/// Checks the outcome against the permitted ones.
 fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32; 3]) {
     let &Plan { count, over_old, .. } = plan;
     let before = if over_old { &OLD[20 * 512..][..count * 512] } else { &[0; COUNT * 512][..count * 512] };
@@ -189,7 +189,7 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
         }
     }
     assert!(torn_pages.len() <= 1, "{what}: pages {torn_pages:?} were programmed at the same time");
-    // Read in one go, it ends where it cannot be read.
+    // A read of all blocks in one command ends at the first unreadable block.
     let readable = (0..count as u64).take_while(|block| fate_of(*block) != Some(Fate::Unreadable)).count();
     life.card.command(now, Command::new(18, FIRST as u32)).expect("a read");
     let sent = (0..count).take_while(|_| {
@@ -199,7 +199,7 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
     assert_eq!(sent.count(), readable, "{what}: in one go");
     life.card.command(now, Command::new(12, 0)).expect("a stop");
     life.card.check();
-    // What was torn can be written again.
+    // A torn page can be rewritten.
     let end = write(&mut life.card, now, FIRST, new, Duration::from_us(25), false, Instant::MAX);
     let now = *end.last().expect("it began");
     life.card.command(now, Command::new(18, FIRST as u32)).expect("a read");
@@ -218,10 +218,10 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
     }
 }
 
-/// A clock of the wires in high speed.
+/// A clock cycle of the bus in high-speed mode, in nanoseconds.
 const CLOCK: u64 = 20;
 
-/// Every instant at which something happens on the wires, the clock before and after it, and every `stride`-th clock.
+/// Cuts the power at every event on the bus, one nanosecond before and after it, and at every `stride`-th clock cycle.
 fn sweep(plan: Plan, stride: usize) {
     let whole = life(&plan, LONG);
     let end = whole.events.last().expect("it began").as_ns();
@@ -275,14 +275,15 @@ fn a_cut_at_any_clock_of_a_write_of_known_length_leaves_old_or_new_blocks() {
     }
 }
 
-/// Wires slower than the array: it waits, and pages are durable or not long before the next one comes.
+/// The bus is slower than the array, so the array waits: each page is durable, or not, long before the next one
+/// arrives.
 #[test]
 fn a_cut_between_pages_on_slow_wires_leaves_old_or_new_blocks() {
     let each = Duration::from_us(164);
     sweep(Plan { overwrite: Overwrite::Convert, count: COUNT, each, known: false, over_old: true }, 1_009);
 }
 
-/// The host stops before the length that it named: what it did not send is as it was.
+/// The host stops before the announced length. Blocks that it did not send are unchanged.
 #[test]
 fn a_write_that_is_stopped_early_leaves_the_rest_as_it_was() {
     for overwrite in [Overwrite::Convert, Overwrite::Log] {

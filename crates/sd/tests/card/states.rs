@@ -1,12 +1,12 @@
-//! Which command is legal in which state, and where it leads, against a table that is written here a second time, from the
-//! specification (section 4.8, table 4-35) and in another form.
+//! The legal commands of each state and their transitions, compared with a second table, written independently from the
+//! specification (section 4.8, table 4-35) in another form.
 
 use super::*;
 use flashlab_sd::{State, Transfer, Voltage};
 use flashlab_sim::Instant;
 use proptest::prelude::*;
 
-/// Each command with its transitions. A card that is not addressed, and data blocks, stand below.
+/// The transitions of each command. The code below handles cards that are not addressed, and data blocks.
 const SPECIFICATION: &str = "
     CMD0: idle>idle ready>idle ident>idle stby>idle tran>idle data>idle rcv>idle prg>idle dis>idle
     CMD2: ready>ident
@@ -49,10 +49,10 @@ const SPECIFICATION: &str = "
     ACMD51: tran>data
 ";
 
-/// CMD7 with another address.
+/// Transitions of CMD7 with another card's address.
 const ELSEWHERE: &str = "stby>stby tran>stby data>stby prg>dis dis>dis";
 
-/// Commands of class 6, which cards of high capacity do not have.
+/// Commands of class 6, which high-capacity cards do not support.
 const GROUPS: [u8; 3] = [28, 29, 30];
 
 fn find(transitions: &str, state: State) -> Option<State> {
@@ -72,27 +72,27 @@ fn known(name: &str) -> bool {
     SPECIFICATION.lines().any(|line| line.trim().starts_with(&format!("{name}:")))
 }
 
-/// The card by the specification.
+/// A model of the card from the specification.
 struct Reference {
     state: State,
     application: bool,
     high_capacity: bool,
-    /// CMD32 and CMD33 were sent.
+    /// True after CMD32 and CMD33.
     erase: (bool, bool),
-    /// Blocks that a write has taken, and whether more may come.
+    /// Number of blocks of the current transfer; `several` is true if more than one may follow.
     blocks: u32,
     several: bool,
-    /// What comes or goes is no data of the array.
+    /// True if the data block is not data of the array.
     register: bool,
     illegal: bool,
-    /// The one group of write protection that there is.
+    /// Write protection of the only group.
     protected: bool,
 }
 
-/// What a command must come to.
+/// The required reaction to a command.
 #[derive(PartialEq, Debug)]
 enum Verdict {
-    /// It is for another card, or changes nothing and is not answered.
+    /// The command is for another card, or has no effect and no response.
     Silent,
     Illegal,
     Legal {
@@ -141,7 +141,7 @@ impl Reference {
             28 => self.protected = true,
             29 => self.protected = false,
             24 | 25 if self.protected => self.state = State::Transfer,
-            // Speed classes take no time here.
+            // Speed class commands take no time here.
             20 => self.state = State::Transfer,
             17 | 18 | 24 | 25 => {
                 (self.several, self.blocks, self.register) = (matches!(index, 18 | 25), 0, false);
@@ -161,7 +161,7 @@ impl Reference {
         Verdict::Illegal
     }
 
-    /// A block has gone one way or the other.
+    /// Counts a block that was sent or received.
     fn block(&mut self) {
         self.blocks += 1;
         match self.state {
@@ -207,7 +207,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80).prop_map(|steps| steps.concat())
 }
 
-/// Arguments with which a legal command cannot fail for another reason.
+/// Returns arguments with which a legal command cannot fail for another reason.
 fn argument(index: u8, me: bool, small: u32, card: &Card, address: u32) -> u32 {
     let other = address ^ 0x0100_0000;
     match index {
@@ -226,7 +226,7 @@ fn argument(index: u8, me: bool, small: u32, card: &Card, address: u32) -> u32 {
         56 => 0,
         48 | 49 => 0x1ff,
         17 | 18 | 24 | 25 | 28..=30 | 32 | 33 => {
-            // The end of an erase is not before its beginning.
+            // The end of an erase is not before its start.
             let small = if index == 33 { small + 100 } else { small };
             small * if card.identity().is_block_addressed() { 1 } else { 512 }
         }
@@ -259,7 +259,7 @@ fn run(steps: &[Step], high_capacity: bool) -> Result<(), TestCaseError> {
     };
     card.power_on(now, Voltage::V3_3);
     now += Duration::from_ms(10);
-    // A card of high capacity wants CMD8 before anything else.
+    // A high-capacity card needs CMD8 first.
     card.command(now, Command::new(8, 0x1aa));
     let (mut reference, mut address) = (fresh(), 0);
     for (n, step) in steps.iter().enumerate() {
@@ -284,7 +284,7 @@ fn run(steps: &[Step], high_capacity: bool) -> Result<(), TestCaseError> {
                     _ => {}
                 }
                 if *index == 0 && verdict != Verdict::Silent {
-                    // What was being programmed ends; and the card remembers CMD8, which the table does not say.
+                    // Programming ends. The card also remembers CMD8, which is not in the table.
                     now += Duration::from_secs(1);
                     (reference, address) = (Reference { protected: reference.protected, ..fresh() }, 0);
                     card.command(now, Command::new(8, 0x1aa));
@@ -309,7 +309,7 @@ fn run(steps: &[Step], high_capacity: bool) -> Result<(), TestCaseError> {
             Step::Wait => {
                 now += Duration::from_secs(1);
                 reference.wait();
-                // The next status tells of a wrong checksum, once.
+                // The next status reports a checksum error, once.
                 card.crc_error(now);
                 if reference.state != State::Inactive && reference.command(13, true) != Verdict::Illegal {
                     let response = card.command(now, Command::new(13, address));
@@ -347,13 +347,14 @@ proptest! {
     }
 }
 
-/// SPI mode, section 7.3.1: what is legal before the card is initialised, and behind that. ACMD stands for itself.
+/// SPI mode, section 7.3.1: commands that are legal before initialisation, and after it. CMD55 makes the third list
+/// legal.
 const SPI_IDLE: &[u8] = &[0, 1, 8, 55, 58, 59];
 const SPI_READY: &[u8] =
     &[0, 6, 9, 10, 12, 13, 16, 17, 18, 24, 25, 27, 32, 33, 38, 42, 48, 49, 55, 56, 58, 59];
 const SPI_READY_APPLICATION: &[u8] = &[13, 22, 23, 41, 42, 51];
 
-/// A card in SPI mode, before or behind its initialisation.
+/// Returns a card in SPI mode, before or after its initialisation.
 fn spi(initialised: bool) -> (Card, Instant) {
     let parameters = parameters(Overwrite::Convert);
     let mut identity = super::high_capacity(&parameters);
@@ -383,7 +384,7 @@ fn in_spi_mode_every_command_is_answered_and_those_that_are_legal_are_named() {
                 if announced {
                     card.command(now, Command::new(55, 0));
                 }
-                // What is no application command is taken as a plain one.
+                // A command that is not an application command is executed as a plain one.
                 let legal =
                     announced && application.contains(&index) || plain.contains(&index) && index != 41;
                 let argument = if index == 8 { 0x1aa } else { 0 };

@@ -1,4 +1,4 @@
-//! Clocks too fast, widths and voltages that do not agree, and the way to 1.8 V.
+//! Excessive clocks, mismatched widths and voltages, and the switch to 1.8 V.
 
 use super::*;
 use flashlab_sd::register::TUNING;
@@ -13,7 +13,7 @@ fn host(t_output_ps: u32) -> Host {
 const OLD_CARD_PS: u32 = 11_407;
 const NEW_CARD_PS: u32 = 11_213;
 
-/// The share of bytes of 64 KiB that are read wrong at a clock and width in default speed, by a host that does not check.
+/// Returns the share of 64 KiB that is read wrong at a clock and width in default speed, by a host that checks no CRC.
 fn wrong_bytes(t_output_ps: u32, clock_hz: u32, width: u8) -> f64 {
     let mut host = host(t_output_ps);
     host.bring_up();
@@ -29,8 +29,9 @@ fn wrong_bytes(t_output_ps: u32, clock_hz: u32, width: u8) -> f64 {
     wrong as f64 / written.len() as f64
 }
 
-/// What was seen on an AT91RM9200 board, whose driver checked no CRC: 30 MHz without high speed works with one line, and
-/// with four gets about a fifth of an old card's data wrong and a few bits in a few KiB of a new one's; 15 MHz is clean.
+/// Observations on an AT91RM9200 board whose driver checked no CRC: at 30 MHz without high speed, one line works; with
+/// four lines, about a fifth of an old card's data is wrong, and a few bits in a few KiB of a new one's. 15 MHz is
+/// clean.
 #[test]
 fn four_lines_at_30_mhz_corrupt_what_one_line_does_not() {
     for card in [OLD_CARD_PS, NEW_CARD_PS] {
@@ -74,7 +75,7 @@ fn every_mode_is_clean_at_its_own_clock() {
         let mut host = host(14_000);
         host.bring_up();
         host.widen(mode);
-        // Commands and data at the latest output that the specification allows.
+        // Commands and data at the latest output time that the specification allows.
         host.write(0, &pattern(2, 64));
         assert_eq!(host.read(0, 64), pattern(2, 64), "{mode:?}");
     }
@@ -137,7 +138,7 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
                 })
                 .collect();
             assert!(passes.len() > 10 && passes.len() < usize::from(PHASES), "{passes:?}");
-            // The middle of the window: its phases may go round.
+            // The middle of the window, whose phases may wrap around.
             let gap = (0..PHASES).find(|phase| !passes.contains(phase)).expect("some do not pass");
             let mut window: Vec<u8> = passes.iter().map(|phase| (phase + PHASES - gap) % PHASES).collect();
             window.sort_unstable();
@@ -173,8 +174,8 @@ fn a_card_hears_nothing_before_it_has_seen_74_clocks() {
     assert_eq!(native.command(Command::new(55, 0), Expects::R1), Err(Fault::Timeout), "without a clock");
 }
 
-/// The card has sent a block, whatever becomes of it on the wires. A client that counts only what arrives whole takes the next one for
-/// it, as the fuzz target `sd_native` once did (fuzz/regressions).
+/// The card has sent a block, even if it arrived damaged. A client that counts only intact blocks takes the next one
+/// for it, as the fuzz target `sd_native` once did (fuzz/regressions).
 #[test]
 fn a_read_goes_on_behind_a_block_that_arrived_damaged() {
     let mut host = host(NEW_CARD_PS);
@@ -183,7 +184,7 @@ fn a_read_goes_on_behind_a_block_that_arrived_damaged() {
     host.write(0, &written);
     host.r1(18, 0);
     let mut read = [0; 512];
-    // The card drives one line, the host listens to four.
+    // The card drives one line; the host samples four.
     host.native.set_ios(&Ios { width: 4, ..IOS });
     assert_eq!(host.native.read_block(&mut read, 512, LONG), Err(Fault::Crc));
     host.native.set_ios(&IOS);

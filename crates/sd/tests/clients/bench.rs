@@ -1,4 +1,4 @@
-//! Cards for drivers, and an image with a filesystem in a partition.
+//! Cards for the drivers under test, and an image with a filesystem in a partition.
 
 use flashlab_block::{Memory, Pages};
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
@@ -16,7 +16,7 @@ pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
 
-/// A store that the test looks into, too.
+/// A store that the test inspects while the card uses it.
 #[derive(Clone)]
 pub(crate) struct Shared(pub(crate) Arc<Memory>);
 
@@ -68,7 +68,7 @@ pub(crate) fn parameters(capacity: u64) -> CardParameters {
     }
 }
 
-/// A card of so many bytes with these quirks, and its bytes.
+/// Returns a card of `capacity` bytes with these quirks, and its bytes.
 pub(crate) fn card(capacity: u64, quirks: &[&str]) -> (Card, Shared) {
     let parameters = parameters(capacity);
     let mut identity = Identity::new(&parameters);
@@ -82,17 +82,18 @@ pub(crate) fn card(capacity: u64, quirks: &[&str]) -> (Card, Shared) {
     (card, bytes)
 }
 
-/// The card on SPI wires at 25 MHz, with the clocks after power-up that it wants; chip select does not end anything.
+/// Connects the card to SPI wires at 25 MHz, after the clock cycles that it needs after power-up. Raising chip select
+/// only pauses a transfer.
 pub(crate) fn wires(card: Card) -> Wires {
     let wires = Wires::new(Spi::new(Some(card), 25_000_000).with_chip_select(ChipSelect::Pauses));
     wires.clock_unselected(10);
     wires
 }
 
-/// Where the partition begins.
+/// Byte offset of the partition.
 pub(crate) const PARTITION: u64 = MIB;
 
-/// Writes a partition table with one partition, and a FAT filesystem in it with a file, as a PC would have done.
+/// Writes a partition table with one partition, and in it a FAT filesystem with a file, as a PC would.
 pub(crate) fn format(bytes: &Shared, length: u64) {
     let mut table = [0u8; 512];
     let (first, count) = ((PARTITION / 512) as u32, ((length - PARTITION) / 512) as u32);

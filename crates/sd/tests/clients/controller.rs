@@ -1,10 +1,10 @@
-//! A host controller as sdmmc-protocol wants one in native mode, with interrupts and DMA: a thin layer over our slot.
+//! A host controller for sdmmc-protocol in native mode, with interrupts and DMA: a thin layer over our slot.
 //!
-//! It does a transaction when it is submitted, in simulated time, and its interrupt has then come; its DMA memory is the heap's.
-//! Several blocks are closed with CMD12 by the controller, as the trait asks, and a write is waited for as long as the
-//! specification lets a card be busy. Left out: signals of 1.8 V, tuning.
+//! The controller executes a transaction when it is submitted, in simulated time, and raises its interrupt at once. Its
+//! DMA memory is the heap. As the trait requires, the controller ends a transfer of several blocks with CMD12. It waits
+//! after a write for as long as the specification lets a card be busy. Not modelled: 1.8 V signals, tuning.
 
-// The traits are of unsafe functions, for hardware that reads and writes memory by itself. Ours does not.
+// The traits have unsafe functions, for hardware that accesses memory by itself. This controller does not.
 #![allow(unsafe_code)]
 
 use dma_api::{
@@ -23,9 +23,9 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-/// The longest that the specification lets a card up to 32 GB be busy behind a block.
+/// Longest busy time after a block that the specification permits for a card up to 32 GB.
 const BUSY_LIMIT: Duration = Duration::from_ms(250);
-/// And the longest until the data of a read come.
+/// Longest time until the data of a read that the specification permits.
 const READ_LIMIT: Duration = Duration::from_ms(100);
 
 /// Memory that a device could read and write.
@@ -40,11 +40,12 @@ impl DmaOp for Heap {
         // SAFETY: the layout is not of size zero.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         let address = memory.addr().get() as u64;
-        // SAFETY: both addresses are of the memory just had, which is of that layout and lives until it is given back below.
+        // SAFETY: both addresses are those of the memory allocated above, which has that layout and lives until
+        // `dealloc_contiguous` frees it.
         Some(unsafe { DmaAllocHandle::new(memory, memory, address.into(), layout) })
     }
     unsafe fn dealloc_contiguous(&self, handle: DmaAllocHandle) {
-        // SAFETY: the handle is one of those made above, with its layout, and the caller gives it back once.
+        // SAFETY: the handle comes from `alloc_contiguous`, with its layout, and the caller frees it once.
         unsafe { dealloc(handle.allocation_ptr().as_ptr(), handle.layout()) }
     }
     unsafe fn alloc_coherent(&self, _: DmaConstraints, _: Layout) -> Option<DmaAllocHandle> {
@@ -72,11 +73,11 @@ pub(crate) struct Controller {
     pub(crate) native: Native,
     dma: DeviceDma,
     interrupts: bool,
-    /// The commands sent.
+    /// Indices of the commands sent.
     pub(crate) sent: Vec<u8>,
 }
 
-/// A transaction that is done: the interrupt only has to be taken.
+/// A completed transaction; only its interrupt is pending.
 pub(crate) struct Done {
     result: Option<Result<RawResponse, Error>>,
     dma: Option<dma_api::CompletedDma>,
@@ -133,7 +134,7 @@ impl Controller {
         Ok(RawResponse::new(command.response, words))
     }
 
-    /// The command with its data, and CMD12 behind several blocks, whatever became of them.
+    /// Sends the command, transfers its data, and sends CMD12 after several blocks even if a block failed.
     fn transfer(
         &mut self,
         command: sdmmc_host::Command,

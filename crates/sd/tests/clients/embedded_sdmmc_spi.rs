@@ -66,7 +66,7 @@ fn several_blocks_at_a_time_are_moved_with_acmd23_and_stopped() {
     let mut stored = vec![0; 512];
     flashlab_sim::Store::read(&bytes, 1039 * 512, &mut stored).expect("it is there");
     assert_eq!(stored, blocks[39].contents);
-    // A block takes 515 bytes of 320 ns on the wires each way, and more between.
+    // A block takes 515 bytes of 320 ns on the bus each way, plus the bytes in between.
     let took = wires.borrow().now().since(flashlab_sim::Instant::ZERO);
     assert!(took > Duration::from_us(40 * 2 * 164), "{took}");
 }

@@ -1,4 +1,4 @@
-//! fatfs over the card in native mode: a thin host, as somebody would write one first.
+//! fatfs over the card in native mode: a minimal host, like a first implementation.
 
 use crate::bench::{GIB, MIB, card};
 use flashlab_sd::{Card, Command, Expects, Fault, Ios, Native, Power, Timing};
@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 
 const LIMIT: Duration = Duration::from_ms(500);
 
-/// A host that reads and writes whole blocks, and what of a block somebody else wants.
+/// A host that reads and writes whole blocks on the bus, and serves byte ranges to its caller.
 pub(crate) struct Host {
     native: Native,
     block_addressed: bool,
@@ -47,7 +47,7 @@ impl Host {
         if self.block_addressed { block as u32 } else { (block * 512) as u32 }
     }
 
-    /// CMD17, or CMD18 and CMD12.
+    /// Reads blocks with CMD17, or CMD18 and CMD12.
     pub(crate) fn read_blocks(&mut self, first: u64, bytes: &mut [u8]) -> Result<(), Fault> {
         let several = bytes.len() > 512;
         let command = Command::new(if several { 18 } else { 17 }, self.argument(first));
@@ -61,7 +61,7 @@ impl Host {
         Ok(())
     }
 
-    /// CMD24, or CMD25 and CMD12.
+    /// Writes blocks with CMD24, or CMD25 and CMD12.
     pub(crate) fn write_blocks(&mut self, first: u64, bytes: &[u8]) -> Result<(), Fault> {
         let several = bytes.len() > 512;
         let command = Command::new(if several { 25 } else { 24 }, self.argument(first));

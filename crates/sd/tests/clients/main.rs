@@ -1,4 +1,4 @@
-//! Drivers that nobody here wrote, on our card: each is told to do what its users do, in simulated time.
+//! Third-party drivers on our card. Each test uses a driver as its users do, in simulated time.
 
 mod bench;
 mod controller;

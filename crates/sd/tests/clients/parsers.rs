@@ -1,4 +1,4 @@
-//! Register parsers of two crates, on our registers.
+//! Register parsers of two crates, applied to our registers.
 
 use crate::bench::{GIB, MIB, parameters};
 use embedded_sdmmc_types::sdcard::{cid, csd};

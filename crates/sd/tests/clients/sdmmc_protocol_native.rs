@@ -1,4 +1,4 @@
-//! sdmmc-protocol, native mode: its card driver on a controller that is a thin layer over our slot.
+//! sdmmc-protocol in native mode: its card driver on a controller that is a thin layer over our slot.
 
 use crate::bench::{GIB, MIB, card, parameters};
 use crate::controller::Controller;
@@ -8,7 +8,7 @@ use sdmmc_host::ProgressCause;
 use sdmmc_protocol::sdio::{CardInfo, CardKind, SdMmcCard, SdMmcInitWait};
 use sdmmc_protocol::{DataCommandProgress, Error, OperationProgress};
 
-/// The driver, and what a system around it does: waits, takes interrupts.
+/// The driver with the tasks of its system: it waits and handles interrupts.
 struct Driver(SdMmcCard<Controller>);
 
 impl Driver {
@@ -52,7 +52,7 @@ fn pattern(seed: u8, blocks: usize) -> Vec<u8> {
 
 #[test]
 fn a_card_is_brought_up_and_blocks_move_one_and_several_at_a_time() {
-    // Of 64 MiB: addressed by bytes. Of 4 GiB: by blocks.
+    // 64 MiB: addressed by bytes. 4 GiB: addressed by blocks.
     for capacity in [64 * MIB, 4 * GIB] {
         let (card, store) = card(capacity, &[]);
         let mut driver = Driver::new(card);
@@ -82,7 +82,8 @@ fn a_card_is_brought_up_and_blocks_move_one_and_several_at_a_time() {
     }
 }
 
-/// The fast modes are on CMD6's list once the signals are of 1.8 V. It asks for these only when it has seen the fast modes there.
+/// CMD6 lists the fast modes only after the switch to 1.8 V signals. The driver requests that switch only after it has
+/// seen the fast modes in the list.
 #[test]
 fn a_uhs_card_is_driven_in_high_speed() {
     let parameters = CardParameters { modes: Mode::ALL.to_vec(), ..parameters(4 * GIB) };

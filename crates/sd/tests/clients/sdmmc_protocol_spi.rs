@@ -1,4 +1,4 @@
-//! sdmmc-protocol: an SPI driver that counts on the specification's 250 ms of busy.
+//! sdmmc-protocol: an SPI driver that relies on the specification's limit of 250 ms of busy.
 
 use crate::bench::{GIB, card};
 use embedded_hal::digital::OutputPin;
@@ -27,7 +27,7 @@ impl SpiTransport for Board {
 }
 
 fn driver(chip_select: ChipSelect, quirks: &[&str]) -> SpiSdmmc<Board, Delay> {
-    // Of 4 GiB: it takes every card of version 2 for one that counts blocks.
+    // 4 GiB, because the driver treats every card of version 2 as block-addressed.
     let spi = Spi::new(Some(card(4 * GIB, quirks).0), 20_000_000).with_chip_select(chip_select);
     let wires = Wires::new(spi);
     let delay = wires.delay();
@@ -54,7 +54,7 @@ fn a_card_is_brought_up_and_its_blocks_moved() {
     }
 }
 
-/// It lets chip select go behind each block of several, and does not pull it low again.
+/// The driver raises chip select after each block of several, and does not pull it low again.
 #[test]
 fn several_blocks_can_be_read_by_nobody_who_lets_chip_select_go_between_them() {
     let mut driver = driver(ChipSelect::EndsTransfers, &[]);
@@ -62,7 +62,7 @@ fn several_blocks_can_be_read_by_nobody_who_lets_chip_select_go_between_them() {
     assert!(matches!(driver.read_blocks(0, 2, |_, _| {}), Err(Error::Timeout(_))));
 }
 
-/// Each byte a transaction of its own.
+/// Each byte is a transaction of its own.
 #[test]
 fn several_blocks_are_read_byte_by_byte_where_chip_select_pauses_the_card() {
     let spi = Spi::new(Some(card(4 * GIB, &[]).0), 20_000_000).with_chip_select(ChipSelect::Pauses);
@@ -85,7 +85,7 @@ fn a_card_that_is_busy_for_longer_than_the_specification_allows_makes_it_fail() 
     };
     assert!(write(&[]).is_ok());
     assert!(write(&["busy=200ms"]).is_ok());
-    // It counts its pauses, not the bytes between them: its 250 ms are some more.
+    // The driver counts its pauses, not the bytes between them, so its 250 ms last a little longer.
     for busy in ["busy=300ms", "busy=400ms", "busy=500ms"] {
         let error = write(&[busy]).expect_err("its patience is 250 ms");
         assert!(matches!(error, Error::Timeout(_)), "{busy}: {error:?}");

@@ -19,7 +19,7 @@ fn send(spi: &mut Spi, bytes: &[u8]) {
     }
 }
 
-/// Sends a command and gives its R1, and how many bytes later it came.
+/// Sends a command. Returns its R1 and the number of bytes until it arrived.
 fn command(spi: &mut Spi, index: u8, argument: u32) -> (u8, usize) {
     send(spi, &Command::new(index, argument).to_bytes());
     let came = (1..20).find_map(|n| Some((spi.exchange(0xff), n)).filter(|(byte, _)| byte & 0x80 == 0));
@@ -43,7 +43,7 @@ fn ready(spi: &mut Spi) {
     }
 }
 
-/// The token that the card sends next, or nothing within a millisecond.
+/// Returns the next token from the card, or `None` if none arrives within a millisecond.
 fn token(spi: &mut Spi) -> Option<u8> {
     let until = spi.now() + Duration::from_ms(1);
     while spi.now() < until {

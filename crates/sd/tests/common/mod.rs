@@ -1,4 +1,4 @@
-//! The card that the tests of the host stack have.
+//! The card parameters that the tests of the host stack share.
 
 use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
 use flashlab_flash::nand::Nand;
@@ -8,7 +8,7 @@ use flashlab_sim::Duration;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A card of this capacity, in all modes.
+/// Returns a card of this capacity, in all modes.
 pub(crate) fn parameters(capacity: u64) -> CardParameters {
     let parameters = CardParameters {
         capacity,
