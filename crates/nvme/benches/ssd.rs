@@ -1,10 +1,11 @@
-//! How fast a whole drive is simulated: fio jobs with full statistics on the model, in requests and in operations of the
+//! Simulation speed of a whole drive: fio jobs with full statistics on the model, in requests and in operations of the
 //! array per CPU second.
 //!
-//! `cargo bench -p flashlab-nvme`. 8 channels of 4 dies, pages of 16 KiB with four units each, 256 pages a block, exact
-//! scheduling. Random reads on 256 GiB that were written in sequence; steady random writes with collection on 64 GiB,
-//! after six drive writes at random: collection is steady then (`--quick`: after two, when it is not quite). The yardstick is MQSim with 46 to 53 thousand reads and 88 to 104 thousand steady
-//! writes a CPU second. Nothing here is a test: it prints.
+//! `cargo bench -p flashlab-nvme`. The drive has 8 channels of 4 dies, pages of 16 KiB with four units each, 256 pages
+//! per block, and exact scheduling. One job reads at random from 256 GiB that were written in sequence. The other
+//! writes at random to 64 GiB with garbage collection in steady state, after six drive writes at random (`--quick`:
+//! after two, when collection is almost steady). For comparison, MQSim simulates 46 to 53 thousand reads and 88 to 104
+//! thousand steady writes per CPU second. The benchmark checks nothing; it prints.
 
 use cpu_time::ProcessTime;
 use flashlab_fio::cmdline::Invocation;
@@ -45,10 +46,10 @@ fn main() {
     }
 }
 
-/// How often each is measured; the machine may be shared.
+/// Runs of each measurement; the machine may be shared.
 const REPEATS: usize = 7;
 
-/// Millions a CPU second: the best and the median of several runs of `requests`.
+/// Returns millions of requests per CPU second: the best and the median of several runs of `requests`.
 fn rates(requests: u64, run: impl FnMut(usize) -> f64) -> (f64, f64) {
     let mut seconds: Vec<f64> = (1..=REPEATS).map(run).collect();
     seconds.sort_by(f64::total_cmp);
@@ -110,7 +111,7 @@ impl Drive {
         Drive { model: Box::new(Ssd::new(parameters(capacity, spare_percent), 1)), now: Instant::ZERO }
     }
 
-    /// Runs a job; returns simulated and CPU seconds.
+    /// Runs a job. Returns simulated and CPU seconds.
     fn run(&mut self, line: &str) -> (f64, f64) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let jobs = Invocation::parse(&words, &Nothing).expect("a job").jobs;

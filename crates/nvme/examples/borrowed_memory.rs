@@ -31,7 +31,7 @@ fn kiops(lent: u64, range: u64) -> f64 {
         drive.submit(now, request(0, Op::Write, n * MIB, MIB));
         now = drive.complete(Instant::MAX).expect("it is outstanding").at;
     }
-    // A second of rest, in which it writes its map back and loads what host memory has room for.
+    // One idle second, in which the drive writes its map back and loads as many map pages as host memory can hold.
     let begin = now + Duration::from_secs(1);
     let mut rng = Rng::new(1);
     now = begin;

@@ -1,4 +1,4 @@
-//! What is served ahead of time ends as if it were served when it comes.
+//! Requests that the model serves ahead of time end as if they were served when they arrive.
 
 mod common;
 
@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 const UNIT: u64 = 4 * KIB;
 
-/// A drive that is far away and whose firmware takes no time, with reads before programs or not. Of one that decodes what it
-/// reads nothing is known ahead of time; here it finds no error.
+/// A drive with a distant host and with firmware that takes no time. If the drive decodes its reads, the model cannot
+/// compute results ahead of time; here decoding finds no error.
 fn drive(scheduling: Scheduling, decodes: bool) -> SsdParameters {
     let mut parameters = without_firmware();
     parameters.controller.depth = 24;
@@ -27,12 +27,13 @@ fn scheduling() -> impl Strategy<Value = Scheduling> {
     prop_oneof![Just(Scheduling::FIRST_COME), Just(reads_first), Just(suspending())]
 }
 
-/// Requests one after the other: the gap before it in nanoseconds, what, and where, in blocks of 512 bytes.
+/// Consecutive requests: the gap before each in nanoseconds, its operation, and its position and length in blocks of
+/// 512 bytes.
 type Requests = Vec<(u64, Op, u64, u64)>;
 
 fn requests() -> impl Strategy<Value = Requests> {
     let changes = [Op::Write, Op::Write, Op::Write, Op::WriteFua, Op::Trim, Op::Flush];
-    // Mostly reads, of which mostly one unit, so that there are times in which nothing changes; and few places.
+    // Mostly reads, and mostly of one unit, so that there are phases without changes; and few distinct positions.
     let read = prop_oneof![9 => Just((Op::Read, 8)), 1 => (Just(Op::Read), 1u64..64)];
     let change = (proptest::sample::select(changes.to_vec()), prop_oneof![Just(8u64), 1u64..300]);
     let what = prop_oneof![12 => read, 1 => change];
@@ -42,10 +43,10 @@ fn requests() -> impl Strategy<Value = Requests> {
     proptest::collection::vec(request, 1..300)
 }
 
-/// What each request took, and how much of the array was used.
+/// Returns the completions of the requests, and counters of the work of the drive.
 fn run(parameters: SsdParameters, requests: &Requests) -> (Vec<Completion>, [u64; 2]) {
     let mut drive = Driven::new(parameters);
-    // The end stays unmapped, and collection has something to do.
+    // The end stays unmapped, and garbage collection has work to do.
     drive.fill(44 * MIB);
     let mut rng = Rng::new(1);
     (0..2_500).for_each(|_| _ = drive.one(Op::Write, rng.below(44 * MIB / UNIT) * UNIT, UNIT));

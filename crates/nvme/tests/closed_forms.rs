@@ -1,4 +1,4 @@
-//! The drive against sums done by hand and against closed forms.
+//! The drive compared with sums calculated by hand and with closed forms.
 
 mod common;
 
@@ -40,7 +40,7 @@ fn a_read_alone_is_the_sum_of_its_stages() {
     assert_eq!(unmapped.spent.total(), bus + us(3), "the array is not asked for what is not mapped");
 }
 
-/// Q9 and Q5 for writes: the buffer's speed until it is full, then that of the programs.
+/// Q9 and Q5 for writes: the speed is that of the buffer until it is full, then that of the programs.
 #[test]
 fn writes_are_as_fast_as_the_buffer_until_it_is_full() {
     let mut parameters = small();
@@ -51,7 +51,8 @@ fn writes_are_as_fast_as_the_buffer_until_it_is_full() {
     let bus = link.fetch() + link.occupy(128 * KIB) + link.round_trip() + link.post();
     assert_eq!(first.spent.total(), bus + us(4), "nothing is programmed before it is done");
     assert_eq!(first.spent[Mechanism::Program], Duration::ZERO);
-    // Four dies, each taken for a transfer of 32 KiB and 700 us; the last of the buffer is not waited for.
+    // Four dies, each occupied for a transfer of 32 KiB and 700 us. The writes do not wait for the data that remains in
+    // the buffer.
     let begin = drive.now;
     for n in 1..320 {
         drive.one(Op::Write, n * 128 * KIB, 128 * KIB);
@@ -62,7 +63,7 @@ fn writes_are_as_fast_as_the_buffer_until_it_is_full() {
     close(drive.now.since(begin).as_ns() as f64, expected.as_ns() as f64, 3.0, "40 MiB");
 }
 
-/// Q1: depth = throughput x mean latency. Q6: throughput stays below what link, channels, dies and firmware allow.
+/// Q1: depth = throughput x mean latency. Q6: throughput stays below the limits of link, channels, dies and firmware.
 #[test]
 fn a_closed_loop_meets_littles_law_and_its_bounds() {
     for (t_command, depth) in [(us(0), 64), (us(5), 64), (us(0), 1), (us(0), 8)] {
@@ -92,7 +93,7 @@ fn a_closed_loop_meets_littles_law_and_its_bounds() {
     }
 }
 
-/// What a look-up costs on average, by the share of the map that each memory holds.
+/// Returns the mean cost of a look-up, from the share of the map in each memory.
 fn closed_form(parameters: &SsdParameters, range: u64) -> f64 {
     let map = &parameters.map;
     let pages = (range / (4 * KIB)).div_ceil(map.entries()) as f64;
@@ -106,7 +107,7 @@ fn closed_form(parameters: &SsdParameters, range: u64) -> f64 {
     firmware + ns(map.t_look) + (1.0 - sram) * ns(map.t_hmb) + (1.0 - lent.max(sram)) * ns(map.t_load)
 }
 
-/// C1 with the firmware as the one server: reads at depth serve at the mean of what a look-up costs.
+/// C1 with the firmware as the only server: reads at depth complete at the mean cost of a look-up.
 #[test]
 fn random_reads_cost_what_the_shares_of_the_caches_say() {
     for (sram, lend, range) in [
@@ -118,7 +119,7 @@ fn random_reads_cost_what_the_shares_of_the_caches_say() {
         (32 * KIB, 256 * KIB, 8 * MIB),
     ] {
         let mut parameters = loading(sram, lend);
-        // So fast that the firmware alone sets the pace.
+        // So fast that the firmware alone limits the throughput.
         parameters.timing.t_read = us(1);
         parameters.timing.channel_rate = 100_000_000_000;
         let expected = closed_form(&parameters, range);
@@ -155,12 +156,12 @@ fn at_depth_1_a_read_costs_firmware_array_link_and_its_share_of_loads() {
     }
 }
 
-/// C4: a drive that loads its map loads as often as look-ups miss, and writes map pages back as often as changed ones
-/// give way.
+/// C4: a drive that loads its map on demand reads as many map pages as look-ups miss, and writes a map page back for
+/// each dirty one that it evicts.
 #[test]
 fn map_reads_and_writes_follow_the_miss_ratio() {
     let mut drive = Driven::new(loading(16 * KIB, 0));
-    // 192 map pages, 4 of them changed at a time.
+    // 192 map pages, 4 of them dirty at a time.
     drive.fill(48 * MIB);
     drive.pause(us(5_000_000));
     let before = (drive.counter("map_read_count"), drive.counter("map_programmed_bytes"));
@@ -175,7 +176,7 @@ fn map_reads_and_writes_follow_the_miss_ratio() {
     close(writes as f64, misses, 1.0, "map writes");
 }
 
-/// Once host memory holds all of the map, a look-up costs nothing; from the first write on it is a cache again.
+/// When host memory holds the whole map, a look-up costs nothing. After the first write, host memory is a cache again.
 #[test]
 fn the_whole_map_in_host_memory_is_a_table_until_something_changes() {
     let mut drive = Driven::new(loading(16 * KIB, MIB));
@@ -190,7 +191,7 @@ fn the_whole_map_in_host_memory_is_a_table_until_something_changes() {
     assert_eq!(cached[Mechanism::Map], Duration::from_ns(1_700 + 4_600));
     let lost = drive.one(Op::Read, 0, 8 * KIB).spent;
     assert_eq!(lost[Mechanism::Map], Duration::ZERO, "the changed page is in the drive");
-    // When the drive has written the change back, it loads the page again.
+    // After the drive has written the change back, it loads the page into host memory again.
     drive.pause(us(1_000_000));
     assert_eq!(drive.one(Op::Read, 0, 4 * KIB).spent[Mechanism::Map], Duration::ZERO);
 }
@@ -222,7 +223,7 @@ fn host_memory_makes_no_difference_to_random_writes() {
     close(rate(MIB), without, 0.1, "all");
 }
 
-/// Two that need the same map page wait for one load; others go on.
+/// Two requests that need the same map page wait for one load; others proceed.
 #[test]
 fn a_loader_beside_the_firmware_lets_others_pass() {
     let mut parameters = loading(16 * KIB, 0);
@@ -233,7 +234,7 @@ fn a_loader_beside_the_firmware_lets_others_pass() {
     drive.pause(us(1_000_000));
     drive.one(Op::Read, 0, 4 * KIB);
     let loads = drive.counter("map_read_count");
-    // The second and the third lie in one map page of 256 KiB, the fourth is at hand.
+    // The second and the third request use the same map page of 256 KiB; the map page of the fourth is loaded.
     for offset in [8 * MIB, 16 * MIB, 16 * MIB + 64 * KIB, 0] {
         drive.submit(Op::Read, offset, 4 * KIB);
     }
@@ -273,7 +274,7 @@ fn a_flush_waits_for_the_programs_and_a_write_in_part_reads_first() {
     assert_eq!(whole.spent[Mechanism::ReadModifyWrite], Duration::ZERO);
 }
 
-/// FUA is one program, however much else is not durable: what was trimmed, and what other dies program.
+/// FUA takes one program, regardless of other data that is not durable: trims, and programs of other dies.
 #[test]
 fn a_write_with_fua_takes_the_time_of_its_own_program() {
     let parameters = small();
@@ -285,7 +286,7 @@ fn a_write_with_fua_takes_the_time_of_its_own_program() {
     drive.one(Op::Trim, 0, 4 * KIB);
     let second = drive.one(Op::WriteFua, 2 * MIB, 4 * KIB);
     assert_eq!(second.spent[Mechanism::Program], page(0), "the next die");
-    // The record of the trim is still to be programmed, and nothing else.
+    // Only the record of the trim remains to be programmed.
     assert_eq!(drive.one(Op::Flush, 0, 0).spent[Mechanism::Program], page(0));
     assert_eq!(
         drive.one(Op::WriteFua, 2 * MIB, 4 * KIB).spent[Mechanism::Program],
@@ -312,7 +313,8 @@ fn a_state_that_was_kept_goes_on_as_the_original() {
     assert!(other.ssd.restore(&state[..100]).is_err());
 }
 
-/// Pages that are a million seconds old are read again with a probability that only their age makes noticeable.
+/// Pages that are a million seconds old need read retries, with a probability that is noticeable only because of their
+/// age.
 #[test]
 fn data_that_was_kept_is_as_old_as_it_was() {
     use flashlab_sim::Model;
@@ -337,7 +339,7 @@ fn data_that_was_kept_is_as_old_as_it_was() {
         drive.counter("read_retry_count") - before
     };
     let mut drive = Driven::new(parameters.clone());
-    // So often that every block was erased.
+    // Enough fills that every block was erased.
     (0..4).for_each(|_| drive.fill(48 * MIB));
     assert_eq!(retries(&mut drive), 0, "it is fresh");
     let kept_fresh = drive.ssd.save().expect("it can be kept");
@@ -355,7 +357,7 @@ fn data_that_was_kept_is_as_old_as_it_was() {
         1_000.0 * reliability.page_failure(rate)
     };
     let age = |found: u64, seconds: u64| {
-        // Binomial, to four deviations.
+        // Binomial distribution, up to four standard deviations.
         let mean: f64 = expected(seconds);
         let off = (found as f64 - mean).abs() / (mean * (1.0 - mean / 1_000.0)).sqrt();
         assert!(off < 4.0, "{found} retries in 1000 reads, expected {mean}");
@@ -366,8 +368,8 @@ fn data_that_was_kept_is_as_old_as_it_was() {
     age(again(&kept_fresh, doubling * 1_000_000), 1_000_000);
 }
 
-/// Q7: where dies limit, steady random writes take what programs, moves and erases take. Units are whole pages, so that a
-/// moved unit is one read.
+/// Q7: if the dies are the bottleneck, the rate of steady random writes follows from the time of programs, moves and
+/// erases. Units are whole pages, so that a move takes one read.
 #[test]
 fn steady_random_writes_are_as_fast_as_the_dies_collect() {
     let mut parameters = small();

@@ -1,4 +1,4 @@
-//! Every kind of drive holds the contract of a model.
+//! Every kind of drive fulfils the contract of a model.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Host memory that comes and goes, and numbers that no drive can have.
+//! Host memory that is lent and withdrawn, and parameters that no drive can have.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn lend(memory_return: bool) -> (SetFeatures, [Descriptor; 1]) {
     (command, [Descriptor { address: 0x10_0000, size: 64 }])
 }
 
-/// Reads with the map page in host memory only.
+/// Returns the map time of a read at `offset`.
 fn map_time(drive: &mut Driven, offset: u64) -> Duration {
     drive.one(Op::Read, offset, 4 * KIB).spent[Mechanism::Map]
 }

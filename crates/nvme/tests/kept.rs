@@ -1,4 +1,4 @@
-//! States that were kept: what was changed in them is refused, or gives a drive that works and is whole.
+//! Corrupted state files: a changed state is either rejected or yields a drive that works and passes its checks.
 
 mod common;
 
@@ -12,7 +12,7 @@ use flashlab_sim::{Model, Op, Rng};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
-/// Drives that have as much in them as a drive can: records to come, pages that wait to be full, blocks that failed.
+/// Returns drives with as much state as possible: pending records, open pages, failed blocks.
 fn kinds() -> Vec<SsdParameters> {
     let mut first = loading(8 * KIB, 64 * KIB);
     first.page_map.geometry.pages = 8;
@@ -67,7 +67,7 @@ static KEPT: LazyLock<Vec<(SsdParameters, Vec<u8>)>> = LazyLock::new(|| {
     kinds().into_iter().map(keep).collect()
 });
 
-/// Takes a state over and works on; says whether it was taken.
+/// Restores a state and continues to use the drive. Returns true if the drive accepts the state.
 fn work(parameters: &SsdParameters, state: &[u8]) -> bool {
     let mut drive = Driven::new(parameters.clone());
     if drive.ssd.restore(state).is_err() {
@@ -118,13 +118,13 @@ proptest! {
         let (parameters, state) = &KEPT[kind];
         let mut changed = state.clone();
         for (at, byte, how) in changes {
-            // The maps are most of it; how things hang together is behind them.
+            // The maps are most of the state; the structures that connect them follow.
             let at = match behind_the_maps {
                 true => changed.len() - 1 - at.index(3_000),
                 false => at.index(changed.len()),
             };
             match how {
-                // Numbers of seven bits are one byte: the form stays, the number changes.
+                // Seven-bit numbers are one byte long: the encoding stays valid, the number changes.
                 0 => changed[at] = byte,
                 1 => changed[at] = (changed[at] & 0x80) | (byte & 0x7f),
                 2 => changed[at] = changed[at].wrapping_add(1),

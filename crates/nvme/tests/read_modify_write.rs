@@ -1,4 +1,5 @@
-//! Writes of parts of units: what is kept of the old unit is read first, as any read of it is, with its time and its errors.
+//! Writes of parts of units: the drive first reads the rest of the old unit like any other read, with its time and its
+//! errors.
 
 mod common;
 
@@ -10,15 +11,15 @@ use flashlab_sim::{Duration, Mechanism, Model, Op, Status};
 
 const UNIT: u64 = 4 * KIB;
 
-/// Where a codeword of 1,000 bits has `rate` wrong ones in a share of attempts: with 0.4 in each, with 1e-4 in a tenth of
-/// the first attempts and in none of the second.
+/// A drive on which a codeword of 1,000 bits has errors in a share of attempts that depends on `rate`: with 0.4 in each
+/// attempt, with 1e-4 in a tenth of the first attempts and in none of the second.
 fn unreliable(rate: f64) -> SsdParameters {
     let retry_gain = if rate > 0.1 { 1.0 } else { 1e-9 };
     let reliability = Reliability { retries_max: 2, retry_gain, ..unreliable_cells(rate) };
     SsdParameters { reliability: Some(reliability), ..small() }
 }
 
-/// One unit in the array.
+/// Returns a drive with one unit in the array.
 fn with_a_unit(parameters: SsdParameters) -> Driven {
     let mut drive = Driven::new(parameters);
     drive.one(Op::Write, 0, MIB);
@@ -72,7 +73,7 @@ fn a_part_of_what_cannot_be_read_is_not_written() {
     );
 }
 
-/// Both commands take the same time until they ask for the link, the part only after its read.
+/// Both commands take the same time until they request the link, but the partial write requests it only after its read.
 #[test]
 fn the_link_takes_data_in_the_order_in_which_it_is_asked_for() {
     let mut parameters = small();
@@ -94,10 +95,10 @@ fn the_link_takes_data_in_the_order_in_which_it_is_asked_for() {
     }
 }
 
-/// A unit that collection lost stays unreadable until all of it is written, or it is trimmed.
+/// A unit that garbage collection lost stays unreadable until all of it is written or trimmed.
 #[test]
 fn a_lost_unit_is_readable_again_when_all_of_it_was_written() {
-    // Programs fail now and then, and what has to move cannot be read.
+    // Programs fail occasionally, and the data to be moved is unreadable.
     let mut parameters = unreliable(0.4);
     parameters.page_map.endurance =
         Some(Endurance { program_fail_ppb: 20_000_000, ..Endurance::exactly(1_000) });

@@ -1,4 +1,4 @@
-//! The end of a drive's life: it takes no more writes, and says so to each one that waits for the write buffer.
+//! The end of a drive's life: it rejects writes, and answers each one that waits for the write buffer with an error.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn writes_that_wait_when_it_becomes_read_only_are_answered() {
     let capacity = parameters.page_map.capacity;
     let mut drive = Driven::new(parameters);
     let (mut rng, mut outstanding, mut refused) = (flashlab_sim::Rng::new(1), 0, 0);
-    // More at a time than the write buffer has units, so that some always wait.
+    // More outstanding writes than the write buffer has units, so that some always wait.
     while refused < 200 {
         while outstanding < 64 {
             drive.submit(Op::Write, rng.below(capacity / (32 * KIB)) * 32 * KIB, 32 * KIB);

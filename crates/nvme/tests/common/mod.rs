@@ -1,4 +1,4 @@
-//! Drives for the tests: a small one with a demand-loaded map, and one with all of the map in memory.
+//! Drives for the tests: a small one with its whole map in memory, and variants, such as one with a demand-loaded map.
 #![allow(dead_code, reason = "each test uses some")]
 
 use flashlab_flash::ftl::LevellingPolicy;
@@ -17,8 +17,8 @@ pub(crate) fn us(n: u64) -> Duration {
     Duration::from_us(n)
 }
 
-/// Cells of which a share of `fresh` bits is wrong, young or old, and a decoder that corrects none in codewords of 1,000
-/// bits and tries once.
+/// Cells with a share of `fresh` wrong bits at any age, and a decoder without error correction, with codewords of 1,000
+/// bits and a single attempt.
 pub(crate) fn unreliable_cells(fresh: f64) -> Reliability {
     Reliability {
         fresh,
@@ -104,14 +104,14 @@ pub(crate) fn without_firmware() -> SsdParameters {
     parameters
 }
 
-/// Reads before programs and erases, which are suspended for them.
+/// Reads precede programs and erases, which are suspended for them.
 pub(crate) fn suspending() -> Scheduling {
     let suspend = Suspend { t_suspend: us(20), t_resume: us(20), programs: true, erases: true };
     Scheduling { reads_first: true, overtaken_max: 16, suspend: Some(suspend) }
 }
 
-/// The small drive with a map that is loaded on demand: 48 map pages of 256 entries... of which a few fit, and host memory for
-/// `lend` bytes.
+/// The small drive with a map that is loaded on demand: 256 map pages of 64 entries, of which a few fit into `sram`,
+/// and host memory of `lend` bytes.
 pub(crate) fn loading(sram: u64, lend: u64) -> SsdParameters {
     let mut parameters = small();
     parameters.map.sram = Some(sram);
@@ -145,7 +145,7 @@ impl Driven {
         done
     }
 
-    /// One request alone.
+    /// Runs one request alone.
     pub(crate) fn one(&mut self, op: Op, offset: u64, length: u64) -> Completion {
         self.submit(op, offset, length);
         self.complete()
@@ -155,7 +155,7 @@ impl Driven {
         self.now += pause;
     }
 
-    /// Writes `bytes` from the beginning, in sequence.
+    /// Writes `bytes` in sequence from offset 0.
     pub(crate) fn fill(&mut self, bytes: u64) {
         let mut at = 0;
         while at < bytes {
@@ -165,7 +165,8 @@ impl Driven {
         }
     }
 
-    /// A closed loop of `depth`: `count` requests, made by `make`; returns the mean latency and the time in nanoseconds.
+    /// Runs `count` requests from `make` in a closed loop of depth `depth`. Returns the mean latency and the total time
+    /// in nanoseconds.
     pub(crate) fn closed_loop(
         &mut self,
         depth: u64,

@@ -1,5 +1,6 @@
-//! Power cuts at any instant, through the model: what a completed flush covered or a completed write with FUA wrote is never
-//! undecided, nothing of before is outstanding afterwards, what was lost stays an error, and the whole structure holds.
+//! Power cuts at any instant, through the model. Data that a completed flush covered, or that a completed write with
+//! FUA wrote, is never undecided. No earlier request is outstanding after a cut. A lost unit still fails its reads. The
+//! structures stay consistent.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -21,17 +22,17 @@ fn units(request: &Request) -> impl Iterator<Item = u64> {
     request.offset / UNIT..request.end().div_ceil(UNIT)
 }
 
-/// The units that a request covers in part.
+/// Returns the units that a request covers only in part.
 fn parts(request: &Request) -> impl Iterator<Item = u64> {
     let whole = request.offset.div_ceil(UNIT)..request.end() / UNIT;
     units(request).filter(move |unit| !whole.contains(unit))
 }
 
-/// Units that a cut may name: those whose last change no completed flush covers. A flush covers what had been done when it
-/// was submitted; a write with FUA covers itself and that of its units.
+/// The units that a cut may name: those whose last change no completed flush covers. A flush covers the changes that
+/// were complete when it was submitted. A write with FUA covers itself and the earlier changes of its units.
 #[derive(Default)]
 struct Open {
-    /// How many changes of the unit are outstanding, and when the last one that is not was done.
+    /// Number of outstanding changes of each unit, and the instant at which its last completed change was complete.
     units: BTreeMap<u64, (u32, Instant)>,
 }
 
@@ -91,7 +92,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
     let mut lost_units = 0;
     for cut in 0..CUTS {
         let mut outstanding: BTreeMap<u64, (Request, Instant, Option<Begun>)> = BTreeMap::new();
-        // Writes that have to keep a part of what is lost.
+        // Writes that must preserve a part of a lost unit, and therefore fail.
         let mut doomed = BTreeSet::new();
         let end = now + Duration::from_ns(1 + rng.below(30_000_000));
         while now < end {
@@ -158,7 +159,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
             }
         }
         now = ssd.power_up(now);
-        // The present content is durable.
+        // The contents after the cut are durable.
         open.units.clear();
         versions.assert_kept(&ssd, &before, &lost, &format!("seed {seed}, cut {cut}"));
         ssd.layer().check();
@@ -183,7 +184,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
     seen
 }
 
-/// A drive of which programs fail, and a tenth of all reads.
+/// A drive on which programs fail sometimes, and a tenth of all reads.
 fn unreliable() -> SsdParameters {
     let mut parameters = loading(16 * KIB, 64 * KIB);
     parameters.page_map.endurance =
@@ -201,7 +202,8 @@ fn what_was_flushed_survives_cuts_at_any_instant() {
     }
 }
 
-/// A write larger than the write buffer, and a trim of the same that goes before its data.
+/// A write larger than the write buffer, and a trim of the same range that takes effect before the write's data
+/// arrives.
 #[test]
 fn what_is_programmed_of_a_write_that_a_trim_overtook_has_its_map_pages_after_a_cut() {
     let mut parameters = loading(16 * KIB, 0);

@@ -1,49 +1,50 @@
-//! Versions beside the drive: the least that the answers promise of each unit, held against what a cut leaves of it.
+//! A record of versions beside the drive: the oldest version of each unit that the answers permit, compared with the
+//! state after a cut.
 //!
-//! A version is the number that the translation layer gives a write. A request that is answered alone (no other change of
-//! the unit was outstanding meanwhile) shows its version; that of overlapping changes is unknown, and what was promised
-//! before them holds on as the least.
+//! A version is the number that the translation layer assigns to a write. A request that is answered alone (no other
+//! change of the unit was outstanding meanwhile) reveals its version. The version of overlapping changes is unknown, so
+//! the version that was durable before them remains the lower bound.
 
 use flashlab_flash::ftl::page_map::Found;
 use flashlab_nvme::Ssd;
 use flashlab_sim::{Instant, Op, PowerCut, Request};
 use std::ops::Range;
 
-/// A content of a unit, as an answer showed it.
+/// Contents of a unit, as an answer revealed them.
 #[derive(Clone, Copy, Debug)]
 struct Content {
     /// Number of the write or trim; every later change has a greater one.
     number: u64,
     mapped: bool,
-    /// When its request was submitted, in changes begun and ended.
+    /// Instant of the request's submission, as a count of changes begun and ended.
     begun: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Unit {
-    /// The content that is promised, and those that were answered since, with the times of their answers.
+    /// The durable content; `answered` holds later contents with the instants of their answers.
     promised: Content,
     answered: Vec<(Instant, Content)>,
     outstanding: u32,
-    /// When a change of it ended last, and when a trim of it began last, in changes begun and ended.
+    /// The last end of a change of the unit, and the last start of a trim of it, as counts of changes begun and ended.
     ended: u64,
     trimmed: u64,
 }
 
-/// A change that is outstanding.
+/// An outstanding change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     at: u64,
-    /// The last number that the layer had given.
+    /// Last number that the layer had assigned.
     number: u64,
 }
 
 pub(crate) struct Versions {
     units: Vec<Unit>,
     unit: u64,
-    /// Changes begun and ended.
+    /// Number of changes begun and ended.
     clock: u64,
-    /// Pages can become unreadable.
+    /// True if pages can become unreadable.
     unreliable: bool,
 }
 
@@ -56,7 +57,7 @@ impl Versions {
         Versions { units: vec![new; ssd.layer().units() as usize], unit, clock: 0, unreliable }
     }
 
-    /// The units that a request changes: a trim leaves those alone that it covers in part.
+    /// Returns the units that a request changes: a trim does not change units that it covers only in part.
     fn changed(&self, request: &Request) -> Range<usize> {
         let (from, to) = match request.op {
             Op::Trim => (request.offset.div_ceil(self.unit), request.end() / self.unit),
@@ -65,7 +66,7 @@ impl Versions {
         from as usize..to.max(from) as usize
     }
 
-    /// A write or a trim is submitted.
+    /// Records the submission of a write or a trim.
     pub(crate) fn begin(&mut self, ssd: &Ssd, request: &Request) -> Begun {
         self.clock += 1;
         let range = self.changed(request);
@@ -78,7 +79,7 @@ impl Versions {
         Begun { at: self.clock, number: ssd.layer().accepted().0 }
     }
 
-    /// It was answered; `done` is false where the answer was an error, and nothing changed.
+    /// Records its answer. `done` is false if the answer was an error, and nothing changed.
     pub(crate) fn end(&mut self, ssd: &Ssd, request: &Request, begun: Begun, at: Instant, done: bool) {
         self.clock += 1;
         for number in self.changed(request) {
@@ -110,7 +111,7 @@ impl Versions {
         }
     }
 
-    /// A flush that was submitted at `submitted` was answered.
+    /// Records the answer of a flush that was submitted at `submitted`.
     pub(crate) fn flushed(&mut self, submitted: Instant) {
         for unit in &mut self.units {
             let covered = unit.answered.iter().take_while(|(at, _)| *at <= submitted).count();
@@ -120,13 +121,13 @@ impl Versions {
         }
     }
 
-    /// Version of each unit.
+    /// Returns the version of each unit.
     pub(crate) fn now(ssd: &Ssd) -> Vec<Option<u64>> {
         (0..ssd.layer().units()).map(|unit| ssd.layer().version(unit).map(|ticket| ticket.0)).collect()
     }
 
-    /// The power was cut and is back: every unit is as promised or newer, and the cut has named each that is not as it was
-    /// `before`. From here on all of it is promised.
+    /// Checks the drive after the power has returned: every unit has its durable version or a newer one, and the cut
+    /// names each unit that is not as it was `before`. The current contents are durable from now on.
     pub(crate) fn assert_kept(&mut self, ssd: &Ssd, before: &[Option<u64>], cut: &PowerCut, what: &str) {
         self.clock += 1;
         for (number, unit) in self.units.iter_mut().enumerate() {
