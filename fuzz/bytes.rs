@@ -1,4 +1,4 @@
-//! Bytes in memory that a target can look at while a card has them.
+//! Bytes in memory that a target can inspect while a card uses them.
 
 use flashlab_sim::{Store, StoreError};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! A card of a megabyte with bytes, for targets that drive one: `choice` says what kind.
+//! A card of 1 MiB with bytes, for the targets that use a card. `choice` selects its parameters.
 
 #[path = "bytes.rs"]
 mod bytes;
@@ -11,10 +11,10 @@ use flashlab_sd::{Card, CardParameters, Identity, Mode};
 use flashlab_sim::Duration;
 
 const KIB: u64 = 1 << 10;
-/// Bytes that can be addressed.
+/// Capacity in bytes.
 pub(crate) const CAPACITY: u64 = 1 << 20;
 
-/// The card, without power; ready as soon as it is asked to be.
+/// Returns the card without power. It is ready at the first ACMD41.
 pub(crate) fn card(choice: u8) -> Card {
     let log = choice & 1 == 1;
     let parameters = CardParameters {

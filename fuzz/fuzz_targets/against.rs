@@ -1,4 +1,4 @@
-//! The JSON of real fio runs.
+//! Fuzzes the parser of the JSON output of real fio runs.
 #![no_main]
 
 use flashlab_fio::against::RealRun;

@@ -1,4 +1,4 @@
-//! fio command lines: arguments are separated by line feeds.
+//! Fuzzes fio command lines. Line feeds separate the arguments.
 #![no_main]
 
 use flashlab_fio::cmdline::Invocation;

@@ -1,4 +1,4 @@
-//! Devices and filesystems as arguments name them.
+//! Fuzzes the names of devices and filesystems, as command-line arguments.
 #![no_main]
 
 use flashlab_lab::device::{Device, Filesystem};
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::built_in().expect("the repository's own"));
 
 fuzz_target!(|text: &str| {
-    // A name that ends so would be read from disk.
+    // A name that ends in `.toml` would be read from disk.
     if text.contains(".toml") {
         return;
     }

@@ -1,4 +1,4 @@
-//! Recorded traces.
+//! Fuzzes the parser of recorded traces.
 #![no_main]
 
 use flashlab_fio::iolog::Iolog;

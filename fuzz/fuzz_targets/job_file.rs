@@ -1,4 +1,4 @@
-//! Job files, with `include` of themselves.
+//! Fuzzes job files; every `include` reads the same file again.
 #![no_main]
 
 use flashlab_fio::jobfile::JobFile;

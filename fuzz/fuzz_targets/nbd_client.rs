@@ -1,4 +1,5 @@
-//! An NBD client: against any server, and in whole sessions with ours, held against the plain model of the tests.
+//! Fuzzes the NBD client: against arbitrary servers, and in complete sessions with our server, which are compared with
+//! the plain model of the tests.
 #![no_main]
 
 #[path = "../../crates/nbd/tests/pair/mod.rs"]
@@ -37,7 +38,7 @@ fn request(choices: &mut Choices) -> Request {
     Request { command, flags, offset, length }
 }
 
-/// A session with our own server.
+/// Runs a complete session with our server.
 fn whole(choices: &mut Choices) {
     let mut wish = wish(choices);
     let bits = choices.below(256);
@@ -69,7 +70,7 @@ fn whole(choices: &mut Choices) {
     assert_eq!(pair.host.disk.bytes, pair.guest.disk.bytes);
 }
 
-/// Bytes that no server would send, or hardly one.
+/// Feeds the client bytes that no real server would send, or hardly any.
 fn hostile(choices: &mut Choices, bytes: &[u8]) {
     let mut wish = wish(choices);
     wish.goal = [Goal::Transmission, Goal::Transmission, Goal::Info, Goal::List][choices.below(4)];
@@ -89,7 +90,7 @@ fn hostile(choices: &mut Choices, bytes: &[u8]) {
     };
     let mut stream = Vec::new();
     if ahead {
-        // What the client asks for is granted, so that it can send requests.
+        // The server grants the client's requests, so that the client can reach transmission.
         stream.extend(b"NBDMAGICIHAVEOPT\0\x03");
         if extended {
             stream.extend(reply(11, 1, &[]));
@@ -124,7 +125,7 @@ fn hostile(choices: &mut Choices, bytes: &[u8]) {
                     ready = true;
                     continue;
                 }
-                // A reply's header with fields of the input, or the input as it is.
+                // The header of a reply with fields from the input, or the input unchanged.
                 let shape = choices.below(8);
                 let cookie: [u8; 8] = cookies.get(choices.below(8)).copied().unwrap_or([0; 8]);
                 let count = rest.len().min(1 + choices.below(64));

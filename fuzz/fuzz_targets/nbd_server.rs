@@ -1,6 +1,6 @@
-//! An NBD server against any client: handshake and transmission. Half of the input is bytes as they are, half makes
-//! options and requests whose fields are the input's. The host of the tests does what comes out of the session, and
-//! checks its promises: progress, bounds on what it waits for, no more than it was given.
+//! Fuzzes the NBD server against arbitrary clients: handshake and transmission. Half of the input is raw bytes; the
+//! other half supplies the fields of options and requests. The host of the tests executes the session's events and
+//! checks its guarantees: progress, bounds on the bytes that it waits for, and no access beyond the received bytes.
 #![no_main]
 
 #[path = "../../crates/nbd/tests/pair/mod.rs"]
@@ -12,7 +12,7 @@ use pair::Choices;
 use pair::disk::Disk;
 use pair::host::Host;
 
-/// Takes the input apart.
+/// Reads values from the input.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -24,7 +24,7 @@ impl<'a> Input<'a> {
         self.0 = rest;
         taken
     }
-    /// A number with few bits set, mostly.
+    /// Returns a number that mostly has few bits set.
     fn number(&mut self) -> u64 {
         let byte = self.byte();
         let small = u64::from(self.byte());
@@ -45,13 +45,13 @@ fn message(input: &mut Input<'_>, extended: bool) -> Vec<u8> {
             input.bytes(count).to_vec()
         }
         1 => {
-            // An option with any data.
+            // An option with arbitrary data.
             let count = usize::from(input.byte());
             let data = input.bytes(count);
             option(u32::from(kind >> 4), data)
         }
         2 => {
-            // An option with an export's name, and things in a list.
+            // An option with the name of an export and a list.
             let list = usize::from(input.byte() % 32);
             let list = input.bytes(list);
             let number = [6, 7, 9, 10][usize::from(kind >> 4 & 3)];
@@ -111,7 +111,7 @@ fuzz_target!(|bytes: &[u8]| {
     match second >> 5 {
         0 => {}
         1 => stream.extend([0, 0, 0, 3]),
-        // Straight to the requests.
+        // The handshake up to the first request.
         n => {
             stream.extend([0, 0, 0, 3]);
             stream.extend(if extended { option(11, &[]) } else { option(8, &[]) });
@@ -134,6 +134,6 @@ fuzz_target!(|bytes: &[u8]| {
         host.answer(&mut choices, false);
         sent += host.take_sent().len();
     }
-    // Nobody gets much for little: a read's bytes, which are no more than the disk has, or words.
+    // The server's output is bounded: per request the data of a read, at most the size of the disk, or a few words.
     assert!(sent <= (stream.len() / 28 + 1) * (16 * 512 * 2 + 1000) + 20 * 500 + 100);
 });

@@ -1,4 +1,4 @@
-//! Every message of the NBD protocol: what parses is written back as it was. URIs too.
+//! Fuzzes all messages of the NBD protocol, and URIs: a parsed message is written back unchanged.
 #![no_main]
 
 use flashlab_nbd::uri::Uri;

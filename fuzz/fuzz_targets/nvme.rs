@@ -1,4 +1,5 @@
-//! What an NVMe controller and its driver read from each other: identify data, Set Features, descriptor lists.
+//! Fuzzes the structures that an NVMe controller and its driver exchange: identify data, Set Features, descriptor
+//! lists.
 #![no_main]
 
 use flashlab_nvme::hmb::{Buffer, Descriptor, Driver, Limits, Plenty, SetFeatures};
@@ -19,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
         descriptor_minimum: identify.hmminds,
         descriptors_max: identify.hmmaxd,
     };
-    // A host has no more memory than that.
+    // The largest memory of a host.
     if identify.preferred() <= 64 << 30 {
         let mut driver = Driver::new(Driver::LEND_MAX);
         if let Ok((command, grant)) = driver.start(&identify, &mut Plenty::default()) {

@@ -1,4 +1,4 @@
-//! Profiles.
+//! Fuzzes the parser of profiles.
 #![no_main]
 
 use flashlab_lab::profile::Profile;

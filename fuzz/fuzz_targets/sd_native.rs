@@ -1,5 +1,5 @@
-//! Arbitrary commands, data, clocks, power cuts and waits on a card's native bus: no panic, a sound translation layer, and
-//! blocks that are read as the store holds them.
+//! Fuzzes a card on its native bus with arbitrary commands, data, clocks, power cuts and waits. The card must not
+//! panic, its translation layer must stay consistent, and a read must return the store's bytes.
 #![no_main]
 
 #[path = "../bytes.rs"]
@@ -65,7 +65,7 @@ fn identity(parameters: &CardParameters, choice: u8) -> Identity {
         identity.ocr = Ocr(identity.ocr.0 | Ocr::HIGH_CAPACITY);
         identity.scr.set_commands(0b0111);
     } else {
-        // Groups of write protection of 64 KiB.
+        // Write-protect groups of 64 KiB.
         identity.csd.0[11] &= 0x80;
     }
     identity
@@ -74,7 +74,7 @@ fn identity(parameters: &CardParameters, choice: u8) -> Identity {
 const IOS: Ios =
     Ios { clock_hz: 25_000_000, timing: Timing::Legacy, signal: Signal::V3_3, power: Power::On, ..Ios::OFF };
 
-/// What a host would wait for behind a command; arbitrary ones get R1.
+/// Returns the response type that a host expects for a command; R1b for arbitrary ones.
 fn expects(index: u8) -> Expects {
     match index {
         0 | 4 | 15 => Expects::None,
@@ -118,7 +118,7 @@ fuzz_target!(|input: &[u8]| {
         let mut next = || input.next().unwrap_or(0);
         match step % 16 {
             0..=5 => {
-                // Addresses that are likely to be somewhere on the card.
+                // Addresses that are likely to be on the card.
                 let index = if step < 128 {
                     [17, 18, 24, 25, 12, 23, 32, 33, 38, 13, 55, 6, 7, 42, 48, 49][usize::from(step >> 4)]
                 } else {
@@ -147,7 +147,7 @@ fuzz_target!(|input: &[u8]| {
                         if read.is_ok() {
                             bytes.range(offset, 512, |held| assert_eq!(held, buffer, "at {offset}"));
                         }
-                        // The card has sent a block that arrives damaged, and goes on with the next one.
+                        // After a block that arrives damaged, the card continues with the next one.
                         if read.is_ok() || read == Err(Fault::Crc) {
                             *at += 512 / unit;
                         }
@@ -177,7 +177,7 @@ fuzz_target!(|input: &[u8]| {
                 let _ = native.wait_ready(LIMIT);
             }
             14 => {
-                // Other wires, or a power cut and what follows it.
+                // Other bus settings, or a power cut and a new bring-up.
                 let what = next();
                 let power = if what & 1 == 1 { Power::Off } else { Power::On };
                 let timings =

@@ -1,5 +1,6 @@
-//! Arbitrary bytes, commands, blocks, chip select and quirks on the wires of SPI mode: no panic, time that goes on, a line that
-//! nobody pulls low while the card is not selected, and a sound translation layer.
+//! Fuzzes a card in SPI mode with arbitrary bytes, commands, blocks, chip select and quirks. The card must not panic,
+//! time must advance, the data line must stay high while the card is not selected, and the translation layer must stay
+//! consistent.
 #![no_main]
 
 #[path = "../small_card.rs"]
@@ -12,7 +13,7 @@ use flashlab_sim::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;
 use small_card::{CAPACITY, card};
 
-/// A byte, as the host sends it and looks at the answer.
+/// Exchanges a byte, and checks the time and the idle line.
 fn exchange(spi: &mut Spi, byte: u8) -> u8 {
     let (before, selected) = (spi.now(), spi.is_selected());
     let answer = spi.exchange(byte);
@@ -39,7 +40,7 @@ fn bring_up(spi: &mut Spi) {
 
 fn quirk(number: u8, value: u8, when: u8) -> Planned {
     let entry = &TABLE[usize::from(number) % TABLE.len()];
-    // The table's own readers make it, so that all of them are met.
+    // The quirk is parsed from text, so that the table's parsers are fuzzed as well.
     let operand = match entry.operand {
         flashlab_sd::quirk::Operand::None => String::new(),
         flashlab_sd::quirk::Operand::Count => format!("={}", value.max(1)),
@@ -64,7 +65,7 @@ fuzz_target!(|input: &[u8]| {
     for _ in 0..choice >> 6 {
         let mut next = || input.next().unwrap_or(0);
         let planned = quirk(next(), next(), next());
-        // It would leave nothing to look at.
+        // These quirks would leave the card unusable from the start.
         if !matches!(planned.quirk, Quirk::Silent | Quirk::Remove) || planned.when != When::Always {
             card.quirks_mut().add(planned);
         }
@@ -89,7 +90,7 @@ fuzz_target!(|input: &[u8]| {
                 command(&mut spi, index, argument);
             }
             4 => {
-                // A block with its token and checksum, right or wrong.
+                // A block with its token and a correct or wrong checksum.
                 exchange(&mut spi, if step & 8 == 8 { 0xfc } else { 0xfe });
                 let block = [next(); 512];
                 for byte in block {

@@ -1,4 +1,4 @@
-//! Devices that carry bytes, and the layers on them, as arguments name them.
+//! Fuzzes the arguments that name block devices and the layers over them.
 #![no_main]
 
 use flashlab_lab::library::Library;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::built_in().expect("the repository's own"));
 
-/// What would open or make files, and drives whose maps take long to build.
+/// Words that would open or create files, and drives whose maps take long to build.
 const NOT_HERE: [&str; 7] = ["file", ".toml", "state", "keep", "to=", "rules", "nvme"];
 
 fuzz_target!(|text: &str| {
@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
         return;
     }
     if let Err(error) = Served::open(text, 1, false, &LIBRARY) {
-        // What is refused is told, with its place.
+        // An error has a message.
         assert!(!error.to_string().is_empty());
     }
 });

@@ -1,4 +1,4 @@
-//! Kept states of devices, as somebody could have made them: with a checksum that is right.
+//! Fuzzes state files of devices, raw and with a correct checksum, as an attacker could make them.
 #![no_main]
 
 use flashlab_lab::device::{Device, State};

@@ -1,7 +1,7 @@
-//! Arbitrary bytes from a peer over usbredir, and over USB/IP, to the adapter with a card in its slot: no panic, all that is due
-//! is answered, answers that are bounded by what was asked for, and a sound translation layer, whoever pulls the card out, puts it
-//! back or cuts its power. Half of the input is bytes as
-//! they are, half makes packets whose fields are the input's.
+//! Fuzzes the adapter with a card in its slot behind usbredir and USB/IP. The session must not panic, must answer
+//! everything that is due, must bound its output by the requested bytes, and must keep the translation layer
+//! consistent, even if the card is removed, inserted again or loses its power. Half of the input is raw bytes; the
+//! other half supplies the fields of packets.
 #![no_main]
 
 #[path = "../small_card.rs"]
@@ -12,7 +12,7 @@ use flashlab_usb::{Carrier, Vub300, usbip, usbredir};
 use libfuzzer_sys::fuzz_target;
 use small_card::card;
 
-/// Takes the input apart.
+/// Reads values from the input.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -29,7 +29,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A command for the card, as the driver packs it, with the bytes of data that it announces.
+/// Builds a command for the card as the driver packs it. It announces the length of its data.
 fn command(input: &mut Input<'_>) -> Vec<u8> {
     const LIKELY: [(u8, u8); 16] = [
         (0, 1),
@@ -73,7 +73,7 @@ fn command(input: &mut Input<'_>) -> Vec<u8> {
     packet
 }
 
-/// What goes to an endpoint: a transfer in of a length, or bytes out.
+/// A message to an endpoint.
 enum Asked {
     In(u8, u32),
     Out(u8, Vec<u8>),
@@ -178,7 +178,7 @@ fn run<C: Carrier<Device = Vub300>>(
         session.advance(now, &mut output);
         assert!(session.next_due().is_none_or(|due| due > now), "what is due is answered");
     }
-    // Headers and descriptors come on top of the data.
+    // Headers and descriptors add to the data.
     assert!(output.len() <= 4096 + wanted + 512 * id as usize + 64 * first.len());
     let mut adapter = session.end(now);
     if let Some(card) = adapter.remove(now).or(out) {

@@ -1,15 +1,17 @@
-//! The promise that a seed fixes the digest, in both builds; and that another seed is another run.
+//! Checks the guarantee that a seed fixes the digest in debug and release builds, and that another seed gives another
+//! digest.
 
 use crate::Outcome;
 use std::process::Command;
 
-/// Experiments that take about a minute: of another seed they are not run.
+/// Experiments that take about a minute; they do not run with a second seed.
 const LONG: &[&str] = &["endurance", "hmb", "wear"];
 
-/// Experiments that measure a machine.
+/// Experiments that measure a real machine.
 const LIVE: &[&str] = &["block-paths"];
 
-/// Runs the experiments in a debug build, and holds them against what golden-check has seen of a release build.
+/// Runs the experiments in a debug build, and compares their digests with those that golden-check has verified for a
+/// release build.
 pub(crate) fn check() -> Outcome {
     let experiments = flashlab(&["experiments", "--names"])?;
     for experiment in experiments.lines().filter(|name| !LIVE.contains(name)) {
@@ -28,7 +30,7 @@ pub(crate) fn check() -> Outcome {
     Ok(())
 }
 
-/// The digest of an experiment at seed 1, of which golden-check shows that a release build gives it.
+/// Returns the golden digest of an experiment at seed 1, which golden-check verifies for a release build.
 fn golden(experiment: &str) -> Result<String, String> {
     let path = format!("experiments/{experiment}/golden.txt");
     let table = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
@@ -43,7 +45,8 @@ fn digest(experiment: &str, seed: &str) -> Result<String, String> {
     digest.map(String::from).ok_or_else(|| format!("{experiment}: no digest in the output"))
 }
 
-/// What a command of the program prints, in a debug build. Exit status 1 (a bound missed) still prints; the tests judge bounds.
+/// Returns the output of the program in a debug build. Exit status 1 (a missed bound) is accepted, because other tests
+/// check the bounds.
 fn flashlab(arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--locked", "--package", "flashlab", "--"]).args(arguments);

@@ -1,7 +1,8 @@
-//! Deliberate faults: runs the tests of power loss once as they are, and once under each fault that the sources have.
+//! Fault injection: runs the tests of power loss once unchanged, and once under each deliberate fault in the sources.
 //!
-//! A fault is a call of `flashlab_sim::fault("name")` in a device's code. One build has all of them; the environment
-//! variable `FLASHLAB_FAULT` chooses one at run time. The tests have to pass without a fault and to fail under each.
+//! A fault is a call of `flashlab_sim::fault("name")` in a device's code. One build contains all faults; the
+//! environment variable `FLASHLAB_FAULT` selects one at run time. The tests must pass without a fault and fail under
+//! each.
 
 use crate::Outcome;
 use crate::tidy::files;
@@ -13,7 +14,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// The tests of power loss of each crate with faults, the quick ones first: a fault is over with the first test that fails.
+/// Tests of power loss of each crate that contains faults, the quick ones first: the run for a fault ends with the
+/// first test that fails.
 const SUITES: &[(&str, &[&str])] = &[
     ("flash", &["power_cut"]),
     ("nvme", &["power_cut"]),
@@ -21,30 +23,30 @@ const SUITES: &[(&str, &[&str])] = &[
     ("sd", &["cache", "power_cut", "card"]),
 ];
 
-/// Part of the names of tests that take most of the time, and do at every clock what others do at every 401st.
+/// Part of the names of the slowest tests. They cut the power at every clock cycle, others at every 401st.
 const SLOW: &str = "at_every_single_clock";
 
-/// The environment variable that chooses a fault.
+/// Environment variable that selects a fault.
 const FAULT: &str = "FLASHLAB_FAULT";
 /// A test binary that prints nothing for this long hangs.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 
-/// A fault and the crate that has it.
+/// A fault and the crate that contains it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Fault {
     room: String,
     name: String,
 }
 
-/// The end of a test binary.
+/// Result of a test binary.
 enum End {
     Passed,
-    /// This test failed.
+    /// The named test failed.
     Caught(String),
     Broken(String),
 }
 
-/// Runs the suites with no fault and then with each.
+/// Runs the suites without a fault, and then with each.
 pub(crate) fn check() -> Outcome {
     let faults = find()?;
     let suites = build()?;
@@ -77,7 +79,7 @@ pub(crate) fn check() -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(format!("faults:\n{}", wrong.join("\n"))) }
 }
 
-/// Collects the faults from the sources, each once.
+/// Collects the faults from the sources, without duplicates.
 fn find() -> Result<BTreeSet<Fault>, String> {
     let mut found = BTreeSet::new();
     for (room, _) in SUITES {
@@ -90,7 +92,7 @@ fn find() -> Result<BTreeSet<Fault>, String> {
     Ok(found)
 }
 
-/// Builds the suites with the feature; returns the test binaries of each crate.
+/// Builds the suites with the feature `faults`. Returns the test binaries of each crate.
 fn build() -> Result<BTreeMap<String, Vec<PathBuf>>, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args([
@@ -135,8 +137,8 @@ fn build() -> Result<BTreeMap<String, Vec<PathBuf>>, String> {
     Ok(suites.into_iter().map(|(room, binaries)| (room, in_order(binaries))).collect())
 }
 
-/// Runs all jobs, as many at a time as there are processors; each test binary runs its tests one after the other, so that
-/// the test that fails first is always the same.
+/// Runs all jobs, as many at a time as there are processors. Each test binary runs its tests one after the other, so
+/// that the first failing test is always the same.
 fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBuf>>) -> Vec<End> {
     let next = Mutex::new(0..jobs.len());
     let ends: Mutex<Vec<Option<End>>> = Mutex::new(jobs.iter().map(|_| None).collect());
@@ -164,10 +166,11 @@ fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBu
     ends.into_inner().expect("no worker panics").into_iter().map(|end| end.expect("every job ran")).collect()
 }
 
-/// Runs a test binary up to its first test that fails.
+/// Runs a test binary up to its first failing test.
 fn run(room: &str, binary: &Path, fault: Option<&Fault>) -> End {
     let mut command = Command::new(binary);
-    // As cargo runs it; proptest's cases are the same each time, and a case that a fault breaks is nothing to keep.
+    // The settings are those of cargo. proptest generates the same cases in each run, and does not store or shrink
+    // those that a fault breaks.
     command.current_dir(Path::new("crates").join(room)).args(["--test-threads=1", "--skip", SLOW]);
     command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     command.env("PROPTEST_MAX_SHRINK_ITERS", "0").env_remove(FAULT);
@@ -180,13 +183,13 @@ fn run(room: &str, binary: &Path, fault: Option<&Fault>) -> End {
     }
 }
 
-/// Reads what a test binary prints, and ends it with its first test that fails.
+/// Reads the output of a test binary, and kills it after its first failing test.
 fn watch(mut child: Child) -> End {
     let (sender, lines) = channel();
     let output = child.stdout.take().expect("it is piped");
     let reader = std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // Nobody listens any more.
+            // The receiver is gone.
             if sender.send(line).is_err() {
                 return;
             }
@@ -213,17 +216,17 @@ fn watch(mut child: Child) -> End {
         }
     };
     if caught.is_some() {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = child.kill();
     }
     drop(lines);
     let status = child.wait();
-    // It has nothing to read any more.
+    // The pipe has reached its end.
     let _ = reader.join();
     match (caught, status) {
         (Some(end), _) => end,
         (None, Ok(status)) if status.success() => End::Passed,
-        // A panic in a panic ends the process in the middle of its test.
+        // A panic during a panic aborts the process in the middle of a test.
         (None, Ok(status)) => match begun {
             Some(test) => End::Caught(test),
             None => End::Broken(status.to_string()),

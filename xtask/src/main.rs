@@ -1,4 +1,4 @@
-//! The repository's own checks. `cargo xtask ci` is what CI runs and what a person runs.
+//! The repository's own checks. CI and developers run `cargo xtask ci`.
 
 mod determinism;
 mod faults;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A task's result; the error says what failed.
+/// Result of a task; the error describes the failure.
 type Outcome = Result<(), String>;
 
 fn ci() -> Outcome {
@@ -111,7 +111,7 @@ fn fuzz(seconds: &str) -> Outcome {
         .map_err(|e| format!("fuzz/fuzz_targets: {e}"))?;
     names.sort();
     let hint = |error: String| format!("{error}\n(cargo-fuzz comes with: cargo install cargo-fuzz)");
-    // All targets at once, so that cargo builds them side by side; the runs find them built.
+    // A single build of all targets lets cargo compile them in parallel; the runs reuse it.
     cargo(&[&["fuzz", "build"][..], &FUZZ_BUILD].concat()).map_err(hint)?;
     for name in names {
         let limit = format!("-max_total_time={seconds}");
@@ -125,8 +125,8 @@ fn fuzz(seconds: &str) -> Outcome {
     Ok(())
 }
 
-/// How fuzz targets are built: without a sanitizer, which the stable toolchain lacks, and with several codegen units, since one takes
-/// twice as long and gives a run of a minute little.
+/// Build options of the fuzz targets: no sanitizer, because the stable toolchain lacks it, and several codegen units,
+/// because a single one takes twice as long and improves a run of a minute little.
 const FUZZ_BUILD: [&str; 4] = ["--sanitizer", "none", "--codegen-units", "16"];
 
 fn cargo(arguments: &[&str]) -> Outcome {

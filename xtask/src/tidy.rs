@@ -1,4 +1,4 @@
-//! Checks of the repository that lints cannot do.
+//! Checks of the repository that lints cannot perform.
 
 use crate::Outcome;
 use std::fs;
@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("flashlab", &["lab", "report", "serve", "usb", "sd", "block", "fio", "sim"]),
 ];
 
-/// The crates without a clock, a file or a thread, and their permitted external dependencies with reasons.
+/// The crates without clocks, files or threads, and their permitted external dependencies with reasons.
 const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd", "usb"];
 const PURE_MAY_USE: &[(&str, &str)] = &[
     ("libm", "logarithms and roots that are the same on every machine, no_std"),
@@ -39,7 +39,7 @@ const UNSAFE: [&str; 5] = [
     "crates/block/src/memory/chunk.rs",
     "crates/block/src/huge_pages.rs",
     "crates/block/src/memory/past_caches.rs",
-    // Traits of unsafe functions that a driver in a test wants of a controller.
+    // A driver in a test requires a controller to implement traits with unsafe functions.
     "crates/sd/tests/clients/controller.rs",
 ];
 
@@ -146,7 +146,7 @@ fn sources(findings: &mut Vec<String>) {
     }
 }
 
-/// Checks that every experiment is complete, and that every cell that a profile was fitted on exists.
+/// Checks that every experiment is complete, and that every cell exists to which a profile was fitted.
 fn experiments(findings: &mut Vec<String>) {
     let mut cells = Vec::new();
     for folder in folders(Path::new("experiments")) {
@@ -226,7 +226,7 @@ fn licences(findings: &mut Vec<String>) {
     lines.dedup();
     for line in lines {
         let Some((package, licence)) = line.split_once('\t') else { continue };
-        // "A OR B" and "A/B" need one permitted licence, "A AND B" needs all to be permitted.
+        // "A OR B" and "A/B" need one permitted licence; "A AND B" needs all of them to be permitted.
         let licence = licence.trim_end_matches(" (*)");
         let admitted =
             |term: &str| term.split(" AND ").all(|l| LICENCES.contains(&l.trim_matches(['(', ')', ' '])));

@@ -1,9 +1,10 @@
-//! The tests that have clocks, threads or sockets, beside busy loops: none of them may depend on speed.
+//! Runs the tests with clocks, threads or sockets beside busy loops, because no test may depend on the speed of the
+//! machine.
 
 use crate::{Outcome, cargo};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Busy loops beside the tests.
+/// Number of busy loops beside the tests.
 const LOOPS: usize = 16;
 
 /// The tests with clocks, threads or sockets, as arguments of `cargo test`.
