@@ -28,7 +28,7 @@ const SLOW: &str = "at_every_single_clock";
 
 /// Environment variable that selects a fault.
 const FAULT: &str = "FLASHLAB_FAULT";
-/// A test binary that prints nothing for this long hangs.
+/// Longest time without output before a test binary counts as hung.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 /// A fault and the crate that contains it.
