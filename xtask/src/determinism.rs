@@ -35,7 +35,7 @@ fn golden(experiment: &str) -> Result<String, String> {
     let path = format!("experiments/{experiment}/golden.txt");
     let table = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
     let digest = table.split_once("digest ").and_then(|(_, rest)| rest.split(',').next());
-    digest.map(String::from).ok_or_else(|| format!("{path}: no digest in it"))
+    digest.map(String::from).ok_or_else(|| format!("{path}: contains no digest"))
 }
 
 fn digest(experiment: &str, seed: &str) -> Result<String, String> {

@@ -59,7 +59,7 @@ pub(crate) fn check() -> Outcome {
     for ((fault, room), end) in jobs.iter().zip(ends) {
         let name = fault.map_or("(none)", |fault| fault.name.as_str());
         let shown = match (fault, end) {
-            (None, End::Passed) => "nothing, as it should".to_owned(),
+            (None, End::Passed) => "none, as expected".to_owned(),
             (Some(_), End::Caught(test)) => test,
             (None, End::Caught(test)) => {
                 wrong.push(format!("{room}: {test} fails without a fault"));
@@ -147,7 +147,7 @@ fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBu
         while let Some(n) = take() {
             let (fault, room) = jobs[n];
             let binaries = suites.get(room).map_or(&[][..], Vec::as_slice);
-            let mut end = End::Broken("it has no tests".to_owned());
+            let mut end = End::Broken("no test binaries".to_owned());
             for binary in binaries {
                 end = run(room, binary, fault);
                 if !matches!(end, End::Passed) {

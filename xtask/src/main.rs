@@ -12,16 +12,16 @@ cargo xtask <task>
   ci            all of the following, in this order
   format        cargo fmt --check
   clippy        lints as errors, on all targets
-  tidy          what lints cannot see: crate arrows, licences, texts, experiments
+  tidy          checks beyond lints: dependencies between crates, licences, documents, experiments
   docs          rustdoc with warnings as errors
   test          all tests
-  faults        the tests of power loss, which fail under each deliberate fault of the sources
-  golden-check  every experiment in a release build gives its golden table, and keeps its bounds
-  determinism   every experiment in a debug build gives the golden digest, and another seed another one
-  fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain; inputs that failed once come first
+  faults        the tests of power loss, which must fail under each deliberate fault in the sources
+  golden-check  checks that every experiment gives its golden table and meets its bounds, in a release build
+  determinism   checks that a debug build gives the golden digests, and another seed other digests
+  fuzz [SECS]   every fuzz target for SECS seconds (60), with cargo-fuzz on the stable toolchain; known failing inputs run first
   under-load [N [ARGS]]  the tests with clocks, threads or sockets N times (5) beside 16 busy loops; ARGS go to the
                 test binaries: a filter, or --skip and a part of a name
-  golden        writes the golden tables of the experiments and the README's picture anew
+  golden        rewrites the golden tables of the experiments and the README's picture
 ";
 
 fn main() -> ExitCode {
@@ -110,7 +110,7 @@ fn fuzz(seconds: &str) -> Outcome {
         .collect::<Result<_, _>>()
         .map_err(|e| format!("fuzz/fuzz_targets: {e}"))?;
     names.sort();
-    let hint = |error: String| format!("{error}\n(cargo-fuzz comes with: cargo install cargo-fuzz)");
+    let hint = |error: String| format!("{error}\n(to install cargo-fuzz: cargo install cargo-fuzz)");
     // A single build of all targets lets cargo compile them in parallel; the runs reuse it.
     cargo(&[&["fuzz", "build"][..], &FUZZ_BUILD].concat()).map_err(hint)?;
     for name in names {

@@ -25,12 +25,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd", "usb"];
 const PURE_MAY_USE: &[(&str, &str)] = &[
     ("libm", "logarithms and roots that are the same on every machine, no_std"),
-    ("serde", "a state that can be kept in a file, no_std; derives only"),
-    (
-        "embedded-hal",
-        "the traits that drivers of microcontrollers are written against, no_std; behind a feature",
-    ),
-    ("postcard", "the bytes of such a state: a small, stable, no_std format of serde"),
+    ("serde", "state files, no_std; derives only"),
+    ("embedded-hal", "the traits that drivers for microcontrollers use, no_std; behind a feature"),
+    ("postcard", "the encoding of state files: a small, stable, no_std format of serde"),
 ];
 
 /// The files that may contain unsafe code, each in one small function that states why it is sound.
@@ -77,7 +74,10 @@ fn arrows(findings: &mut Vec<String>) {
         let room =
             entry.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
         let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == room) else {
-            findings.push(format!("{}: the room {room} is not in xtask's list of arrows", entry.display()));
+            findings.push(format!(
+                "{}: the crate {room} is not in xtask's list of dependencies (ARROWS)",
+                entry.display()
+            ));
             continue;
         };
         let manifest: toml::Table = match read(&entry).parse() {
@@ -113,16 +113,16 @@ fn sources(findings: &mut Vec<String>) {
         let text = read(&file);
         let shown = file.display().to_string();
         if !text.starts_with("//!") && !shown.contains("/fixtures/") {
-            findings.push(format!("{shown}: does not open with //! and what it is"));
+            findings.push(format!("{shown}: does not open with a module comment (//!)"));
         }
         if shown.ends_with("src/lib.rs") {
             let pure = PURE.iter().any(|room| shown == format!("crates/{room}/src/lib.rs"));
             if pure && !text.contains("#![no_std]") {
-                findings.push(format!("{shown}: a pure crate is no_std"));
+                findings.push(format!("{shown}: a pure crate must be no_std"));
             }
             let denies = ["crates/sim/src/lib.rs", "crates/block/src/lib.rs"].contains(&shown.as_str());
             if !text.contains("#![forbid(unsafe_code)]") && !denies {
-                findings.push(format!("{shown}: unsafe code is not forbidden"));
+                findings.push(format!("{shown}: #![forbid(unsafe_code)] is missing"));
             }
         }
         if text.contains("allow(unsafe_code")
@@ -197,7 +197,7 @@ fn links(findings: &mut Vec<String>) {
             let path = link.split('#').next().unwrap_or_default();
             let elsewhere = path.is_empty() || path.contains("://");
             if !elsewhere && !text.parent().unwrap_or(Path::new(".")).join(path).exists() {
-                findings.push(format!("{}: links to {link}, which is not there", text.display()));
+                findings.push(format!("{}: links to {link}, which does not exist", text.display()));
             }
         }
     }

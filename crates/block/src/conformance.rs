@@ -40,7 +40,10 @@ pub fn answer(device: &dyn BlockDevice, started: Started) -> Outcome {
                     thread::park_timeout(PATIENCE);
                 }
                 let answered = woken.woken.swap(false, Ordering::SeqCst);
-                assert!(answered, "who answers later says when, or does so in time");
+                assert!(
+                    answered,
+                    "a device that answers later names a due time, or answers within ten seconds"
+                );
             }
         }
     }
@@ -118,7 +121,7 @@ pub fn agrees_with_an_array(device: &dyn BlockDevice, seed: u64, steps: u32) {
         };
         assert!(done.is_ok(), "{done:?}: {}", what());
     }
-    assert!(read(device, 0, array.len()) == array, "in the end they differ: seed {seed}");
+    assert!(read(device, 0, array.len()) == array, "the final contents differ: seed {seed}");
 }
 
 fn assert_extents(extents: &[Extent], bytes: &[u8], what: &str) {
@@ -131,7 +134,7 @@ fn assert_extents(extents: &[Extent], bytes: &[u8], what: &str) {
     }
     assert_eq!(at, bytes.len(), "the extents end early: {what}");
     let alike = |pair: &[Extent]| (pair[0].hole, pair[0].zero) == (pair[1].hole, pair[1].zero);
-    assert!(!extents.windows(2).any(alike), "neighbours are alike: {what}");
+    assert!(!extents.windows(2).any(alike), "two adjacent extents are of the same kind: {what}");
 }
 
 fn range(rng: &mut Rng, capacity: u64, block: u64) -> (u64, u64) {

@@ -26,8 +26,8 @@ pub trait BlockDevice: Send + Sync {
     fn next_due(&self) -> Option<Instant> {
         None
     }
-    /// Advances the device to an instant: completes the requests that are due, and wakes the tasks that wait for them. A
-    /// task that waits for an answer must arrange for this call; with several such tasks one call is enough.
+    /// Advances the device to an instant: completes the requests that are due, and wakes the tasks that wait for them.
+    /// A task that waits for an answer must arrange for this call; with several such tasks one call is enough.
     fn advance(&self, _now: Instant) {}
     /// Returns the number of power losses so far. A power loss may discard requests that were answered but not flushed,
     /// and no later flush can detect this. A caller that passes on the answers of flushes must therefore fail the

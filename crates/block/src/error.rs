@@ -27,14 +27,14 @@ pub enum IoError {
 impl fmt::Display for IoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            IoError::ReadOnly => "the device is not written to",
+            IoError::ReadOnly => "the device is read-only",
             IoError::Medium => "the medium failed",
-            IoError::NoMemory => "there is no memory left",
-            IoError::Invalid => "the request lies beyond the end, or is not of whole blocks",
-            IoError::NoSpace => "there is no room left on the device",
-            IoError::TooLarge => "the request is larger than the device takes",
-            IoError::Unsupported => "the device cannot do this",
-            IoError::ShuttingDown => "the device is going away",
+            IoError::NoMemory => "not enough memory",
+            IoError::Invalid => "the request reaches beyond the end, or does not consist of whole blocks",
+            IoError::NoSpace => "no space left on the device",
+            IoError::TooLarge => "the request is larger than the device supports",
+            IoError::Unsupported => "the device does not support this request",
+            IoError::ShuttingDown => "the device is shutting down",
         })
     }
 }

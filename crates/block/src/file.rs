@@ -89,18 +89,18 @@ impl fmt::Display for FileError {
         match self {
             FileError::System { path, error } => write!(f, "{}: {error}", path.display()),
             FileError::Locked(path) => {
-                write!(f, "{}: another process serves it; end that first", path.display())
+                write!(f, "{}: another process serves this file; stop that process first", path.display())
             }
             FileError::NoSize(path) => {
-                write!(f, "{}: there is no such file; size=1GiB makes one", path.display())
+                write!(f, "{}: no such file; size=1GiB creates it", path.display())
             }
             FileError::OtherSize { path, found } => write!(
                 f,
-                "{}: it has {found} bytes; leave size= out, or make it so large (truncate -s)",
+                "{}: the file has {found} bytes; omit size=, or resize the file (truncate -s)",
                 path.display()
             ),
             FileError::NotWhole(path) => {
-                write!(f, "{}: direct=yes needs a size of whole 4KiB", path.display())
+                write!(f, "{}: direct=yes needs a size that is a multiple of 4KiB", path.display())
             }
         }
     }

@@ -10,7 +10,7 @@
 //! #[global_allocator]
 //! static ALLOCATOR: flashlab_block::HugePages = flashlab_block::HugePages;
 //! ```
-#![allow(unsafe_code, reason = "an allocator is unsafe; all of its work is the system allocator's")]
+#![allow(unsafe_code, reason = "GlobalAlloc is an unsafe trait; the system allocator does all of the work")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::OnceLock;

@@ -35,7 +35,7 @@ pub fn read_whole(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 /// Reads a text file of at most `most` bytes.
 pub fn read_whole_text(path: &Path, most: u64) -> io::Result<String> {
-    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8");
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
     String::from_utf8(read_whole(path, most)?).map_err(not_text)
 }
 

@@ -47,7 +47,7 @@ impl Machine {
             return Err(Impossible::new("host.command_max", "is not a whole number of 512 B blocks"));
         }
         if !self.modes.contains(&Mode::DefaultSpeed) {
-            return Err(Impossible::new("host.modes", "lacks \"default-speed\", in which every card begins"));
+            return Err(Impossible::new("host.modes", "lacks \"default-speed\", in which every card starts"));
         }
         if self.bus_width.is_some_and(|w| w != 1 && w != 4) {
             return Err(Impossible::new("host.bus_width", "is neither 1 nor 4"));
@@ -58,8 +58,8 @@ impl Machine {
         let limit = self.fastest_hz();
         if self.overclock != Some(true) && self.bus_clock_hz.is_some_and(|clock| clock > limit) {
             let why = format!(
-                "is above {} MHz, the limit of the fastest of host.modes; a host that is known to exceed it says \
-                 host.overclock = true",
+                "is above {} MHz, the limit of the fastest of host.modes; for a host that is known to exceed it, \
+                 set host.overclock = true",
                 limit / 1_000_000
             );
             return Err(Impossible::new("host.bus_clock", why));

@@ -80,7 +80,7 @@ fn a_layer_that_is_misspelt_is_told_as_such() {
     let error = open("sd/kingston+stat").err().expect("there is none").to_string();
     assert!(error.contains("did you mean stats?"), "{error}");
     let error = open("file:no+stat").err().expect("there is none").to_string();
-    assert!(error.contains("there is no such file; size=1GiB makes one"), "{error}");
+    assert!(error.contains("no such file; size=1GiB creates it"), "{error}");
 }
 
 /// How often the blocks of a device were erased, all together.

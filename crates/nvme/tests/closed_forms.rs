@@ -37,7 +37,7 @@ fn a_read_alone_is_the_sum_of_its_stages() {
         (bus, us(5), array)
     );
     let unmapped = drive.one(Op::Read, 40 * MIB, 4 * KIB);
-    assert_eq!(unmapped.spent.total(), bus + us(3), "the array is not asked for what is not mapped");
+    assert_eq!(unmapped.spent.total(), bus + us(3), "an unmapped unit is read without the array");
 }
 
 /// Q9 and Q5 for writes: the speed is that of the buffer until it is full, then that of the programs.
@@ -49,7 +49,7 @@ fn writes_are_as_fast_as_the_buffer_until_it_is_full() {
     let mut drive = Driven::new(parameters.clone());
     let first = drive.one(Op::Write, 0, 128 * KIB);
     let bus = link.fetch() + link.occupy(128 * KIB) + link.round_trip() + link.post();
-    assert_eq!(first.spent.total(), bus + us(4), "nothing is programmed before it is done");
+    assert_eq!(first.spent.total(), bus + us(4), "the write completes before any program operation");
     assert_eq!(first.spent[Mechanism::Program], Duration::ZERO);
     // Four dies, each occupied for a transfer of 32 KiB and 700 us. The writes do not wait for the data that remains in
     // the buffer.
@@ -244,7 +244,7 @@ fn a_loader_beside_the_firmware_lets_others_pass() {
         2,
         "one of 8 MiB, one of 16 MiB, none at 0; {order:?}"
     );
-    assert_eq!(order[0], 0, "what was at hand is first: {order:?}");
+    assert_eq!(order[0], 0, "the request with a loaded map page is first: {order:?}");
 }
 
 #[test]

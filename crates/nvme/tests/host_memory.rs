@@ -28,19 +28,19 @@ fn returned_memory_holds_what_it_held_but_for_what_changed() {
     assert_eq!(map_time(&mut drive, 0), load);
     let (command, list) = lend(false);
     assert_eq!(drive.ssd.set_host_memory(&command, &list), Ok(Effect::Lent(256 * KIB)));
-    assert_eq!(map_time(&mut drive, MIB), look + fetch + load, "what it holds is undefined");
+    assert_eq!(map_time(&mut drive, MIB), look + fetch + load, "the contents of the memory are undefined");
     assert_eq!(map_time(&mut drive, 2 * MIB), look + fetch + load);
-    assert_eq!(map_time(&mut drive, MIB), look + fetch, "and now it holds that");
+    assert_eq!(map_time(&mut drive, MIB), look + fetch, "the drive has filled it");
     assert_eq!(drive.ssd.set_host_memory(&command, &list), Err(HmbError::AlreadyOn { size: 64 }));
 
     assert_eq!(drive.ssd.set_host_memory(&SetFeatures::DISABLE, &[]), Ok(Effect::TakenAway));
-    assert_eq!(map_time(&mut drive, 2 * MIB), load, "the drive does without");
+    assert_eq!(map_time(&mut drive, 2 * MIB), load, "the drive works without host memory");
     drive.one(Op::Write, MIB, 4 * KIB);
     drive.pause(us(1_000_000));
     let (again, list) = lend(true);
     assert_eq!(drive.ssd.set_host_memory(&again, &list), Ok(Effect::Returned(256 * KIB)));
     map_time(&mut drive, 8 * MIB);
-    assert_eq!(map_time(&mut drive, 2 * MIB), look + fetch, "it is there still");
+    assert_eq!(map_time(&mut drive, 2 * MIB), look + fetch, "the host memory still holds the page");
     assert_eq!(map_time(&mut drive, MIB), look + fetch + load, "changed meanwhile");
 }
 

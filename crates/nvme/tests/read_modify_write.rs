@@ -61,15 +61,19 @@ fn a_part_of_what_cannot_be_read_is_not_written() {
         assert_eq!(part.status, Status::Unreadable, "{offset}+{length}");
         assert!(part.spent[Mechanism::ReadModifyWrite] > Duration::ZERO, "{part:?}");
         assert!(drive.counter("uncorrectable_count") > before);
-        assert_eq!(drive.ssd.layer().read(0), place, "nothing of it is written");
+        assert_eq!(drive.ssd.layer().read(0), place, "the write has no effect");
     }
     assert_eq!(drive.counter("host_written_bytes"), written);
-    assert_eq!(drive.one(Op::Write, 0, UNIT).status, Status::Ok, "a whole unit needs nothing of the old");
-    assert_eq!(drive.one(Op::Write, 512, 512).status, Status::Ok, "what is in the buffer needs no reading");
+    assert_eq!(drive.one(Op::Write, 0, UNIT).status, Status::Ok, "a write of a whole unit needs no read");
+    assert_eq!(
+        drive.one(Op::Write, 512, 512).status,
+        Status::Ok,
+        "a unit in the buffer needs no read from the array"
+    );
     assert_eq!(
         drive.one(Op::Write, 40 * MIB + 512, 512).status,
         Status::Ok,
-        "nor does what was never written"
+        "an unmapped unit needs no read from the array"
     );
 }
 

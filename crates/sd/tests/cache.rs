@@ -197,7 +197,7 @@ fn what_was_flushed_on_a_card_with_a_cache_survives_every_cut() {
                     let changed = !unit.since.is_empty() || written.is_some() || erased.is_some();
                     assert!(
                         named(n * UNIT).is_none() || changed,
-                        "seed {seed}, step {step}: unit {n} was promised, and the cut names it"
+                        "seed {seed}, step {step}: unit {n} was durable, and the cut names it"
                     );
                     lost += u32::from(unit.since.last().is_some_and(|last| *last != found[0]));
                     *unit = Promised { byte: found[0], since: Vec::new() };
@@ -216,7 +216,7 @@ fn what_was_flushed_on_a_card_with_a_cache_survives_every_cut() {
             }
         }
     }
-    assert!(lost > 100, "cuts lose what was not flushed: only {lost}");
+    assert!(lost > 100, "cuts should lose unflushed writes: only {lost} did");
 }
 
 #[test]

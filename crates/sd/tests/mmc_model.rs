@@ -187,5 +187,5 @@ fn a_power_cut_ends_what_is_served_and_the_card_comes_up_again() {
     let ready = model.power_up(written.at + Duration::from_ms(1));
     assert!(ready > written.at + Duration::from_ms(100), "it has been initialised: {ready:?}");
     let read = serve(&mut model, ready, Op::Read, 0, 4 * KIB);
-    assert!(read.spent[Mechanism::Read] > Duration::ZERO, "what was written is read from the array");
+    assert!(read.spent[Mechanism::Read] > Duration::ZERO, "written data is read from the array");
 }

@@ -84,7 +84,7 @@ fn a_read_of_mapped_data_is_command_access_and_wires() {
     let mapped = one(&mut card, &mut now, Op::Read, 0, 4 * KIB);
     assert_eq!(mapped.spent.total(), wires + us(100));
     let unmapped = one(&mut card, &mut now, Op::Read, 8 * MIB, 4 * KIB);
-    assert_eq!(unmapped.spent.total(), wires, "the array is not asked for what is not mapped");
+    assert_eq!(unmapped.spent.total(), wires, "an unmapped unit is read without the array");
     let single = one(&mut card, &mut now, Op::Read, 0, 512);
     assert_eq!(single.spent[Mechanism::Bus], bus.command() + bus.read_block(), "one block needs no stop");
 }

@@ -69,15 +69,15 @@ impl fmt::Display for Broken {
         match self {
             Broken::NoRequest { version, code } => write!(
                 f,
-                "the peer asked for {code:#06x} in version {version:#06x}, not for the list of devices or an import: \
-                 is it usbip?"
+                "the peer sent request {code:#06x} in version {version:#06x} instead of one for the list of devices or \
+                 an import: is the peer usbip?"
             ),
-            Broken::Unexpected(command) => write!(f, "the peer sent message {command}, which there is not"),
+            Broken::Unexpected(command) => write!(f, "the peer sent message {command}, which does not exist"),
             Broken::TooLong(length) => {
-                write!(f, "the peer sent a transfer of {length} bytes; {TRANSFER_MAX} are the most")
+                write!(f, "the peer sent a transfer of {length} bytes; the limit is {TRANSFER_MAX}")
             }
             Broken::Isochronous => {
-                f.write_str("the peer sent isochronous packets, which no device here takes")
+                f.write_str("the peer sent isochronous packets, which no device here supports")
             }
         }
     }

@@ -41,7 +41,7 @@ impl fmt::Display for FaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is no part of a rule; for example: read|write at=0+4096 after=10 times=1 rate=0.5 EIO",
+            "{:?} is not part of a rule; for example: read|write at=0+4096 after=10 times=1 rate=0.5 EIO",
             self.word
         )
     }

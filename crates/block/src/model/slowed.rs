@@ -52,7 +52,8 @@ impl Slowed {
     }
 
     fn hold(&mut self, mut completion: Completion) {
-        let (op, length) = self.asked.remove(&completion.id).expect("the model completes what it was given");
+        let (op, length) =
+            self.asked.remove(&completion.id).expect("the model completes submitted requests only");
         match self.pace {
             Pace::Delay { read, write, flush } => {
                 let delay = match op {

@@ -215,8 +215,11 @@ impl State {
         while let Some(completion) = self.model.complete(now) {
             self.now = self.now.max(completion.at);
             let id = completion.id.0;
-            let (first, request) =
-                self.outstanding.range_mut(..=id).next_back().expect("the model completes what it was given");
+            let (first, request) = self
+                .outstanding
+                .range_mut(..=id)
+                .next_back()
+                .expect("the model completes submitted requests only");
             request.left -= 1;
             if completion.status != Status::Ok {
                 request.status = completion.status;

@@ -61,7 +61,7 @@ impl Undo {
         if self.bytes >= self.ask_at.max(ASK_FROM) {
             self.changes.retain(|change| !model.is_durable(&change.range));
             self.count();
-            // The next query comes when the log has doubled, which is one query per change on average.
+            // The next query comes when the log has doubled, so that the log queries each change about once on average.
             self.ask_at = 2 * self.bytes;
         }
         Ok(())

@@ -157,7 +157,7 @@ impl World {
             let changes = block.versions.len() > 1 || newest.is_some();
             assert!(
                 fate_of(n).is_none() || changes,
-                "block {n} was promised, and the cut names it: {block:?}"
+                "block {n} was durable, and the cut names it: {block:?}"
             );
             let kept = match (fate_of(n), newest) {
                 (Some(Fate::Old), _) => block.versions[0].1,
@@ -323,7 +323,7 @@ fn a_card_keeps_what_it_answered_and_tears_only_what_it_was_writing() {
                         assert_eq!(ask(&device, asked).err(), Some(IoError::Medium));
                         let data = vec![0xee; part.len()];
                         let again = Io::Write { offset: part.start as u64, data: data.into(), durable: true };
-                        assert!(ask(&device, again).is_ok(), "written again, it is well");
+                        assert!(ask(&device, again).is_ok(), "rewritten, it is readable");
                         array[part].fill(0xee);
                     }
                 }

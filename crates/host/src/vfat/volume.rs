@@ -43,7 +43,7 @@ pub struct NoRoom {
 
 impl fmt::Display for NoRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a vfat file of {} B does not fit; the most possible here is {} B", self.wanted, self.most)
+        write!(f, "a vfat file of {} B does not fit; the limit here is {} B", self.wanted, self.most)
     }
 }
 impl core::error::Error for NoRoom {}
@@ -308,9 +308,9 @@ impl Vfat {
     fn do_all(&mut self, now: Instant, requests: Vec<Request>) -> Instant {
         let mut now = now;
         while self.idle_works.len() < self.works.len() {
-            let done = self.device.complete(Instant::MAX).expect("what was sent completes");
+            let done = self.device.complete(Instant::MAX).expect("a request in flight completes");
             let of_a_workload = self.piece_done(&done);
-            assert_eq!(of_a_workload, None, "files change only while no request is under way");
+            assert_eq!(of_a_workload, None, "files change only while no request is in flight");
             now = now.max(done.at);
         }
         requests.into_iter().fold(now, |now, request| {
@@ -396,7 +396,7 @@ impl Vfat {
     }
 
     fn send(&mut self, at: Instant, slot: usize) {
-        let piece = self.works[slot].as_ref().expect("a slot that was begun").piece;
+        let piece = self.works[slot].as_ref().expect("the slot holds a request").piece;
         self.device.submit(at, Request { id: RequestId(slot as u64), ..piece });
     }
 
@@ -423,7 +423,7 @@ impl Vfat {
 
     fn piece_done(&mut self, done: &Completion) -> Option<Completion> {
         let slot = done.id.0 as usize;
-        let work = self.works[slot].as_mut().expect("the device completes what was sent");
+        let work = self.works[slot].as_mut().expect("the device completes submitted requests only");
         work.spent += done.spent;
         if done.status == Status::Ok
             && let Some(next) = work.rest.pop()

@@ -106,7 +106,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
                 assert!(failed || done.status == Status::Ok, "seed {seed}, cut {cut}: {request:?}: {done:?}");
                 assert!(
                     failed || !doomed.remove(&done.id.0),
-                    "seed {seed}, cut {cut}: {request:?} kept what is lost"
+                    "seed {seed}, cut {cut}: {request:?} preserved a lost unit"
                 );
                 if let Some(begun) = begun {
                     versions.end(&ssd, &request, begun, now, !failed);
@@ -154,7 +154,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
             for unit in range.start / UNIT..range.end / UNIT {
                 assert!(
                     open.units.contains_key(&unit),
-                    "seed {seed}, cut {cut}: unit {unit} was flushed or forced, and is undecided"
+                    "seed {seed}, cut {cut}: unit {unit} was flushed or written with FUA, and is undecided"
                 );
             }
         }

@@ -141,6 +141,9 @@ fn what_was_written_is_read_with_both_checksums() {
     assert_eq!(host.read(99, 1), written[..512]);
     assert_eq!(host.read(100, 40), written);
     assert_eq!(bytes.at(100 * 512..140 * 512), written);
-    assert!(host.read(1000, 8).iter().all(|byte| *byte == 0), "what was never written is zeroes");
+    assert!(
+        host.read(1000, 8).iter().all(|byte| *byte == 0),
+        "blocks that were never written read as zeroes"
+    );
     host.card().check();
 }

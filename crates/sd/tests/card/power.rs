@@ -137,7 +137,7 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
         let named = life.cut.undecided.iter().find(|(range, _)| range.contains(&at));
         named.map(|(_, fate)| *fate)
     };
-    assert!(!life.done || life.cut.undecided.is_empty(), "{what}: what is done is durable");
+    assert!(!life.done || life.cut.undecided.is_empty(), "{what}: a completed write is durable");
     let mut torn_pages = BTreeSet::new();
     let now = Instant::from_ns(10_000_000_000);
     select(&mut life.card, now);
@@ -158,7 +158,7 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
         if block >= life.arrived {
             assert!(
                 !matches!(fate_of(block), Some(Fate::New | Fate::Unreadable)),
-                "{what}, block {block}: it never came"
+                "{what}, block {block}: the host never sent it"
             );
         }
         if let Some(fate) = fate_of(block) {
@@ -196,7 +196,7 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
         let ready = life.card.block_ready(now);
         ready.is_some_and(|ready| life.card.send_block(ready, &mut []))
     });
-    assert_eq!(sent.count(), readable, "{what}: in one go");
+    assert_eq!(sent.count(), readable, "{what}: a read in one command");
     life.card.command(now, Command::new(12, 0)).expect("a stop");
     life.card.check();
     // A torn page can be rewritten.
@@ -209,11 +209,11 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
         life.card.send_block(ready, &mut []);
     }
     if over_old {
-        assert_eq!(life.bytes.at(0..20 * 512), OLD[..20 * 512], "{what}: what lies before is as it was");
+        assert_eq!(life.bytes.at(0..20 * 512), OLD[..20 * 512], "{what}: the blocks before are unchanged");
         assert_eq!(
             life.bytes.at(60 * 512..80 * 512),
             OLD[60 * 512..],
-            "{what}: what lies behind is as it was"
+            "{what}: the blocks behind are unchanged"
         );
     }
 }

@@ -44,7 +44,7 @@ fn fat_is_mounted_written_read_back_and_deleted_on_small_and_large_cards() {
         while at < back.len() {
             at += file.read(&mut back[at..]).expect("it can be read");
         }
-        assert!(back == data, "what was written is not what is read");
+        assert!(back == data, "the read data differs from the written data");
         file.close().expect("it closes");
         root.delete_entry_in_dir("LOG.BIN").expect("it can be deleted");
         assert!(root.open_file_in_dir("LOG.BIN", Mode::ReadOnly).is_err());

@@ -140,6 +140,6 @@ fn a_filesystem_is_made_filled_and_read_on_small_and_large_cards() {
         let mut back = Vec::new();
         let mut file = filesystem.root_dir().open_file("logs/one.bin").expect("it is there");
         file.read_to_end(&mut back).expect("it can be read");
-        assert!(back == data, "what was written is not what is read");
+        assert!(back == data, "the read data differs from the written data");
     }
 }

@@ -61,14 +61,14 @@ impl fmt::Display for Broken {
             Broken::NoHello(kind) => {
                 write!(
                     f,
-                    "the peer began with packet type {kind} instead of a hello: is it QEMU's usb-redir?"
+                    "the peer began with packet type {kind} instead of a hello: is the peer QEMU's usb-redir?"
                 )
             }
             Broken::Unexpected(kind) => {
-                write!(f, "the peer sent a packet of type {kind}, which was not offered")
+                write!(f, "the peer sent a packet of type {kind}, which this side did not offer")
             }
             Broken::Length { kind, length } => {
-                write!(f, "the peer sent a packet of type {kind} with {length} bytes, which it cannot have")
+                write!(f, "the peer sent a packet of type {kind} with an invalid length of {length} bytes")
             }
             Broken::Rejected => {
                 f.write_str("the peer's filter (usb-redir's option filter=) rejects the device")
