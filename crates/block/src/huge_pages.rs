@@ -67,8 +67,9 @@ unsafe impl GlobalAlloc for HugePages {
             // SAFETY: as above.
             return checked(unsafe { System.realloc(at, layout, size) }, size);
         }
-        // The system would move the existing small pages, and they would stay small. SAFETY: the caller vouches for the
-        // layout and the size. The copied bytes lie in both allocations, and the old one is not used again.
+        // The system would move the existing small pages, and they would stay small.
+        // SAFETY: the caller vouches for the layout and the size. The copied bytes lie in both allocations, and the old
+        // one is not used again.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !moved.is_null() {

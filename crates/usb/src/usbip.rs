@@ -1,5 +1,5 @@
-//! USB/IP, the exporting side: carries a device's transfers to the kernel of any Linux host (`usbip attach -r HOST -b
-//! 1-1`, module `vhci-hcd`).
+//! USB/IP, the exporting side: carries a device's transfers to the kernel of any Linux host. The host uses the module
+//! `vhci-hcd` and the command `usbip attach -r HOST -b 1-1`.
 //!
 //! The protocol is `Documentation/usb/usbip_protocol.rst` of Linux, version 1.1.1. All integers are big-endian. The
 //! session supports the list of devices, import, submit and unlink. It does not support isochronous transfers or the
