@@ -169,8 +169,8 @@ fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBu
 /// Runs a test binary up to its first failing test.
 fn run(room: &str, binary: &Path, fault: Option<&Fault>) -> End {
     let mut command = Command::new(binary);
-    // The settings are those of cargo. proptest generates the same cases in each run, and does not store or shrink
-    // those that a fault breaks.
+    // The working directory is the one that cargo uses. proptest generates the same cases in each run, and does not
+    // store or shrink those that a fault breaks.
     command.current_dir(Path::new("crates").join(room)).args(["--test-threads=1", "--skip", SLOW]);
     command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     command.env("PROPTEST_MAX_SHRINK_ITERS", "0").env_remove(FAULT);

@@ -278,7 +278,7 @@ fn a_worn_out_card_refuses_writes_and_says_that_it_is_read_only() {
         pass += 1;
         assert!(pass < 20_000, "it wears out");
     };
-    // The other blocks in the page of the failed block are unchanged.
+    // The page of the failed block is unchanged.
     let page = failed.0 / 16 * 16;
     assert_eq!(host.read(page as u32, 16), failed.1[page * 512..][..16 * 512]);
     host.r1(56, 1);

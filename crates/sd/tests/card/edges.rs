@@ -61,7 +61,7 @@ fn a_block_that_cannot_be_kept_does_not_count_where_it_ends_a_page() {
     assert_eq!(kept, 31);
     host.send(12, 0, Expects::R1b).expect("a stop");
     host.native.wait_ready(LONG).expect("it is done");
-    // The other blocks of the page in the buffer are unchanged.
+    // The page that was in the buffer is unchanged.
     assert_eq!(host.well_written(), 16);
     assert_eq!(host.read(0, 32), [&new[..16 * 512], &pattern(1, 32)[16 * 512..]].concat());
     assert_eq!(bytes.at(0..32 * 512), host.read(0, 32));

@@ -221,7 +221,8 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
 /// A clock cycle of the bus in high-speed mode, in nanoseconds.
 const CLOCK: u64 = 20;
 
-/// Cuts the power at every event on the bus, one nanosecond before and after it, and at every `stride`-th clock cycle.
+/// Cuts the power at every event on the bus, one nanosecond before and after it, one clock cycle after it, and at every
+/// `stride`-th clock cycle.
 fn sweep(plan: Plan, stride: usize) {
     let whole = life(&plan, LONG);
     let end = whole.events.last().expect("it began").as_ns();
