@@ -1,4 +1,4 @@
-//! One job on many devices: which card for my job?
+//! Runs one set of jobs on several devices and compares the results.
 
 use crate::bench::{Bench, BenchError, Hint, hints, reads_unwritten, refusal, work};
 use crate::dependence::{dependence, figures as compared_figures};
@@ -11,27 +11,27 @@ use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::stats::{JobStats, Settings, Tail};
 use flashlab_sim::{Duration, Mechanism};
 
-/// A device's row.
+/// The row of one device.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// As it was asked for: `sd/kingston`.
+    /// The device as the argument names it: `sd/kingston`.
     pub device: String,
-    /// What it is.
+    /// The full name of the device.
     pub title: String,
-    /// What came out, a line for each direction of each job or group that moved data; or why nothing did.
+    /// One line for each direction of each job or group that moved data, or the error that ended the jobs.
     pub lines: Result<Vec<Line>, BenchError>,
-    /// What a reader of the lines should know.
+    /// Hints for the reader of the lines.
     pub hints: Vec<Hint>,
-    /// Bytes that the jobs read and that were written before they began.
+    /// Bytes that were written before the jobs because the jobs read them.
     pub written_first_bytes: u64,
-    /// The figures of each line in full; empty where there are no lines.
+    /// The complete figures of each line; empty if there are no lines.
     pub figures: Vec<JobFigures>,
-    /// Notes about the device's numbers: without sources, or not determined by any measurement.
+    /// Notes on numbers of the device that have no source or that no measurement determines.
     pub remarks: Vec<String>,
 }
 
 impl Compared {
-    /// Returns all of it for JSON, CSV and pages.
+    /// Returns the row in the form that JSON, CSV and pages use.
     pub fn device_figures(&self) -> DeviceFigures {
         DeviceFigures {
             device: self.device.clone(),
@@ -51,22 +51,23 @@ pub struct Line {
     pub job: String,
     /// The direction.
     pub direction: Direction,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_second: u64,
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_second: f64,
     /// Mean completion latency in nanoseconds.
     pub latency_ns_mean: f64,
     /// The tail of the completion latency.
     pub tail: Tail,
-    /// The mechanism that took most of the time, with its share in percent.
+    /// The mechanism that took most of the time, and its share in percent.
     pub most: (Mechanism, f64),
-    /// True if most of these reads met what nothing has written, and touched no flash: no figure of the card's.
+    /// True if most of these reads addressed data that was never written and did not access the flash, so that the
+    /// figures say nothing about it.
     pub unwritten: bool,
 }
 
-/// Runs `jobs` on each device of `library`, which `prepare` puts on a bench. Devices know nothing of each other. With
-/// `write_first`, a new device has what the jobs read written before they begin.
+/// Runs `jobs` on each of `devices`. `prepare` creates the bench of a device. The devices are independent of each
+/// other. With `write_first`, the ranges that the jobs read are written to each new device before the jobs begin.
 pub fn compare(
     devices: &[Device],
     library: &Library,
@@ -138,8 +139,9 @@ fn lines(job: &str, stats: &JobStats, t_read: Duration) -> Vec<Line> {
     Direction::ALL.into_iter().filter_map(line).collect()
 }
 
-/// Returns the device with the most requests a second in one direction of a job; `None` where fewer than two were measured,
-/// where the first two are equal as a table shows them, and where one of the figures is none of the flash.
+/// Returns the device with the most requests per second in one direction of a job. Returns `None` if fewer than two
+/// devices have a figure, if the first two figures are equal when rounded as in a table, or if one of the figures comes
+/// from reads of data that was never written.
 pub fn fastest<'a>(compared: &'a [Compared], job: &str, direction: Direction) -> Option<&'a Compared> {
     let mut rates: Vec<(&Compared, f64)> = Vec::new();
     for device in compared {

@@ -1,4 +1,4 @@
-//! Dependence of results on numbers of the device that no measurement determines.
+//! Finds results that depend on numbers of a device that no measurement determines.
 
 use crate::bench::BenchError;
 use crate::device::Device;
@@ -6,8 +6,8 @@ use crate::library::Library;
 use flashlab_fio::job::Direction;
 use flashlab_fio::stats::Report;
 
-/// Names the undetermined numbers of `device` that `reports` depend on, a sentence each. `again` runs the same jobs on a
-/// device with another value in the place of such a number; a run that fails there counts as another result.
+/// Returns one sentence for each undetermined number of `device` that `reports` depend on. `again` runs the same jobs
+/// on a device with another value of such a number. A run that fails with that value counts as a different result.
 pub fn dependence(
     device: &Device,
     library: &Library,
@@ -29,10 +29,10 @@ pub fn dependence(
     found
 }
 
-/// Returns the figures that distinguish two outcomes: bytes, requests and times by job and direction.
+/// Figures that distinguish two outcomes: bytes, requests and times by job and direction.
 pub type Figures = Vec<(u64, u64, u64, u128)>;
 
-/// The figures of `reports`.
+/// Returns the figures of `reports`.
 pub fn figures(reports: &[Report]) -> Figures {
     let of = |report: &Report| {
         Direction::ALL.map(|direction| {

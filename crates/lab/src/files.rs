@@ -1,26 +1,26 @@
-//! Files on a bare device: the meaning of `directory=` where there is no filesystem.
+//! Files on a bare device: the meaning of `directory=` without a filesystem.
 //!
-//! Files lie one after the other, each from a multiple of [`ALIGNMENT`] on, and take no metadata. A file that grows moves
-//! behind the last one. [`FileId::DEVICE`] still names the whole device.
+//! Files follow one another, each from a multiple of [`ALIGNMENT`] on, and have no metadata. A file that grows moves to
+//! the end, behind the last file. [`FileId::DEVICE`] still names the whole device.
 
 use flashlab_sim::{Completion, FileId, Geometry, Instant, Model, Observer, PowerCut, Request, RestoreError};
 use std::ops::Range;
 
-/// Every file begins at a multiple of this many bytes, as a partition does.
+/// Alignment in bytes of the start of every file, like that of a partition.
 pub(crate) const ALIGNMENT: u64 = 1 << 20;
 
 /// A device and the files on it.
 #[derive(Clone)]
 pub(crate) struct Files {
     device: Box<dyn Model>,
-    /// The range of each file; the file of number n has the [`FileId`] n + 1.
+    /// The byte range of each file. File number n has the [`FileId`] n + 1.
     ranges: Vec<Range<u64>>,
-    /// First byte behind all files.
+    /// First byte after all files.
     end: u64,
 }
 
 impl Files {
-    /// Returns `device` without files.
+    /// Wraps `device`, without any file.
     pub(crate) fn on(device: Box<dyn Model>) -> Files {
         Files { device, ranges: Vec::new(), end: 0 }
     }
@@ -29,22 +29,22 @@ impl Files {
         &*self.device
     }
 
-    /// Returns the name of file `number` for requests.
+    /// Returns the [`FileId`] of file `number`.
     pub(crate) fn id(number: usize) -> FileId {
         FileId(number as u32 + 1)
     }
 
-    /// Returns the bytes of file `number`; 0 where there is none.
+    /// Returns the size of file `number` in bytes, or 0 if the file does not exist.
     pub(crate) fn size(&self, number: usize) -> u64 {
         self.ranges.get(number).map_or(0, |range| range.end - range.start)
     }
 
-    /// Reserves `size` bytes for file `number`, behind all others.
+    /// Reserves `size` bytes for file `number`, behind all other files.
     ///
     /// # Errors
-    /// The bytes that are left, where these are fewer.
+    /// The number of free bytes, if it is less than `size`.
     pub(crate) fn create(&mut self, number: usize, size: u64) -> Result<(), u64> {
-        // Whole units, so that a file can be written by requests of the alignment.
+        // The size is rounded down to whole units because files are written in requests of this alignment.
         let left = self.device.geometry().capacity.saturating_sub(self.end) / ALIGNMENT * ALIGNMENT;
         if size > left {
             return Err(left);

@@ -1,4 +1,4 @@
-//! Profiles, experiments, comparisons, results: what a user runs.
+//! The laboratory: profiles, experiments, comparisons, served devices, and their results.
 #![forbid(unsafe_code)]
 
 pub mod bench;

@@ -1,12 +1,13 @@
-//! Progress of a run: written by the threads that simulate, read by whoever shows it, and the way to stop a run early.
+//! Progress of a run. The simulating threads update it and a display reads it. It also carries the request to stop a
+//! run early.
 //!
-//! Work is counted in units of about one small request. Nothing here reads a clock, and no result depends on it.
+//! A unit of work is about one small request. This module reads no clock, and no result depends on it.
 
 use flashlab_sim::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How far a run is. Clones share one state.
+/// The progress of a run. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Arc<Shared>);
 
@@ -21,7 +22,7 @@ struct Shared {
 }
 
 impl Progress {
-    /// Adds `work` units to those that the run consists of.
+    /// Adds `work` units to the planned work of the run.
     pub fn plan(&self, work: u64) {
         self.0.planned.fetch_add(work, Ordering::Relaxed);
     }
@@ -31,44 +32,44 @@ impl Progress {
         self.0.done.fetch_add(work, Ordering::Relaxed);
     }
 
-    /// Counts `work` units as done in all, unless more are.
+    /// Raises the total number of units done to `work`; does nothing if it is already greater.
     pub fn reach(&self, work: u64) {
         self.0.done.fetch_max(work, Ordering::Relaxed);
     }
 
-    /// Adds to the simulated time, which is summed over all devices.
+    /// Adds to the simulated time, which is the sum over all devices.
     pub fn add_simulated(&self, time: Duration) {
         self.0.simulated_ns.fetch_add(time.as_ns(), Ordering::Relaxed);
     }
 
-    /// Names the part of the run that begins: `preparation`, or a cell.
+    /// Sets the name of the part of the run that begins: `preparation`, or a cell.
     pub fn enter(&self, phase: impl Into<String>) {
         *lock(&self.0.phase) = phase.into();
     }
 
-    /// Queues a line to be shown while the run goes on.
+    /// Queues a line for display during the run.
     pub fn report(&self, line: impl Into<String>) {
         lock(&self.0.news).push(line.into());
     }
 
-    /// Asks the run to stop: no further request is made, and those that are outstanding complete.
+    /// Requests the run to stop: no further request is submitted, and requests in flight complete.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true once the run was asked to stop.
+    /// Returns true if the run has been requested to stop.
     pub fn is_stopped(&self) -> bool {
         self.0.stopped.load(Ordering::Relaxed)
     }
 
-    /// Returns the share of the work that is done, between 0 and 1; `None` while nothing is planned.
+    /// Returns the share of the planned work that is done, between 0 and 1, or `None` if no work is planned.
     pub fn share(&self) -> Option<f64> {
         let planned = self.0.planned.load(Ordering::Relaxed);
         let done = self.0.done.load(Ordering::Relaxed);
         (planned > 0).then(|| (done as f64 / planned as f64).min(1.0))
     }
 
-    /// Returns the time that was simulated, summed over all devices.
+    /// Returns the simulated time, summed over all devices.
     pub fn simulated(&self) -> Duration {
         Duration::from_ns(self.0.simulated_ns.load(Ordering::Relaxed))
     }
@@ -78,7 +79,7 @@ impl Progress {
         lock(&self.0.phase).clone()
     }
 
-    /// Takes the lines that wait to be shown.
+    /// Removes and returns the lines queued for display.
     pub fn take_news(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.0.news))
     }

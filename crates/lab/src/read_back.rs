@@ -1,7 +1,7 @@
-//! The second phase of a job with `verify=`: what it wrote is read back, each range once, as fio does it.
+//! The second phase of a job with `verify=`: like fio, the job reads back each range that it wrote, once.
 //!
-//! In the order of the writes; where some overlapped, what is left of them by its place, without those that were written
-//! over. Whoever carries the bytes judges them; here it is only known which to read.
+//! The reads follow the order of the writes. If some writes overlapped, the reads are sorted by address and skip data
+//! that was overwritten. This module only decides which ranges to read; the device that stores the bytes verifies them.
 
 use flashlab_fio::iolog::{Action, Entry, Iolog, Version};
 use flashlab_fio::job::{Direction, Job, Mix, Pattern};
@@ -9,9 +9,9 @@ use flashlab_fio::workload::{Cause, Io, Record};
 use flashlab_sim::{Duration, FileId, Instant, Spent};
 use std::collections::BTreeMap;
 
-/// Whether a job has such a phase.
+/// Returns true if a job has such a phase.
 pub(crate) fn is_due(job: &Job) -> bool {
-    // fio says that it never starts where the writes use up the time.
+    // According to fio, the phase never starts if the writes use up the runtime.
     let time_is_up = job.time_based && job.runtime.is_some();
     job.verify.method().is_some() && job.verify.reads_back && writes(job) && !time_is_up
 }
@@ -20,18 +20,18 @@ fn writes(job: &Job) -> bool {
     !matches!(job.pattern.mix, Mix::Read | Mix::Trim) && job.read_iolog.is_none()
 }
 
-/// Passes on what happens, and notes what is written.
+/// A recorder that forwards all events to another recorder and notes which ranges each job writes.
 pub(crate) struct Noting<R> {
     inner: R,
     jobs: Vec<Written>,
 }
 
-/// What one job wrote.
+/// The ranges that one job wrote.
 #[derive(Default)]
 pub(crate) struct Written {
-    /// In the order of the writes; nothing where it was written over.
+    /// Ranges in the order of the writes; `None` if a later request overwrote or trimmed the range.
     ranges: Vec<Option<Io>>,
-    /// By file and first byte, the place among them.
+    /// Index into `ranges` by file and first byte.
     places: BTreeMap<(FileId, u64), usize>,
     overlapped: bool,
     failed: bool,
@@ -59,7 +59,7 @@ impl Written {
         }
     }
 
-    /// What is to be read, on the files of the job in this order.
+    /// Returns the reads of the second phase. `files` are the files of the job, in order.
     pub(crate) fn to_read(&self, files: &[FileId]) -> Iolog {
         let mut ranges: Vec<Io> = self.ranges.iter().copied().flatten().collect();
         if self.overlapped {
@@ -83,7 +83,7 @@ impl Written {
     }
 }
 
-/// The job of the second phase, with what is left of its time after `ran`.
+/// Returns the job of the second phase, whose runtime is the time that remains after `ran`.
 pub(crate) fn job(of: &Job, ran: Duration) -> Job {
     Job {
         pattern: Pattern { mix: Mix::Read, ..of.pattern },
@@ -108,12 +108,12 @@ pub(crate) fn job(of: &Job, ran: Duration) -> Job {
 }
 
 impl<R> Noting<R> {
-    /// Of a wave of so many jobs.
+    /// Creates a recorder for a wave of `jobs` jobs that forwards to `inner`.
     pub(crate) fn new(jobs: usize, inner: R) -> Noting<R> {
         Noting { inner, jobs: (0..jobs).map(|_| Written::default()).collect() }
     }
 
-    /// The recorder behind, and what each job wrote.
+    /// Returns the inner recorder and the ranges that each job wrote.
     pub(crate) fn finish(self) -> (R, Vec<Written>) {
         (self.inner, self.jobs)
     }

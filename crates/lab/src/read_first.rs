@@ -1,7 +1,7 @@
-//! Ranges of a bare device that jobs read before any of them writes them.
+//! Finds the ranges of a bare device that jobs read before any job writes them.
 //!
-//! A new device answers reads of such ranges without its flash, so a bench may write them before the jobs begin. Jobs in
-//! directories are left out: their files are written when they are laid out.
+//! A new device answers reads of such ranges without accessing its flash, so a bench may write them before the jobs
+//! begin. Jobs with a directory are skipped: their files are written when they are laid out.
 
 use flashlab_block::Ranges;
 use flashlab_fio::iolog::{Action, Iolog};
@@ -11,8 +11,8 @@ use flashlab_sim::{FileId, Geometry};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Returns the ranges in whole blocks, sorted, none twice. Jobs of one wave run together, so none of them counts on the
-/// writes of another.
+/// Returns the ranges in whole blocks, sorted and disjoint. Jobs of one wave run concurrently, so none of them can rely
+/// on the writes of another.
 pub(crate) fn ranges(jobs: &[Job], iologs: &BTreeMap<String, Iolog>, device: &Geometry) -> Vec<Range<u64>> {
     let (mut read, mut written) = (Ranges::default(), Ranges::default());
     for wave in jobs.chunk_by(|a, b| a.wave == b.wave) {
@@ -46,7 +46,8 @@ fn reads(job: &Job) -> bool {
     matches!(job.pattern.mix, Mix::Read | Mix::ReadWrite)
 }
 
-/// Returns the most bytes of its region that the job reads: all of them, unless it goes through them once and ends before.
+/// Returns an upper limit of the bytes that the job reads of its region: all of them, unless the job passes through the
+/// region once and ends early.
 fn most_read(job: &Job) -> u64 {
     if job.pattern.random || job.pattern.sequence_skip != 0 || job.time_based || job.loops > 1 {
         return u64::MAX;
@@ -58,7 +59,7 @@ fn most_read(job: &Job) -> u64 {
     job.number_ios.map_or(u64::MAX, |count| count.saturating_mul(block))
 }
 
-/// Returns true if the job leaves nothing of its regions unwritten, as far as its options say.
+/// Returns true if, according to its options, the job writes its regions completely.
 fn writes_all(job: &Job) -> bool {
     let writes = matches!(job.pattern.mix, Mix::Write | Mix::TrimWrite) && job.read_iolog.is_none();
     let once_each = match job.pattern.random {
@@ -68,14 +69,14 @@ fn writes_all(job: &Job) -> bool {
     writes && once_each && job.runtime.is_none() && job.number_ios.is_none() && job.io_size.is_none()
 }
 
-/// The regions of a job on the bare device; none where it cannot run, which its run reports.
+/// Returns the regions of a job on the bare device. Returns none if the job cannot run; its run reports the error.
 fn regions(job: &Job, device: &Geometry) -> impl Iterator<Item = Range<u64>> {
     let file = File { id: FileId::DEVICE, size: device.capacity };
     let regions = Regions::of(job, &[file]).map_or(Vec::new(), |found| found.regions);
     regions.into_iter().map(|region| region.start..region.start + region.length)
 }
 
-/// Adds what an iolog reads before it writes it.
+/// Adds the ranges that an iolog reads before it writes them.
 fn replay(iolog: &Iolog, written: &Ranges, read: &mut Ranges) {
     let mut written = written.clone();
     for entry in &iolog.entries {
@@ -102,7 +103,7 @@ mod tests {
 
     const DEVICE: Geometry = Geometry { capacity: 64 << 20, block: 512, request_max: 1 << 20 };
 
-    /// In KiB.
+    /// Returns the ranges of a command line, in KiB.
     fn kib(line: &str, iolog: &str) -> Vec<(u64, u64)> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let jobs = Invocation::parse(&words, &Nothing).unwrap_or_else(|error| panic!("{error}")).jobs;

@@ -1,7 +1,7 @@
-//! A device and a workload that are looked at while a run goes on, and may be stopped.
+//! A device and a workload that a caller can observe and stop during a run.
 //!
-//! [`Watched`] wraps the device and counts requests; [`Stoppable`] wraps the workload, which ends early once the flag that
-//! both share is set. Neither changes a result before that.
+//! [`Watched`] wraps the device and counts requests. [`Stoppable`] wraps the workload, which ends early once the stop
+//! flag shared by the two wrappers is set. Until then neither wrapper changes the result.
 
 use flashlab_sim::{
     Arrival, CloneModel, Completion, FileId, Geometry, Instant, Model, Observer, PowerCut, Request, Workload,
@@ -9,17 +9,17 @@ use flashlab_sim::{
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Looks at a device at an instant of a run; returns false to end the run.
+/// Callback that observes a device at an instant of a run. It returns false to end the run.
 pub(crate) type Look<'a> = dyn FnMut(Instant, &dyn Model) -> bool + Send + 'a;
 
-/// A device that is looked at after every `interval` requests.
+/// A device whose callback runs after every `interval` requests.
 pub(crate) struct Watched<'a, 'b> {
     pub(crate) model: &'a mut dyn Model,
     pub(crate) look: &'a mut Look<'b>,
     pub(crate) interval: u64,
-    /// Requests until the next look.
+    /// Requests until the next call of `look`.
     pub(crate) left: u64,
-    /// Set when the run should end.
+    /// Stop flag, set when the run should end.
     pub(crate) stop: &'a AtomicBool,
 }
 

@@ -1,19 +1,19 @@
-//! The workload of a wave of jobs: the jobs themselves, up to the end of time or until somebody stops them.
+//! The workload of a wave of jobs. It ends when the jobs end, when simulated time ends, or when the user stops the run.
 
 use super::END;
 use crate::progress::Progress;
 use flashlab_fio::workload::{Jobs, Record};
 use flashlab_sim::{Arrival, Completion, FileId, Instant, Request, Workload};
 
-/// How often jobs look up from their work: after so many events.
+/// Number of events between two checks of the stop flag and reports of progress.
 const EVENTS_BETWEEN_LOOKS: u32 = 1_024;
 
-/// Jobs that stop asking at the end of time, or when somebody asks them to.
+/// A wave of jobs that submits no more requests after the end of simulated time or after a request to stop.
 pub(super) struct Ending<R> {
     jobs: Jobs<R>,
     ended: bool,
     stopped: bool,
-    /// Events since the last look.
+    /// Events since the last check of the stop flag.
     events: u32,
     told: Told,
 }
@@ -23,7 +23,7 @@ impl<R: Record> Ending<R> {
         Ending { jobs, ended: false, stopped: false, events: 0, told }
     }
 
-    /// Reports the end of the wave at `last`. Returns the jobs, or `None` if they met the end of time.
+    /// Reports the end of the wave at `last`. Returns the jobs, or `None` if they reached the end of simulated time.
     pub(super) fn finish(mut self, last: Instant) -> Option<Jobs<R>> {
         self.told.wave_is_at(1.0, last);
         (!self.ended).then_some(self.jobs)
@@ -40,14 +40,14 @@ impl<R: Record> Ending<R> {
     }
 }
 
-/// Progress of a wave as far as it is reported.
+/// The progress of a wave that has been reported so far.
 pub(super) struct Told {
     progress: Progress,
-    /// Units of the whole wave.
+    /// Units of work of the whole wave.
     work: u64,
-    /// Units that are reported as done.
+    /// Units of work reported as done.
     done: u64,
-    /// The simulated instant up to which time is reported.
+    /// The simulated instant up to which simulated time has been reported.
     at: Instant,
 }
 

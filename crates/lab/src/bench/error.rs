@@ -1,4 +1,4 @@
-//! Errors of the bench: jobs that cannot run, and jobs that a device ended.
+//! Errors of the bench: jobs that cannot run, and jobs that ended early.
 
 use super::YEARS;
 use flashlab_fio::job::Direction;
@@ -7,77 +7,78 @@ use flashlab_fio::workload::{Cause, WorkloadError};
 use flashlab_host::vfat::NoRoom;
 use flashlab_sim::{Duration, Instant, Status};
 use std::fmt;
-/// Why jobs could not run.
+/// The reason why jobs could not run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BenchError {
-    /// A job names no directory, but there is a filesystem, whose device it must not touch.
+    /// A job names no directory although the device has a filesystem. It would write to the device below that
+    /// filesystem.
     NoDirectory {
         /// The job.
         job: String,
     },
-    /// A job trims files.
+    /// A job trims files, which vfat cannot do.
     NoTrim {
         /// The job.
         job: String,
     },
-    /// A job says neither how large its files are nor do they exist.
+    /// A job states no file size, and its files do not exist.
     NoSize {
         /// The job.
         job: String,
     },
-    /// A file does not fit.
+    /// A file does not fit on the filesystem.
     NoRoom {
         /// The file.
         file: String,
-        /// A size that would fit.
+        /// The error of the filesystem, with a size that fits.
         error: NoRoom,
     },
     /// A file does not fit on the bare device.
     NoSpace {
         /// The file.
         file: String,
-        /// Its bytes.
+        /// Size of the file in bytes.
         size: u64,
-        /// Bytes that are left behind the other files.
+        /// Free bytes after the other files.
         left: u64,
     },
     /// The device is too small for the filesystem.
     TooSmall,
-    /// A job's requests would not be made of whole blocks.
+    /// A size or offset of a job is not a multiple of the device's block size.
     NotWholeBlocks {
         /// The job.
         job: String,
-        /// Option that is not a multiple of a block: `bs`, `offset`, ...
+        /// The option: `bs`, `offset`, ...
         option: &'static str,
-        /// Its bytes.
+        /// Value of the option in bytes.
         bytes: u64,
-        /// Bytes of a block.
+        /// Block size of the device in bytes.
         block: u64,
     },
-    /// A job has `verify=`, and there are no bytes.
+    /// A job has `verify=`, but the device only simulates times and stores no bytes.
     NoBytes {
         /// The job.
         job: String,
     },
-    /// A job of a wave with `verify=` wants its iolog written.
+    /// A job sets `write_iolog=` in a wave that has `verify=`.
     IologOfVerify {
         /// The job.
         job: String,
     },
-    /// The device refused a request.
+    /// The device rejected a request.
     Refused {
         /// The job.
         job: String,
         /// Direction of the request.
         direction: Direction,
-        /// Its first byte.
+        /// First byte of the request.
         offset: u64,
-        /// Its bytes.
+        /// Length of the request in bytes.
         length: u64,
-        /// Why.
+        /// Status of the request.
         status: Status,
     },
-    /// A request took longer than `max_latency=` allows, and ended its job.
+    /// A request took longer than `max_latency=` allows, which ended its job.
     MaxLatency {
         /// The job.
         job: String,
@@ -85,23 +86,23 @@ pub enum BenchError {
         direction: Direction,
         /// First byte of the request.
         offset: u64,
-        /// Time that it took.
+        /// Latency of the request.
         took: Duration,
         /// The limit.
         limit: Duration,
     },
-    /// The device takes no more writes: too many of its erase blocks are bad.
+    /// The device is read-only because too many of its erase blocks are bad.
     ReadOnly {
-        /// The job whose write it refused.
+        /// The job whose write the device rejected.
         job: String,
-        /// Bytes that all jobs had written before.
+        /// Bytes that all jobs had written by then.
         written: u64,
-        /// Simulated time since the device was put on the bench.
+        /// Simulated time since the bench was created.
         after: Duration,
     },
-    /// The jobs would take longer than can be simulated.
+    /// The jobs would run beyond the end of simulated time.
     TooLong,
-    /// Somebody asked the run to stop, so that there is no whole figure.
+    /// The user stopped the run, so the figures would be incomplete.
     Stopped,
     /// A job cannot run on its files or its device.
     Workload(WorkloadError),

@@ -8,7 +8,7 @@ use std::fmt;
 /// A fact that a reader of results should know and that the numbers do not show.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Hint {
-    /// A job whose reads mostly met what nothing had written.
+    /// Most reads of a job addressed data that was never written.
     ReadsUnwritten {
         /// The job.
         job: String,
@@ -28,15 +28,15 @@ impl fmt::Display for Hint {
     }
 }
 
-/// Returns true if less than half of the reads met the array, an access to which takes `t_read`.
+/// Returns true if fewer than half of the reads accessed the array. One access takes `t_read`.
 pub fn reads_unwritten(stats: &JobStats, t_read: Duration) -> bool {
     let reads = stats.direction(Direction::Read);
-    // An access takes t_read or more, but for a few percent of spread.
+    // An access takes at least t_read, less a few percent of spread.
     let accesses_at_most = reads.mechanism_ns(Mechanism::Read) / (t_read.as_ns() * 3 / 4).max(1);
     accesses_at_most < reads.total_ios().div_ceil(2)
 }
 
-/// The hints on what ran on a card with this time for an access to its array (`flash.t_read`).
+/// Returns the hints on jobs that ran on a device whose array access takes `t_read` (`flash.t_read`).
 pub fn hints(reports: &[Report], t_read: Duration) -> Vec<Hint> {
     let mut hints: Vec<Hint> = Vec::new();
     for report in reports.iter().filter(|report| reads_unwritten(&report.stats, t_read)) {

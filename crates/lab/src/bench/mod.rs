@@ -1,7 +1,7 @@
 //! A test bench: one device, with or without a filesystem, on which fio jobs run in simulated time.
 //!
-//! The device keeps its state from run to run, and time goes on. Files are laid out before a wave of jobs begins, as fio
-//! does it: outside the timed window, but simulated like everything else.
+//! The device keeps its state from one run to the next, and simulated time continues. As in fio, files are laid out
+//! before a wave of jobs begins: outside the timed window, but simulated like everything else.
 
 mod ending;
 mod error;
@@ -36,14 +36,14 @@ use work::work_of;
 #[derive(Clone)]
 pub struct Bench {
     stack: Stack,
-    /// How long the device was used before the beginning of time.
+    /// Time for which the device was used before simulated time began.
     used_before: Duration,
     now: Instant,
-    /// Names of the files on the filesystem, or on the device; a file's number is its place here.
+    /// Names of the files on the filesystem, or on the bare device. A file's number is its index in this list.
     files: Vec<String>,
-    /// The traces that `read_iolog=` names.
+    /// The traces that `read_iolog=` refers to, by name.
     iologs: BTreeMap<String, Iolog>,
-    /// True if the device carries bytes and checks them.
+    /// True if the device stores bytes and verifies each read.
     has_bytes: bool,
     progress: Progress,
 }
@@ -56,7 +56,7 @@ enum Stack {
 }
 
 impl Bench {
-    /// `device`, as it is, at the beginning of time.
+    /// Returns a bench with `device` in its present state, at the beginning of simulated time.
     pub fn new(device: Box<dyn Model>) -> Self {
         Bench {
             stack: Stack::Device(device),
@@ -69,34 +69,35 @@ impl Bench {
         }
     }
 
-    /// `device`, which has bytes and judges what is read of them: jobs may have `verify=`.
+    /// Returns a bench with `device`, which stores bytes and verifies each read. Its jobs may use `verify=`.
     pub fn of_bytes(device: Box<dyn Model>) -> Self {
         Bench { has_bytes: true, ..Bench::new(device) }
     }
 
-    /// `device` with the medium of `seed`, or in the state that it was asked for with.
+    /// Returns a bench with a new `device` whose medium `seed` draws, or with `device` in the state that its argument
+    /// names.
     pub fn with(device: &Device, seed: u64) -> Self {
         Bench { used_before: device.used(), ..Bench::new(device.build(seed)) }
     }
 
-    /// The trace that jobs name as `read_iolog=name`.
+    /// Adds a trace that jobs refer to as `read_iolog=name`.
     pub fn load_iolog(&mut self, name: &str, iolog: Iolog) {
         self.iologs.insert(name.to_owned(), iolog);
     }
 
-    /// Reports all that runs from here on to `progress`, whose stop ends the jobs: what they did until then is counted,
-    /// and jobs of later waves do not begin.
+    /// Reports all later runs to `progress`. Its stop flag ends the jobs: the statistics include their requests up to
+    /// that point, and later waves do not begin.
     pub fn report_to(&mut self, progress: &Progress) {
         self.progress = progress.clone();
     }
 
-    /// Returns true once the run was asked to stop, so that its figures are incomplete.
+    /// Returns true if the user has stopped the run, so that its figures are incomplete.
     pub fn is_stopped(&self) -> bool {
         self.progress.is_stopped()
     }
 
-    /// Writes the ranges of the bare device that `jobs` read before they write them, in order and once, and lets the device
-    /// come to rest; returns the number of bytes.
+    /// Writes, once and in ascending order, the ranges of the bare device that `jobs` read before they write them. Then
+    /// lets the device idle for ten seconds. Returns the number of bytes written.
     pub fn write_what_is_read(&mut self, jobs: &[Job]) -> Result<u64, BenchError> {
         let Stack::Device(device) = &self.stack else { return Ok(0) };
         let ranges = read_first::ranges(jobs, &self.iologs, &device.geometry());
@@ -146,7 +147,7 @@ impl Bench {
         Ok(bytes)
     }
 
-    /// Puts a vfat filesystem on the device, unless it has one.
+    /// Formats the device with vfat unless it already has a filesystem.
     pub fn format_once(&mut self, parameters: &VfatParameters) -> Result<(), BenchError> {
         if let Stack::Device(device) = &self.stack {
             let formatted = Vfat::format(parameters.clone(), device.clone(), self.now);
@@ -157,7 +158,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Removes all files, where there is a filesystem.
+    /// Removes all files if the device has a filesystem.
     pub fn remove_files(&mut self) {
         if let Stack::Vfat(vfat) = &mut self.stack {
             for file in 0..self.files.len() {
@@ -166,7 +167,7 @@ impl Bench {
         }
     }
 
-    /// Removes the files of the jobs that ask for it, where there is a filesystem.
+    /// Removes the files of the jobs that set `unlink`, if the device has a filesystem.
     fn unlink(&mut self, wave: &[Job]) {
         let Stack::Vfat(vfat) = &mut self.stack else { return };
         for name in wave.iter().filter(|job| job.unlink).flat_map(|job| &job.files) {
@@ -176,13 +177,13 @@ impl Bench {
         }
     }
 
-    /// Runs `jobs`, one wave after the other; returns what was counted.
+    /// Runs `jobs`, one wave after the other, and returns their statistics.
     pub fn run(&mut self, jobs: &[Job], settings: &Settings) -> Result<Statistics, BenchError> {
         self.run_recorded(jobs, settings).map(|(statistics, _)| statistics)
     }
 
-    /// Runs `jobs`, which neither read back nor record what they did, and calls `look` with the instant and the device after
-    /// every `interval` requests. A `look` that returns false ends the jobs early.
+    /// Runs `jobs` and calls `look` with the instant and the device after every `interval` requests. If `look` returns
+    /// false, the jobs end early. This function neither verifies writes nor records iologs.
     pub(crate) fn run_watched(
         &mut self,
         jobs: &[Job],
@@ -204,7 +205,7 @@ impl Bench {
         Ok(statistics)
     }
 
-    /// The tasks of a wave of jobs, with their files laid out.
+    /// Lays out the files of a wave of jobs and returns its tasks.
     fn tasks<'a>(&mut self, jobs: &'a [Job], wave: Range<usize>) -> Result<Vec<Task<'a>>, BenchError> {
         let mut tasks = Vec::new();
         for (number, job) in wave.clone().zip(&jobs[wave]) {
@@ -219,7 +220,8 @@ impl Bench {
         Ok(tasks)
     }
 
-    /// Runs `jobs` like [`Bench::run`], with the iologs that jobs ask for by `write_iolog=`: their text by the number of the job.
+    /// Runs `jobs` like [`Bench::run`]. Also returns the text of each iolog that a job requests with `write_iolog=`, by
+    /// job number.
     pub fn run_recorded(
         &mut self,
         jobs: &[Job],
@@ -256,7 +258,7 @@ impl Bench {
         Ok((statistics, iologs))
     }
 
-    /// Runs a wave, and then has its jobs with `verify=` read back what they wrote, all at once.
+    /// Runs a wave. Then its jobs with `verify=` all read back their writes concurrently.
     fn run_verified(
         &mut self,
         jobs: &[Job],
@@ -297,7 +299,8 @@ impl Bench {
         self.run_wave_by(tasks, record, |model, workload, begin| flashlab_sim::run(model, workload, begin))
     }
 
-    /// Runs a wave by `run`, which drives the device with the workload from an instant on and returns the last one.
+    /// Runs a wave with `run`, which connects the device and the workload from an instant on and returns the instant of
+    /// the last event.
     fn run_wave_by<R: Record>(
         &mut self,
         tasks: Vec<Task<'_>>,
@@ -329,12 +332,12 @@ impl Bench {
         })
     }
 
-    /// The device's erase blocks, if it knows any.
+    /// Returns the wear of the device's erase blocks, or `None` if its model has none.
     pub fn wear(&self) -> Option<Wear> {
         Wear::of(self.device())
     }
 
-    /// The device, below the filesystem.
+    /// Returns the device below the filesystem.
     pub fn device(&self) -> &dyn Model {
         match &self.stack {
             Stack::Device(device) => &**device,
@@ -343,23 +346,23 @@ impl Bench {
         }
     }
 
-    /// The instant that has come. Nothing is outstanding.
+    /// Returns the current simulated instant. No request is in flight.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// How long the device was used, with what it was used before.
+    /// Returns the time for which the device has been used, including its use before this bench.
     pub fn used(&self) -> Duration {
         self.used_before + self.now.since(Instant::ZERO)
     }
 
-    /// Lets time pass in which nothing is asked.
+    /// Advances simulated time without submitting requests.
     pub fn pause(&mut self, time: Duration) {
         self.now += time;
     }
 
-    /// Refuses a job of which the device would refuse the first request, as direct I/O does: one that is not made of
-    /// whole blocks.
+    /// Rejects a job with a request size or offset that is not a multiple of the device's block. The device would
+    /// reject its first request, as direct I/O does.
     fn check_blocks(&mut self, job: &Job) -> Result<(), BenchError> {
         let block = self.model().geometry().block;
         if job.read_iolog.is_some() {
@@ -396,7 +399,7 @@ impl Bench {
         }
     }
 
-    /// The files of a job, laid out where they are missing or too short.
+    /// Returns the files of a job. Lays out files that are missing or too short.
     fn files_of(&mut self, job: &Job) -> Result<Vec<File>, BenchError> {
         let name = || job.name.clone();
         if let (Stack::Device(device), Some(_)) = (&self.stack, &job.directory) {
@@ -432,7 +435,7 @@ impl Bench {
         }
     }
 
-    /// The files of a job on the bare device. As fio lays files out, those that the job will read are written before.
+    /// Returns the files of a job on the bare device. As in fio, new files that the job will read are written first.
     fn files_on_device(&mut self, job: &Job) -> Result<Vec<File>, BenchError> {
         let mut found = Vec::new();
         for (n, file) in job.files.iter().enumerate() {
@@ -457,8 +460,8 @@ impl Bench {
         Ok(found)
     }
 
-    /// Writes a file on the bare device once, in requests of [`files::ALIGNMENT`]: what they cover behind its end belongs
-    /// to no other file.
+    /// Writes a file on the bare device once, in requests of [`files::ALIGNMENT`]. The part of the last request that
+    /// lies beyond the end of the file belongs to no other file.
     fn fill(&mut self, file: File) -> Result<(), BenchError> {
         let bytes = files::ALIGNMENT;
         let file = File { size: file.size.next_multiple_of(bytes), ..file };
@@ -474,7 +477,7 @@ impl Bench {
     }
 }
 
-/// Returns the number of a file, which it gets where it has none.
+/// Returns the number of a file. Assigns the next number to a new file.
 fn number_of(files: &mut Vec<String>, file: &str) -> usize {
     files.iter().position(|known| known == file).unwrap_or_else(|| {
         files.push(file.to_owned());
@@ -482,20 +485,20 @@ fn number_of(files: &mut Vec<String>, file: &str) -> usize {
     })
 }
 
-/// Name of the phase that writes what jobs read later.
+/// Name of the phase that writes the ranges that jobs read later.
 const WRITING_FIRST: &str = "writing what is read later";
-/// Bytes of a request of that phase.
+/// Bytes of a request in this phase.
 const WRITTEN_AT_ONCE: u64 = 1 << 20;
-/// Idle time behind that phase.
+/// Idle time after this phase.
 const REST: Duration = Duration::from_secs(10);
 
-/// No job runs beyond this instant. What a job may add to where it is (delay, ramp, runtime, a pause: a hundred years
-/// each) still is an instant.
+/// No job runs beyond this instant. An [`Instant`] has room for the delay, ramp, runtime and pause of a job (at most a
+/// hundred years each) beyond it.
 const END: Instant = Instant::from_ns(YEARS * 365 * 86_400 * 1_000_000_000);
 const YEARS: u64 = 150;
 
-/// Returns how fio lays out a new file before the job: a file that the job reads or overwrites is written whole, otherwise
-/// `fallocate=` decides.
+/// Returns how fio lays out a new file before the job runs. A file that the job reads or overwrites is written
+/// completely. Otherwise `fallocate=` decides.
 fn allocate(job: &Job) -> Allocate {
     match job.fallocate {
         _ if is_read_or_overwritten(job) => Allocate::Zeroed,
@@ -506,12 +509,12 @@ fn allocate(job: &Job) -> Allocate {
     }
 }
 
-/// Returns true if fio writes a new file of the job whole before the job runs.
+/// Returns true if fio writes a new file of the job completely before the job runs.
 fn is_read_or_overwritten(job: &Job) -> bool {
     matches!(job.pattern.mix, Mix::Read | Mix::ReadWrite) || job.overwrite || job.read_iolog.is_some()
 }
 
-/// The ranges of jobs that run together.
+/// Returns the ranges of jobs that run together.
 fn waves(jobs: &[Job]) -> Vec<Range<usize>> {
     let mut waves: Vec<Range<usize>> = Vec::new();
     for (n, job) in jobs.iter().enumerate() {

@@ -3,16 +3,16 @@
 use crate::read_back;
 use flashlab_fio::job::{BlockSize, Extent, Job, Mix};
 
-/// Units of work, as [`Progress`](crate::progress::Progress) counts it, of one run of `jobs` on a device of `capacity`
-/// bytes.
+/// Returns the units of work, as [`Progress`](crate::progress::Progress) counts them, of one run of `jobs` on a device
+/// of `capacity` bytes.
 pub fn work(jobs: &[Job], capacity: u64) -> u64 {
     let runs = |job: &Job| 1 + u64::from(read_back::is_due(job));
     jobs.iter().map(|job| runs(job) * work_of(job, capacity)).sum()
 }
 
-/// An estimate: requests and the bytes that they move, or the time that they may take.
+/// Estimates the work of one run of a job from the number of its requests and bytes, or from its runtime.
 pub(super) fn work_of(job: &Job, capacity: u64) -> u64 {
-    /// Requests a second of a device of which nothing is known.
+    /// Assumed request rate of the device, in requests per second.
     const REQUESTS_PER_SECOND: u64 = 5_000;
     /// Bytes whose simulation takes about as long as a request.
     const BYTES_PER_UNIT: u64 = 64 << 10;
