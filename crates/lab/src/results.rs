@@ -1,13 +1,13 @@
-//! What an experiment's run gives: the data behind every table, page and file.
+//! The results of an experiment: the data behind every table, page and file.
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-/// Everything that a run of an experiment found.
+/// The results of one run of an experiment.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Results {
     /// The experiment's name.
     pub experiment: String,
-    /// One line of what is compared with what.
+    /// A one-line description of the comparison.
     pub title: String,
     /// The seed of the medium.
     pub seed: u64,
@@ -17,33 +17,34 @@ pub struct Results {
     pub inputs: String,
     /// First 16 hexadecimal digits of the SHA-256 over the canonical cells, as integers.
     pub digest: String,
-    /// The free parameters: all that were fitted or chosen for these cells. Its length is the count.
+    /// The free parameters: all parameters that were fitted or chosen for these cells. The length of this list is their
+    /// count.
     pub parameters: Vec<Parameter>,
     /// The compared figures.
     pub cells: Vec<Cell>,
-    /// The bounds that the experiment declares, and how they came out.
+    /// The bounds that the experiment declares, and their outcomes.
     pub bounds: Vec<Bound>,
-    /// The devices that were run, with every number of their profiles.
+    /// The simulated devices, with every number of their profiles.
     pub devices: Vec<Device>,
-    /// What is said of the whole: preparation, order, what is not explained. Paragraphs of plain text; those that begin with
-    /// "Not explained" belong on every page.
+    /// Notes on the whole experiment: preparation, order, unexplained results. Each note is a paragraph of plain text.
+    /// A note that begins with "Not explained" belongs on every page.
     pub notes: Vec<String>,
-    /// Figures over a range: one chart each, in the order of the experiment's steps.
+    /// Figures over a range: one chart for each step of the experiment, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,
     /// The erase blocks of each device at the end of its run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wear: Vec<WearMap>,
-    /// What went on over time.
+    /// Figures over time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Series>,
-    /// What each device counted, where it counts at all.
+    /// The counters of each device whose model has any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub statistics: Vec<DeviceStatistics>,
 }
 
 impl Results {
-    /// Returns true if a cell has a published figure beside it.
+    /// Returns true if any cell has a published figure.
     pub fn has_published(&self) -> bool {
         self.cells.iter().any(|cell| cell.published.is_some())
     }
@@ -52,25 +53,25 @@ impl Results {
 /// A free parameter.
 #[derive(Clone, Debug, Serialize)]
 pub struct Parameter {
-    /// Where it stands: `sd/kingston:flash.t_prog`.
+    /// Profile and key: `sd/kingston:flash.t_prog`.
     pub path: String,
     /// The value with its unit, as in the profile.
     pub value: String,
-    /// How it got its value.
+    /// The origin of the value.
     pub kind: ParameterKind,
-    /// The cells it was fitted on: `raw write 1M/kingston`.
+    /// The cells on which the parameter was fitted: `raw write 1M/kingston`.
     pub fitted_on: Vec<String>,
 }
 
-/// How a parameter got its value.
+/// The origin of a parameter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ParameterKind {
-    /// Adjusted until cells came out.
+    /// Adjusted until the simulated cells matched the published figures.
     Fitted,
-    /// A structural choice or a typical value, the same for all.
+    /// A structural choice or a typical value, the same for all devices.
     Chosen,
-    /// Set by key, on a command line or by an experiment that names no source for it.
+    /// Set by key on a command line, or by an experiment that names no source.
     #[serde(rename = "set by hand")]
     ByHand,
     /// From a draft: a profile without sources.
@@ -82,7 +83,7 @@ impl ParameterKind {
     pub const ALL: [ParameterKind; 4] =
         [ParameterKind::Fitted, ParameterKind::Chosen, ParameterKind::ByHand, ParameterKind::Unsourced];
 
-    /// The name in JSON and in print.
+    /// Returns the name in JSON and in print.
     pub const fn name(self) -> &'static str {
         match self {
             ParameterKind::Fitted => "fitted",
@@ -92,50 +93,50 @@ impl ParameterKind {
         }
     }
 
-    /// Returns true if nothing but the user vouches for the value.
+    /// Returns true if the value has no source other than the user.
     pub const fn is_unsourced(self) -> bool {
         matches!(self, ParameterKind::ByHand | ParameterKind::Unsourced)
     }
 }
 
-/// Words that begin a note on a number that no measurement determines.
+/// Prefix of a note on a number that no measurement determines.
 pub const UNDETERMINED: &str = "Undetermined: ";
 
-/// What a note begins with that says a source's words of a table's figures.
+/// Prefix of a note that quotes a source's own words about the figures of a table.
 pub const PUBLISHED: &str = "Published of ";
 
 /// One compared figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
-    /// `raw write 1M`
+    /// The table: `raw write 1M`.
     pub table: String,
-    /// `64-block 30MHz 1bit`, or empty.
+    /// The row: `64-block 30MHz 1bit`; may be empty.
     pub row: String,
-    /// The card.
+    /// The column, usually a device.
     pub column: String,
-    /// `MiB/s`, `IOPS`, `KiB/s`, `B/s`, `KiB`.
+    /// The unit: `MiB/s`, `IOPS`, `KiB/s`, `B/s`, `KiB`.
     pub unit: String,
-    /// What was measured on hardware.
+    /// The figure measured on hardware.
     pub published: Option<Published>,
-    /// What was simulated here.
+    /// The simulated figure.
     pub simulated: Figure,
-    /// Whether parameters were adjusted on this cell.
+    /// The role of the cell: whether parameters were fitted on it.
     pub role: Role,
     /// 100 (simulated - published) / published.
     pub error_percent: Option<f64>,
-    /// Requests that the timed windows completed.
+    /// Requests completed in the timed windows.
     pub requests: u64,
     /// Mean latency of these requests in nanoseconds.
     pub latency_ns_mean: f64,
-    /// Where it went: nanoseconds a request by mechanism, summing to `latency_ns_mean`.
+    /// Mean nanoseconds per request by mechanism; they add up to `latency_ns_mean`.
     pub mechanisms: Mechanisms,
-    /// The same as integers: total nanoseconds by mechanism; they sum to the total latency exactly.
+    /// Total nanoseconds by mechanism as integers; they add up to the total latency exactly.
     pub mechanism_ns_totals: Mechanisms<u64>,
-    /// Write-latency tail, where the cell writes. Not fitted on anything.
+    /// Tail of the write latency; `None` if the cell does not write. No parameter was fitted on it.
     pub tail: Option<Tail>,
 }
 
-/// A mean with its standard deviation over the runs.
+/// The mean and the standard deviation over the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// Mean over the runs.
@@ -148,7 +149,7 @@ pub struct Figure {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Published {
-    /// Mean and, where printed, standard deviation.
+    /// A mean and, if the source prints it, a standard deviation.
     Figure {
         /// Mean.
         mean: f64,
@@ -156,34 +157,34 @@ pub enum Published {
         #[serde(skip_serializing_if = "Option::is_none")]
         sd: Option<f64>,
     },
-    /// "Under 10 K".
+    /// An upper bound, such as "under 10 K".
     Below {
         /// The bound.
         below: f64,
     },
-    /// Only words.
+    /// A statement in words.
     Text {
         /// The words.
         text: String,
     },
 }
 
-/// What a cell's figure is worth.
+/// The role of a cell: whether parameters were fitted on it, and what its simulated figure rests on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Parameters were adjusted on it.
+    /// Parameters were fitted on the cell.
     Fitted,
-    /// Nothing was adjusted on it.
+    /// No parameter was fitted on the cell.
     Predicted,
-    /// Rests on an assumption that the source does not state.
+    /// The figure rests on an assumption that the source does not state.
     Assumed,
-    /// Rests on a number without a source: one that was set by hand, or of a draft profile.
+    /// The figure rests on a number without a source: one set by hand or taken from a draft profile.
     Unsourced,
 }
 
 impl Role {
-    /// As in JSON.
+    /// Returns the name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Fitted => "fitted",
@@ -195,7 +196,7 @@ impl Role {
 }
 
 impl Cell {
-    /// Returns true if a published figure, bound or statement stands beside the cell.
+    /// Returns true if the cell has a published figure, bound or statement.
     pub fn is_measured(&self) -> bool {
         self.published.is_some()
     }
@@ -206,26 +207,26 @@ impl Cell {
 pub struct Summary {
     /// All cells.
     pub cells: usize,
-    /// Cells with a measurement beside them.
+    /// Cells with a measurement.
     pub measured: usize,
-    /// Cells without a measurement, whatever their role.
+    /// Cells without a measurement, in any role.
     pub unmeasured: usize,
-    /// Measured cells that parameters were adjusted on.
+    /// Measured cells on which parameters were fitted.
     pub fitted: usize,
-    /// Measured cells that nothing was adjusted on.
+    /// Measured cells on which no parameter was fitted.
     pub predicted: usize,
     /// Measured cells that rest on an assumption.
     pub assumed: usize,
     /// Measured cells that rest on numbers without a source.
     pub unsourced: usize,
-    /// Predicted cells whose error in per cent is known.
+    /// Measured predicted cells whose error in percent is known.
     pub predicted_with_error: usize,
-    /// Median of the absolute errors of these.
+    /// Median of the absolute errors of these predicted cells, in percent.
     pub error_percent_median: Option<f64>,
 }
 
 impl Results {
-    /// Counts the cells by role. Cells without a measurement count for no role.
+    /// Counts the cells by role. Cells without a measurement are not counted under any role.
     pub fn summary(&self) -> Summary {
         let measured = || self.cells.iter().filter(|cell| cell.is_measured());
         let of_role = |role| measured().filter(|cell| cell.role == role).count();
@@ -256,7 +257,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// (mechanism, nanoseconds) in printing order; a JSON object.
+/// Pairs of mechanism and nanoseconds in printing order; a JSON object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mechanisms<T = f64>(pub Vec<(&'static str, T)>);
 
@@ -275,69 +276,69 @@ impl<T: Serialize> Serialize for Mechanisms<T> {
 pub struct Tail {
     /// 99th percentile of the completion latency in nanoseconds.
     pub p99_ns: u64,
-    /// 99.9th percentile.
+    /// 99.9th percentile, in nanoseconds.
     pub p99_9_ns: u64,
-    /// Greatest.
+    /// Maximum, in nanoseconds.
     pub max_ns: u64,
-    /// Bytes that a logger writing at half the cell's mean rate must buffer so as never to wait.
+    /// Buffer in bytes that a data logger needs so that it never waits when it writes at half the cell's mean rate.
     pub logger_buffer_bytes: u64,
 }
 
 /// A bound that the experiment declares on a set of cells.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bound {
-    /// What is bounded, in words.
+    /// A description of the bounded quantity.
     pub name: String,
     /// The largest error allowed: `2 %`, `1 sd`.
     pub limit: String,
-    /// The cells that it bounds.
+    /// The cells to which the bound applies.
     pub cells: Vec<String>,
-    /// The worst cell.
+    /// The cell with the largest error.
     pub worst_cell: String,
-    /// Its error, in the limit's unit.
+    /// The error of that cell, in the unit of the limit.
     pub worst: f64,
-    /// Whether it holds.
+    /// True if the bound holds.
     pub held: bool,
 }
 
-/// A device of the experiment, for the page that explains it.
+/// A device of the experiment, for the page that explains its numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Device {
-    /// `sd/kingston`
+    /// The name: `sd/kingston`.
     pub name: String,
-    /// What it is.
+    /// The full name.
     pub title: String,
-    /// Every number: path, value, where it comes from, what it means.
+    /// All numbers of the profile.
     pub numbers: Vec<Number>,
 }
 
 /// One number of a profile.
 #[derive(Clone, Debug, Serialize)]
 pub struct Number {
-    /// `flash.t_prog`
+    /// The key: `flash.t_prog`.
     pub path: String,
-    /// `581us`
+    /// The value with its unit: `581us`.
     pub value: String,
-    /// `fitted on raw write 1M/kingston`, `typical: ...`, `spec: ...`, `set by hand: ...`, `unsourced`.
+    /// The source: `fitted on raw write 1M/kingston`, `typical: ...`, `spec: ...`, `set by hand: ...`, `unsourced`.
     pub source: String,
-    /// What it is, in a sentence.
+    /// A description, in one sentence.
     pub meaning: String,
 }
 
-/// One chart of figures over a range: a step of a sweep, with a curve a column.
+/// One chart of figures over a range: a step of a sweep, with one curve per column.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
-    /// The step, which is the table of its cells: `randread`.
+    /// The step, which is also the table of the cells: `randread`.
     pub chart: String,
-    /// What is shown, in a line.
+    /// A one-line title.
     pub title: String,
     /// The unit of the horizontal axis: `GiB`.
     pub x_unit: String,
     /// The unit of the figures: `kIOPS`.
     pub y_unit: String,
-    /// One a column.
+    /// The curves, one per column.
     pub series: Vec<CurveSeries>,
-    /// What was published in words about its shape, and what is not explained.
+    /// Published statements about the shape of the curve, and notes on what is unexplained.
     pub notes: Vec<String>,
 }
 
@@ -346,13 +347,13 @@ pub struct Curve {
 pub struct CurveSeries {
     /// The column: `HMB 128 MiB`.
     pub name: String,
-    /// A variant of the model, shown beside it; nothing published belongs to it.
+    /// True for a variant of the model, which has no published figures.
     pub variant: bool,
     /// Simulated figures, with ascending `x`.
     pub points: Vec<CurvePoint>,
     /// Published figures, with ascending `x`.
     pub published: Vec<PublishedPoint>,
-    /// Where look-ups of the map were answered; empty where the device counts none.
+    /// Shares of map look-ups by where they were answered; empty if the device does not count them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub map_hits: Vec<MapHits>,
 }
@@ -360,62 +361,62 @@ pub struct CurveSeries {
 /// A simulated figure of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CurvePoint {
-    /// Where it stands.
+    /// The position on the horizontal axis.
     pub x: f64,
     /// The figure, in the curve's unit.
     pub y: f64,
-    /// What the figure is worth.
+    /// The role of the figure.
     pub role: Role,
 }
 
 /// A published figure of a curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PublishedPoint {
-    /// Where it stands.
+    /// The position on the horizontal axis.
     pub x: f64,
     /// The figure.
     #[serde(flatten)]
     pub figure: Published,
 }
 
-/// Where the look-ups of the map were answered during one point of a curve: shares that sum to 1.
+/// Shares of the map look-ups of one point of a curve by where they were answered; they add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MapHits {
-    /// Where the point stands.
+    /// The position of the point on the horizontal axis.
     pub x: f64,
-    /// In the controller's memory.
+    /// Answered from the controller's memory.
     pub sram: f64,
-    /// In the host's.
+    /// Answered from the host memory buffer.
     pub hmb: f64,
-    /// Nowhere: the array was read.
+    /// Misses, which read the array.
     pub miss: f64,
 }
 
-/// The erase blocks of a device.
+/// The wear of the erase blocks of a device.
 #[derive(Clone, Debug, Serialize)]
 pub struct WearMap {
-    /// What was run: `sequential, static`.
+    /// The step and the device: `sequential, static`.
     pub name: String,
-    /// Bytes of an erase block.
+    /// Size of an erase block in bytes.
     pub block_bytes: u64,
-    /// How often each was erased.
+    /// Erase count of each block.
     pub erase_counts: Vec<u32>,
-    /// Those out of use, ascending.
+    /// Numbers of the bad blocks, ascending.
     pub bad: Vec<u32>,
-    /// Erases that a block is rated for; none where wear has no end.
+    /// Rated program/erase cycles of a block; `None` if the model has no wear-out.
     pub rated_cycles: Option<u32>,
-    /// Over the blocks in use.
+    /// The spread of erase counts over the blocks in use.
     pub erases: Erases,
 }
 
-/// How evenly erases are spread.
+/// The spread of erase counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Erases {
-    /// Mean erases of a block.
+    /// Mean erase count.
     pub mean: f64,
-    /// Fewest.
+    /// Minimum.
     pub min: u32,
-    /// Most.
+    /// Maximum.
     pub max: u32,
     /// Standard deviation over the blocks.
     pub sd: f64,
@@ -424,24 +425,25 @@ pub struct Erases {
 /// A figure over time, or over iterations.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
-    /// What it is: `write amplification`.
+    /// The quantity: `write amplification`.
     pub name: String,
-    /// The step that it is of: `sequential`.
+    /// The step: `sequential`.
     pub step: String,
-    /// The device that it is of: `static`.
+    /// The device: `static`.
     pub column: String,
     /// The unit of `y`: `MiB/s`; empty for a ratio.
     pub unit: String,
     /// The unit of `x`: `h`, `iteration`.
     pub x_unit: String,
-    /// (x, y), with ascending x.
+    /// Pairs (x, y), with ascending x.
     pub points: Vec<(f64, f64)>,
 }
 
-/// What a device counted from the end of its preparation, or over its life where a field says so.
+/// The counters of a device. They count from the end of its preparation, or over its life if the doc of a field says
+/// so.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DeviceStatistics {
-    /// The step or table; empty where it is of the whole run.
+    /// The step or table; empty if the counters are of the whole run.
     pub table: String,
     /// The row.
     pub row: String,
@@ -450,45 +452,47 @@ pub struct DeviceStatistics {
     /// Remarks on the device's numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// Bytes that the host wrote.
+    /// Bytes written by the host.
     pub host_written_bytes: u64,
-    /// Bytes that the host read, where the device counts them.
+    /// Bytes read by the host; `None` if the device does not count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_read_bytes: Option<u64>,
-    /// Bytes programmed into the array, for whatever cause.
+    /// Bytes programmed into the array for any cause.
     pub programmed_bytes: u64,
-    /// Programmed over written; none where nothing was written.
+    /// Programmed bytes divided by bytes written by the host; `None` if the host wrote nothing.
     pub write_amplification: Option<f64>,
-    /// Erases in all.
+    /// Total number of erases.
     pub erase_count: u64,
-    /// How they are spread over the blocks in use, over the device's life; none where the device knows no erase blocks.
+    /// The spread of erase counts over the blocks in use, over the device's life; `None` if the model has no erase
+    /// blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub erases: Option<Erases>,
-    /// Victims that were collected.
+    /// Victims of garbage collection.
     pub collection_count: u64,
-    /// What was moved or written beside the host's data, in bytes by cause, in printing order; only what is not zero.
+    /// Bytes moved or written in addition to the host's data, by cause in printing order; causes with zero bytes are
+    /// absent.
     #[serde(serialize_with = "as_map")]
     pub moved_bytes: Vec<(&'static str, u64)>,
-    /// Look-ups of the map by where they were answered, in printing order; empty where the device counts none.
+    /// Look-ups of the map by where they were answered, in printing order; empty if the device does not count them.
     #[serde(serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
     pub map_look_ups: Vec<(&'static str, u64)>,
-    /// (T - U) / U at the end, with the reserve that collection keeps free taken off; none where the device has no such
-    /// notion.
+    /// Effective spare (T - U) / U at the end of the run, where T excludes the reserve that garbage collection keeps
+    /// free; `None` if the model has no spare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effective_spare: Option<f64>,
-    /// What is left at the end of the erases that the blocks are rated for, in percent, of the one in use that is worn
-    /// most; 0 where the device takes no more writes, none where wear has no end.
+    /// Remaining rated erases, in percent, of the most worn block in use at the end of the run; 0 if the device is
+    /// read-only, `None` if the model has no wear-out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_left_percent: Option<f64>,
-    /// Erase blocks that are out of use.
+    /// Number of bad erase blocks.
     pub bad_block_count: u64,
-    /// Whether the device takes no more writes.
+    /// True if the device is read-only.
     pub read_only: bool,
-    /// Simulated seconds from the beginning of the run to the first write that was refused since the device takes no
-    /// more; all that the host wrote was written until then.
+    /// Simulated seconds from the beginning of the run to the first write that the read-only device rejected. All of
+    /// the host's writes precede that instant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_seconds: Option<f64>,
-    /// Simulated seconds from the beginning of the run to the first block that wore out.
+    /// Simulated seconds from the beginning of the run until the first block wore out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_failure_seconds: Option<f64>,
 }
