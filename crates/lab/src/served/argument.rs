@@ -1,5 +1,6 @@
-//! The syntax of devices that carry bytes: `[NAME=]DEVICE[:key=value,...][+LAYER[:key=value,...]]...`, taken apart; nothing
-//! looked up yet. A plus sign begins a layer only where the name of one follows: paths may have others.
+//! Parser for the names of devices that store bytes: `[NAME=]DEVICE[:key=value,...][+LAYER[:key=value,...]]...`. It
+//! looks nothing up. A plus sign begins a layer only if the name of a layer follows, because a path may contain plus
+//! signs.
 
 use super::error::{Problem, ServedError};
 use crate::profile::{SourceText, suggest};
@@ -9,32 +10,32 @@ use std::ops::Range;
 /// The names of layers.
 pub(super) const LAYERS: [&str; 7] = ["overlay", "error", "log", "stats", "readonly", "delay", "rate"];
 
-/// An argument, and the parts of it.
+/// An argument, divided into its export name and its device.
 #[derive(Debug)]
 pub(super) struct Argument {
     text: SourceText,
-    /// The export's name, empty where there is none.
+    /// Name of the export; empty if the argument has none.
     pub(super) name: Range<usize>,
-    /// All but the export's name.
+    /// The device and its layers.
     pub(super) device: Range<usize>,
 }
 
-/// A part of an argument: a word, and what stands behind its colon.
+/// A device or a layer in an argument: a word, and the text after its colon.
 #[derive(Clone, Debug)]
 pub(super) struct Part<'a> {
     argument: &'a Argument,
-    /// All of it.
+    /// The whole part.
     pub(super) span: Range<usize>,
-    /// What stands before the colon.
+    /// The word before the colon.
     pub(super) word: Range<usize>,
-    /// Settings that were not asked for yet: key and value.
+    /// The settings: key and value.
     settings: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Argument {
     pub(super) fn new(argument: &str) -> Argument {
         let text = SourceText::new("argument", argument);
-        // A name ends at an equals sign that stands before any colon.
+        // A name ends at an equals sign before the first colon.
         let start = match (argument.find('='), argument.find(':')) {
             (Some(equals), colon) if colon.is_none_or(|colon| equals < colon) => equals + 1,
             _ => 0,
@@ -50,7 +51,7 @@ impl Argument {
         ServedError::Argument { place: self.text.place(span), problem: Box::new(problem) }
     }
 
-    /// The device at the bottom, and the layers on it from the lowest on.
+    /// Returns the device at the bottom and its layers, from the bottom up.
     pub(super) fn parts(&self) -> (Part<'_>, Vec<Part<'_>>) {
         let text = self.slice(&self.device);
         let begins = |at: &usize| {
@@ -65,7 +66,8 @@ impl Argument {
         (self.part(offset..offset + starts[0]), starts.windows(2).map(layer).collect())
     }
 
-    /// A word behind a plus sign that is nearly the name of a layer, where no path can have it: the layer that was meant.
+    /// Returns an error for a word after a plus sign that is similar to the name of a layer, if it cannot belong to a
+    /// path.
     pub(super) fn misspelt_layer(&self) -> Option<ServedError> {
         let text = self.slice(&self.device);
         let end = text.find("state=").unwrap_or(text.len());
@@ -101,7 +103,7 @@ impl<'a> Part<'a> {
         self.argument.refuse(self.span.start..self.span.end.max(self.span.start + 1), problem)
     }
 
-    /// What stands behind the colon before any comma: a path. What follows are settings.
+    /// Returns the text between the colon and the first comma, a path. Settings follow it.
     pub(super) fn first(&mut self) -> Option<&'a str> {
         let start = (self.word.end + 1).min(self.span.end);
         let text = self.argument.slice(&(start..self.span.end));
@@ -110,7 +112,7 @@ impl<'a> Part<'a> {
         Some(self.argument.slice(&(start..end))).filter(|first| !first.is_empty())
     }
 
-    /// Takes the settings apart; their keys are among `known`.
+    /// Parses the settings. Their keys must be in `known`.
     pub(super) fn read(
         &mut self,
         of: &'static str,
@@ -141,20 +143,20 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// The value of a setting, and where it stands.
+    /// Returns the value of a setting and its position.
     pub(super) fn value(&self, key: &str) -> Option<(&'a str, Range<usize>)> {
         let (_, value) = self.settings.iter().find(|(known, _)| self.argument.slice(known) == key)?;
         Some((self.argument.slice(value), value.clone()))
     }
 
-    /// A number.
+    /// Returns the value of a setting as a number with a unit.
     pub(super) fn number(&self, key: &'static str, dimension: Dimension) -> Result<Option<u64>, ServedError> {
         let Some((text, span)) = self.value(key) else { return Ok(None) };
         let number = dimension.parse_argument(text);
         number.map(Some).map_err(|error| self.argument.refuse(span, Problem::Unit { key, error }))
     }
 
-    /// A whole number of at least 1.
+    /// Returns the value of a setting as a whole number of at least 1.
     pub(super) fn count(&self, key: &'static str) -> Result<Option<u64>, ServedError> {
         let Some((text, span)) = self.value(key) else { return Ok(None) };
         let count = text.parse().ok().filter(|count| *count > 0);
@@ -162,7 +164,7 @@ impl<'a> Part<'a> {
         count.map(Some).ok_or_else(|| self.argument.refuse(span, problem()))
     }
 
-    /// The place of one of `known` in them.
+    /// Returns the index in `known` of the value of a setting.
     pub(super) fn choice(
         &self,
         key: &'static str,

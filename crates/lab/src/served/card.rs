@@ -1,6 +1,7 @@
-//! A card that is told commands, with its bytes, from its name: `sd/kingston`, `sd/kingston:state=card.state`.
+//! SD cards that take commands and store bytes, opened from their names: `sd/kingston`, `sd/kingston:state=card.state`.
 //!
-//! The card keeps its state in the same files as a served device of the same name ([`super::Keeper`]), except the journal.
+//! The files of the card's state are the same as those of a served device of the same name ([`super::Keeper`]), except
+//! for the journal.
 
 use super::argument::Argument;
 use super::error::{Problem, ServedError};
@@ -15,17 +16,18 @@ use flashlab_sim::{Duration, Store};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a card was made from, for whoever puts it away.
+/// The profile, seed and files from which a card was opened. They are needed to write its state.
 #[derive(Debug)]
 pub struct CardOrigin {
     device: Device,
     seed: u64,
-    /// The state's file, and the bytes.
+    /// Path of the state file, and the store of the bytes.
     kept: Option<(PathBuf, Summed)>,
 }
 
 impl CardOrigin {
-    /// The card of an argument, without power; `seed` draws its medium. Layers cannot lie on it: they know no commands.
+    /// Opens the card of an argument, without power. `seed` draws its medium. An argument with layers is rejected,
+    /// because layers cannot process card commands.
     pub fn open(argument: &str, seed: u64, library: &Library) -> Result<(Card, CardOrigin), ServedError> {
         let argument = Argument::new(argument);
         let (part, layers) = argument.parts();
@@ -49,24 +51,25 @@ impl CardOrigin {
         if let Some((path, _)) = &origin.kept
             && !origin.device.state.as_ref().is_some_and(|state| state.has_bytes)
         {
-            // New bytes belong to a state from the beginning.
+            // New bytes need a state file from the start.
             origin.write(&card, Duration::ZERO)?;
             Files::of(path).establish().map_err(|error| ServedError::System { path: path.clone(), error })?;
         }
         Ok((card, origin))
     }
 
-    /// Where its state is kept, if it is.
+    /// Returns the path of the state file, if the card has one.
     pub fn path(&self) -> Option<&Path> {
         self.kept.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// Says which of its bytes are damaged, if any were met.
+    /// Returns a message about damaged bytes, or `None` if no request has met any.
     pub fn damage(&self) -> Option<String> {
         self.kept.as_ref().and_then(|(_, bytes)| bytes.damage())
     }
 
-    /// Writes the state of the card, to which nothing is being written, where it was asked for with one; it was used for `used`.
+    /// Writes the state file, if the card has one. No write to the card may be in progress. `used` is the time for
+    /// which the card has been used since it was opened.
     pub fn keep(&self, card: &Card, used: Duration) -> Result<(), ServedError> {
         let Some((path, bytes)) = &self.kept else { return Ok(()) };
         self.write(card, used)?;

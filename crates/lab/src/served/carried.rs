@@ -1,14 +1,15 @@
-//! A device that carries bytes as a model: what drives models in simulated time drives it, bytes and all.
+//! A device that stores bytes, as a [`Model`], so that a bench can drive it in simulated time.
 //!
-//! Every write carries bytes that say where and when they were written, and every read is held against what was answered
-//! before. A block of 4 KiB is judged where it is known: written whole, by one write at a time, and not under way while it was
-//! read. What jobs with `verify=` want in their blocks is in all of them ([`Verified`]), and where one of them only reads,
-//! what this run has not written is judged by what stands in it.
+//! Every write carries bytes that encode its place and its number, and every read is compared with the writes that were
+//! answered before. A block of 4 KiB is verified if its content is known: a single write covered it completely, and no
+//! change of it was in flight during the read. With `verify=`, all blocks have the format of that method
+//! ([`Verified`]); if one of the jobs only reads, blocks that this run did not write are verified by their own content.
 //!
-//! Time is the device's own; what is answered at once takes a microsecond, or jobs that run for a time would never end. How
-//! its model spent the time is not told through bytes, so all of it is charged to the controller.
+//! Times are those of the device. A request that the device answers immediately takes a microsecond; otherwise jobs
+//! with a runtime would never end. The store does not report the mechanisms of a model, so all time is charged to the
+//! controller's firmware.
 //!
-//! Left out: power cuts, and keeping a state; a served device has both.
+//! This model has no power cuts and cannot save its state; a served device has both.
 
 use super::Served;
 use super::verified::{Verified, Wrong};
@@ -24,14 +25,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Bytes that are judged as one.
+/// Size in bytes of a verified block.
 const BLOCK: u64 = 4096;
-/// How long what is answered at once takes.
+/// Latency of a request that the device answers immediately.
 const AT_ONCE: Duration = Duration::from_us(1);
-/// Bytes of the largest request.
+/// Maximum size of a request in bytes.
 const REQUEST_MAX: u64 = 64 << 20;
 
-/// A device with bytes in simulated time. Clones are the same device.
+/// A device that stores bytes, in simulated time. Clones share one device.
 #[derive(Clone)]
 pub struct Carried {
     geometry: Geometry,
@@ -41,29 +42,29 @@ pub struct Carried {
     desk: Arc<Mutex<Desk>>,
 }
 
-/// What was found out about the bytes.
+/// The results of verifying reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
-    /// What blocks were judged by, where jobs said so.
+    /// The method of verification; `None` without `verify=`.
     pub method: Option<&'static str>,
-    /// Blocks that were read and judged.
+    /// Blocks that were read and verified.
     pub blocks: u64,
-    /// Those of them that were wrong.
+    /// Verified blocks that were wrong.
     pub wrong: u64,
-    /// The first of these.
+    /// The first wrong block.
     pub first_wrong: Option<WrongBlock>,
-    /// Requests that the device refused or failed.
+    /// Requests that the device rejected or that failed.
     pub failed: u64,
 }
 
-/// A block that is not as it should be.
+/// A block with the wrong content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrongBlock {
-    /// Its first byte.
+    /// First byte of the block.
     pub offset: u64,
-    /// Bytes.
+    /// Length of the block in bytes.
     pub length: u64,
-    /// What is wrong with it.
+    /// The kind of error.
     pub why: Wrong,
 }
 
@@ -101,26 +102,26 @@ struct Desk {
     now: Instant,
     outstanding: Vec<Outstanding>,
     done: VecDeque<Completion>,
-    /// By number.
+    /// The known blocks, by block number.
     blocks: BTreeMap<u64, Known>,
     writes: u64,
     checked: Checked,
 }
 
-/// What is known of a block; of one that is not listed, nothing.
+/// Knowledge about the content of a block. Nothing is known about a block that is not listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
-    /// It holds what this write wrote.
+    /// The block holds the data of this write.
     Written(Write),
-    /// So many changes of it are under way; `Some`: the only one is this write.
+    /// This many changes of the block are in flight. `Some` is the write if it is the only change.
     UnderWay(u32, Option<Write>),
 }
 
-/// One write.
+/// A write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Write {
     number: u64,
-    /// First byte, and bytes: what stands in a block may depend on them.
+    /// First byte and length of the write. The content of a block may depend on them.
     offset: u64,
     length: u64,
 }
@@ -132,17 +133,17 @@ struct Outstanding {
     change: Change,
 }
 
-/// What a request does to what is known.
+/// The effect of a request on the known blocks.
 enum Change {
-    /// Nothing; the blocks of it that were known when it was asked.
+    /// A read changes nothing; it carries the blocks that were known when it was submitted.
     Read(Vec<(u64, Write)>),
-    /// A write, or a trim.
+    /// A write or a trim.
     Write,
     Flush,
 }
 
 impl Carried {
-    /// The device of `served`.
+    /// Wraps the device of `served`.
     pub fn new(served: &Served) -> Carried {
         let of_device = served.device.geometry();
         let geometry = Geometry {
@@ -154,7 +155,7 @@ impl Carried {
         Carried { geometry, device, timed, verified: None, desk: Arc::default() }
     }
 
-    /// The same, with blocks written and judged so.
+    /// Makes the device write and verify blocks with `verified`.
     #[must_use]
     pub fn verified_by(mut self, verified: Verified) -> Carried {
         self.lock().checked.method = Some(verified.name());
@@ -162,35 +163,35 @@ impl Carried {
         self
     }
 
-    /// What was found out so far.
+    /// Returns the results of verification so far.
     pub fn checked(&self) -> Checked {
         self.lock().checked
     }
 
-    /// When the device has something due that is waited for.
+    /// Returns the instant of the device's next event, or `None` if no request is in flight.
     fn due(&self, desk: &Desk) -> Option<Instant> {
         if desk.outstanding.is_empty() { None } else { self.device.next_due() }
     }
 
-    /// Nothing panics while it holds this but what would be a mistake here.
+    /// The lock is poisoned only by a panic that is a mistake in this module.
     fn lock(&self) -> MutexGuard<'_, Desk> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The blocks that a range covers whole, and those that it touches.
+/// Returns the blocks that a request covers completely, and the blocks that it touches.
 fn blocks(request: &Request) -> (std::ops::Range<u64>, std::ops::Range<u64>) {
     let (start, end) = (request.offset, request.offset + request.length);
     let whole = start.div_ceil(BLOCK)..end / BLOCK;
     (whole.start..whole.end.max(whole.start), start / BLOCK..end.div_ceil(BLOCK))
 }
 
-/// The word that stands at an eight-byte place of a block that a write wrote.
+/// Returns the eight bytes that a write stores at byte `at`.
 fn word(at: u64, write: u64) -> [u8; 8] {
     mix(at ^ mix(write)).to_le_bytes()
 }
 
-/// The bytes of a write.
+/// Returns the data of a write.
 fn bytes(write: &Write, verified: Option<&Verified>) -> Vec<u8> {
     let mut bytes = vec![0; write.length as usize];
     match verified {
@@ -205,13 +206,13 @@ fn bytes(write: &Write, verified: Option<&Verified>) -> Vec<u8> {
 }
 
 impl Desk {
-    /// A write begins: which one it is.
+    /// Assigns the next number to a write.
     fn write(&mut self, request: &Request) -> Write {
         self.writes += 1;
         Write { number: self.writes, offset: request.offset, length: request.length }
     }
 
-    /// A change begins.
+    /// Notes that a change is in flight.
     fn begin(&mut self, request: &Request, write: Option<Write>) {
         let (whole, touched) = blocks(request);
         for block in touched {
@@ -224,7 +225,7 @@ impl Desk {
         }
     }
 
-    /// A change ended; `done`: as it was asked.
+    /// Notes that a change has ended. `done` is true if it succeeded.
     fn end(&mut self, request: &Request, done: bool) {
         for block in blocks(request).1 {
             let next = match self.blocks.get(&block) {
@@ -239,8 +240,8 @@ impl Desk {
         }
     }
 
-    /// Holds what was read against what is known, before and since; what nothing is known of, where asked for, against what
-    /// stands in it.
+    /// Compares the data of a read with the blocks that were known at its submission and still are. If a job only
+    /// reads, also verifies unknown blocks by their own content.
     fn check(
         &mut self,
         request: &Request,
@@ -252,7 +253,7 @@ impl Desk {
             let at = (from - request.offset) as usize;
             &found[at..at + length as usize]
         };
-        // Blocks of one write lie together mostly.
+        // Consecutive blocks mostly belong to the same write.
         let mut wanted: Option<(Write, Vec<u8>)> = None;
         for &(block, write) in known {
             if self.blocks.get(&block) != Some(&Known::Written(write)) {
@@ -357,7 +358,7 @@ impl Model for Carried {
                 let one = Outstanding { request, submitted, answering: nothing, change };
                 desk.ended(one, outcome, submitted + AT_ONCE, self.verified.as_deref());
             }
-            // Who answers on its own does not say when either.
+            // A device that answers on threads of its own does not say when it will answer.
             Started::Later(answering) if self.device.next_due().is_none() => {
                 let outcome = conformance::answer(&*self.device, Started::Later(answering));
                 let one = Outstanding { request, submitted, answering: nothing, change };
@@ -423,7 +424,7 @@ mod tests {
         Carried::new(&Served::open(argument, 1, false, &library).unwrap_or_else(|error| panic!("{error}")))
     }
 
-    /// Random requests, `depth` at a time; when each was done.
+    /// Submits random requests, `depth` at a time, and returns the instant of each completion.
     fn drive(carried: &mut Carried, seed: u64, depth: usize) -> Vec<Instant> {
         let mut rng = Rng::new(seed);
         let (mut now, mut ends, mut outstanding) = (Instant::ZERO, Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! What can be wrong with a device that is to carry bytes.
+//! Errors of opening a device that stores bytes.
 
 use super::kept::KeptError;
 use crate::device::{DeviceError, StateError};
@@ -9,45 +9,45 @@ use flashlab_block::{FileError, MemoryError};
 use std::path::PathBuf;
 use std::{fmt, io};
 
-/// Why there is no such device.
+/// The reason why a device could not be opened.
 #[derive(Debug)]
 pub enum ServedError {
     /// The argument is wrong.
     Argument {
-        /// Where; the line is always 1.
+        /// The place in the argument; the line is always 1.
         place: Place,
-        /// What.
+        /// The problem.
         problem: Box<Problem>,
     },
-    /// The simulated device that it names cannot be had.
+    /// The simulated device cannot be opened.
     Device(DeviceError),
-    /// The file cannot be had.
+    /// The file of bytes cannot be opened.
     File(FileError),
     /// Another file cannot be read or written.
     System {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// A file's rule of what fails makes no sense.
+    /// A rule in a file of fault-injection rules is invalid.
     Rule {
         /// The file.
         path: PathBuf,
-        /// Its line.
+        /// The line of the rule.
         line: usize,
-        /// What is wrong in it.
+        /// The error in the rule.
         error: FaultError,
     },
     /// The changes of an overlay cannot be read.
     Overlay(OverlayError),
-    /// The files of a kept device do not belong together, or are damaged.
+    /// The files of a device with a state file do not belong together, or are damaged.
     Kept(KeptError),
-    /// A file of exports that is none.
+    /// The list of exports cannot be parsed.
     Exports {
         /// The file.
         path: PathBuf,
-        /// Where and what.
+        /// The place and the error.
         why: String,
     },
 }
@@ -64,71 +64,71 @@ impl From<FileError> for ServedError {
     }
 }
 
-/// What can be wrong in an argument.
+/// A problem in an argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Problem {
-    /// No name of a device.
+    /// The name of the device is missing.
     NoName,
-    /// Something that is not `key=value`.
+    /// A setting is not of the form `key=value`.
     NotASetting {
-        /// One that would be.
+        /// A correct setting.
         example: &'static str,
     },
-    /// A key that the device does not have.
+    /// The device or layer does not have this key.
     UnknownKey {
-        /// What does not have it.
+        /// The device or layer.
         of: &'static str,
-        /// As written.
+        /// The word as written.
         key: String,
-        /// What it has.
+        /// The keys that exist.
         known: &'static [&'static str],
-        /// The nearest of these.
+        /// The most similar of these keys.
         did_you_mean: Option<String>,
     },
-    /// A word that is nearly the name of a layer.
+    /// A word that is similar to the name of a layer.
     NoLayer {
-        /// As written.
+        /// The word as written.
         word: String,
-        /// The nearest name.
+        /// The most similar name of a layer.
         did_you_mean: &'static str,
     },
-    /// The same key again.
+    /// The key is set twice.
     Twice(String),
-    /// Without this it cannot be made.
+    /// A required key is missing.
     Missing {
         /// The key.
         key: &'static str,
-        /// The device with it.
+        /// A device with the key.
         example: &'static str,
     },
-    /// Not a number with the right unit.
+    /// The value is not a number with the right unit.
     Unit {
         /// The key.
         key: &'static str,
-        /// Why not.
+        /// The error.
         error: UnitError,
     },
-    /// Not one of the words that the key takes.
+    /// The value is not one of the words that the key accepts.
     Word {
         /// The key.
         key: &'static str,
-        /// As written.
+        /// The word as written.
         word: String,
-        /// What it takes.
+        /// The accepted words.
         known: &'static [&'static str],
     },
-    /// There is no such memory device.
+    /// The memory device cannot be created.
     Memory(MemoryError),
-    /// An overlay that does not lie on a memory or file device.
+    /// An overlay is on a device other than memory or a file.
     NotOnBytes,
-    /// Nothing to slow down by.
+    /// A `delay` or `rate` layer has no setting.
     NoPace {
-        /// The layer with something.
+        /// The layer with settings.
         example: &'static str,
     },
-    /// Something other than an SD card by itself, where commands are to be given.
+    /// A card that takes commands is required, but the argument does not name an SD card without layers.
     NotACard,
-    /// A rule that makes no sense.
+    /// A fault-injection rule is invalid.
     Fault(FaultError),
 }
 

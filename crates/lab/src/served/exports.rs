@@ -1,4 +1,4 @@
-//! Several devices in one TOML file:
+//! A list of devices in one TOML file:
 //!
 //! ```toml
 //! [[export]]
@@ -14,7 +14,7 @@ use flashlab_block::read_whole_text;
 use serde::Deserialize;
 use std::path::Path;
 
-/// Bytes of the longest list of exports.
+/// Maximum size in bytes of a list of exports.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct Export {
 }
 
 impl Served {
-    /// Makes the devices of a file. With `read_only` nobody is going to write to any of them.
+    /// Opens the devices of a file. With `read_only`, no client will write to any of them.
     pub fn open_file(
         path: &Path,
         seed: u64,

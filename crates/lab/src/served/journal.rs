@@ -1,13 +1,17 @@
-//! The journal beside a kept state: what its model was told since the state was written, a line each.
+//! The journal of a device with a state file: the events that its model has received since the state was written, one
+//! line each.
 //!
-//! A state is written whole, now and then; its journal has each request as it arrives, before it is answered. The model does the
-//! same when it is told the same, so the state and its journal together are the device as it was when the server was killed.
-//! When the machine dies, what the system had not written of the journal by itself is missing, up to the last state.
+//! The state file is written as a whole from time to time. The journal receives each request on arrival, before it is
+//! answered. The model is deterministic, so the state and its journal together restore the device as it was when the
+//! server was killed. If the machine crashes, the journal may lack lines that the operating system had not yet written
+//! back, at most those since the last state.
 //!
-//! The file is text, and each line ends in a checksum (XXH32) of what stands before it. A line that is damaged ends the journal where
-//! none behind it is right, as a torn write leaves it; with a right one behind it, it is reported. `state ID PLACE AT` says of the state whose file ends in the checksum ID that it has all that stands before
-//! the byte PLACE, and was settled at AT nanoseconds of the run. It is written before that state's file is replaced, so there
-//! is always one for the state that is there; a journal without one belongs to another state, and means nothing.
+//! The journal is text, and each line ends in a checksum (XXH32) of its content. If no valid line follows a damaged
+//! line, the journal ends there, as after a torn write; if a valid line follows, the damage is reported. The line
+//! `state ID PLACE AT` says that the state whose file ends in the checksum ID includes all lines before byte PLACE, and
+//! was taken at AT nanoseconds of the run, when no request was in flight. This line is written before the file of that
+//! state is replaced, so the journal always has a line for the current state. A journal without one belongs to another
+//! state and is ignored.
 
 use super::error::ServedError;
 use super::keeper::replace;
@@ -20,39 +24,39 @@ use std::path::{Path, PathBuf};
 use twox_hash::XxHash32;
 
 const HEADER: &str = "flashlab journal 2\n";
-/// Bytes at the end of a state's file that tell it from others: its checksum.
+/// Length in bytes of the checksum at the end of a state file, which identifies the state.
 const ID: u64 = 32;
-/// A journal of this size is worth a new state: it is read in a second or so.
+/// A journal of this size makes a new state due. Reading it takes about a second.
 pub(super) const LONG: u64 = 16 << 20;
-/// Bytes of the largest journal that is read, and the longest time in it: a hundred years.
+/// Maximum size in bytes of a journal, and the latest time in it: a hundred years.
 const BYTES_MAX: u64 = 8 << 30;
 const AT_MAX: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
-/// The journal of a state's file.
+/// Returns the path of the journal of a state file.
 pub(super) fn of(state: &Path) -> PathBuf {
     let mut name = state.as_os_str().to_owned();
     name.push(".journal");
     name.into()
 }
 
-/// What tells a state's bytes from others.
+/// Returns the checksum of a state in hexadecimal, which identifies the state.
 pub(super) fn id(state: &[u8]) -> String {
     let checksum = &state[state.len().saturating_sub(ID as usize)..];
     checksum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A journal that is written.
+/// A journal that is open for writing.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
     file: File,
     length: u64,
-    /// What went wrong first; from then on it notes nothing, until it is made anew.
+    /// The first write error. After it the journal records nothing until [`Journal::shorten`] rewrites it.
     wrong: Option<io::Error>,
 }
 
 impl Journal {
-    /// Of the state `id`, which was settled at the run's beginning, with nothing noted since.
+    /// Creates an empty journal for the state `id`, which was taken at the beginning of the run.
     pub(super) fn create(state: &Path, id: &str) -> io::Result<Journal> {
         let path = of(state);
         let text = format!("{HEADER}{}", signed(&format!("state {id} 0 0")));
@@ -61,7 +65,7 @@ impl Journal {
         Ok(Journal { path, file, length: text.len() as u64, wrong: None })
     }
 
-    /// Where it ends.
+    /// Returns the length of the journal in bytes.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
@@ -76,12 +80,12 @@ impl Journal {
         }
     }
 
-    /// The state `id`, settled at `at`, has all that stands before `place`.
+    /// Records that the state `id`, taken at `at`, includes all lines before byte `place`.
     pub(super) fn state(&mut self, id: &str, place: u64, at: Instant) {
         self.line(&format!("state {id} {place} {}", at.as_ns()));
     }
 
-    /// Leaves out what the state `id` has; fails, too, where it could not be written since the last time.
+    /// Removes the lines that the state `id` includes. Also returns a write error that occurred since the last call.
     pub(super) fn shorten(&mut self, id: &str, place: u64, at: Instant) -> io::Result<()> {
         let mut rest = Vec::new();
         if self.wrong.is_none() {
@@ -97,7 +101,7 @@ impl Journal {
         self.wrong.take().map_or(Ok(()), Err)
     }
 
-    /// The state has everything, and nothing more comes.
+    /// Deletes the journal. The state must include all events, and no more may follow.
     pub(super) fn remove(&self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
@@ -128,7 +132,7 @@ fn word(op: Op) -> &'static str {
     WORDS.iter().find(|(_, known)| *known == op).map_or("flush", |(word, _)| word)
 }
 
-/// What a line says.
+/// The event that a line records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Asked(Op, u64, u64),
@@ -136,12 +140,12 @@ enum Event {
     Power,
 }
 
-/// `content` with its checksum, as a line.
+/// Returns `content` with its checksum, as a line.
 fn signed(content: &str) -> String {
     format!("{content} {:08x}\n", XxHash32::oneshot(0, content.as_bytes()))
 }
 
-/// The content of a line whose checksum is right.
+/// Returns the content of a line, or `None` if its checksum does not match.
 fn content(line: &[u8]) -> Option<&str> {
     let (content, sum) = std::str::from_utf8(line).ok()?.rsplit_once(' ')?;
     let right =
@@ -149,11 +153,11 @@ fn content(line: &[u8]) -> Option<&str> {
     right.then_some(content)
 }
 
-/// The lines of a journal, each with its place; the error is the number of a line that is damaged although one behind it is not.
-/// Damage at the end is a line that was being written.
+/// Returns the lines of a journal, each with its position in bytes. The error is the number of a damaged line that a
+/// valid line follows. Damage at the end is an incomplete last write and is no error.
 fn lines(text: &[u8]) -> Result<Vec<(usize, &str)>, usize> {
     let Some(rest) = text.strip_prefix(HEADER.as_bytes()) else {
-        // Half a header has nothing behind it.
+        // A truncated header is an incomplete write, and no lines follow it.
         return if HEADER.as_bytes().starts_with(text) { Ok(Vec::new()) } else { Err(1) };
     };
     let (mut place, mut lines, mut damaged) = (HEADER.len(), Vec::new(), None);
@@ -168,7 +172,8 @@ fn lines(text: &[u8]) -> Result<Vec<(usize, &str)>, usize> {
     Ok(lines)
 }
 
-/// The events behind a state, with their time since it was settled; `None` where the journal does not know the state.
+/// Returns the events after a state, with the time since the state was taken. Returns `None` if the journal does not
+/// mention the state.
 fn events<'a>(
     lines: &'a [(usize, &'a str)],
     id: &str,
@@ -177,7 +182,8 @@ fn events<'a>(
         let mut words = line.strip_prefix("state ")?.strip_prefix(id)?.split_ascii_whitespace();
         Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
     };
-    // The first: what was left out before it counts no more in a line that was kept.
+    // The first line about the state is the right one: a later line that was copied when the journal was shortened
+    // counts its position from the old beginning.
     let (place, settled) = lines.iter().find_map(state)?;
     let behind = lines.iter().filter(move |(at, line)| *at >= place && !line.starts_with("state "));
     Some(
@@ -203,7 +209,8 @@ fn event(line: &str) -> Option<(u64, Event)> {
     Some((at, event))
 }
 
-/// Brings a kept state to where its device was when its server was killed, where a journal says more than it; says whether.
+/// Replays the journal on the stored state of `device`, which restores the device as it was when its server was killed,
+/// and replaces the state file. Returns true if the journal had any events that the state did not include.
 pub(super) fn catch_up(device: &Device, path: &Path) -> Result<bool, ServedError> {
     let system = |path: &Path| {
         let path = path.to_owned();
@@ -233,7 +240,7 @@ pub(super) fn catch_up(device: &Device, path: &Path) -> Result<bool, ServedError
                 powered = false;
                 model.power_cut(now);
             }
-            // A state has power, although its device may have had none when it was written.
+            // A restored device has power, although it may have been without power when the state was written.
             Event::Power if powered => {}
             Event::Power => {
                 powered = true;
@@ -264,7 +271,8 @@ pub(super) fn catch_up(device: &Device, path: &Path) -> Result<bool, ServedError
     Ok(true)
 }
 
-/// Whether the model takes it; a served device has refused everything else before.
+/// Returns true if the model accepts the request. A served device rejects every other request before it reaches the
+/// journal.
 fn admits(geometry: &Geometry, request: &Request) -> bool {
     geometry.admits(request) && (request.length <= geometry.request_max || request.op == Op::Trim)
 }
@@ -273,7 +281,7 @@ fn admits(geometry: &Geometry, request: &Request) -> bool {
 mod tests {
     use super::*;
 
-    /// A journal of these lines.
+    /// Returns a journal of these lines.
     fn journal(lines: &[&str]) -> Vec<u8> {
         let text: String = lines.iter().map(|line| signed(line)).collect();
         format!("{HEADER}{text}").into_bytes()
@@ -290,7 +298,7 @@ mod tests {
         let place = format!("state bb {} 4", first.len());
         let rest = [place.as_str(), "read 7 512 512", "cut 9", "power 10", "flush 11 0 0", "write 12 0 512"];
         let rest = journal(&rest).split_off(HEADER.len());
-        // Half of the last line.
+        // The last line is incomplete.
         let text = [&first[..], &rest[..rest.len() - 9]].concat();
         let ns = Duration::from_ns;
         let behind = |settled: u64| {
@@ -328,12 +336,12 @@ mod tests {
             damaged[at] ^= 2;
             match lines(&damaged) {
                 Err(told) => assert!(told == line && line < 5, "byte {at} of line {line}: {told}"),
-                // Without the end of its line the last but one is no line either.
+                // Without its line feed, the last line but one is invalid too.
                 Ok(kept) if text[at] == b'\n' && line == 4 => assert_eq!(kept.len(), 2),
                 Ok(kept) => assert_eq!((kept.len(), line), (3, 5), "byte {at}"),
             }
         }
-        // The machine may have lost the end of the file, which then reads as zeroes.
+        // After a crash of the machine, the end of the file may read as zeroes.
         let mut torn = text.clone();
         torn.extend([0; 5000]);
         assert_eq!(lines(&torn).map(|lines| lines.len()), Ok(4));

@@ -1,12 +1,12 @@
-//! A simulated device that remembers bytes and wear: `state=FILE`.
+//! A simulated device that keeps its bytes and its wear in files: `state=FILE`.
 //!
-//! FILE has what the model keeps, as `flashlab age` writes it; FILE.bytes beside it, a sparse file, has the bytes, and FILE.sums
-//! their checksums ([`Summed`]). A state that `age` made has no bytes yet: they are zeroes.
+//! FILE is the state of the model, in the format of `flashlab age`. FILE.bytes, a sparse file, has the bytes, and
+//! FILE.sums has their checksums ([`Summed`]). A state that `age` wrote has no bytes yet; they read as zeroes.
 //!
-//! Bytes go to their file as they are answered, so all that was answered is there however the server ended, and what was
-//! flushed even if the machine did. The model is written whole, when the server ends in order or is told to, and from time to
-//! time; what it is asked in between is in a [`journal`], so that a kill costs nothing of it either. The file is
-//! replaced when it is written; there is never half of one.
+//! Each write goes to FILE.bytes before it is answered, so no answered write is lost however the server ends, and no
+//! flushed write is lost even if the machine crashes. The state of the model is written as a whole: when the server
+//! ends in order, on request, and from time to time. A [`journal`] records the requests in between, so that killing the
+//! server loses none of them. The state file is replaced atomically and is never incomplete.
 
 use super::error::ServedError;
 use super::journal::{self, Journal};
@@ -21,7 +21,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Writes a device's state.
+/// Writes the state file of a device.
 pub struct Keeper {
     device: Device,
     seed: u64,
@@ -29,17 +29,18 @@ pub struct Keeper {
     timed: Arc<Timed>,
     bytes: Summed,
     journal: Shared,
-    /// One writes at a time: how many requests the device had been asked when it was last written.
+    /// Number of requests that the device had received when its state was last written. Its lock lets one thread write
+    /// at a time.
     written: Mutex<u64>,
 }
 
-/// A journal that the device notes in, and the keeper looks after.
+/// A journal that the device writes and the keeper shortens.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Journal>>);
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Journal> {
-        // Each line is whole or the last.
+        // A panic leaves at most the last line incomplete.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -56,8 +57,8 @@ impl flashlab_block::Journal for Shared {
     }
 }
 
-/// The device of an argument, and the file of its bytes where its state is kept; a journal that was left is caught up with, once
-/// the file is ours alone.
+/// Opens the device of an argument and, if it has a state file, the store of its bytes. Once this process has locked
+/// the file, replays a journal that a killed server left.
 pub(super) fn open(argument: &str, library: &Library) -> Result<(Device, Option<Summed>), ServedError> {
     let device = Device::open_kept(argument, library)?;
     let Some(path) = &device.kept_in else { return Ok((device, None)) };
@@ -68,11 +69,11 @@ pub(super) fn open(argument: &str, library: &Library) -> Result<(Device, Option<
 }
 
 impl Keeper {
-    /// Keeps `timed`, which is `device` as it was opened, with its `bytes`. Writes the state of a new one at once, and begins
-    /// the journal.
+    /// Returns the keeper of `timed`, which is `device` in its opened state, with its `bytes`. Writes the state of a
+    /// new device, and creates the journal.
     ///
     /// # Panics
-    /// Where the device has no file.
+    /// Panics if the device has no state file.
     pub(super) fn of(
         device: Device,
         seed: u64,
@@ -93,22 +94,23 @@ impl Keeper {
         Ok(Keeper { device, seed, path, timed, bytes, journal, written: Mutex::new(0) })
     }
 
-    /// Where the state is.
+    /// Returns the path of the state file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Says which of its bytes are damaged, if any were met.
+    /// Returns a message about damaged bytes, or `None` if no request has met any.
     pub fn damage(&self) -> Option<String> {
         self.bytes.damage()
     }
 
-    /// Writes the state as it is when all that is outstanding is done.
+    /// Writes the state that the device has once all in-flight requests have completed.
     pub fn keep(&self) -> Result<(), ServedError> {
         self.keep_after(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same for the last time: nothing more is asked of the device, so there is no journal any more.
+    /// Writes the state for the last time, closes the bytes and deletes the journal. The device must receive no more
+    /// requests.
     pub fn keep_at_the_end(&self) -> Result<(), ServedError> {
         self.keep()?;
         let failed = |error| ServedError::System { path: self.path.clone(), error: io::Error::other(error) };
@@ -119,12 +121,12 @@ impl Keeper {
             .map_err(|error| ServedError::System { path: journal::of(&self.path), error })
     }
 
-    /// Whether the journal has become so long that a state should be written before its time.
+    /// Returns true if the journal is so long that a new state should be written now.
     pub fn is_due(&self) -> bool {
         self.journal.lock().length() >= journal::LONG
     }
 
-    /// The same, where anything was asked of the device since the last time.
+    /// Writes the state if the device has received requests since it was last written.
     pub fn keep_if_used(&self) -> Result<(), ServedError> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if self.timed.asked() == *written { Ok(()) } else { self.keep_after(&mut written) }
@@ -146,7 +148,7 @@ impl Keeper {
     }
 }
 
-/// Writes beside the file, and renames when all of it is on disk.
+/// Replaces a file atomically: writes a new file beside it, syncs it and renames it.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
@@ -155,7 +157,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let written =
         file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // What is left of it is of no use; what went wrong is told.
+        // The incomplete file is useless. The caller gets the error of the write.
         let _ = fs::remove_file(&beside);
     }
     written

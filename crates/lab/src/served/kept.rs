@@ -1,10 +1,12 @@
-//! The files of a kept device: FILE with the state, FILE.bytes, FILE.sums, and while it is served FILE.journal.
+//! The files of a device with a state file: FILE with the state, FILE.bytes, FILE.sums, and FILE.journal while the
+//! device is served.
 //!
-//! A state says whether bytes belong to it: they do once the device was served, and not when `flashlab age` made it. Files of which
-//! one is missing are refused, since a device that begins with zeroes, or with new flash, would look like one that works.
+//! The state says whether bytes belong to it: they do once the device has been served, but not if `flashlab age` wrote
+//! the state. An incomplete set of files is rejected, because a device whose bytes are zeroes or whose flash is new
+//! would look as if it worked.
 //!
-//! New bytes lie under other names until the state that they belong to is written. Whenever a process dies, the next one finds a
-//! device that is complete, or none.
+//! New bytes have temporary names until their state is written. Whenever a process dies, the next process finds either
+//! a complete device or none.
 
 use super::error::ServedError;
 use super::summed::Summed;
@@ -15,7 +17,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The names of the files.
+/// The paths of the files.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     state: PathBuf,
@@ -23,45 +25,45 @@ pub(super) struct Files {
     sums: PathBuf,
 }
 
-/// Why kept files cannot be used.
+/// The reason why the files of a device cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeptError {
-    /// Bytes without a state.
+    /// The bytes exist, but the state file does not.
     NoState {
-        /// The state.
+        /// The state file.
         state: PathBuf,
-        /// The bytes.
+        /// The file of bytes.
         bytes: PathBuf,
     },
-    /// A state without one of its files.
+    /// A file that belongs to the state is missing.
     Missing {
-        /// The state.
+        /// The state file.
         state: PathBuf,
-        /// The file that is not there.
+        /// The missing file.
         path: PathBuf,
     },
-    /// Bytes beside a state that has none.
+    /// The bytes lie beside a state to which no bytes belong.
     NotOfState {
-        /// The state.
+        /// The state file.
         state: PathBuf,
-        /// The bytes.
+        /// The file of bytes.
         bytes: PathBuf,
     },
-    /// A file of another size.
+    /// A file has the wrong size.
     Size {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file in bytes.
         found: u64,
-        /// The bytes that it was made with.
+        /// Size with which the file was created, in bytes.
         expected: u64,
     },
-    /// A file of checksums that is none.
+    /// The file of checksums has an invalid header.
     NoSums {
         /// The file.
         path: PathBuf,
     },
-    /// A journal that is damaged before its end.
+    /// The journal is damaged before its end.
     Journal {
         /// The file.
         path: PathBuf,
@@ -119,12 +121,13 @@ impl fmt::Display for KeptError {
 }
 
 impl Files {
-    /// Of the state at `state`.
+    /// Returns the paths that belong to the state file `state`.
     pub(super) fn of(state: &Path) -> Files {
         Files { state: state.to_owned(), bytes: beside(state, ".bytes"), sums: beside(state, ".sums") }
     }
 
-    /// Opens the bytes of `device`, whose state was read; new ones until [`Files::establish`] under another name.
+    /// Opens the bytes of `device`, whose state has been read. New bytes have temporary names until
+    /// [`Files::establish`].
     pub(super) fn open(&self, device: &Device) -> Result<Summed, ServedError> {
         let (state, bytes, capacity) = (self.state.clone(), self.bytes.clone(), device.capacity());
         let there = bytes.exists();
@@ -137,7 +140,7 @@ impl Files {
             None | Some(_) => return self.create(capacity),
         }
         if !there && new(&bytes).exists() {
-            // The process died right behind the state.
+            // The previous process died between writing the state and renaming the bytes.
             self.establish().map_err(|error| ServedError::System { path: bytes.clone(), error })?;
         }
         for path in [&bytes, &self.sums] {
@@ -173,9 +176,9 @@ impl Files {
         Ok(summed)
     }
 
-    /// Gives new bytes their names: their state is there.
+    /// Renames new bytes to their final names, once their state is written.
     pub(super) fn establish(&self) -> io::Result<()> {
-        // The bytes come last: while they lack their name, there is something left to do.
+        // The bytes are renamed last: as long as their final name is missing, the renaming is incomplete.
         match fs::rename(new(&self.sums), &self.sums) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.sums.exists() => {}
             renamed => renamed?,
@@ -190,7 +193,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// The name of a file that is being made.
+/// Returns the temporary name of a new file.
 fn new(path: &Path) -> PathBuf {
     beside(path, ".new")
 }

@@ -1,4 +1,4 @@
-//! Layers from their names: keys, and what is made of them.
+//! Opens layers from their names and settings.
 
 use super::Served;
 use super::argument::Part;
@@ -12,10 +12,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of the longest file of rules.
+/// Maximum size in bytes of a file of fault-injection rules.
 const RULES_BYTES_MAX: u64 = 16 << 20;
 
-/// The pace of a layer that changes when; `None`: it changes something else.
+/// Returns the pace of a layer that changes timing, or `None` for any other layer.
 pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Pace>, ServedError> {
     let (pace, given, example) = match part.word() {
         "delay" => {
@@ -41,7 +41,7 @@ pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Pace>, ServedError> {
     if given { Ok(Some(pace)) } else { Err(part.refuse(Problem::NoPace { example })) }
 }
 
-/// `overlay`, or `overlay:keep=FILE`.
+/// Opens the layer `overlay` or `overlay:keep=FILE` on `base`.
 pub(super) fn overlay(
     mut part: Part<'_>,
     base: Box<dyn Store>,
@@ -58,7 +58,7 @@ pub(super) fn overlay(
     Ok(Box::new(Overlay::new(base, size, changes).map_err(ServedError::Overlay)?))
 }
 
-/// A layer that changes what, on a device.
+/// Adds a layer that acts on requests or their data, not on their timing.
 pub(super) fn put_on(served: Served, mut part: Part<'_>, seed: u64) -> Result<Served, ServedError> {
     let below = served.device.clone();
     Ok(match part.word() {
@@ -91,12 +91,13 @@ pub(super) fn put_on(served: Served, mut part: Part<'_>, seed: u64) -> Result<Se
             Served { device: faults, faults: all, ..served }
         }
         "overlay" => return Err(part.refuse(Problem::NotOnBytes)),
-        // Time was dealt with before.
+        // `Served::open` has already applied the timing layers.
         _ => served,
     })
 }
 
-/// One rule by keys, and those of a file. Without any the layer waits for `flashlab ctl SOCKET fault`.
+/// Returns the rules of the settings: one rule from the keys and the rules of a file. Without any rule, the layer waits
+/// for `flashlab ctl SOCKET fault`.
 fn rules(part: &mut Part<'_>) -> Result<Vec<Fault>, ServedError> {
     part.read("error", &["on", "at", "after", "times", "rate", "error", "seed", "rules"], "rate=0.01")?;
     let mut rules = Vec::new();

@@ -1,10 +1,11 @@
-//! Devices that carry bytes, from their names: `memory:size=1GiB`, `scratch=memory:size=1G,pages=small`,
+//! Devices that store bytes, opened from their names: `memory:size=1GiB`, `scratch=memory:size=1G,pages=small`,
 //! `file:disk.img`, `sd/kingston:state=card.state`, and layers on them: `file:base.img+overlay+error:rate=0.01`.
 //!
-//! What is simulated is joined with bytes. It is card and bus only: whoever attaches it is a host, and adds its own time.
+//! A simulated device is a model joined with a store of bytes. It covers the card and its bus only: the host to which
+//! it is attached adds its own time.
 //!
-//! From below: memory or a file; an overlay on it; time, if the device is simulated or a layer says `delay` or `rate`,
-//! wherever that stands; then what changes bytes, in the order in which it is written.
+//! The stack, from the bottom: memory or a file; an overlay on it; time, if the device is simulated or has a `delay` or
+//! `rate` layer in any position; then the layers that act on bytes, in the order of the argument.
 
 mod argument;
 mod card;
@@ -38,35 +39,35 @@ use std::path::Path;
 use std::sync::Arc;
 use summed::Summed;
 
-/// A device that carries bytes, under a name.
+/// A named device that stores bytes.
 #[derive(Clone)]
 pub struct Served {
-    /// Empty for the default one.
+    /// Name of the export; empty for the default export.
     pub name: String,
-    /// What it is, as it was asked for.
+    /// The device and its layers, as in the argument.
     pub description: String,
-    /// The whole.
+    /// The device with all its layers.
     pub device: Arc<dyn BlockDevice>,
-    /// Clients may not write to it, whatever it could do.
+    /// True if clients must not write to the device, even if it could take writes.
     pub read_only: bool,
-    /// What answers when a model says, where there is a model.
+    /// The part that answers at the times of a model; `None` without a model.
     pub timed: Option<Arc<Timed>>,
-    /// Its `error` layers, from the lowest on.
+    /// The `error` layers, from the bottom up.
     pub faults: Vec<Arc<Faults>>,
-    /// Its `stats` layers, from the lowest on.
+    /// The `stats` layers, from the bottom up.
     pub stats: Vec<Arc<Stats>>,
-    /// What keeps its state, where it was asked for with one.
+    /// Writer of the state file; `None` if the argument names no state file.
     pub keeper: Option<Arc<Keeper>>,
 }
 
-/// Requests that a file past the page cache does at a time.
+/// Number of concurrent requests to a file opened for direct I/O.
 const DIRECT_THREADS: usize = 32;
 
-/// Where bytes lie.
+/// The store of the bytes.
 enum Bytes {
     Memory(Memory),
     File(File),
-    /// Of a kept device.
+    /// The store of a device with a state file.
     Kept(Summed),
 }
 
@@ -81,7 +82,7 @@ impl Bytes {
     fn device(self) -> io::Result<Arc<dyn BlockDevice>> {
         Ok(match self {
             Bytes::Memory(memory) => Arc::new(memory),
-            // The page cache answers at once; a disk takes its time, and takes many requests at a time.
+            // The page cache answers immediately. A disk takes time, and serves many requests concurrently.
             Bytes::File(file) if file.access() == Access::Direct => {
                 Arc::new(Workers::new(Arc::new(file), DIRECT_THREADS)?)
             }
@@ -98,24 +99,25 @@ impl Bytes {
     }
 }
 
-/// A simulated device: what it is, and what it answers by.
+/// A simulated device and its model.
 struct Simulated {
     device: Device,
     model: Box<dyn Model>,
-    /// Where its bytes are kept, if they are.
+    /// The store of a device with a state file; otherwise `None`.
     kept: Option<Summed>,
 }
 
 impl Served {
-    /// Whether an argument names a device that carries bytes whoever asks: memory, a file, or anything with a layer on it.
+    /// Returns true if an argument names a device that stores bytes in every use: memory, a file, or any device with a
+    /// layer.
     pub fn always_carries(argument: &str) -> bool {
         let argument = Argument::new(argument);
         let (part, layers) = argument.parts();
         matches!(part.word(), "memory" | "file") || !layers.is_empty()
     }
 
-    /// Makes the device of an argument `[NAME=]DEVICE`; `seed` draws its medium and its faults, if it has any. With
-    /// `read_only` nobody is going to write.
+    /// Opens the device of an argument `[NAME=]DEVICE`. `seed` draws its medium and its injected faults. With
+    /// `read_only`, no client will write to it.
     pub fn open(
         argument: &str,
         seed: u64,

@@ -1,18 +1,20 @@
-//! Kept bytes with checksums: `FILE.bytes`, and beside it `FILE.sums` with a checksum for each block of 4 KiB.
+//! The bytes of a device with checksums: `FILE.bytes`, and `FILE.sums` with one checksum per block of 4 KiB.
 //!
-//! # Form
-//! `FILE.sums` begins with a header of 4 KiB: a line that names the form, and a line with the boot of the machine during which the
-//! bytes are written, or `closed`. Behind it stands a little-endian word for each block: 0, the block holds zeroes (a hole in the
-//! file says the same of a hole in the bytes); 1, a write of the block was under way; else its XXH32.
+//! # Format
+//! `FILE.sums` begins with a header of 4 KiB: one line that names the format, and one line with the boot ID of the
+//! machine while the bytes are open for writing, or `closed`. One little-endian word per block follows. 0: the block
+//! holds zeroes; a hole in the file of checksums means the same for a hole in the bytes. 1: a write of the block was in
+//! progress. Any other value is the block's XXH32.
 //!
 //! # Guarantees
-//! - A read of a block that holds other bytes than were written fails, and [`Summed::damage`] tells of it. So does a write of a part
-//!   of such a block, which would hide the damage.
-//! - A process that is killed leaves nothing that looks like damage: the word of a block is 1 before its bytes change.
-//! - Nor does a machine that dies, whose page cache may have lost the bytes or the words of unflushed writes: when the header names
-//!   another boot, all words become 1.
+//! - A read of a block whose bytes differ from those written fails, and [`Summed::damage`] reports it. A write of part
+//!   of such a block fails too, because it would hide the damage.
+//! - A killed process leaves nothing that looks like damage: the word of a block is 1 before its bytes change.
+//! - A crash of the machine leaves nothing that looks like damage either, although the page cache may have lost the
+//!   bytes or the words of unflushed writes: if the header names another boot, all words become 1.
 //!
-//! A block whose word is 1 is taken as it is when it is read next. Opening reads the header alone, whatever the size of the device.
+//! The next read of a block whose word is 1 accepts its content. Opening reads only the header, whatever the size of
+//! the device.
 
 use super::error::ServedError;
 use super::kept::KeptError;
@@ -25,20 +27,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twox_hash::XxHash32;
 
-/// Bytes with one checksum.
+/// Bytes per checksum.
 const BLOCK: u64 = 4096;
-/// Bytes of a checksum.
+/// Size of a checksum in bytes.
 const WORD: u64 = 4;
 /// Bytes before the first checksum.
 const HEADER: u64 = 4096;
 const FORM: &str = "flashlab sums 1\n";
 const CLOSED: &str = "closed\n";
-/// A write of the block was under way.
+/// A write of the block was in progress.
 const IN_DOUBT: u32 = 1;
-/// Bytes that are discarded at a time, whose words are marked before.
+/// Number of bytes to discard at a time. Their words are marked first.
 const PIECE: u64 = 64 << 20;
 
-/// A store whose reads are checked. Clones are the same store.
+/// A store that verifies each read. Clones share one store.
 #[derive(Clone, Debug)]
 pub(super) struct Summed(Arc<Inner>);
 
@@ -54,7 +56,7 @@ struct Inner {
 /// State since the store was opened.
 #[derive(Debug)]
 struct Session {
-    /// The header names this boot.
+    /// True once the header names this boot.
     open: bool,
     damage: Damage,
 }
@@ -62,25 +64,25 @@ struct Session {
 /// Blocks that do not hold what was written to them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Damage {
-    /// Reads and writes that met one.
+    /// Number of reads and writes that met damage.
     requests: u64,
-    /// The first block that was met, in bytes from the device's start.
+    /// First damaged block that was met, in bytes from the start of the device.
     first: u64,
 }
 
 impl Summed {
-    /// The store in `bytes` and `sums`, which both have the right size. `path` names the bytes in messages.
+    /// Returns the store in `bytes` and `sums`, whose sizes must be right. `path` names the bytes in messages.
     pub(super) fn new(bytes: File, sums: File, path: &Path, capacity: u64) -> Summed {
         let state = Mutex::new(Session { open: false, damage: Damage::default() });
         Summed(Arc::new(Inner { bytes, sums, path: path.to_owned(), capacity, state }))
     }
 
-    /// Bytes of the file with the checksums of `capacity` bytes.
+    /// Returns the size in bytes of the file of checksums for `capacity` bytes.
     pub(super) fn sums_size(capacity: u64) -> u64 {
         HEADER + capacity.div_ceil(BLOCK) * WORD
     }
 
-    /// Opens the checksums at `path`; with `new` the file is made.
+    /// Opens the file of checksums at `path`. With `new`, creates it.
     pub(super) fn open_sums(path: &Path, capacity: u64, new: bool) -> Result<File, ServedError> {
         let size = Summed::sums_size(capacity);
         let found = fs::metadata(path).map_or(0, |there| there.len());
@@ -90,7 +92,7 @@ impl Summed {
         Ok(File::open(path, Some(size), Access::Cached, false)?)
     }
 
-    /// Reads the header: after the machine has died with the bytes open, every block is in doubt.
+    /// Reads the header. If the machine crashed while the bytes were open for writing, marks every block.
     pub(super) fn resume(&self, sums: &Path) -> Result<(), ServedError> {
         let failed =
             |error| ServedError::System { path: sums.to_owned(), error: std::io::Error::other(error) };
@@ -108,12 +110,12 @@ impl Summed {
         }
     }
 
-    /// The geometry of the file of the bytes.
+    /// Returns the geometry of the file of bytes.
     pub(super) fn geometry(&self) -> Geometry {
         self.0.bytes.geometry()
     }
 
-    /// Writes everything to the disk, and notes that nothing is under way.
+    /// Syncs the bytes and the checksums to disk, and marks the header as closed.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         let mut session = self.lock();
         self.0.bytes.sync()?;
@@ -123,18 +125,18 @@ impl Summed {
         Ok(())
     }
 
-    /// Says what is damaged, if anything was met.
+    /// Returns a message about the damage, or `None` if no request has met any.
     pub(super) fn damage(&self) -> Option<String> {
         let damage = self.lock().damage;
         (damage.requests > 0).then(|| DamageOf(&self.0.path, damage).to_string())
     }
 
     fn lock(&self) -> MutexGuard<'_, Session> {
-        // Nothing panics while it is held.
+        // No code panics while it holds the lock.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks all blocks that hold something.
+    /// Marks all blocks that hold data or have a checksum.
     fn doubt_all(&self) -> Result<(), StoreError> {
         let inner = &*self.0;
         let blocks = inner.capacity.div_ceil(BLOCK);
@@ -170,7 +172,7 @@ impl fmt::Display for DamageOf<'_> {
 }
 
 impl Inner {
-    /// Writes a header that names the session.
+    /// Writes the header with the line `session`.
     fn header(&self, session: &str) -> Result<(), StoreError> {
         let mut header = format!("{FORM}{session}").into_bytes();
         header.resize(HEADER as usize, 0);
@@ -178,7 +180,7 @@ impl Inner {
         self.sums.sync()
     }
 
-    /// Notes on disk, before the first change, that changes are under way.
+    /// Marks the header with this boot before the first change.
     fn begin(&self, session: &mut Session) -> Result<(), StoreError> {
         if !session.open {
             self.header(&format!("{}\n", this_boot()))?;
@@ -198,7 +200,7 @@ impl Inner {
         self.sums.write(HEADER + first * WORD, &bytes)
     }
 
-    /// Marks blocks as being written.
+    /// Marks blocks as having a write in progress.
     fn mark(&self, blocks: Range<u64>) -> Result<(), StoreError> {
         const AT_ONCE: u64 = 1 << 16;
         let mut at = blocks.start;
@@ -210,12 +212,12 @@ impl Inner {
         Ok(())
     }
 
-    /// The bytes of blocks; the last one of the device may be shorter.
+    /// Returns the byte range of blocks. The last block of the device may be shorter.
     fn span(&self, blocks: &Range<u64>) -> Range<u64> {
         blocks.start * BLOCK..(blocks.end * BLOCK).min(self.capacity)
     }
 
-    /// Checks `content`, which are the bytes of whole blocks from `first` on.
+    /// Verifies `content`, the bytes of whole blocks from block `first` on.
     fn check(&self, session: &mut Session, first: u64, content: &[u8]) -> Result<(), StoreError> {
         let blocks = first..first + (content.len() as u64).div_ceil(BLOCK);
         let words = self.words(&blocks)?;
@@ -237,7 +239,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads and checks whole blocks.
+    /// Reads and verifies whole blocks.
     fn whole(&self, session: &mut Session, blocks: &Range<u64>) -> Result<Vec<u8>, StoreError> {
         let span = self.span(blocks);
         let mut content = vec![0; (span.end - span.start) as usize];
@@ -246,12 +248,12 @@ impl Inner {
         Ok(content)
     }
 
-    /// The blocks that a range touches.
+    /// Returns the blocks that a range touches.
     fn touched(&self, offset: u64, length: u64) -> Range<u64> {
         offset / BLOCK..(offset + length).div_ceil(BLOCK)
     }
 
-    /// Writes `bytes`, or what of them lies in blocks that it covers in part.
+    /// Writes `bytes`. Verifies first the blocks that they cover only in part.
     fn write(&self, session: &mut Session, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
         let blocks = self.touched(offset, bytes.len() as u64);
         let (span, end) = (self.span(&blocks), offset + bytes.len() as u64);
@@ -279,7 +281,7 @@ impl Inner {
         self.set_words(blocks.start, &words)
     }
 
-    /// Discards whole blocks. What is a hole already is left alone.
+    /// Discards whole blocks. Leaves holes unchanged.
     fn discard_blocks(&self, session: &mut Session, blocks: Range<u64>) -> Result<(), StoreError> {
         let (mut at, end) = (blocks.start * BLOCK, self.span(&blocks).end);
         while at < end {
@@ -326,7 +328,7 @@ impl Store for Summed {
         let last = if end == inner.capacity { end.div_ceil(BLOCK) } else { end / BLOCK };
         let whole = offset.div_ceil(BLOCK)..last;
         if whole.start >= whole.end {
-            // Zeroes inside of one or two blocks.
+            // The range covers no whole block, so zeroes are written.
             return if length > 0 { inner.write(session, offset, &vec![0; length as usize]) } else { Ok(()) };
         }
         let (first, behind) = (whole.start * BLOCK, inner.span(&whole).end);
@@ -341,25 +343,26 @@ impl Store for Summed {
         self.0.bytes.data_in(range)
     }
 
-    /// Makes the bytes durable. Checksums need not be: when they are lost, so is the boot that the header names.
+    /// Makes the bytes durable. The checksums need no sync: a crash that loses them also changes the boot ID, so all
+    /// blocks are marked.
     fn sync(&self) -> Result<(), StoreError> {
         self.0.bytes.sync()
     }
 }
 
-/// The checksum of a block.
+/// Returns the checksum of a block.
 fn sum(block: &[u8]) -> u32 {
     if block.iter().all(|byte| *byte == 0) {
         return 0;
     }
     match XxHash32::oneshot(0, block) {
-        // 0 and 1 mean something else.
+        // The words 0 and 1 are reserved.
         word @ 0..=IN_DOUBT => word + 2,
         word => word,
     }
 }
 
-/// The boot of this machine, as Linux names it.
+/// Returns the boot ID of this machine from Linux.
 fn this_boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     format!("boot {}", id.trim())
@@ -372,7 +375,7 @@ mod tests {
 
     const CAPACITY: u64 = 40 * BLOCK + 1536;
 
-    /// A store in a folder of its own.
+    /// Returns a store in a temporary folder of its own.
     fn store(name: &str, new: bool) -> (Summed, PathBuf) {
         let folder = std::env::temp_dir().join(format!("flashlab-summed-{name}-{}", std::process::id()));
         if new {
@@ -465,7 +468,7 @@ mod tests {
     fn what_was_under_way_when_the_process_or_the_machine_died_is_no_damage() {
         let (summed, folder) = store("torn", true);
         summed.write(0, &[7; 4 * BLOCK as usize]).unwrap();
-        // The process died between the bytes and their checksum.
+        // The process dies between writing the bytes and writing their checksum.
         summed.0.mark(1..2).unwrap();
         drop(summed);
         damage(&folder.join("bytes"), BLOCK + 100);
@@ -476,7 +479,7 @@ mod tests {
         let (summed, _) = store("torn", false);
         assert!(summed.read(BLOCK, &mut [0; 512]).is_err(), "from then on it is checked");
         summed.write(BLOCK, &[7; BLOCK as usize]).unwrap();
-        // The machine died: the header names another boot, and any of the two files may be behind.
+        // The machine crashes: the header names another boot, and either file may have lost writes.
         summed.0.header("boot before\n").unwrap();
         drop(summed);
         damage(&folder.join("bytes"), 2 * BLOCK);

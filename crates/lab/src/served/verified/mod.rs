@@ -1,10 +1,10 @@
-//! Blocks that can be judged by what stands in them: fio's `verify=`.
+//! Blocks that can be verified by their own content: fio's `verify=`.
 //!
-//! A block is what `verify_interval=` says, or a request. It begins with fio's header (40 bytes: a magic number, the method, the
-//! block's length, a seed, its place, when and by whom it was written, and the header's own crc32c) and the sum of the rest;
-//! the rest is noise of the seed, or the pattern; a pattern that is given alone needs no sum. With `verify=pattern` the whole block is
-//! the pattern. The layout is that of
-//! fio 3.33, so that either judges what the other wrote, but for sha1, sha256 and sha512 ([`sum`]).
+//! A block is one `verify_interval=`, or a request. It begins with fio's header (40 bytes: magic number, method, block
+//! length, seed, offset, time and thread of the write, and a crc32c of the header itself) and the checksum of the rest.
+//! The rest is noise drawn from the seed, or the pattern; a pattern without a checksum method needs no checksum. With
+//! `verify=pattern` the whole block is the pattern. The layout is that of fio 3.33, so fio and this module can verify
+//! each other's blocks, except with sha1, sha256 and sha512 ([`sum`]).
 
 mod sum;
 
@@ -15,45 +15,45 @@ use std::fmt;
 
 /// fio's FIO_HDR_MAGIC.
 const MAGIC: u16 = 0xacca;
-/// Bytes of a header without its sum.
+/// Size in bytes of a header without the checksum of the data.
 const HEADER: usize = 40;
 
-/// How blocks are written and judged.
+/// A method of writing and verifying blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verified {
     method: Method,
     pattern: Vec<PatternPart>,
     interval: Option<u64>,
-    /// What this run has not written is judged by what stands in it.
+    /// True if blocks that this run did not write are verified by their own content.
     pub(super) judges_all: bool,
 }
 
-/// What is wrong with a block.
+/// The error in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
-    /// It is not what this run wrote there last.
+    /// The content differs from the last write of this run.
     NotAsWritten,
-    /// It begins with no header.
+    /// The block does not begin with a header.
     NoHeader,
-    /// Its header has changed.
+    /// The header is corrupt.
     Header,
-    /// Its header is of another method, or of a block of another length.
+    /// The header names another method or another block length.
     Other {
-        /// The number of the method.
+        /// Number of the method in the header.
         method: u16,
-        /// Bytes.
+        /// Block length in the header, in bytes.
         length: u32,
     },
-    /// It was written for another place.
+    /// The header names another offset.
     Elsewhere {
-        /// Which.
+        /// Offset in the header.
         offset: u64,
     },
-    /// Its sum is not that in the header.
+    /// The checksum of the data differs from the one in the header.
     Sum,
-    /// It is not the pattern, from this byte of it on.
+    /// The data differs from the pattern.
     Pattern {
-        /// Which.
+        /// First byte of the block that differs.
         byte: u64,
     },
 }
@@ -77,35 +77,35 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Why jobs cannot be verified together.
+/// The reason why jobs cannot be verified together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VerifyError {
-    /// These jobs want different methods, patterns or intervals.
+    /// Two jobs have different methods, patterns or intervals.
     Differ {
-        /// The one.
+        /// One job.
         one: String,
-        /// The other.
+        /// The other job.
         other: String,
     },
-    /// A block has no room for header and sum.
+    /// A block is too small for the header and the checksum.
     NoRoom {
         /// The job.
         job: String,
-        /// Bytes of its smallest block.
+        /// Size of its smallest block in bytes.
         bytes: u64,
-        /// Bytes of header and sum.
+        /// Size of header and checksum in bytes.
         header: u64,
     },
-    /// The interval is no part of a request.
+    /// The interval does not divide the request.
     Interval {
         /// The job.
         job: String,
-        /// Bytes of the interval.
+        /// Size of the interval in bytes.
         interval: u64,
-        /// Bytes of a request.
+        /// Size of a request in bytes.
         block: u64,
     },
-    /// `verify=pattern` without one.
+    /// A job has `verify=pattern` without `verify_pattern=`.
     NoPattern {
         /// The job.
         job: String,
@@ -141,7 +141,7 @@ impl fmt::Display for VerifyError {
 impl std::error::Error for VerifyError {}
 
 impl Verified {
-    /// As the jobs want it that have `verify=`; nothing where none has.
+    /// Returns the method of the jobs that have `verify=`, or `None` if no job has it.
     pub fn of(jobs: &[Job]) -> Result<Option<Verified>, VerifyError> {
         let mut found: Option<(&Job, Verified)> = None;
         for job in jobs {
@@ -183,12 +183,12 @@ impl Verified {
         if bytes < header { Err(VerifyError::NoRoom { job: name(), bytes, header }) } else { Ok(()) }
     }
 
-    /// The method's name.
+    /// Returns the name of the method.
     pub fn name(&self) -> &'static str {
         self.method.name()
     }
 
-    /// Bytes of header and sum.
+    /// Returns the size of header and checksum in bytes.
     fn header(&self) -> usize {
         match self.method {
             Method::Pattern | Method::Null => 0,
@@ -196,12 +196,12 @@ impl Verified {
         }
     }
 
-    /// Bytes of the blocks of a request.
+    /// Returns the block size for a request of `request` bytes.
     pub(super) fn block(&self, request: u64) -> u64 {
         self.interval.unwrap_or(request).min(request)
     }
 
-    /// Fills a request's bytes; `write` is its number, which its noise is drawn from.
+    /// Fills the data of a request. `write` is the number of the write, from which the noise is drawn.
     pub(super) fn fill(&self, offset: u64, write: u64, bytes: &mut [u8]) {
         let block = self.block(bytes.len() as u64) as usize;
         for (place, block) in (offset..).step_by(block.max(1)).zip(bytes.chunks_mut(block.max(1))) {
@@ -231,7 +231,7 @@ impl Verified {
         head.extend_from_slice(&length.to_le_bytes());
         head.extend_from_slice(&seed.to_le_bytes());
         head.extend_from_slice(&offset.to_le_bytes());
-        // When: simulated time is nobody's clock. By whom: the first thread.
+        // Time of the write: 0, because simulated time is not wall-clock time. Thread: the first.
         head.extend_from_slice(&[0; 8]);
         head.extend_from_slice(&1u16.to_le_bytes());
         head.extend_from_slice(&(write as u16).to_le_bytes());
@@ -248,7 +248,7 @@ impl Verified {
         self.pattern.iter().flat_map(part).collect()
     }
 
-    /// Judges a block by what stands in it.
+    /// Verifies a block by its content.
     pub(super) fn judge(&self, offset: u64, block: &[u8]) -> Result<(), Wrong> {
         match self.method {
             Method::Null => return Ok(()),
@@ -281,7 +281,8 @@ impl Verified {
         if sum == block[HEADER..header] { Ok(()) } else { Err(Wrong::Sum) }
     }
 
-    /// The pattern begins with the block, a header lies over it.
+    /// Verifies the bytes after the header. The pattern starts at the beginning of the block, and the header overwrites
+    /// part of it.
     fn judge_pattern(&self, offset: u64, block: &[u8], header: usize) -> Result<(), Wrong> {
         let pattern = self.pattern(offset);
         let mut pairs = block.iter().zip(pattern.iter().cycle()).skip(header);

@@ -1,13 +1,14 @@
-//! The sums of fio's `verify=`, as they stand in a block's header (little-endian), and their numbers there.
+//! The checksums of fio's `verify=`, as stored in a block's header (little-endian), and the numbers of their methods.
 //!
-//! Held against blocks that fio 3.33 wrote. Its sha1, sha256 and sha512 are of a state that was never finished; what stands here for
-//! them are the sums of their standards, so blocks with these cannot be exchanged with it.
+//! The implementation is tested against blocks that fio 3.33 wrote. The sha1, sha256 and sha512 of fio come from a hash
+//! that was never finalized. This module uses the standard hashes instead, so blocks with these methods cannot be
+//! exchanged with fio.
 
 use crc::{Algorithm, CRC_7_MMC, CRC_16_ARC, CRC_32_ISCSI, CRC_64_REDIS, Crc};
 use flashlab_fio::verify::Method;
 use sha2::Digest;
 
-/// fio's crc32: the polynomial of Ethernet, with nothing reflected and nothing inverted.
+/// fio's crc32: the polynomial of Ethernet, without reflection or inversion.
 static CRC_32_PLAIN: Algorithm<u32> = Algorithm {
     width: 32,
     poly: 0x04c1_1db7,
@@ -18,7 +19,7 @@ static CRC_32_PLAIN: Algorithm<u32> = Algorithm {
     check: 0x89a1_897f,
     residue: 0,
 };
-/// fio's crc32c: Castagnoli's, not inverted in the end.
+/// fio's crc32c: Castagnoli's polynomial, without the final inversion.
 static CRC_32C_OPEN: Algorithm<u32> = Algorithm { xorout: 0, check: 0x1cf9_6d7c, residue: 0, ..CRC_32_ISCSI };
 
 static CRC_7: Crc<u8> = Crc::<u8>::new(&CRC_7_MMC);
@@ -27,12 +28,12 @@ static CRC_32: Crc<u32> = Crc::<u32>::new(&CRC_32_PLAIN);
 static CRC_32C: Crc<u32> = Crc::<u32>::new(&CRC_32C_OPEN);
 static CRC_64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 
-/// The sum of a header's own bytes.
+/// Returns the checksum of a header's own bytes.
 pub(super) fn of_header(bytes: &[u8]) -> u32 {
     CRC_32C.checksum(bytes)
 }
 
-/// A method's number in a header.
+/// Returns the number of a method in a header.
 pub(super) fn number(method: Method) -> u16 {
     use Method as M;
     match method {
@@ -51,12 +52,12 @@ pub(super) fn number(method: Method) -> u16 {
         M::Xxhash => 15,
         M::Sha1 => 16,
         M::PatternHeader => 17,
-        // These have no header.
+        // These methods have no header.
         M::Pattern | M::Null => 0,
     }
 }
 
-/// Bytes of a method's sum in a header.
+/// Returns the number of bytes that a header reserves for a method's checksum.
 pub(super) fn length(method: Method) -> usize {
     use Method as M;
     match method {
@@ -75,7 +76,7 @@ pub(super) fn length(method: Method) -> usize {
     }
 }
 
-/// A method's sum of some bytes; where the header has more room for it, zeroes follow.
+/// Returns a method's checksum of some bytes, padded with zeroes to the length in a header.
 pub(super) fn of(method: Method, bytes: &[u8]) -> Vec<u8> {
     use Method as M;
     let mut sum = match method {
