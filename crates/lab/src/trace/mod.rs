@@ -1,8 +1,9 @@
-//! What goes over the wires while a host brings a card up: every command, what is asked with it, what the answer means, how
-//! long it took.
+//! The bus traffic while a host initializes a card: every command with its meaning, the meaning of the response, and
+//! its duration.
 //!
-//! The host stack of [`flashlab_sd::mmc`] runs on the card of a profile, and its log becomes [`Step`]s in words and Linux' own
-//! lines. What repeats unchanged, as ACMD41 does until the card is ready, is one step with a count.
+//! The host stack of [`flashlab_sd::mmc`] runs on the card of a profile. Its log becomes [`Step`]s in words, and the
+//! lines that Linux would print. A command that repeats unchanged, such as ACMD41 until the card is ready, is one step
+//! with a count.
 
 mod words;
 
@@ -12,125 +13,125 @@ use flashlab_sd::mmc::{Direction, Done, Entry, Event, Mmc, MmcRequest, Phase};
 use flashlab_sd::{Ios, Native, Power, Timing};
 use serde::Serialize;
 
-/// A bring-up, step by step.
+/// The steps of a card initialization.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trace {
-    /// The card as it was asked for.
+    /// The card as the argument names it.
     pub card: String,
     /// Its full name.
     pub title: String,
     /// The controller's name.
     pub host: &'static str,
-    /// What it is.
+    /// The full name of the controller.
     pub host_title: &'static str,
     /// The kernel's version.
     pub kernel: &'static str,
-    /// What was found; `None`: no card was brought up.
+    /// The card that was found; `None` if no card was initialized.
     pub found: Option<Found>,
-    /// From power up to the last answer.
+    /// Time from power-up to the last response.
     pub duration_ns: u64,
-    /// Commands sent, those that were tried again included.
+    /// Number of commands sent, including retries.
     pub commands: u64,
-    /// What happened, in order.
+    /// The steps in order.
     pub steps: Vec<Step>,
-    /// What Linux prints.
+    /// The lines that Linux prints.
     #[serde(skip)]
     pub linux: Vec<String>,
 }
 
-/// The card that was brought up.
+/// The card that was initialized.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
-    /// SD, SDHC, SDXC.
+    /// The kind of card: SD, SDHC, SDXC.
     pub kind: &'static str,
-    /// Its relative address.
+    /// The relative card address (RCA).
     pub address: String,
-    /// Its name.
+    /// The product name.
     pub name: String,
-    /// Its size as Linux says it.
+    /// The size as Linux prints it.
     pub size: String,
-    /// The mode that the bus is in.
+    /// The bus speed mode.
     pub mode: &'static str,
-    /// The clock of the bus.
+    /// The bus clock.
     pub clock_hz: u32,
-    /// Data lines.
+    /// Number of data lines.
     pub width: u8,
 }
 
-/// Something that the host did.
+/// One action of the host.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
-    /// When it began.
+    /// Start of the step.
     pub at_ns: u64,
-    /// How long it took.
+    /// Duration of the step.
     pub duration_ns: u64,
-    /// What the host is about.
+    /// The phase of the initialization.
     pub phase: &'static str,
-    /// What it did.
+    /// The kind of action.
     pub kind: StepKind,
-    /// How often in a row, the same each time.
+    /// Number of consecutive identical repetitions.
     pub times: u32,
-    /// What is asked or done.
+    /// The request or action, in words.
     pub asked: String,
-    /// What the answer means.
+    /// The meaning of the response, in words.
     pub means: String,
 }
 
-/// What the host did.
+/// The kind of an action.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum StepKind {
-    /// Sent a command.
+    /// The host sent a command.
     Command {
-        /// 0 to 63.
+        /// Command index, 0 to 63.
         index: u8,
-        /// Whether it is an application command.
+        /// True for an application command.
         application: bool,
-        /// Its name in the specification.
+        /// The name in the specification.
         name: &'static str,
-        /// In hexadecimal.
+        /// The argument in hexadecimal.
         argument: String,
-        /// As Linux prints them.
+        /// The flags as Linux prints them.
         flags: String,
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u32,
-        /// Data that went with it.
+        /// The data transfer of the command.
         data: Option<DataStep>,
-        /// The response in hexadecimal; `None`: none was expected, or none came.
+        /// The response in hexadecimal; `None` if the command has no response or the card sent none.
         response: Option<String>,
-        /// What went wrong, in words; `None`: nothing.
+        /// The error in words; `None` if the command succeeded.
         error: Option<String>,
-        /// The count that was sent before it.
+        /// The command that set the block count before this command.
         count: Option<&'static str>,
-        /// The stop command, where it was sent.
+        /// The stop command, if it was sent.
         stop: Option<&'static str>,
     },
-    /// Set power, clock, voltage, width or timing.
+    /// The host set power, clock, voltage, width or timing.
     Wires,
-    /// Noted something.
+    /// The host logged a note.
     Note,
 }
 
-/// Data that goes with a command.
+/// The data transfer of a command.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DataStep {
     /// `read` or `write`.
     pub direction: &'static str,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block: u32,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
 }
 
 impl Step {
-    /// `CMD8`, `ACMD41`; nothing where no command was sent.
+    /// Returns the command as `CMD8` or `ACMD41`, or `None` if the step is not a command.
     pub fn command(&self) -> Option<String> {
         let StepKind::Command { index, application, .. } = &self.kind else { return None };
         Some(format!("{}CMD{index}", if *application { "A" } else { "" }))
     }
 }
 
-/// The controller that a host of that profile has.
+/// Returns the controller of a host profile.
 pub fn controller_of(host: &str) -> Controller {
     match host {
         "at91rm9200" => Controller::AT91RM9200,
@@ -139,7 +140,8 @@ pub fn controller_of(host: &str) -> Controller {
     }
 }
 
-/// Brings up the card of `device` in a slot of `controller` under `kernel`. `None`: the device is no card.
+/// Initializes the card of `device` in a slot of `controller` under `kernel`. Returns `None` if the device is not a
+/// card.
 pub fn bring_up(device: &Device, controller: Controller, kernel: Kernel, seed: u64) -> Option<Trace> {
     let card = device.card(seed, None)?;
     let mut mmc = Mmc::new(Native::new(Some(card)), controller, kernel);
@@ -173,7 +175,7 @@ pub fn bring_up(device: &Device, controller: Controller, kernel: Kernel, seed: u
     })
 }
 
-/// The mode in words.
+/// Returns the bus speed mode in words.
 fn mode(timing: Timing) -> &'static str {
     match timing {
         Timing::Legacy => "default speed",
@@ -195,8 +197,8 @@ fn tries(step: &Step) -> u64 {
     }
 }
 
-/// Pairs of an application command that are alike, as one of each with a count; the second of them lasts until the last
-/// one is answered.
+/// Merges identical consecutive pairs of CMD55 and an application command into one pair with a count. The merged
+/// application command lasts until the last response.
 fn collapse(steps: Vec<Step>) -> Vec<Step> {
     let same = |a: &Step, b: &Step| a.kind == b.kind && a.asked == b.asked && a.means == b.means;
     let mut kept = Vec::new();
@@ -223,7 +225,7 @@ fn collapse(steps: Vec<Step>) -> Vec<Step> {
     kept
 }
 
-/// When what an entry tells of began.
+/// Returns the instant at which the action of an entry began.
 fn begin(entry: &Entry) -> u64 {
     match entry.event {
         Event::Tuned { took, .. } => entry.at.as_ns() - took.as_ns(),
@@ -231,11 +233,11 @@ fn begin(entry: &Entry) -> u64 {
     }
 }
 
-/// Reads a log.
+/// Converts a log to steps.
 struct Reader<'a> {
     mmc: &'a Mmc,
     end: u64,
-    /// CMD55 was answered.
+    /// True if the card has just responded to CMD55.
     application: bool,
     ios: Option<Ios>,
 }
@@ -336,7 +338,7 @@ impl Reader<'_> {
     }
 }
 
-/// What is set that was not so before.
+/// Describes the settings that changed.
 fn wires(before: Option<Ios>, ios: &Ios) -> String {
     let mut set = Vec::new();
     let changed = |same: fn(&Ios, &Ios) -> bool| before.is_none_or(|before| !same(&before, ios));

@@ -1,19 +1,19 @@
-//! What a command asks and what its answer means, in words.
+//! Descriptions of commands and responses in words.
 
 use flashlab_sd::mmc::{Attached, Error, Event, MmcRequest, Outcome, Phase, name_of, size};
 use flashlab_sd::{Signal, State, Status};
 
-/// A command and how it ended.
+/// A command and its outcome.
 pub(super) struct Sent<'a> {
     pub(super) phase: Phase,
     pub(super) request: &'a MmcRequest,
     pub(super) outcome: &'a Outcome,
     pub(super) application: bool,
-    /// The card as it was known in the end.
+    /// The card as known at the end of the initialization.
     pub(super) card: Option<&'a Attached>,
 }
 
-/// A command's name in the specification.
+/// Returns the name of a command in the specification.
 pub(super) fn name(index: u8, application: bool) -> &'static str {
     match (application, index) {
         (true, 6) => "SET_BUS_WIDTH",
@@ -60,7 +60,7 @@ pub(super) fn volts(signal: Signal) -> &'static str {
     }
 }
 
-/// The voltage of a bit of the OCR: `3.3 to 3.4`.
+/// Returns the voltage range of a bit of the OCR: `3.3 to 3.4`.
 pub(super) fn vdd(bit: u8) -> String {
     let tenths = 27 + u32::from(bit).saturating_sub(15);
     format!("{}.{} to {}.{}", tenths / 10, tenths % 10, (tenths + 1) / 10, (tenths + 1) % 10)
@@ -73,7 +73,7 @@ pub(super) fn clock(hz: u32) -> String {
     }
 }
 
-/// The range of voltages that an OCR takes.
+/// Returns the voltage range of an OCR.
 fn window(ocr: u32) -> String {
     let bits = ocr & 0x00ff_8000;
     if bits == 0 {
@@ -84,7 +84,7 @@ fn window(ocr: u32) -> String {
     format!("{}.{} to {}.{} V", low / 10, low % 10, high / 10, high % 10)
 }
 
-/// What a host or the card says about itself, for its user.
+/// Describes an event that is not a command.
 pub(super) fn note(event: &Event) -> String {
     match event {
         Event::Trying { hz } => format!("A card is looked for at {}.", clock(*hz)),
@@ -117,7 +117,7 @@ impl Sent<'_> {
         self.request.order.command.argument
     }
 
-    /// What is asked.
+    /// Describes the request.
     pub(super) fn asked(&self) -> String {
         let argument = self.argument();
         let address = argument >> 16;
@@ -189,7 +189,7 @@ impl Sent<'_> {
         }
     }
 
-    /// What the answer means.
+    /// Describes the meaning of the response.
     pub(super) fn means(&self) -> String {
         let index = self.request.order.command.index;
         if let Some(error) = self.outcome.error {
@@ -267,7 +267,7 @@ impl Sent<'_> {
         }
     }
 
-    /// The state and error bits of a status.
+    /// Describes the state and the error bits of a card status.
     fn status(&self, word: u32) -> String {
         let status = Status(word);
         let errors: Vec<&str> =
