@@ -1,4 +1,4 @@
-//! Rebuilds the crate when a file appears in or vanishes from the folders that it embeds.
+//! Rebuilds the crate when a file is added to or removed from the folders that it embeds.
 
 fn main() {
     println!("cargo::rerun-if-changed=../../profiles");

@@ -1,4 +1,4 @@
-//! An fio job on a virtual card, from the library's profile to its figures.
+//! Runs an fio job on a virtual card, from the library's profile to the figures.
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Direction;

@@ -1,4 +1,4 @@
-//! Every device that the library names holds the contract of a model, in its host, with and without vfat.
+//! Conformance of every device in the library to the contract of a model, on its host, with and without vfat.
 
 use flashlab_host::vfat::{Allocate, Vfat};
 use flashlab_lab::device::{Device, Filesystem};
@@ -8,7 +8,7 @@ use flashlab_sim::{Completion, Duration, FileId, Geometry, Instant, Model, Power
 #[test]
 fn every_device_holds_the_contract_of_a_model() {
     let library = Library::built_in().expect("the repository's own library");
-    // Of drives small ones, which take less memory and time and do the same.
+    // Small drives need less memory and time and behave the same.
     let cards = library.devices().map(|(name, _)| name).filter(|name| name.starts_with("sd/"));
     let devices: Vec<Device> =
         cards.map(|name| Device::open(name, &library).unwrap_or_else(|error| panic!("{error}"))).collect();
@@ -16,7 +16,7 @@ fn every_device_holds_the_contract_of_a_model() {
         Device::open_all("nvme/*:capacity=80MiB,channels=2,dies=2,planes=1,blocks=24,pages=96", &library);
     let drives = drives.unwrap_or_else(|error| panic!("{error}"));
     assert!(devices.len() >= 8 && !drives.is_empty());
-    // Capacities that are no whole number of map units or superblocks are capacities too.
+    // Capacities need not be whole numbers of map units or superblocks.
     let odd = [
         "sd/kingston:capacity=65544KiB",
         "sd/transcend:capacity=65544KiB",
@@ -34,7 +34,7 @@ fn every_device_holds_the_contract_of_a_model() {
 fn a_device_below_vfat_holds_it_too() {
     let library = Library::built_in().expect("the repository's own library");
     let vfat = Filesystem::open("vfat", &library).expect("it exists").vfat;
-    // Small, so that one file can fill the volume and nothing can grow.
+    // The card is small, so one file fills the volume and no file can grow.
     let device = Device::open("sd/kingston:capacity=64MiB", &library).expect("a card");
     for seed in 0..3 {
         let make = || -> Box<dyn Model> {
@@ -49,7 +49,7 @@ fn a_device_below_vfat_holds_it_too() {
     }
 }
 
-/// The check begins at instant zero, the layout has taken time: shifts what goes in and comes out.
+/// Shifts all times by the time that the layout took, because the check begins at instant zero.
 #[derive(Clone)]
 struct FromZero {
     volume: Vfat,

@@ -20,7 +20,7 @@ static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
     Library::open(&[folder]).unwrap_or_else(|e| panic!("{e}"))
 });
 
-/// A folder with an experiment that vanishes with the test.
+/// A folder with an experiment. Dropping it deletes the folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -39,7 +39,7 @@ impl Folder {
         let experiment = self.open().unwrap_or_else(|e| panic!("{e}"));
         experiment.run(&LIBRARY, seed, &Progress::default()).unwrap_or_else(|e| panic!("{e}"))
     }
-    /// What is wrong with it, without where it lies.
+    /// Returns the error of the experiment, with the path of the folder replaced.
     fn wrong(&self) -> String {
         let error =
             self.open().and_then(|experiment| experiment.run(&LIBRARY, 1, &Progress::default())).unwrap_err();
@@ -278,7 +278,8 @@ fn a_sweep_gives_cells_and_curves_in_the_order_of_the_experiment() {
     assert_eq!(off.points.iter().map(|p| p.x).collect::<Vec<_>>(), [1.0, 2.0, 8.0, 32.0]);
     assert_eq!(off.published.iter().map(|p| p.x).collect::<Vec<_>>(), [1.0, 32.0]);
     assert!(!off.variant && reads.series[2].variant);
-    // 48 MiB make 12,288 entries of 64 B: 192 map pages of 64, of which the controller holds 4. A range of 1 MiB needs 4.
+    // 48 MiB have 12,288 entries in 192 map pages of 64 B (64 entries), of which the controller holds 4. A range of 1
+    // MiB needs 4.
     for (hits, held) in off.map_hits.iter().zip([1.0, 0.5, 0.125, 0.03125]) {
         assert!((hits.sram + hits.hmb + hits.miss - 1.0).abs() < 1e-12);
         assert!((hits.sram - held).abs() < 0.03, "{} MiB: {} of look-ups hit, not {held}", hits.x, hits.sram);
@@ -289,7 +290,7 @@ fn a_sweep_gives_cells_and_curves_in_the_order_of_the_experiment() {
 fn a_sweep_is_the_same_twice_and_each_step_begins_with_the_prepared_device() {
     let both = Folder::new("sweep-both", SWEEP, SWEEP_PUBLISHED).run(1);
     assert_eq!(both.digest, Folder::new("sweep-again", SWEEP, SWEEP_PUBLISHED).run(1).digest);
-    // Without the step before it, a step gives the same.
+    // A step gives the same results without the preceding step.
     let from = SWEEP.find("[[step]]").unwrap();
     let second = from + 1 + SWEEP[from + 1..].find("[[step]]").unwrap();
     let bounds = SWEEP.find("[[bound]]").unwrap();
@@ -389,16 +390,16 @@ fn a_wear_experiment_gives_cells_maps_and_series() {
         assert!(cell(&results, "sequential", "identity", column).simulated.mean < 30.0);
     }
     assert_eq!(cell(&results, "sequential", "written", "none").simulated.mean, 480.0);
-    // Nothing failed, so that there is no cell for when.
+    // No block failed, so there is no cell for the first failure.
     let failed = |column: &str| results.cells.iter().any(|c| c.row == "first failure" && c.column == column);
     assert!(!failed("none") && !failed("static") && failed("worn"));
     assert_eq!(results.statistics.len(), 3);
-    // 64 MiB are 16 blocks of data; beside those that the card cannot do without, it has 2.
+    // 64 MiB are 16 blocks of data. The card has 2 more, besides the blocks that it needs to operate.
     for column in ["none", "static"] {
         let found = results.statistics.iter().find(|found| found.column == column).unwrap();
         assert_eq!(found.effective_spare, Some(2.0 / 16.0), "{column}");
     }
-    // The one that wears out says until when it took writes.
+    // The device that wears out reports when it became read-only.
     let read_only = |column: &str| results.statistics.iter().find(|found| found.column == column).unwrap();
     let worn = read_only("worn");
     assert!(worn.read_only && worn.host_written_bytes > 0 && worn.effective_spare == Some(0.0), "{worn:?}");
@@ -418,7 +419,7 @@ fn a_write_to_a_card_at_the_end_of_its_life_is_refused_as_read_only_with_what_wa
     let reports = bench.run(&jobs, &Settings::default()).unwrap().reports(&jobs);
     let refused = refusal(&reports).unwrap();
     let BenchError::ReadOnly { written, after, .. } = &refused else { panic!("{refused}") };
-    // Of the request that was refused, the card may have taken the first of its commands.
+    // The card may have executed the first commands of the rejected request.
     let taken = bench.counters().get("host_written_bytes");
     assert!((*written..*written + (1 << 20)).contains(&taken), "{taken} {refused}");
     assert!(*written > 0 && *written < 800 << 20 && after.as_ns() > 0, "{refused}");
@@ -483,15 +484,15 @@ seeds = 4
 steady_percent = 2.0
 "#;
 
-/// What a method that reads rates off a part of a life may be wrong by. Counts are known to one erase of the 4 or more
-/// that it asks for, but for tens of blocks together; unlevelled cards have few that wear, and each block is erased in
-/// turns that do not divide the history.
+/// Maximum error of an estimate that derives wear rates from part of a life. A count is exact to one erase of the 4 or
+/// more that the method requires, and errors average out over tens of blocks. A card without wear leveling wears few
+/// blocks, and each of its blocks is erased in turns that do not divide the history.
 const CARRIED_ON_PERCENT: f64 = 4.0;
 
 #[test]
 fn a_life_that_is_carried_on_is_the_life_that_is_simulated() {
     let estimated = Folder::new("endurance", ENDURANCE, "").run(1);
-    // A difference that is never met: each medium is simulated to its end, alone.
+    // No estimate is steady within 0.01 %, so each medium is simulated alone to the end of its life.
     let whole =
         ENDURANCE.replace("steady_percent = 2.0", "steady_percent = 0.01").replace("seeds = 4", "seeds = 1");
     let whole = Folder::new("endurance-whole", &whole, "");
@@ -537,7 +538,7 @@ fn the_interval_of_a_budget_holds_the_life_that_is_simulated() {
         Device::open(argument.unwrap().trim_end_matches('"'), &LIBRARY).unwrap()
     };
     let mut found = String::new();
-    // From a hundredth of a life on.
+    // The smallest budget covers a hundredth of a life.
     for budget in [20_000, 60_000, 240_000] {
         let run = || {
             let mut experiment = folder.open().unwrap();
@@ -575,7 +576,7 @@ fn the_interval_of_a_budget_holds_the_life_that_is_simulated() {
 fn a_budget_ends_in_the_middle_of_a_long_job() {
     let folder = Folder::new("endurance-long", ENDURANCE, "");
     let mut experiment = folder.open().unwrap();
-    // Half a year in one run.
+    // One run of the job takes half a year.
     let line =
         "--name=log --rw=randwrite --bs=4k --rate=1m --size=32M --time_based --runtime=180d --direct=1";
     let words: Vec<&str> = line.split_whitespace().collect();

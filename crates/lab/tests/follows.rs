@@ -1,4 +1,4 @@
-//! Numbers of which a profile says that they cannot show in an experiment do not show in it.
+//! Checks that the numbers that have no effect on an experiment, according to a profile, indeed have none.
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::loader::Nothing;
@@ -7,7 +7,7 @@ use flashlab_lab::bench::Bench;
 use flashlab_lab::device::Device;
 use flashlab_lab::library::Library;
 
-/// Milliseconds of writing 10 MiB, reading them, and writing them again.
+/// Returns the milliseconds that a device takes to write 10 MiB, to read them, and to write them again.
 fn milliseconds(library: &Library, device: &str) -> Vec<u64> {
     let device = Device::open(device, library).unwrap_or_else(|error| panic!("{error}"));
     let mut bench = Bench::new(device.build(1));

@@ -1,7 +1,7 @@
-//! The experiments of the repository, run whole at seed 1: what they give is what `experiments/NAME/golden.txt` says,
-//! and keeps what results promise. `UPDATE_GOLDEN=1` writes the golden tables anew.
+//! Runs every experiment of the repository at seed 1, compares the results with `experiments/NAME/golden.txt`, and
+//! checks the guarantees of results. `UPDATE_GOLDEN=1` rewrites the golden tables.
 //!
-//! A week of writing takes its time in a debug build, so `cargo test` leaves this file out; `cargo xtask golden-check`
+//! A simulated week of writes is slow in a debug build, so `cargo test` skips this file. `cargo xtask golden-check`
 //! runs it in a release build.
 
 use flashlab_lab::experiment::{Experiment, ExperimentError, Live, cell_name};
@@ -14,11 +14,12 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::built_in().unwrap_or_else(|e| panic!("{e}")));
-/// Every experiment of the library, one after the other: each takes all processors.
+/// Results of every experiment of the library. The experiments run one after the other because each uses all
+/// processors.
 static ALL: LazyLock<Vec<Results>> =
     LazyLock::new(|| simulated_ones().map(|folder| run(&folder.name, 1)).collect());
 
-/// What is live is measured, and comes out differently each time.
+/// Returns the experiments without live measurements. A live experiment gives different figures each time.
 fn simulated_ones() -> impl Iterator<Item = &'static Folder> {
     LIBRARY.experiments().filter(|folder| !Live::is(folder))
 }
@@ -36,8 +37,8 @@ fn name(cell: &Cell) -> String {
     cell_name(&cell.table, &cell.row, &cell.column)
 }
 
-/// Eight significant digits: more than any of the causes of a figure is known to, fewer than a change can hide in. A
-/// deviation has as many decimals as its mean, and a single run has none.
+/// Formats a figure with eight significant digits: more precision than any of its inputs has, and enough to reveal a
+/// change. A deviation has as many decimals as its mean, and a single run has none.
 fn simulated(cell: &Cell) -> String {
     let (mean, sd) = (cell.simulated.mean, cell.simulated.sd);
     let before_the_point = mean.abs().max(1.0).log10().floor() as usize + 1;
@@ -55,7 +56,8 @@ fn published(cell: &Cell) -> String {
     }
 }
 
-/// `48 cells, 48 with a measurement: 19 fitted, 29 predicted (median error 1.9 %), 0 assumed, 0 unsourced`
+/// Returns the line `48 cells, 48 with a measurement: 19 fitted, 29 predicted (median error 1.9 %), 0 assumed, 0
+/// unsourced`.
 fn counts(results: &Results) -> String {
     let Summary { cells, measured, fitted, predicted, assumed, unsourced, .. } = results.summary();
     let median = results.summary().error_percent_median;
@@ -66,7 +68,7 @@ fn counts(results: &Results) -> String {
     )
 }
 
-/// A line a cell, columns under each other.
+/// Returns the table of cells, one line per cell, with aligned columns.
 fn table(results: &Results) -> String {
     let head = ["cell", "unit", "published", "simulated", "error %", "role"].map(String::from);
     let line = |cell: &Cell| {
@@ -218,8 +220,8 @@ fn there_are_fewer_free_parameters_than_cells() {
     let fitted = |results: &Results| {
         results.parameters.iter().filter(|parameter| parameter.kind == ParameterKind::Fitted).count()
     };
-    // Of those of hmb, five are on its reads and four on its mixed load.
-    // Its variants, of which nothing was published, have three more.
+    // In hmb, five parameters are fitted on the reads and four on the mixed load. Its variants, which have no published
+    // figures, have three more.
     for (experiment, most) in [("at91", 8), ("hmb", 9 + 3)] {
         let count = fitted(results_of(experiment));
         assert!(count <= most, "{experiment} has {count} fitted parameters");

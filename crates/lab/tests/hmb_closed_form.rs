@@ -1,4 +1,4 @@
-//! The figures that experiments/hmb bounds its reads with are those of the closed form with today's profile.
+//! Checks that the figures in the bounds of experiments/hmb match the closed form with the current profile.
 
 use flashlab_lab::device::{Device, Hardware};
 use flashlab_lab::library::Library;
@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 const EXPERIMENT: &str = include_str!("../../../experiments/hmb/experiment.toml");
 
-/// Thousands of random reads a second over `range` GiB, where the firmware is the one server: a command, and as the map of
-/// the range is held in the controller's memory, in host memory, or neither, what finding its page costs.
+/// Returns the random reads over `range` GiB, in thousands per second, with the firmware as the only bottleneck. A read
+/// costs one command plus the look-up of its map page, which depends on whether the page is in the controller's memory,
+/// in the host memory buffer, or in neither.
 fn closed_form(ssd: &SsdParameters, range: u64) -> f64 {
     let map = &ssd.map;
     let pages_of = |bytes: u64| bytes as f64 / ssd.page_map.unit as f64 / map.entries() as f64;

@@ -1,8 +1,9 @@
-//! The host stack on our cards sends what Linux sent to theirs: recorded logs, line by line.
+//! Compares the host stack on simulated cards with recorded Linux logs, line by line.
 //!
-//! Compared are commands, counts and stop commands (opcode, argument, flags), data (block, blocks, flags, time-out), the
-//! clock lines and what Linux says of the card, in order. docs/sd-commands.md lists the exceptions: the polls of the slot once
-//! a second, which fall where the recording machine's time has them, and the end of the VUB300's log.
+//! The comparison covers commands, block counts and stop commands (opcode, argument, flags), data (block size, blocks,
+//! flags, timeout), clock lines and the lines that Linux prints about the card, in order. docs/sd-commands.md lists the
+//! exceptions: the slot polls once a second, whose places depend on the timing of the recording machine, and the end of
+//! the VUB300 log.
 
 use flashlab_lab::device::Device;
 use flashlab_lab::library::Library;
@@ -10,13 +11,13 @@ use flashlab_sd::Native;
 use flashlab_sd::mmc::{Controller, Kernel, Mmc, Phase};
 use flashlab_sim::Duration;
 
-/// Lines that are compared apart, where a log has them.
+/// Returns true for lines about outcomes, which are compared separately if the log has them.
 fn is_answer(text: &str) -> bool {
     ["req done", "req failed", "bytes transferred", "(CMD"].iter().any(|part| text.contains(part))
 }
 
-/// How requests ended, and what the card said: the first word, or of CID and CSD all but the checksum. What adapters say of stop
-/// commands that they send themselves is theirs.
+/// Returns the outcomes of requests with the response: its first word, or the CID or CSD without the checksum.
+/// Responses to stop commands that an adapter sends by itself are specific to the adapter and excluded.
 fn answers<'a>(log: impl Iterator<Item = &'a str>) -> Vec<Line> {
     let texts = (1..).zip(log).filter_map(|(number, line)| Some((number, line.split_once("] ")?.1)));
     let ends = texts.filter(|(_, text)| text.contains("req done") || text.contains("bytes transferred"));
@@ -28,14 +29,14 @@ fn answers<'a>(log: impl Iterator<Item = &'a str>) -> Vec<Line> {
     ends.map(|(number, text)| Line { number, text: said(text.trim_end()) }).collect()
 }
 
-/// A line, with its number in the file or in our log.
+/// A line and its number in the recorded file or in the simulated log.
 #[derive(Clone, Debug)]
 struct Line {
     number: usize,
     text: String,
 }
 
-/// What the block layer asked for after a line `=== STEP: ...`.
+/// A request of the block layer after a line `=== STEP: ...`.
 enum Ask {
     Read(u64, u32),
     Write(u64, u32),
@@ -44,8 +45,8 @@ enum Ask {
 }
 use Ask::{Discard, Read, Shutdown, Write};
 
-/// The requests of a step. The file system and the page cache made them; they are read off the logs. The PL181's queue is too
-/// small for 129 blocks to become one request.
+/// Returns the requests of a step, which the file system and the page cache made, as the logs show them. The queue of
+/// the PL181 is too small for 129 blocks in one request.
 fn asked(step: &str, controller: &Controller) -> Vec<Ask> {
     match step {
         "sysfs registers" => vec![],
@@ -72,7 +73,8 @@ fn asked(step: &str, controller: &Controller) -> Vec<Ask> {
     }
 }
 
-/// The steps and comparable lines of a log; the polls of the slot left out: a CMD13 that follows no write and no erasure.
+/// Returns the steps and the comparable lines of a log. Omits the slot polls: each CMD13 that follows neither a write
+/// nor an erase.
 fn recorded(text: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut busy = false;
@@ -101,7 +103,8 @@ fn host(card: &str, controller: Controller, kernel: Kernel) -> Mmc {
     mmc
 }
 
-/// Ours, as the logs have it; and all that Linux would print.
+/// Appends the simulated log to `lines` in the form of the recorded logs, and all lines that Linux would print to
+/// `printed`.
 fn ours(mmc: &mut Mmc, lines: &mut Vec<Line>, printed: &mut Vec<String>) {
     for entry in mmc.take_log() {
         if entry.phase == Phase::Detect {
@@ -157,7 +160,8 @@ fn replay(name: &str, text: &str, card: &str, controller: Controller) -> Vec<Str
     }
     recorded.retain(|line| !line.text.starts_with("=== STEP"));
     if controller == Controller::VUB300 {
-        // The card of this log did not answer CMD7 with address 0 as the adapter expects; what follows is its fault.
+        // The card of this log did not answer CMD7 with address 0 as the adapter expects, so the rest of the log does
+        // not apply.
         let end = recorded.iter().position(|line| line.text.contains("starting CMD7 arg 00000000")).unwrap();
         recorded.truncate(end + 1);
         let power_off = lines.pop().unwrap();
@@ -184,7 +188,7 @@ fn the_log_of_vub300_is_reproduced() {
     let printed = replay("vub300.txt", text, "sd/vlab-sdhc", Controller::VUB300);
     let mut recorded = answers(text.lines());
     let mut ours = answers(printed.iter().map(String::as_str));
-    // The end, and what that card did not tell behind CMD5.
+    // The comparison ends at the failed CMD7. The recorded card did not report ILLEGAL_COMMAND after CMD5.
     let end = recorded.iter().position(|line| line.text.starts_with("mmc0: req done (CMD7): -110"));
     recorded.truncate(end.unwrap_or(recorded.len()));
     assert_eq!(ours.pop().unwrap().text, "mmc0: req done (CMD7): 0: 00000000");
@@ -194,7 +198,7 @@ fn the_log_of_vub300_is_reproduced() {
     first_difference("vub300.txt", &recorded, &ours);
 }
 
-/// The polls that the comparison leaves out are there: one a second.
+/// The slot polls, which the comparison omits, occur once a second.
 #[test]
 fn a_slot_that_does_not_tell_is_polled_once_a_second() {
     let polls = |text: &str| {
@@ -247,7 +251,7 @@ fn the_published_bring_up_is_reproduced_command_by_command() {
     assert!(!card.csd.block_addressed, "state 1: present, and nothing more");
 }
 
-/// What Linux showed of the card's registers is what ours says, but for checksums, which QEMU does not end with a one.
+/// The registers match those that Linux showed, except for the checksums: QEMU does not set their end bit to one.
 #[test]
 fn the_registers_are_those_that_linux_showed() {
     for (text, card, controller) in [

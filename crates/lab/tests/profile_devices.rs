@@ -11,7 +11,7 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
-/// Three cards, two hosts and a filesystem whose numbers nobody fits.
+/// A library with three cards, two hosts and a filesystem, without fitted numbers.
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/library");
     Library::open(&[folder]).unwrap_or_else(|e| panic!("{e}"))
@@ -97,7 +97,7 @@ fn a_pattern_leaves_out_devices_without_timing() {
     let timeless = Device::timeless("sd/*", &library).unwrap();
     assert_eq!(timeless, ["sd/qemu-sdsc", "sd/vlab-sdhc"]);
     assert!(!cards.iter().any(|card| timeless.contains(card)), "{cards:?}");
-    // A name is a wish, and so is a pattern that matches no other devices.
+    // Devices without timing are included if the argument names one, or if a pattern matches no other devices.
     assert_eq!(names("sd/qemu-sdsc"), ["sd/qemu-sdsc"]);
     assert_eq!(names("sd/qemu*"), ["sd/qemu-sdsc"]);
     assert!(Device::timeless("sd/qemu*", &library).unwrap().is_empty());
@@ -241,7 +241,7 @@ fn the_parameters_and_devices_that_ship_can_all_be_explained() {
         for width in [60, 110] {
             let text = explain(parameter.path, &library, width, &|_| None).unwrap();
             assert!(text.contains(parameter.path), "{text}");
-            // A setting to copy is one word, and stays whole.
+            // A setting is one word for copying and is not wrapped.
             let fits = |line: &str| line.chars().count() <= width || !line.trim().contains(' ');
             assert!(text.lines().all(fits), "{width}: {text}");
         }

@@ -1,10 +1,10 @@
-//! What a person reads when a profile is wrong.
+//! Error messages about invalid profiles.
 
 use flashlab_lab::profile::Profile;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
-/// A card that is right.
+/// A valid profile of a card.
 const RIGHT: &str = include_str!("profiles/right.toml");
 
 fn wrong(change: &str, to: &str) -> String {
@@ -137,7 +137,7 @@ proptest! {
         let _ = Profile::parse("x.toml", text.as_bytes()).map_err(|e| e.to_string());
     }
 
-    /// A right profile with a part cut out and something else in its place.
+    /// A valid profile with one part replaced by arbitrary text.
     #[test]
     fn no_damage_panics(from: prop::sample::Index, length in 0_usize..60, put in ".{0,12}") {
         let from = from.index(RIGHT.len());
@@ -146,7 +146,7 @@ proptest! {
         let _ = Profile::parse("x.toml", text.as_bytes()).map_err(|e| e.to_string());
     }
 
-    /// Any values that the units take either load, and then pass every check, or are refused.
+    /// A profile with arbitrary quantities either loads, which includes every check, or is rejected.
     #[test]
     fn any_quantities_are_taken_or_refused(
         page in any::<u64>(), unit in any::<u64>(), t_prog in any::<u64>(), rate in any::<u64>(), open in any::<u32>(),

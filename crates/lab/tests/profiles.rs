@@ -1,4 +1,4 @@
-//! The shipped profiles and library, and what can be added to them.
+//! The shipped profiles and the library, and profiles that users add.
 
 use flashlab_lab::library::{Library, LibraryError};
 use flashlab_lab::profile::{Kind, Parts, Profile, Source};
@@ -11,7 +11,7 @@ fn library() -> Library {
     Library::built_in().unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A folder that vanishes with the test.
+/// A temporary folder. Dropping it deletes the folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -26,7 +26,7 @@ impl Folder {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    /// What `error` says, with the folder's path taken out.
+    /// Returns the message of `error`, with the path of the folder replaced.
     fn say(&self, error: &LibraryError) -> String {
         error.to_string().replace(&self.0.display().to_string(), "DIR")
     }
@@ -171,7 +171,7 @@ fn only_a_card_has_a_model_and_a_host_it_was_measured_on() {
     assert!(error.contains("there is no model here") && error.contains("there is no host here"), "{error}");
 }
 
-/// The text of a shipped profile.
+/// Returns the text of a shipped profile.
 fn shipped(name: &str) -> String {
     let library = library();
     let (_, profile) = library.profiles().find(|(known, _)| *known == name).unwrap();

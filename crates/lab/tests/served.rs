@@ -1,4 +1,4 @@
-//! Arguments of byte-carrying devices: what is put together, and that no text is worse than an error.
+//! Devices that store bytes: their arguments, their state files, and errors instead of panics for arbitrary text.
 
 use flashlab_block::conformance::{ask, read};
 use flashlab_block::{BlockDevice, Context, Io, IoError};
@@ -83,7 +83,7 @@ fn a_layer_that_is_misspelt_is_told_as_such() {
     assert!(error.contains("no such file; size=1GiB creates it"), "{error}");
 }
 
-/// How often the blocks of a device were erased, all together.
+/// Returns the total erase count of a device.
 fn erases(served: &Served) -> u64 {
     struct Sum(u64);
     impl flashlab_sim::Observer for Sum {
@@ -97,7 +97,7 @@ fn erases(served: &Served) -> u64 {
     sum.0
 }
 
-/// Writes, trims and flushes at random; power is cut once.
+/// Submits random writes, trims and flushes, with one power cut.
 fn use_up(served: &Served, seed: u64) {
     let mut rng = Rng::new(seed);
     let timed = served.timed.as_ref().expect("it is simulated");
@@ -146,7 +146,7 @@ fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
             (save(&ordered), erases(&ordered))
         };
 
-        // Written in between, the journal begins behind the state.
+        // If a state is written in between, the journal begins after that state.
         let between = open("between");
         use_up(&between, 1);
         between.keeper.as_ref().expect("it is kept").keep().expect("there is room");
@@ -154,12 +154,12 @@ fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
         let before = erases(&between);
         drop(between);
         let after = erases(&open("between"));
-        // Settled in between it may have tidied up a little more.
+        // The model was idle for the state in between, which may have led to a few more erases.
         assert!(
             before > first && (before..before + 8).contains(&after),
             "{device}: {first}, {before}, {after}"
         );
-        // The journal of another state says nothing of this one.
+        // The journal of another state is ignored.
         let path = |name: &str| folder.join(format!("{kind}-{name}.journal"));
         std::fs::copy(path("between"), path("ordered")).expect("it is there");
         assert!(save(&open("ordered")) == saved, "{device}");
@@ -207,7 +207,7 @@ fn a_device_without_power_when_its_server_ends_or_is_killed_is_kept_as_one_that_
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// A folder of the test's own, and what there is to do with a kept card in it.
+/// A temporary folder with a card and its state file, and operations on them.
 struct Shelf(std::path::PathBuf);
 
 impl Shelf {
@@ -228,7 +228,7 @@ impl Shelf {
     fn refused(&self) -> String {
         self.open().err().expect("the files do not belong together").to_string()
     }
-    /// Writes to a new card; it ends in order, or is killed.
+    /// Writes to a new card. Its server then ends in order, or is killed.
     fn fill(&self, ends: bool) {
         let served = self.open().unwrap_or_else(|error| panic!("{error}"));
         for n in 0..16 {
@@ -338,10 +338,10 @@ fn a_process_that_died_between_a_new_state_and_its_bytes_leaves_a_device() {
     let served = shelf.open().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read(&*served.device, 0, 512), [1; 512]);
     drop(served);
-    // One of them has its name already.
+    // Only one of the two files has its final name.
     std::fs::rename(shelf.file(".bytes"), shelf.file(".bytes.new")).expect("it is there");
     shelf.open().unwrap_or_else(|error| panic!("{error}"));
-    // And where the state was not written yet, there is no device.
+    // If the state was not written yet, the device is new.
     for ending in [".bytes", ".sums"] {
         std::fs::rename(shelf.file(ending), shelf.file(&format!("{ending}.new"))).expect("it is there");
     }

@@ -1,4 +1,4 @@
-//! What no SSD can be, asked for by name: each refusal says which number, its value, and why.
+//! SSD arguments that are impossible. Each error names the number, its value, and the reason.
 
 use flashlab_lab::device::{Device, Hardware};
 use flashlab_lab::library::Library;
@@ -124,7 +124,7 @@ fn failures_of_programs_and_erases_are_set_in_billionths() {
     let worn = parameters("nvme/p32a80:wear.program_fail=1e-6,wear.cycles=3000").page_map.endurance;
     let worn = worn.expect("blocks wear out");
     assert_eq!((worn.rated, worn.program_fail_ppb, worn.erase_fail_ppb), (3_000, 1_000, 0));
-    // Whatever is wrong with it is told under the name that it was set by.
+    // The error uses the name by which the number was set.
     let refused = wrong(&["wear.program_fail=2", "wear.erase_fail=1"]);
     assert!(!refused.contains("endurance."), "{refused}");
 }

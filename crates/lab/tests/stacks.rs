@@ -1,4 +1,5 @@
-//! A card by commands beside the same card by blocks, through what a user runs: profiles, fio jobs, hosts.
+//! Compares a card that is driven by commands with the same card driven by block requests, using profiles, fio jobs and
+//! hosts as a user does.
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Direction;
@@ -8,7 +9,7 @@ use flashlab_lab::bench::Bench;
 use flashlab_lab::device::Device;
 use flashlab_lab::library::Library;
 
-/// The mean latencies of reads and writes, in ns, and the transfers that the host counted.
+/// Returns the mean latency of each job in ns, and the number of transfers that the host counted.
 fn run(device: &str, stack: &str, jobs: &[&str]) -> (Vec<f64>, u64) {
     let device =
         Device::open(&format!("{device},host.stack={stack}"), &Library::built_in().unwrap()).unwrap();
@@ -51,8 +52,8 @@ fn at91_is_the_same_by_commands_and_by_blocks() {
     }
 }
 
-/// A write without CMD23 is told to the translation layer page by page, so what it overwrites may be copied more: the two may be
-/// apart there, by less than 5 % in the mean. Reads are not.
+/// The translation layer receives a write without CMD23 page by page, so it may copy more of the overwritten data. The
+/// mean write latencies of the two stacks may therefore differ by up to 5 %. Reads do not differ.
 #[test]
 fn cards_on_a_raspberry_pi_are_nearly_the_same_by_commands_and_by_blocks() {
     for card in ["sd/kingston", "sd/sandisk", "sd/transcend"] {
@@ -69,7 +70,7 @@ fn cards_on_a_raspberry_pi_are_nearly_the_same_by_commands_and_by_blocks() {
     }
 }
 
-/// The host's clock is a limit beside the mode's, whichever way the slot is simulated.
+/// The clock of the host limits the bus in addition to the bus speed mode, in both stacks.
 #[test]
 fn a_fast_host_does_not_drive_a_slow_card_beyond_its_mode() {
     let in_host = |card: &str, clock: &str| {

@@ -1,4 +1,5 @@
-//! Devices that were used: what a file keeps is what goes on, and what is no such file says so.
+//! State files of used devices: a restored device continues where the saved one stopped, and invalid files are rejected
+//! with an explanation.
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Job;
@@ -40,7 +41,7 @@ fn run(bench: &mut Bench, line: &str) -> String {
 fn keep(device: &Device, seed: u64, bench: &Bench) -> State {
     State::keep(device, seed, bench.used(), bench.device()).unwrap_or_else(|e| panic!("{e}"))
 }
-/// A file that vanishes with the test.
+/// A temporary file. Dropping it deletes the file.
 struct Kept(PathBuf);
 impl Kept {
     fn new(name: &str, bytes: &[u8]) -> Self {
@@ -70,7 +71,7 @@ fn a_device_that_was_aged_goes_on_as_one_that_only_came_to_rest() {
         let kept = keep(&device, 3, &aged);
         let file = Kept::new(&format!("goes-on-{name}"), &kept.to_bytes());
         let again = open(&format!("{argument},state={}", file.0.display()));
-        // The seed that is asked for does not matter: the medium comes with the state.
+        // The seed has no effect because the state includes the medium.
         let mut resumed = Bench::with(&again, 99);
         assert_eq!((resumed.used(), resumed.wear()), (aged.used(), aged.wear()), "{argument}");
 
@@ -84,7 +85,7 @@ fn a_device_that_was_aged_goes_on_as_one_that_only_came_to_rest() {
             assert_ne!(result, run(&mut fresh, line), "{argument}: {line}: a fresh one is not like it");
         }
         assert_eq!(resumed.wear(), rested.wear(), "{argument}");
-        // And put away again, it is the same.
+        // Saving the restored device again gives the same state.
         assert_eq!(keep(&again, 99, &resumed).checksum(), keep(&device, 3, &rested).checksum(), "{argument}");
     }
 }
@@ -155,12 +156,12 @@ fn what_is_wrong_is_said() {
         ]
         .join("\n\n")
     );
-    // Another host changes nothing that a card keeps.
+    // The state of a card does not depend on its host.
     let argument = format!("test/one:capacity=4MiB,host=slow-board,state={}", right.0.display());
     assert_eq!(open(&argument).host_name, "slow-board");
 }
 
-/// The bytes with a checksum that is right.
+/// Returns the bytes with a valid checksum.
 fn signed(mut bytes: Vec<u8>) -> Vec<u8> {
     let content = bytes.len().saturating_sub(32);
     let checksum = Sha256::digest(&bytes[..content]);
@@ -179,7 +180,8 @@ proptest! {
         let _ = State::parse("f", &signed(all)).map_err(|e| e.to_string());
     }
 
-    /// Damage that somebody signed: refused, or another state; never a panic, never more memory than there is.
+    /// Damaged bytes with a valid checksum give an error or another state. They never cause a panic or excessive memory
+    /// use.
     #[test]
     fn no_signed_damage_panics(at in any::<prop::sample::Index>(), put in prop::collection::vec(any::<u8>(), 1..12)) {
         let (device, mut bytes) = small();

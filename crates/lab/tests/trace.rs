@@ -1,4 +1,4 @@
-//! Bring-ups in words: every card that ships, with every host controller.
+//! Traces of card initialization: every shipped card with every host controller.
 
 use flashlab_lab::device::Device;
 use flashlab_lab::library::Library;
@@ -117,7 +117,7 @@ fn steps_follow_one_another_and_what_repeats_is_counted() {
     assert_eq!(printed, told.map(|step| step.times as usize).sum::<usize>());
 }
 
-/// 32 blocks of 64 bytes at 208 MHz take as long as their commands and themselves, and none of it is the clock's.
+/// Tuning takes the time of 32 commands and 32 blocks of 64 bytes at 208 MHz. The preceding clock change takes no time.
 #[test]
 fn tuning_takes_its_own_time() {
     let trace = trace("sd/kingston", Controller::SDHCI_UHS, Kernel::V6_1);

@@ -1,18 +1,18 @@
-//! How fast simulation is: simulated requests and flash operations per CPU second, beside fio's own request generator, and
-//! the memory it takes.
+//! Measures the speed of simulation in simulated requests and flash operations per CPU second, compared with fio's own
+//! request generator, and the peak memory.
 //!
-//! `cargo bench -p flashlab-lab --bench speed`, or with some of `cards reads writes wear hmb` behind `--`. Everything goes
-//! through what a user runs: profiles, fio jobs, full statistics, exact scheduling; "count only" is the translation layer
-//! alone, without time. The drive is `nvme/reference` (8 channels of 4 dies, pages of 16 KiB with four 4 KiB units each, 256
-//! pages a block), written once in sequence before it is read; before writes are measured, six times its capacity was
-//! written at random. Spare is that of the closed forms of amplification: raw pages without the reserve that collection
-//! keeps free, less the mapped ones, over the mapped ones. CPU seconds are those of the process: one core's, but for
-//! experiments, which use all.
+//! Run `cargo bench -p flashlab-lab --bench speed`, optionally with some of `cards reads writes wear hmb` after `--`.
+//! All measurements use the same parts as a user: profiles, fio jobs, full statistics, exact scheduling. "count only"
+//! is the translation layer alone, without time. The drive is `nvme/reference` (8 channels of 4 dies, pages of 16 KiB
+//! with four 4 KiB units each, 256 pages per block). It is written once sequentially before reads are measured; before
+//! writes are measured, six times its capacity is written at random. Spare is that of the closed forms of write
+//! amplification: (T - U) / U, where T is the raw pages without the reserve that garbage collection keeps free, and U
+//! the mapped pages. CPU seconds are those of the process, on one core except for experiments, which use all cores.
 //!
-//! The yardstick is MQSim on one core with the same shape of device: 46 to 53 thousand 4 KiB random reads and 88 to 104
-//! thousand steady random writes per CPU second. Each row names workload, device and number of requests, so that it can be
-//! run beside ours; with `MQSIM=PROGRAM` it is, in the same run. Figures of one machine are worth nothing on another;
-//! nothing here is a test: it prints.
+//! The yardstick is MQSim on one core with a device of the same shape: 46 to 53 thousand 4 KiB random reads and 88 to
+//! 104 thousand steady random writes per CPU second. Each row names the workload, the device and the number of
+//! requests, so that MQSim can run the same. With `MQSIM=PROGRAM`, the benchmark also runs MQSim. Figures of different
+//! machines are not comparable. The benchmark prints figures and asserts none.
 
 mod mqsim;
 
@@ -32,16 +32,16 @@ use flashlab_sim::Rng;
 use std::path::Path;
 use std::process::Command;
 
-/// As the program has it.
+/// The same allocator as in the `flashlab` program.
 #[global_allocator]
 static ALLOCATOR: flashlab_block::HugePages = flashlab_block::HugePages;
 
 const REPEATS: usize = 5;
 const MILLION: f64 = 1e6;
 const GIB: u64 = 1 << 30;
-/// After so many, random writes are steady.
+/// Number of capacities written at random before random writes are in a steady state.
 const DRIVE_WRITES: u64 = 6;
-/// Bytes of a program on the reference drive.
+/// Size in bytes of a program operation of the reference drive.
 const PAGE: u64 = 16 << 10;
 
 fn main() {
@@ -92,7 +92,7 @@ fn cards(library: &Library) {
     }
 }
 
-/// The head of a table of rates.
+/// Prints the header of a table of rates.
 fn head() {
     println!(
         "{:44} {:38} {:>10} {:>7} {:>9} {:>11} {:>6}",
@@ -100,7 +100,7 @@ fn head() {
     );
 }
 
-/// What was measured of one workload.
+/// The measurements of one workload.
 struct Row {
     workload: String,
     device: String,
@@ -111,7 +111,7 @@ struct Row {
 }
 
 impl Row {
-    /// Requests a CPU second.
+    /// Returns requests per CPU second.
     fn rate(&self) -> f64 {
         self.requests as f64 / self.seconds
     }
@@ -150,7 +150,7 @@ fn reads(library: &Library) {
     }
 }
 
-/// What MQSim does of the same, where `MQSIM` names its program.
+/// Prints the row of MQSim for the same workload, if `MQSIM` names its program.
 fn beside_mqsim(ours: &Row, what: &str, device: &str, run: impl Fn(&Path) -> Result<mqsim::Done, String>) {
     let Some(program) = std::env::var_os("MQSIM") else { return };
     let done = match run(program.as_ref()) {
@@ -175,7 +175,7 @@ const FILL: &str = "--name=fill --filename=x --rw=write --bs=1m --ioengine=libai
 fn writes(library: &Library) {
     let look_up = look_up_ns();
     head();
-    // So many blocks a die that this is spare besides what collection keeps free.
+    // Blocks per die that result in this spare, without the reserve that garbage collection keeps free.
     for (spare, blocks) in [(28, 660), (7, 552)] {
         let device = format!("nvme/reference:capacity=64GiB,blocks={blocks}");
         let opened = open(&device, library);
@@ -199,7 +199,7 @@ fn writes(library: &Library) {
         drop(bench);
         count_only(&opened, spare, &device).print();
         println!("  effective spare, net of what collection keeps free: {effective:.2} %");
-        // The map when a unit is accepted, programmed and moved, and the bit that says whether its old copy is valid.
+        // Look-ups: the map entry when a unit is accepted, programmed and moved, and the valid bit of its old copy.
         let look_ups = 2.0 + exact.amplification.unwrap_or_default();
         println!(
             "  {:.0} ns a write; its {look_ups:.1} look-ups in large tables take {:.0} ns on this machine where sixteen wait together",
@@ -209,7 +209,8 @@ fn writes(library: &Library) {
     }
 }
 
-/// Nanoseconds of a look-up at random in a table as large as the map of 64 GiB, where sixteen can wait together.
+/// Measures a random look-up, in nanoseconds, in a table as large as the map of 64 GiB, with sixteen look-ups in
+/// parallel.
 fn look_up_ns() -> f64 {
     const TOGETHER: usize = 16;
     const ROUNDS: u64 = 500_000;
@@ -219,7 +220,7 @@ fn look_up_ns() -> f64 {
     let mut sum = 0;
     let start = ProcessTime::now();
     for _ in 0..ROUNDS {
-        // The next sixteen cannot begin before these are here: their places depend on what was found.
+        // The next sixteen look-ups depend on the values found, so they cannot begin before these have ended.
         let places: [u64; TOGETHER] = std::array::from_fn(|_| rng.below(units) ^ (sum & 1));
         sum += places.iter().map(|place| u64::from(table[*place as usize])).sum::<u64>();
     }
@@ -228,7 +229,7 @@ fn look_up_ns() -> f64 {
     seconds * 1e9 / (ROUNDS * TOGETHER as u64) as f64
 }
 
-/// The same writes on the translation layer alone.
+/// Measures the same writes on the translation layer alone.
 fn count_only(device: &Device, spare: u32, name: &str) -> Row {
     const AHEAD: usize = 16;
     let Hardware::Ssd(ssd) = &device.hardware else { panic!("{name} is an SSD") };
@@ -272,7 +273,7 @@ fn count_only(device: &Device, spare: u32, name: &str) -> Row {
     )
 }
 
-/// Runs a job and counts; a median would need a device for each repeat, and gigabytes of them.
+/// Measures one run of a job. A median would need one device per repetition, each with gigabytes of memory.
 fn measure(bench: &mut Bench, workload: String, device: &str, line: &str) -> Row {
     let before = bench.counters();
     let start = ProcessTime::now();
@@ -290,7 +291,7 @@ fn row(
     (before, after): (&Counters, &Counters),
 ) -> Row {
     let since = |name| after.since(before, name);
-    // What collection moves is read, a unit at a time, before it is programmed.
+    // Garbage collection reads moved data one unit at a time before it programs them.
     let moved = (since("collection_moved_bytes") + since("levelling_moved_bytes")) / 4096;
     let operations =
         reads + moved + since("map_read_count") + since("programmed_bytes") / PAGE + since("erase_count");
@@ -299,7 +300,7 @@ fn row(
     Row { workload, device: device.to_owned(), requests, seconds, operations, amplification }
 }
 
-/// Runs a line of fio's options; returns the requests that read and that wrote.
+/// Runs a job from a line of fio options. Returns the numbers of read and write requests.
 fn run(bench: &mut Bench, line: &str) -> (u64, u64) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let jobs = Invocation::parse(&words, &Nothing).expect("a job").jobs;
@@ -312,7 +313,7 @@ fn open(device: &str, library: &Library) -> Device {
     Device::open(device, library).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The week of writing, a column at a time.
+/// Measures the experiment `wear`, one week of writes, column by column.
 fn wear(library: &Library) {
     let folder = library.experiment("wear").expect("it is shipped");
     let text = |file: &str| String::from_utf8_lossy(folder.file(file).unwrap_or_default()).into_owned();
@@ -346,7 +347,7 @@ fn wear(library: &Library) {
             println!("run wear, {table}, {column}: {seconds:.2} CPU seconds");
         }
     }
-    // Temporary: whether it stays matters to nobody.
+    // An error is ignored because the folder is temporary.
     let _ = std::fs::remove_dir_all(&here);
 }
 
@@ -354,7 +355,7 @@ fn hmb(library: &Library) {
     println!("run hmb: {:.2} CPU seconds", experiment_seconds("hmb", library));
 }
 
-/// CPU seconds of a whole experiment.
+/// Returns the CPU seconds of a whole experiment.
 fn experiment_seconds(name: &str, library: &Library) -> f64 {
     let start = ProcessTime::now();
     let experiment = Experiment::open(name, library).unwrap_or_else(|error| panic!("{error}"));
@@ -368,7 +369,8 @@ fn median(mut measure: impl FnMut() -> f64) -> f64 {
     figures[REPEATS / 2]
 }
 
-/// Requests per CPU second of random reads over 16 GiB, on a fresh card or on one that was written there at random.
+/// Returns requests per CPU second of random reads over 16 GiB, on a fresh card or on a card that was written at random
+/// before.
 fn card_reads(device: &str, used: bool, library: &Library) -> f64 {
     let mut bench = Bench::with(&open(device, library), 1);
     if used {
@@ -383,7 +385,7 @@ fn card_reads(device: &str, used: bool, library: &Library) -> f64 {
     done as f64 / start.elapsed().as_secs_f64()
 }
 
-/// Requests per CPU second of fio's null engine, from fio's own account; `None` where fio is not installed.
+/// Returns requests per CPU second of fio's null engine, as fio reports them, or `None` if fio is not installed.
 fn fio_null() -> Option<f64> {
     let arguments = "--name=a --ioengine=null --rw=randread --bs=4k --size=16G --number_ios=4000000 --direct=1 \
                      --output-format=json --thread";
@@ -395,8 +397,8 @@ fn fio_null() -> Option<f64> {
     Some(job.get("read")?.get("total_ios")?.as_f64()? / seconds)
 }
 
-/// Nanoseconds of five cycles of most processors, three operations that wait for each other: what a core that is shared
-/// gives.
+/// Measures a chain of three dependent operations in nanoseconds. The chain takes five cycles on most processors, so
+/// the result shows the effective clock of a core that may be shared.
 fn step_ns() -> f64 {
     const STEPS: u64 = 100_000_000;
     let start = ProcessTime::now();

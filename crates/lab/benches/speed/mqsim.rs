@@ -1,47 +1,48 @@
-//! The peer of SSDs: MQSim, where `MQSIM` names its program (it is built from github.com/CMU-SAFARI/MQSim, MIT).
+//! Runs MQSim for comparison with SSDs, if `MQSIM` names its program (built from github.com/CMU-SAFARI/MQSim, MIT).
 //!
-//! It works on the same shape of array at the same times. It reads with the whole map in memory, as ours has it, or with
-//! 2 MiB of it, as it comes, which takes it about as long as the yardstick says. Its map has an entry a page and no write
-//! buffer packs pages: a write of 4 KiB programs 16 KiB, and reads them first if they are mapped. It writes on a smaller
-//! drive, of 17 GiB of pages, with the same spare, greedily collected, and is judged between two numbers of writes after
-//! which collection is under way. About the second of them, or later, it stops by itself, with all requests
-//! outstanding (commit 7ec40e3); what it has serviced by then is what it is judged by.
+//! MQSim simulates an array of the same shape with the same times. Its reads run with the whole map in memory, as in
+//! flashlab, or with 2 MiB of the map, its default, for which its speed is about that of the yardstick. Its map has one
+//! entry per page and no write buffer packs pages: a write of 4 KiB programs 16 KiB, and reads them first if they are
+//! mapped. Its writes run on a smaller drive, with 17 GiB of pages, the same spare and greedy garbage collection.
+//! Writes are measured between two numbers of writes, at which garbage collection is already active. About at the
+//! second number, or later, MQSim stops by itself with all requests in flight (commit 7ec40e3); the measurement counts
+//! the requests serviced by then.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const READS: u64 = 300_000;
-/// Writes between which it is judged, and how many there have to be.
+/// Numbers of writes between which MQSim is measured, and the least difference for a valid measurement.
 const WRITES: [u64; 2] = [1_500_000, 2_250_000];
 const WRITES_LEAST: u64 = 250_000;
-/// Clock ticks a second of what /proc tells of children: of Linux on every architecture that has MQSim.
+/// Clock ticks per second of the CPU times in /proc, as on every Linux architecture that runs MQSim.
 const TICKS: f64 = 100.0;
 
-/// What it has done, and the CPU seconds that it took.
+/// The counts of a run of MQSim, and its CPU seconds.
 pub(super) struct Done {
     pub(super) requests: u64,
     pub(super) seconds: f64,
-    /// Operations of the array, and those of them that are programs.
+    /// Operations of the array; `programs` counts the program operations among them.
     pub(super) operations: u64,
     pub(super) programs: u64,
 }
 
-/// A drive and what is asked of it.
+/// A drive and its workload.
 struct Scenario {
     whole_map: bool,
-    /// Blocks a die.
+    /// Blocks per die.
     blocks: u32,
-    /// Of all pages, those that are not mapped when all is written.
+    /// Share of the pages that remain unmapped after the whole drive is written.
     spare: f64,
     read_percent: u32,
     depth: u32,
     requests: u64,
 }
 
-/// 4 KiB random reads on a drive of 256 GiB.
+/// Runs 4 KiB random reads on a drive of 256 GiB.
 pub(super) fn random_reads(program: &Path, whole_map: bool, depth: u32) -> Result<Done, String> {
-    // As many blocks as 256 GiB and some spare need; the spare is its own.
+    // Enough blocks for 256 GiB and some spare. The spare is MQSim's default.
     let scenario =
         Scenario { whole_map, blocks: 2200, spare: 0.07, read_percent: 100, depth, requests: READS };
     let done = run(program, &scenario)?;
@@ -52,7 +53,8 @@ pub(super) fn random_reads(program: &Path, whole_map: bool, depth: u32) -> Resul
     }
 }
 
-/// 4 KiB random writes where collection is under way, on a drive with so many percent more pages than are mapped.
+/// Runs 4 KiB random writes with garbage collection active, on a drive that has `spare_percent` more pages than are
+/// mapped.
 pub(super) fn random_writes(program: &Path, spare_percent: u32, depth: u32) -> Result<Done, String> {
     let spare = f64::from(spare_percent) / f64::from(100 + spare_percent);
     let scenario =
@@ -70,12 +72,12 @@ pub(super) fn random_writes(program: &Path, spare_percent: u32, depth: u32) -> R
     })
 }
 
-/// A folder for what is temporary.
+/// A temporary folder. Dropping it deletes the folder.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Whether it stays matters to nobody.
+        // An error is ignored because the folder is temporary.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -89,7 +91,7 @@ fn run(program: &Path, scenario: &Scenario) -> Result<Done, String> {
     }
     let program = fs::canonicalize(program).map_err(|why| failed(&program.display().to_string(), why))?;
     let before = children_ticks()?;
-    // It waits for a key at its end.
+    // MQSim waits for a key before it exits, so it gets an empty standard input.
     let output = Command::new(&program)
         .args(["-i", "device.xml", "-w", "jobs.xml"])
         .current_dir(here)
@@ -110,25 +112,25 @@ fn run(program: &Path, scenario: &Scenario) -> Result<Done, String> {
     })
 }
 
-/// The number that stands behind a label.
+/// Returns the number after a label.
 fn number(text: &str, label: &str) -> Result<u64, String> {
     let (_, rest) = text.split_once(label).ok_or_else(|| format!("it does not say `{label}`:\n{text}"))?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
     digits.parse().map_err(|why| format!("`{label}{digits}`: {why}"))
 }
 
-/// CPU time of the children that have ended.
+/// Returns the CPU time of the ended child processes, in ticks.
 fn children_ticks() -> Result<f64, String> {
     const FILE: &str = "/proc/self/stat";
     let text = fs::read_to_string(FILE).map_err(|why| format!("{FILE}: {why}"))?;
-    // Behind the name, which may hold anything, cutime and cstime are the 14th and the 15th field.
+    // After the name, which may contain any character, cutime and cstime are the 14th and the 15th field.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(13).take(2);
     let ticks = fields.map(|field| field.parse::<f64>()).sum::<Result<f64, _>>();
     ticks.map_err(|why| format!("{FILE}: {why}"))
 }
 
 impl Scenario {
-    /// The array of `nvme/reference`; what is not said is MQSim's own.
+    /// Returns the configuration of an array like that of `nvme/reference`. All other settings are MQSim's defaults.
     fn device(&self) -> String {
         let Scenario { whole_map, blocks, spare, .. } = self;
         format!(
