@@ -278,8 +278,8 @@ fn a_sweep_gives_cells_and_curves_in_the_order_of_the_experiment() {
     assert_eq!(off.points.iter().map(|p| p.x).collect::<Vec<_>>(), [1.0, 2.0, 8.0, 32.0]);
     assert_eq!(off.published.iter().map(|p| p.x).collect::<Vec<_>>(), [1.0, 32.0]);
     assert!(!off.variant && reads.series[2].variant);
-    // 48 MiB have 12,288 entries in 192 map pages of 64 B (64 entries), of which the controller holds 4. A range of 1
-    // MiB needs 4.
+    // 48 MiB have 12,288 entries of 64 B, in 192 map pages of 64 entries each. The controller holds 4 map pages. A
+    // range of 1 MiB needs 4.
     for (hits, held) in off.map_hits.iter().zip([1.0, 0.5, 0.125, 0.03125]) {
         assert!((hits.sram + hits.hmb + hits.miss - 1.0).abs() < 1e-12);
         assert!((hits.sram - held).abs() < 0.03, "{} MiB: {} of look-ups hit, not {held}", hits.x, hits.sram);
