@@ -1,4 +1,4 @@
-//! One job on many devices, as a table, JSON and CSV.
+//! Jobs on several devices, as a table, JSON and CSV.
 
 use crate::csv::file;
 use crate::number;
@@ -8,12 +8,12 @@ use flashlab_lab::figures::{DeviceFigures, JobFigures, PERCENTILES};
 use flashlab_sim::Mechanism;
 
 const HEAD: [&str; 8] = ["device", "job", "", "IOPS", "MiB/s", "mean", "p99", "max"];
-/// Mark of a line whose reads met nothing written, in place of the mechanism that took most of the time.
+/// Mark of a line whose reads addressed unwritten data. It replaces the mechanism that took most of the time.
 pub(crate) const NO_FLASH: &str = "no flash was read";
 const MIB: f64 = 1_048_576.0;
 
-/// The table: a line for each device and direction, fastest first within a job, and what took the time. Where `width`
-/// characters are too few, device and job have a line of their own.
+/// Returns a table with one line for each device and direction, fastest first within a job, and with the mechanism that
+/// took most of the time. If the lines do not fit in `width` characters, device and job have a separate line.
 pub fn table(compared: &[Compared], width: usize) -> String {
     let mut rows: Vec<(f64, Vec<String>)> = Vec::new();
     let mut failures = String::new();
@@ -43,7 +43,7 @@ pub fn table(compared: &[Compared], width: usize) -> String {
             }
         }
     }
-    // Jobs in their order; stable, so that equal speeds stay in the order of the names.
+    // Jobs keep their order. The sort is stable, so devices of equal speed stay in the order of their names.
     let jobs: Vec<String> = rows.iter().map(|(_, cells)| cells[1].clone()).collect();
     let place = |cells: &[String]| jobs.iter().position(|job| *job == cells[1]);
     rows.sort_by(|(a, x), (b, y)| (place(x), &x[2]).cmp(&(place(y), &y[2])).then(b.total_cmp(a)));
@@ -68,7 +68,8 @@ pub fn table(compared: &[Compared], width: usize) -> String {
     format!("{text}{failures}{notes}")
 }
 
-/// Returns the notes on what the jobs read: unwritten data that no flash was read for, and data that was written first.
+/// Returns the notes on the data that the jobs read: unwritten data, whose reads did not access the flash, and data
+/// that was written first.
 pub(crate) fn notes(devices: &[DeviceFigures]) -> Vec<String> {
     let mut jobs = devices.iter().flat_map(|device| &device.jobs);
     let unwritten = unwritten_note(jobs.any(|job| job.unwritten));
@@ -84,7 +85,7 @@ fn unwritten_note(unwritten: bool) -> Option<String> {
     })
 }
 
-/// The note on the bytes that were written on each device before the jobs began, if there are any.
+/// Returns the note on the bytes written to each device before the jobs began, if there are any.
 fn written_first_note(bytes: impl Iterator<Item = u64> + Clone) -> Option<String> {
     let devices = bytes.clone().count();
     let (least, most) = (bytes.clone().filter(|bytes| *bytes > 0).min()?, bytes.max()?);
@@ -106,7 +107,7 @@ fn wide(rows: &[Vec<String>]) -> String {
     columns(&rows, &right, usize::MAX)
 }
 
-/// Figures in columns below the device, the job and the direction that they are of.
+/// Returns a table with the figures in columns below a line that names the device, the job and the direction.
 fn narrow(rows: &[Vec<String>], width: usize) -> String {
     let mut head: Vec<&str> = HEAD[3..].to_vec();
     head.push("most of it");
@@ -124,7 +125,7 @@ fn narrow(rows: &[Vec<String>], width: usize) -> String {
     let line = |cells: Vec<&str>| {
         let mut text = String::from(" ");
         for (i, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            // Mechanisms are words, aligned left.
+            // Names of mechanisms are aligned left.
             text += &if i + 1 == widths.len() { format!(" {cell}") } else { format!(" {cell:>width$}") };
         }
         text
@@ -153,8 +154,8 @@ pub fn json(devices: &[DeviceFigures]) -> String {
     text + "\n"
 }
 
-/// Returns a record for each direction of each job on each device, as RFC 4180 has it, in plain numbers; a device without
-/// figures is a record with its error.
+/// Returns an RFC 4180 record in plain numbers for each direction of each job on each device. A device without figures
+/// has one record with its error.
 pub fn csv(devices: &[DeviceFigures]) -> String {
     let mechanisms = Mechanism::ALL.map(Mechanism::name);
     let mut header: Vec<String> = [

@@ -1,9 +1,10 @@
-//! The cells as CSV (RFC 4180): one header, one record a cell, CRLF between them, every field of a cell.
+//! Cells as CSV (RFC 4180): one header and one record per cell, separated by CRLF, with every field of a cell.
 //!
-//! Mechanisms become two columns each, nanoseconds a request (`bus_ns`) and in all (`bus_ns_total`), in the order in
-//! which the cells name them. A field that a cell lacks is empty. Numbers carry all their digits.
+//! Each mechanism has two columns, nanoseconds per request (`bus_ns`) and total nanoseconds (`bus_ns_total`), in the
+//! order in which the cells list mechanisms. A field that a cell lacks is empty. Numbers have all their digits.
 //!
-//! Curves, series and erase blocks have files of their own, a record a point or a block: [`files`] is all that a run gives.
+//! Curves, series and erase blocks have separate files with one record per point or block. [`files`] returns all files
+//! of a run.
 
 use flashlab_lab::results::{Cell, Mechanisms, Published, Results};
 use std::fmt::Display;
@@ -31,7 +32,7 @@ const LEADING: [&str; 16] = [
 /// The columns after the mechanisms.
 const TRAILING: [&str; 4] = ["tail_p99_ns", "tail_p99_9_ns", "tail_max_ns", "tail_logger_buffer_bytes"];
 
-/// All that `results` hold as files, by name; what a run does not give has none.
+/// Returns the files of `results`, by name. Omits the files for which a run has no data.
 pub fn files(results: &Results) -> Vec<(&'static str, String)> {
     let mut files = vec![("cells.csv", cells(results))];
     if !results.curves.is_empty() {
@@ -46,7 +47,7 @@ pub fn files(results: &Results) -> Vec<(&'static str, String)> {
     files
 }
 
-/// All cells of `results`.
+/// Returns all cells of `results`.
 pub fn cells(results: &Results) -> String {
     let mechanisms = mechanism_names(results);
     let mut header: Vec<String> = LEADING.iter().map(ToString::to_string).collect();
@@ -56,8 +57,8 @@ pub fn cells(results: &Results) -> String {
     file(&header, results.cells.iter().map(|cell| record(results, cell, &mechanisms)))
 }
 
-/// The points of all curves, simulated and published at the same place in one record; with the shares of the map's
-/// look-ups where they are known.
+/// Returns the points of all curves. One record has the simulated and the published figure of a place, and the shares
+/// of map look-ups if they are known.
 pub fn curves(results: &Results) -> String {
     let header = [
         "experiment",
@@ -110,7 +111,7 @@ pub fn curves(results: &Results) -> String {
     file(&header, records)
 }
 
-/// The points of all series.
+/// Returns the points of all series.
 pub fn series(results: &Results) -> String {
     let header = ["experiment", "name", "step", "column", "x", "x_unit", "y", "unit"];
     let records = results.series.iter().flat_map(|series| {
@@ -125,7 +126,7 @@ pub fn series(results: &Results) -> String {
     file(&header, records)
 }
 
-/// The erase count of every block of every map.
+/// Returns the erase count of every block of every map.
 pub fn wear(results: &Results) -> String {
     let header = ["experiment", "name", "block", "erase_count", "is_bad"];
     let records = results.wear.iter().flat_map(|map| {
@@ -158,7 +159,7 @@ pub(crate) fn file(header: &[impl AsRef<[u8]>], records: impl IntoIterator<Item 
     String::from_utf8(bytes).expect("every field was a string")
 }
 
-/// Mean, deviation, bound and words.
+/// Returns the fields mean, deviation, bound and words.
 fn published(figure: Option<&Published>) -> [String; 4] {
     let mut fields: [String; 4] = Default::default();
     match figure {
@@ -173,7 +174,7 @@ fn published(figure: Option<&Published>) -> [String; 4] {
     fields
 }
 
-/// The mechanisms of any cell, in order of first appearance.
+/// Returns the mechanisms of all cells, in order of first appearance.
 fn mechanism_names(results: &Results) -> Vec<&'static str> {
     let mut names = Vec::new();
     for cell in &results.cells {

@@ -1,32 +1,33 @@
-//! Where a cell's time went, in a sentence: which mechanism took most of a request, and what that means.
+//! Explains in a sentence where the time of a cell went: which mechanism took most of a request, and what that means.
 //!
-//! Made from the cell's mechanisms alone; a mechanism without an entry in [`meaning`] is named without a comment.
+//! The text is derived only from the cell's mechanisms. A mechanism without an entry in [`meaning`] is named without a
+//! comment.
 
 use crate::number;
 use flashlab_lab::results::Cell;
 
-/// The mechanisms that this crate has words for, in the order in which they are listed.
+/// The mechanisms that this crate can describe, in the order of lists.
 pub(crate) const KNOWN: [&str; 9] =
     ["bus", "host", "firmware", "program", "read", "read-modify-write", "merge", "map", "queue"];
 
-/// One mechanism's part of a cell's mean latency.
+/// The part of one mechanism in a cell's mean latency.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) mechanism: &'static str,
-    /// Nanoseconds a request.
+    /// Nanoseconds per request.
     pub(crate) ns: f64,
-    /// Of the sum of all parts, 0 to 1.
+    /// Share of the sum of all parts, 0 to 1.
     pub(crate) share: f64,
 }
 
-/// The parts that took time, in the cell's order; empty where nothing was timed.
+/// Returns the parts that took time, in the cell's order; empty if nothing was timed.
 pub(crate) fn parts(cell: &Cell) -> Vec<Part> {
     let timed = || cell.mechanisms.0.iter().filter(|(_, ns)| ns.is_finite() && *ns > 0.0);
     let sum: f64 = timed().map(|(_, ns)| ns).sum();
     timed().map(|&(mechanism, ns)| Part { mechanism, ns, share: ns / sum }).collect()
 }
 
-/// What the mechanism is, in the words that follow "of a request is".
+/// Returns a phrase for the mechanism that fits after "of a request is".
 pub(crate) fn phrase(mechanism: &str) -> &str {
     match mechanism {
         "bus" => "transfer over the bus",
@@ -42,7 +43,7 @@ pub(crate) fn phrase(mechanism: &str) -> &str {
     }
 }
 
-/// What it means when this mechanism takes most of the time of reads, or of writes.
+/// Returns a statement on what it means if this mechanism takes most of the time of reads, or of writes.
 pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
     Some(match mechanism {
         "bus" => "The wires set the pace: a faster device in this host would measure much the same.",
@@ -77,7 +78,7 @@ pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
     })
 }
 
-/// What the mechanism's time is, for a legend.
+/// Returns the definition of the mechanism's time, for a legend.
 pub(crate) fn definition(mechanism: &str) -> &'static str {
     match mechanism {
         "bus" => "clocks on the wires between host and device, where nothing else was slower",
@@ -93,7 +94,7 @@ pub(crate) fn definition(mechanism: &str) -> &'static str {
     }
 }
 
-/// The sentence.
+/// Returns the explanation of a cell.
 pub(crate) fn sentence(cell: &Cell) -> String {
     let mut parts = parts(cell);
     parts.sort_by(|a, b| b.ns.total_cmp(&a.ns));
@@ -132,7 +133,8 @@ pub(crate) fn sentence(cell: &Cell) -> String {
     text
 }
 
-/// `87 %`; what is there but rounds to nothing is `< 1 %`.
+/// Formats a share as `87 %`. A share above zero that rounds to zero is `< 1 %`, and a share below one that rounds to
+/// one is `> 99 %`.
 pub(crate) fn percent(share: f64) -> String {
     let whole = (100.0 * share).round();
     let text = if whole < 1.0 && share > 0.0 {

@@ -1,4 +1,4 @@
-//! Cells in the order of a table: which rows and columns there are, which decimals they share, what cells are called.
+//! Arranges cells as tables: rows, columns, common decimals, and names of cells.
 
 use crate::number;
 use flashlab_lab::results::{Bound, Cell, Published, Results};
@@ -7,24 +7,24 @@ use flashlab_lab::results::{Bound, Cell, Published, Results};
 pub(crate) struct Table<'a> {
     pub(crate) name: &'a str,
     pub(crate) unit: &'a str,
-    /// In order of first appearance; one empty name where the table has no rows.
+    /// Rows in order of first appearance; one empty name if the table has no rows.
     pub(crate) rows: Vec<&'a str>,
-    /// In order of first appearance.
+    /// Columns in order of first appearance.
     pub(crate) columns: Vec<&'a str>,
-    /// By row, then column.
+    /// Cells by row, then by column.
     pub(crate) cells: Vec<&'a Cell>,
-    /// With which the table's figures are printed: those of the source.
+    /// Number of decimals in which the table's figures are printed: that of the source.
     pub(crate) decimals: usize,
 }
 
 impl Table<'_> {
-    /// Whether the rows have names.
+    /// Returns true if the rows have names.
     pub(crate) fn has_rows(&self) -> bool {
         self.rows.iter().any(|row| !row.is_empty())
     }
 }
 
-/// The tables of `results`, in order of first appearance. A table with two units is two.
+/// Returns the tables of `results` in order of first appearance. A table with two units becomes two tables.
 pub(crate) fn tables(results: &Results) -> Vec<Table<'_>> {
     let mut tables: Vec<Table<'_>> = Vec::new();
     for cell in &results.cells {
@@ -58,29 +58,30 @@ pub(crate) fn tables(results: &Results) -> Vec<Table<'_>> {
     tables
 }
 
-/// Whether the cells of `table` are points of a curve.
+/// Returns true if the cells of `table` are points of a curve.
 pub(crate) fn is_curve(results: &Results, table: &str) -> bool {
     results.curves.iter().any(|curve| curve.chart == table)
 }
 
-/// Whether a cell is compared, listed and explained on its own: a point of a curve only where it was published.
+/// Returns true if a cell is compared, listed and explained on its own. A point of a curve is so only if it has a
+/// published figure.
 pub(crate) fn stands_alone(results: &Results, cell: &Cell) -> bool {
     cell.published.is_some() || !is_curve(results, &cell.table)
 }
 
-/// The decimals with which one cell is printed on its own.
+/// Returns the number of decimals for one cell printed on its own.
 pub(crate) fn decimals_of(cell: &Cell) -> usize {
     decimals(&[cell])
 }
 
-/// The most decimals that a published figure of these cells has; where none is published, those that show three
-/// digits of the least simulated one.
+/// Returns the greatest number of decimals in the published figures of these cells. If none is published, returns the
+/// number that shows three digits of the smallest simulated figure.
 fn decimals(cells: &[&Cell]) -> usize {
     let published = cells.iter().filter_map(|cell| match cell.published {
         Some(Published::Figure { mean, sd }) => {
             Some(number::decimals_written(mean).max(sd.map_or(0, number::decimals_written)))
         }
-        // With one decimal more, so that 9.9 under 10 does not read as 10.
+        // One decimal more, so that 9.9 below 10 does not round to 10.
         Some(Published::Below { below }) => {
             Some(number::decimals_written(below).max(number::decimals_for(below, 3).min(3)))
         }
@@ -92,27 +93,28 @@ fn decimals(cells: &[&Cell]) -> usize {
     })
 }
 
-/// `raw write 1M/kingston`, or with a row `read 1-block 30MHz 1bit/sandisk-2gb`: as experiments name cells.
+/// Returns the name of a cell as experiments use it: `raw write 1M/kingston`, or with a row `read 1-block 30MHz
+/// 1bit/sandisk-2gb`.
 pub(crate) fn name(cell: &Cell) -> String {
     let space = if cell.row.is_empty() { "" } else { " " };
     let slash = if cell.column.is_empty() { "" } else { "/" };
     format!("{}{space}{}{slash}{}", cell.table, cell.row, cell.column)
 }
 
-/// What a cell is called inside its table: its row and column, whichever it has.
+/// Returns the name of a cell within its table: its row and column, as far as it has them.
 pub(crate) fn place(cell: &Cell) -> String {
     let words: Vec<&str> = [cell.row.as_str(), &cell.column].into_iter().filter(|w| !w.is_empty()).collect();
     if words.is_empty() { cell.table.clone() } else { words.join(" · ") }
 }
 
-/// The bound on this cell: one that is missed, else the first.
+/// Returns the bound on this cell: a missed bound if there is one, otherwise the first bound.
 pub(crate) fn bound_of<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Bound> {
     let name = name(cell);
     let of_cell = || results.bounds.iter().filter(|bound| bound.cells.contains(&name));
     of_cell().find(|bound| !bound.held).or_else(|| of_cell().next())
 }
 
-/// A bound's worst as text: an error with its sign and unit, or a count.
+/// Formats the worst value of a bound: an error with its sign and unit, or a count.
 pub(crate) fn worst(bound: &Bound) -> String {
     match limit(bound) {
         Some((_, unit @ ("%" | "sd"))) => format!("{} {unit}", number::signed(bound.worst, 2)),
@@ -120,14 +122,14 @@ pub(crate) fn worst(bound: &Bound) -> String {
     }
 }
 
-/// The number in a limit and its unit: `2 %` is 2 in `%`.
+/// Returns the number in a limit and its unit: `2 %` is 2 in `%`.
 pub(crate) fn limit(bound: &Bound) -> Option<(f64, &str)> {
     let text = bound.limit.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, text[end..].trim()))
 }
 
-/// A limit as a distance in per cent of this cell's published figure, where it can be one.
+/// Returns a limit in percent of this cell's published figure, or `None` if it cannot be converted.
 pub(crate) fn limit_percent(bound: &Bound, cell: &Cell) -> Option<f64> {
     match limit(bound)? {
         (value, "%") => Some(value),
@@ -136,7 +138,7 @@ pub(crate) fn limit_percent(bound: &Bound, cell: &Cell) -> Option<f64> {
     }
 }
 
-/// The published standard deviation in per cent of the published mean.
+/// Returns the published standard deviation in percent of the published mean.
 pub(crate) fn sd_percent(cell: &Cell) -> Option<f64> {
     match cell.published {
         Some(Published::Figure { mean, sd: Some(sd) }) if mean != 0.0 => Some(100.0 * sd / mean.abs()),

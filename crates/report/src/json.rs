@@ -1,9 +1,9 @@
-//! The results as JSON, indented: the form that other programs keep.
+//! Results as indented JSON, for other programs.
 
 use flashlab_lab::results::Results;
 use serde_json::{Value, to_value};
 
-/// All of `results` and their summary, ending in a line feed. A figure that is not finite is `null`.
+/// Returns `results` and their summary, ending in a line feed. A figure that is not finite is `null`.
 pub fn results(results: &Results) -> String {
     const PLAIN: &str = "results have string keys and serialise to memory";
     let mut document = to_value(results).expect(PLAIN);
@@ -15,7 +15,7 @@ pub fn results(results: &Results) -> String {
     text
 }
 
-/// A bring-up as JSON: its steps with stable keys.
+/// Returns the trace of a card initialization: its steps, with stable keys.
 pub fn trace(trace: &flashlab_lab::trace::Trace) -> String {
     let mut text =
         serde_json::to_string_pretty(trace).expect("it has nothing but strings, numbers and lists");

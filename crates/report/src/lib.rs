@@ -1,21 +1,21 @@
-//! Results as text that people and programs read: a terminal table, CSV, JSON, SVG and one HTML page.
+//! Renders results as text for people and programs: terminal tables, CSV, JSON, SVG and a self-contained HTML page.
 //!
-//! Every function here is pure: [`Results`](flashlab_lab::results::Results) in, text out, the same bytes for the same
-//! results. Nothing is fetched, no clock is read, and what is unknown to this crate (a table, a mechanism or a unit that
-//! it has never seen) is shown as it stands rather than left out.
+//! Every function is pure: it turns [`Results`](flashlab_lab::results::Results) into text, and the same results give
+//! the same bytes. It accesses neither a network nor a clock. A table, mechanism or unit that this crate does not know
+//! is shown by its name, not omitted.
 //!
-//! | function | gives |
+//! | function | returns |
 //! |---|---|
-//! | [`terminal::table`] | published beside simulated, bounds and parameters, as wide as asked for |
-//! | [`of_device`] | what one device counted, a line a quantity |
+//! | [`terminal::table`] | published and simulated figures, bounds and parameters, in a given width |
+//! | [`of_device`] | the counters of one device, one line per quantity |
 //! | [`csv::cells`] | every field of every cell, RFC 4180 |
-//! | [`csv::curves`], [`csv::series`], [`csv::wear`] | the points of curves, of series, the count of every erase block |
-//! | [`json::results`] | the whole of the results |
-//! | [`html::page`] | one page without network: charts, explanations, parameters |
-//! | [`html::jobs_page`] | the page of jobs on one device or on many |
+//! | [`csv::curves`], [`csv::series`], [`csv::wear`] | the points of curves and of series, and the count of every erase block |
+//! | [`json::results`] | the complete results |
+//! | [`html::page`] | one self-contained page: charts, explanations, parameters |
+//! | [`html::jobs_page`] | the page of jobs on one or several devices |
 //! | [`compare::json`], [`compare::csv`] | the figures of jobs on devices |
 //! | [`html::live_page`] | the page of a [live](live::Page) experiment |
-//! | [`figure::bars::figures`] and its kin | single charts, also as files of their own: [`figure::all`] |
+//! | [`figure::bars::figures`] and similar functions | single charts; [`figure::all`] returns all of them |
 //!
 //! ```
 //! # use flashlab_lab::results::*;

@@ -1,40 +1,40 @@
-//! What a live experiment measured, for its page.
+//! The measurements of a live experiment, for its page.
 
-/// A row.
+/// One row of measurements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// Its name.
+    /// The name of the row.
     pub name: String,
-    /// How it was attached.
+    /// The way in which the device was attached.
     pub attached: String,
-    /// MiB a second, read and written: the medians of its repeats.
+    /// Read and write rate in MiB per second: medians over the repeats.
     pub measured: Option<(f64, f64)>,
-    /// Of what it moved, what the reference moved in the same run.
+    /// Throughput as a ratio to the reference in the same run.
     pub ratio: Option<f64>,
-    /// The least and the greatest repeat, as ratios.
+    /// Minimum and maximum over the repeats, as ratios.
     pub spread: Option<(f64, f64)>,
-    /// MiB a second, as published.
+    /// Published read and write rate in MiB per second.
     pub published: Option<(f64, f64)>,
-    /// Of what was published.
+    /// Published throughput as a ratio to the published reference.
     pub published_ratio: Option<f64>,
-    /// Why it was not measured.
+    /// The reason why the row was not measured.
     pub missing: Option<String>,
 }
 
-/// A page's content.
+/// The content of a page.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Page<'a> {
     /// The experiment's name.
     pub name: &'a str,
-    /// What it compares.
+    /// A description of the comparison.
     pub title: &'a str,
-    /// What every reader must know of its figures.
+    /// A note that every reader of the figures needs.
     pub note: &'a str,
     /// The row that the others are compared with.
     pub reference: &'a str,
-    /// What it was measured with: name and words.
+    /// The measurement setup: pairs of name and description.
     pub about: &'a [(String, String)],
-    /// The command that measures it again.
+    /// The command that repeats the measurement.
     pub command: &'a str,
     /// The rows.
     pub rows: &'a [Row],

@@ -1,8 +1,8 @@
-//! Elements of HTML and SVG, written so that nothing can be left open or unescaped.
+//! Elements of HTML and SVG. Their construction guarantees that every element is closed and all text is escaped.
 //!
-//! The output is HTML that is also well-formed XML: empty elements close themselves, every attribute has a value.
-//! Text and values are escaped when they are written, and characters that XML forbids become U+FFFD; only text that
-//! was compiled in ([`Element::verbatim`]) is copied as it is.
+//! The output is HTML that is also well-formed XML: empty elements close themselves, and every attribute has a value.
+//! Text and values are escaped when they are written, and characters that XML forbids become U+FFFD. Only text compiled
+//! into the program ([`Element::verbatim`]) is copied unchanged.
 
 use std::fmt::{Display, Formatter, Result, Write};
 
@@ -21,7 +21,7 @@ enum Node {
     Verbatim(&'static str),
 }
 
-/// An element without attributes or children.
+/// Returns an element without attributes or children.
 pub(crate) fn element(name: &'static str) -> Element {
     Element { name, attributes: vec![], children: vec![] }
 }
@@ -46,7 +46,7 @@ impl Element {
         self.children.extend(children.into_iter().map(Node::Element));
         self
     }
-    /// A style sheet or script of this crate.
+    /// Adds a style sheet or script of this crate.
     pub(crate) fn verbatim(mut self, text: &'static str) -> Self {
         self.children.push(Node::Verbatim(text));
         self
@@ -55,14 +55,14 @@ impl Element {
         self.children.push(Node::Element(child));
     }
 
-    /// Whether the source is easier to read with this element on lines of its own.
+    /// Returns true if the element gets lines of its own, which makes the source easier to read.
     fn is_block(&self) -> bool {
         !matches!(
             self.name,
             "a" | "b" | "code" | "em" | "i" | "small" | "span" | "strong" | "td" | "th" | "tspan" | "title"
         )
     }
-    /// Elements that have no content in HTML, and those of SVG that have none here.
+    /// Returns true for an empty element that closes itself: one without content in HTML, or an SVG shape.
     fn closes_itself(&self) -> bool {
         matches!(self.name, "br" | "hr" | "meta" | "col" | "rect" | "line" | "circle" | "path" | "polygon")
             && self.children.is_empty()

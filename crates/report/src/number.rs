@@ -1,11 +1,11 @@
-//! Numbers as people read them: as many digits as mean something, thousands apart, and never `-0`.
+//! Formats numbers for people: significant digits only, thousands separators, and never `-0`.
 //!
-//! What is not finite is shown as [`NONE`].
+//! A value that is not finite is shown as [`NONE`].
 
-/// Stands where there is no number.
+/// Placeholder for a missing number.
 pub(crate) const NONE: &str = "–";
 
-/// `value` with this many decimals and commas between thousands: `21,147.3`.
+/// Formats `value` with this many decimals and with commas between thousands: `21,147.3`.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return NONE.into();
@@ -32,24 +32,24 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     text
 }
 
-/// As [`fixed`], with `+` before what is above zero.
+/// Formats like [`fixed`], with `+` before positive values.
 pub(crate) fn signed(value: f64, decimals: usize) -> String {
     let text = fixed(value, decimals);
     let is_zero = !text.bytes().any(|b| (b'1'..=b'9').contains(&b));
     if value > 0.0 && !is_zero { format!("+{text}") } else { text }
 }
 
-/// As many decimals as leave `digits` significant digits; whole numbers are never cut.
+/// Formats `value` with `digits` significant digits. Whole digits are never dropped.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     fixed(value, decimals_for(value, digits))
 }
 
-/// Three significant digits of any size: `50.3`, `1.20 M`, `3.00e15`.
+/// Formats a value of any size with three significant digits: `50.3`, `1.20 M`, `3.00e15`.
 pub(crate) fn compact(value: f64) -> String {
     of_any_size(value, 3)
 }
 
-/// As [`compact`] with four digits, where somebody asks for one value.
+/// Formats like [`compact`] with four digits, for a single value.
 pub(crate) fn exact(value: f64) -> String {
     of_any_size(value, 4)
 }
@@ -63,7 +63,7 @@ fn of_any_size(value: f64, digits: usize) -> String {
     })
 }
 
-/// A position on an axis as it was written: `128`, `0.5`.
+/// Formats a position on an axis as written in its source: `128`, `0.5`.
 pub(crate) fn written(value: f64) -> String {
     match value.abs() {
         x if x >= 1e12 && x.is_finite() => typeset(format!("{value:.2e}")),
@@ -71,7 +71,7 @@ pub(crate) fn written(value: f64) -> String {
     }
 }
 
-/// The decimals that leave `digits` significant digits of `value`, at most nine.
+/// Returns the number of decimals that shows `digits` significant digits of `value`, at most nine.
 pub(crate) fn decimals_for(value: f64, digits: usize) -> usize {
     if value == 0.0 || !value.is_finite() {
         return 0;
@@ -81,7 +81,7 @@ pub(crate) fn decimals_for(value: f64, digits: usize) -> usize {
     (digits as i64 - 1 - exponent).clamp(0, 9) as usize
 }
 
-/// The decimals with which `value` was written, at most six: 22.2 has one, 864452 none.
+/// Returns the number of decimals with which `value` was written, at most six: 22.2 has one, 864452 none.
 pub(crate) fn decimals_written(value: f64) -> usize {
     if !value.is_finite() {
         return 0;
@@ -89,10 +89,10 @@ pub(crate) fn decimals_written(value: f64) -> usize {
     format!("{value}").split_once('.').map_or(0, |(_, fraction)| fraction.len()).min(6)
 }
 
-/// Between a number and its unit in running text: no line breaks there.
+/// No-break space between a number and its unit in running text.
 pub(crate) const NO_BREAK: char = '\u{a0}';
 
-/// `45.0 ms`, `312 µs`, `3.08 s`: three significant digits.
+/// Formats a duration with three significant digits: `45.0 ms`, `312 µs`, `3.08 s`.
 pub(crate) fn duration_ns(ns: f64) -> String {
     let (scaled, unit) = match ns.abs() {
         x if x < 999.5 => (ns, "ns"),
@@ -104,7 +104,7 @@ pub(crate) fn duration_ns(ns: f64) -> String {
     format!("{digits}{NO_BREAK}{unit}")
 }
 
-/// `512 B`, `21.4 KiB`, `1.52 MiB`: three significant digits.
+/// Formats a size with three significant digits: `512 B`, `21.4 KiB`, `1.52 MiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     const KIB: f64 = 1024.0;
     let b = bytes as f64;
@@ -118,7 +118,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{}{NO_BREAK}{unit}", significant(scaled, 3))
 }
 
-/// `2.08 days`, `31.0 h`, `12.0 min`, `4.50 s`: three significant digits.
+/// Formats a time span with three significant digits: `2.08 days`, `31.0 h`, `12.0 min`, `4.50 s`.
 pub(crate) fn span_s(seconds: f64) -> String {
     const HOUR: f64 = 3600.0;
     let (scaled, unit) = match seconds.abs() {
@@ -130,7 +130,7 @@ pub(crate) fn span_s(seconds: f64) -> String {
     format!("{}{NO_BREAK}{unit}", compact(scaled))
 }
 
-/// With the minus sign of typesetting in place of the hyphen.
+/// Replaces the hyphen before a number with a typographic minus sign.
 pub(crate) fn typeset(number: String) -> String {
     match number.strip_prefix('-') {
         Some(rest) => format!("\u{2212}{rest}"),

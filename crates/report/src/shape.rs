@@ -1,32 +1,32 @@
-//! What the shape of a curve is, in words: flat, broken at a knee, falling; and what of it was fitted.
+//! Describes the shape of a curve in words (flat, broken at a knee, falling), and which of its points were fitted.
 //!
-//! Made from the simulated points alone, so that the words cannot claim what the curve does not show.
+//! The text is derived only from the simulated points, so it cannot claim anything that the curve does not show.
 
 use crate::{explain, number};
 use flashlab_lab::results::{Curve, CurvePoint, CurveSeries, MapHits, Role};
 
-/// Before a knee all figures are this close to the last before it.
+/// Maximum relative difference between the figures before a knee and the last of them.
 const PLATEAU_MAX: f64 = 0.25;
-/// At a knee the figure falls by at least this part in one step.
+/// Minimum relative fall of the figure in one step at a knee.
 const FALL_MIN: f64 = 0.2;
-/// A curve whose figures are this close to each other is flat.
+/// Maximum relative difference between the figures of a flat curve.
 const FLAT_MAX: f64 = 0.02;
 
-/// Where a curve that was level until then falls in one step.
+/// The step in which a curve that was level before falls.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Knee {
-    /// The last point of the level part.
+    /// Last point of the level part.
     pub(crate) before: CurvePoint,
-    /// The next.
+    /// The following point.
     pub(crate) after: CurvePoint,
 }
 
-/// The finite points of a series.
+/// Returns the finite points of a series.
 pub(crate) fn points(series: &CurveSeries) -> Vec<CurvePoint> {
     series.points.iter().filter(|p| p.x.is_finite() && p.y.is_finite()).copied().collect()
 }
 
-/// The first knee of a series.
+/// Returns the first knee of a series.
 pub(crate) fn knee(series: &CurveSeries) -> Option<Knee> {
     let points = points(series);
     (2..points.len()).find_map(|i| {
@@ -36,12 +36,12 @@ pub(crate) fn knee(series: &CurveSeries) -> Option<Knee> {
     })
 }
 
-/// By which part the figure falls from one point to the next.
+/// Returns the relative fall of the figure from one point to the next.
 fn fall(before: CurvePoint, after: CurvePoint) -> f64 {
     if before.y > 0.0 { (before.y - after.y) / before.y } else { 0.0 }
 }
 
-/// A sentence on the shape of this series, with where the look-ups of the map went where that is known.
+/// Returns a sentence on the shape of this series. It includes the share of map look-ups that read the array, if known.
 pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
     let points = points(series);
     let (first, last) = (points.first()?, points.last()?);
@@ -92,7 +92,8 @@ pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
     Some(format!("No break: {} at {}, {} at {}.", figure(first.y), at(first.x), figure(last.y), at(last.x)))
 }
 
-/// The first series before this one whose figures are all as near as [`FLAT_MAX`], and how near they are.
+/// Returns the first earlier series whose figures all differ by at most [`FLAT_MAX`], and the largest relative
+/// difference.
 fn equal<'a>(curve: &'a Curve, series: &CurveSeries, own: &[CurvePoint]) -> Option<(&'a str, f64)> {
     let before = curve.series.iter().take_while(|other| !std::ptr::eq(*other, series));
     before.filter(|_| own.len() > 1).find_map(|other| {
@@ -104,7 +105,8 @@ fn equal<'a>(curve: &'a Curve, series: &CurveSeries, own: &[CurvePoint]) -> Opti
     })
 }
 
-/// `, while look-ups of the map that go to the array rise from 0 % to 11 %`
+/// Returns the clause `, while the map look-ups that read the array rise from 0 % to 11 %`, or an empty string if the
+/// shares are unknown or equal.
 fn missed(series: &CurveSeries, before: f64, after: f64) -> String {
     let miss = |x: f64| {
         let hits: Option<&MapHits> = series.map_hits.iter().find(|hits| hits.x == x);
@@ -121,7 +123,8 @@ fn missed(series: &CurveSeries, before: f64, after: f64) -> String {
     }
 }
 
-/// `Fitted: HMB off at 1 GiB; ... 3 other points are predictions beside a measurement; for 71 there is none.`
+/// Returns the roles of the points: `Fitted: HMB off at 1 GiB; ... 3 other points are predictions beside a measurement;
+/// for 71 there is none.`
 pub(crate) fn roles(curve: &Curve) -> String {
     let places = [
         ("Fitted", at_places(curve, Role::Fitted)),
@@ -145,7 +148,7 @@ pub(crate) fn roles(curve: &Curve) -> String {
     }
 }
 
-/// The predicted points with a published figure beside them, and those without.
+/// Returns the number of predicted points with a published figure, and the number of those without.
 fn predictions(curve: &Curve) -> (usize, usize) {
     let mut count = (0, 0);
     for series in &curve.series {
@@ -159,7 +162,7 @@ fn predictions(curve: &Curve) -> (usize, usize) {
     count
 }
 
-/// The points of this role: `HMB off at 1 GiB; HMB 128 MiB at 1, 128 GiB`.
+/// Returns the places of the points of this role: `HMB off at 1 GiB; HMB 128 MiB at 1, 128 GiB`.
 fn at_places(curve: &Curve, role: Role) -> String {
     let of = |series: &CurveSeries| {
         let points = series.points.iter().filter(|point| point.role == role);

@@ -1,16 +1,16 @@
-//! What the devices counted, as lines of text: one line a quantity, one column a run, what nobody counted left out.
+//! Device counters as text: one line per quantity, one column per run. Quantities that no run has are omitted.
 
 use crate::{explain, number};
 use flashlab_lab::results::{DeviceStatistics, Results};
 
-/// A quantity over the runs.
+/// One quantity, with its value in each run.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// `write amplification`
+    /// The name: `write amplification`.
     pub(crate) name: String,
-    /// What it is, in a sentence.
+    /// A description, in one sentence.
     pub(crate) meaning: &'static str,
-    /// One a run, in their order; empty where the run has none.
+    /// One value per run, in order; empty if the run has none.
     pub(crate) values: Vec<String>,
 }
 
@@ -34,26 +34,26 @@ pub fn of_device(counted: &DeviceStatistics) -> String {
     text.replace(number::NO_BREAK, " ")
 }
 
-/// The runs of devices at work: all but those that are points of a curve, unless there are no others.
+/// Returns the runs that are not points of a curve.
 pub(crate) fn whole_runs(results: &Results) -> Vec<&DeviceStatistics> {
     let is_point = |s: &DeviceStatistics| results.curves.iter().any(|curve| curve.chart == s.table);
     results.statistics.iter().filter(|s| !is_point(s)).collect()
 }
 
-/// The runs that are points of a curve.
+/// Returns the runs that are points of a curve.
 pub(crate) fn points(results: &Results) -> Vec<&DeviceStatistics> {
     let is_point = |s: &DeviceStatistics| results.curves.iter().any(|curve| curve.chart == s.table);
     results.statistics.iter().filter(|s| is_point(s)).collect()
 }
 
-/// `sequential · static`
+/// Returns the name of a run: `sequential · static`.
 pub(crate) fn name(run: &DeviceStatistics) -> String {
     let words: Vec<&str> =
         [run.table.as_str(), &run.row, &run.column].into_iter().filter(|word| !word.is_empty()).collect();
     if words.is_empty() { "device".into() } else { words.join(" · ") }
 }
 
-/// All quantities that any of `runs` has.
+/// Returns all quantities that any of `runs` has.
 pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
     let mut lines = vec![];
     let mut add = |name: &str, meaning: &'static str, of: &dyn Fn(&DeviceStatistics) -> Option<String>| {
@@ -132,7 +132,7 @@ fn percent(value: f64) -> String {
 
 type Entries = Vec<(&'static str, u64)>;
 
-/// The names in any of the runs' lists, in order of first appearance.
+/// Returns the names in the lists of all runs, in order of first appearance.
 fn union(runs: &[&DeviceStatistics], of: fn(&DeviceStatistics) -> &Entries) -> Vec<&'static str> {
     let mut names = vec![];
     for (name, _) in runs.iter().flat_map(|run| of(run)) {

@@ -1,11 +1,12 @@
-//! Drawing in SVG that fits any width without scaling its text: across in per cent of the width, down in pixels.
+//! SVG drawings that fit any width without scaling their text: horizontal positions are in percent of the width,
+//! vertical ones in pixels.
 //!
-//! Colours come from CSS classes and variables, so that one drawing serves a light and a dark page.
+//! Colours come from CSS classes and variables, so the same drawing serves a light and a dark page.
 
 use crate::markup::{Element, element};
 use std::fmt::{Display, Formatter, Result, Write};
 
-/// A position or length across, in per cent of the drawing's width.
+/// A horizontal position or length, in percent of the drawing's width.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub(crate) struct Percent(pub(crate) f64);
 
@@ -15,14 +16,15 @@ impl Display for Percent {
     }
 }
 
-/// At most two decimals, none that are zero.
+/// Formats a value with at most two decimals, without trailing zeroes.
 pub(crate) fn short(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text.is_empty() || text == "-0" { "0".into() } else { text.into() }
 }
 
-/// A drawing that is as wide as its place and `height` pixels tall. Title and description are for those who hear it.
+/// Returns a drawing that is as wide as its container and `height` pixels high. Screen readers read the title and the
+/// description.
 pub(crate) fn drawing(height: f64, title: &str, description: &str) -> Element {
     element("svg")
         .class("chart")
@@ -33,7 +35,7 @@ pub(crate) fn drawing(height: f64, title: &str, description: &str) -> Element {
         .child(element("title").text(title))
 }
 
-/// A rectangle; one with a negative width is empty.
+/// Returns a rectangle. A negative width gives an empty one.
 pub(crate) fn rect(x: Percent, y: f64, width: Percent, height: f64) -> Element {
     element("rect")
         .attr("x", x)
@@ -42,23 +44,23 @@ pub(crate) fn rect(x: Percent, y: f64, width: Percent, height: f64) -> Element {
         .attr("height", short(height))
 }
 
-/// A straight line.
+/// Returns a straight line.
 pub(crate) fn line(from: (Percent, f64), to: (Percent, f64)) -> Element {
     element("line").attr("x1", from.0).attr("y1", short(from.1)).attr("x2", to.0).attr("y2", short(to.1))
 }
 
-/// Which end of a text its position is.
+/// The part of a text that is at its position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Anchor {
-    /// The text begins there.
+    /// The text begins at the position.
     Start,
-    /// It is centred there.
+    /// The text is centred at the position.
     Middle,
-    /// It ends there.
+    /// The text ends at the position.
     End,
 }
 
-/// Text whose base line is at `y`, `dx` pixels right of `x`.
+/// Returns a text whose base line is at `y`, `dx` pixels right of `x`.
 pub(crate) fn text(x: Percent, dx: f64, y: f64, anchor: Anchor, content: impl Display) -> Element {
     let anchor = match anchor {
         Anchor::Start => "start",
@@ -73,16 +75,17 @@ pub(crate) fn text(x: Percent, dx: f64, y: f64, anchor: Anchor, content: impl Di
         .text(content)
 }
 
-/// A group that says what it is when pointed at.
+/// Returns a group with a tooltip.
 pub(crate) fn named(name: impl Display) -> Element {
     element("g").child(element("title").text(name))
 }
 
-/// Units of a [`canvas`] across one per cent of its width.
+/// Horizontal units of a [`canvas`] per percent of its width.
 const UNITS: f64 = 100.0;
 
-/// A layer as large as the drawing, for paths: across in hundredths of a per cent, down in pixels, so that a path bends
-/// with the width while its stroke does not (the style says `non-scaling-stroke`).
+/// Returns a layer of the drawing's size for paths. Its horizontal unit is a hundredth of a percent of the width and
+/// its vertical unit a pixel, so a path stretches with the width while its stroke does not (the style sets
+/// `non-scaling-stroke`).
 pub(crate) fn canvas(height: f64) -> Element {
     element("svg")
         .attr("aria-hidden", "true")
@@ -92,7 +95,7 @@ pub(crate) fn canvas(height: f64) -> Element {
         .attr("preserveAspectRatio", "none")
 }
 
-/// The outline of what is drawn on a [`canvas`].
+/// The outline of a shape on a [`canvas`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path {
     d: String,
@@ -104,15 +107,15 @@ impl Path {
         let (x, y) = ((finite(x.0) * UNITS).round(), (finite(y) * 10.0).round() / 10.0);
         let _ = write!(self.d, "{command}{} {}", short(x), short(y)); // a String takes everything
     }
-    /// Begins anew at a place.
+    /// Begins a new part of the outline at a position.
     pub(crate) fn move_to(&mut self, x: Percent, y: f64) {
         self.at('M', x, y);
     }
-    /// A straight line to a place; where nothing has begun, the path begins there.
+    /// Adds a straight line to a position. An empty path begins there.
     pub(crate) fn line_to(&mut self, x: Percent, y: f64) {
         self.at(if self.d.is_empty() { 'M' } else { 'L' }, x, y);
     }
-    /// A point, as a round cap of the stroke.
+    /// Adds a point, which is drawn by the round cap of the stroke.
     pub(crate) fn dot(&mut self, x: Percent, y: f64) {
         self.move_to(x, y);
         self.d.push_str("h0");
@@ -124,13 +127,13 @@ impl Path {
     pub(crate) fn is_empty(&self) -> bool {
         self.d.is_empty()
     }
-    /// The path as an element.
+    /// Returns the path as an element.
     pub(crate) fn element(self) -> Element {
         element("path").attr("d", self.d)
     }
 }
 
-/// What marks a place with a shape that does not bend: its path is in pixels around (0, 0).
+/// Returns a marker at a position. Its shape does not stretch: its path is in pixels around (0, 0).
 pub(crate) fn symbol(x: Percent, y: f64, name: impl Display) -> Element {
     element("svg")
         .attr("aria-hidden", "true")

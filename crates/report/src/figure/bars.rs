@@ -1,7 +1,7 @@
-//! Published beside simulated, as bars with their deviations: one figure a pattern, raw beside vfat.
+//! Published and simulated figures as bars with their deviations: one figure per pattern, with raw next to vfat.
 //!
-//! Published bars are solid; simulated ones are hatched where they were predicted, hollow where they were fitted and
-//! dashed where they rest on an assumption, since only a prediction carries weight. Whiskers are one standard deviation.
+//! Published bars are solid. Simulated bars are hatched if predicted, hollow if fitted and dashed if they rest on an
+//! assumption, because only a prediction is evidence. Whiskers are one standard deviation.
 
 use super::{
     Figure, Key, Labels,
@@ -16,7 +16,8 @@ use crate::{
 };
 use flashlab_lab::results::{Cell, Published, Results, Role};
 
-/// Pixels down: a bar, between the bars of a pair, between pairs, between groups, above and below all.
+/// Vertical distances in pixels: a bar, the gaps between the bars of a pair, between pairs and between groups, and the
+/// space above and below all.
 const BAR: f64 = 10.0;
 const PAIR_GAP: f64 = 1.5;
 const SERIES_GAP: f64 = 4.5;
@@ -24,21 +25,21 @@ const GROUP_GAP: f64 = 15.0;
 const TOP: f64 = 6.0;
 const AXIS: f64 = 24.0;
 
-/// A deviation narrower than this is not drawn, in per cent of the width.
+/// Minimum width of a visible deviation, in percent of the width.
 const WHISKER_MIN: f64 = 0.5;
 
-/// Published words longer than this stand in the table alone, in characters.
+/// Maximum length in characters of published words in a figure; longer words are in the table only.
 const WORDS_MAX: usize = 24;
 
-/// Where the plot ends; right of it is room for the numbers.
+/// Right edge of the plot, in percent of the width; the numbers are right of it.
 const RIGHT: f64 = 77.0;
 
-/// One figure for each pattern or table of `results`.
+/// Returns one figure for each pattern or table of `results`.
 pub fn figures(results: &Results) -> Vec<Figure> {
     charts(results).iter().map(figure).collect()
 }
 
-/// The figure of one chart.
+/// Returns the figure of one chart.
 pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
     let bars = || chart.groups.iter().flat_map(|group| &group.bars);
     let scale = scale(bars());
@@ -85,7 +86,7 @@ pub(crate) fn figure(chart: &Chart<'_>) -> Figure {
     Figure { title: chart.title.clone(), subtitle, height, svg, legend: legend(chart) }
 }
 
-/// Pixels of a group's bars; a figure that nobody published takes no room.
+/// Returns the height in pixels of a group's bars. A missing published figure takes no space.
 fn group_height(group: &Group<'_>) -> f64 {
     let published = group.bars.iter().filter(|bar| bar.cell.published.is_some()).count() as f64;
     published * (BAR + PAIR_GAP) + group.bars.len() as f64 * (BAR + SERIES_GAP) - SERIES_GAP
@@ -107,7 +108,7 @@ fn scale<'a>(bars: impl Iterator<Item = &'a Bar<'a>>) -> Scale {
             _ => {}
         }
     }
-    // A simulated zero is no reason to give up a logarithmic axis, but is nothing that one can show either.
+    // A simulated zero excludes a logarithmic axis, on which it has no place.
     Scale::for_values(&values, reach)
 }
 
@@ -124,13 +125,13 @@ impl Plot {
         self.at(self.scale.fraction(value))
     }
 
-    /// The bar from the origin to `value`.
+    /// Returns the bar from the origin to `value`.
     fn bar(&self, value: f64, y: f64) -> Element {
         let (a, b) = (self.at(self.scale.origin()).0, self.x(value).0);
         svg::rect(Percent(a.min(b)), y, Percent((a - b).abs()), BAR)
     }
 
-    /// One standard deviation either way, where there is any, and where the text after it begins.
+    /// Draws one standard deviation to both sides, if it is visible. Returns the position of the text after it.
     fn whisker(&self, group: &mut Element, mean: f64, sd: f64, y: f64) -> Percent {
         let (low, high, middle) = (self.x(mean - sd), self.x(mean + sd), y + BAR / 2.0);
         let is_visible = high.0 - low.0 > WHISKER_MIN && mean.is_finite();
@@ -191,7 +192,7 @@ impl Plot {
         svg.push(group);
     }
 
-    /// Which bar this is, in the cell's own unit.
+    /// Returns the name of the bar.
     fn called(&self, chart: &Chart<'_>, bar: &Bar<'_>) -> String {
         let cell = bar.cell;
         let series = chart.series.get(bar.series).copied().unwrap_or_default();
@@ -206,14 +207,14 @@ impl Plot {
     }
 }
 
-/// `−0.4 %`
+/// Returns the error as `−0.4 %`.
 pub(crate) fn error_label(cell: &Cell) -> Option<String> {
     let error = cell.error_percent.filter(|error| error.is_finite())?;
     let decimals = if error.abs() < 99.95 { 1 } else { 0 };
     Some(format!("{}\u{a0}%", number::typeset(number::signed(error, decimals))))
 }
 
-/// The series and what of them is published, fitted, predicted, assumed or unsourced.
+/// Returns the legend: each series, published or in a role.
 fn legend(chart: &Chart<'_>) -> Vec<Key> {
     let mut keys = vec![];
     for (i, series) in chart.series.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which cells share a chart: the tables of one pattern side by side (raw beside vfat), or one table by its rows.
+//! Assigns cells to charts: the tables of one pattern side by side (raw next to vfat), or one table by its rows.
 
 use crate::grid::{self, Table};
 use flashlab_lab::results::{Cell, Results};
@@ -10,14 +10,14 @@ pub(crate) struct Chart<'a> {
     /// The names of the tables in it.
     pub(crate) tables: Vec<&'a str>,
     pub(crate) unit: &'a str,
-    /// What the bars of a group are: `raw` and `vfat`, or the cards; one empty name where there is only one.
+    /// The names of the bars in a group: `raw` and `vfat`, or the cards; one empty name if a group has only one bar.
     pub(crate) series: Vec<&'a str>,
     pub(crate) groups: Vec<Group<'a>>,
-    /// How figures of another unit were brought to this one.
+    /// The conversion from another unit to the unit of the chart.
     pub(crate) conversion: Option<String>,
 }
 
-/// What stands together.
+/// A group of bars.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
     pub(crate) label: &'a str,
@@ -29,11 +29,11 @@ pub(crate) struct Group<'a> {
 pub(crate) struct Bar<'a> {
     pub(crate) series: usize,
     pub(crate) cell: &'a Cell,
-    /// What its figures are multiplied by to be in the chart's unit.
+    /// Factor that converts the figures of the cell to the unit of the chart.
     pub(crate) factor: f64,
 }
 
-/// All cells of `results`, each in one chart, but for those that are points of curves.
+/// Returns the charts of all cells of `results`, except for the points of curves. Each cell is in one chart.
 pub(crate) fn charts(results: &Results) -> Vec<Chart<'_>> {
     let mut tables = grid::tables(results);
     tables.retain(|table| !grid::is_curve(results, table.name));
@@ -64,7 +64,7 @@ pub(crate) fn charts(results: &Results) -> Vec<Chart<'_>> {
     charts
 }
 
-/// Tables without rows whose names differ in the first word only, on units that can be compared.
+/// Returns true for two tables without rows whose names differ only in the first word, with comparable units.
 fn is_pair(a: &Table<'_>, b: &Table<'_>) -> bool {
     !a.has_rows()
         && !b.has_rows()
@@ -77,7 +77,7 @@ fn is_pair(a: &Table<'_>, b: &Table<'_>) -> bool {
 
 fn side_by_side<'a>(tables: &[&Table<'a>]) -> Chart<'a> {
     let pattern = tables[0].name.split_once(' ').map_or(tables[0].name, |(_, pattern)| pattern);
-    // Bytes a second can be had from requests a second; the other way round would name requests that nobody made.
+    // Requests per second can be converted to bytes per second. The reverse would state requests that nobody made.
     let unit = tables.iter().map(|t| t.unit).find(|unit| *unit != "IOPS").unwrap_or("IOPS");
     let mut groups: Vec<Group<'a>> = vec![];
     let mut conversion = None;
@@ -128,7 +128,7 @@ fn alone<'a>(table: &Table<'a>) -> Chart<'a> {
     }
 }
 
-/// By what the table's figures are multiplied to be in `unit`.
+/// Returns the factor that converts the table's figures to `unit`.
 fn factor(table: &Table<'_>, unit: &str) -> Option<f64> {
     if table.unit == unit {
         return Some(1.0);
@@ -143,7 +143,7 @@ fn factor(table: &Table<'_>, unit: &str) -> Option<f64> {
     (table.unit == "IOPS").then_some(request / bytes)
 }
 
-/// `4K` is 4096, as fio reads it.
+/// Parses a request size as fio does: `4K` is 4096.
 fn request_bytes(word: &str) -> Option<f64> {
     let digits = word.trim_end_matches(['K', 'M']);
     let value: u32 = digits.parse().ok()?;
@@ -155,7 +155,7 @@ fn request_bytes(word: &str) -> Option<f64> {
     }
 }
 
-/// `randwrite 4K` in words; what is not fio's pattern and size stays as it is.
+/// Returns `randwrite 4K` in words. Returns any text that is not a fio pattern and size unchanged.
 pub(crate) fn pattern_title(pattern: &str) -> String {
     let (rw, size) = pattern.split_once(' ').unwrap_or((pattern, ""));
     let words = match rw {

@@ -1,9 +1,9 @@
-//! Figures over a range: what was simulated as lines, what was published as marks, and below them where the look-ups of
-//! the map were answered.
+//! Figures over a range: simulated figures as lines, published figures as marks, and below them the shares of map
+//! look-ups by where they were answered.
 //!
-//! A filled point is a prediction, an open one a fit. A published figure is a diamond around the place where the
-//! simulation stands if it agrees; one that says "below" is a bar with an arrow down. Variants of the model are dashed, in
-//! the colour of what they vary. A dotted line marks the knee of each curve that has one.
+//! A filled point is a prediction, an open one a fit. A published figure is a diamond, in whose centre the simulated
+//! point lies if they agree. A published "below" is a bar with an arrow down. Variants of the model are dashed, in the
+//! colour of the series that they vary. A dotted line marks the knee of each curve that has one.
 
 use super::{
     Figure, Key, SERIES, map_hits,
@@ -18,19 +18,19 @@ use crate::{
 };
 use flashlab_lab::results::{Curve, CurveSeries, Published, Results, Role};
 
-/// Pixels down: above the plot, the plot, the axis below it.
+/// Heights in pixels: the space above the plot, the plot, and the axis below it.
 const TOP: f64 = 30.0;
 const PLOT: f64 = 250.0;
 const AXIS: f64 = 38.0;
 const PLOT_SMALL: f64 = 110.0;
 
-/// One figure for each curve of `results`.
+/// Returns one figure for each curve of `results`.
 pub fn figures(results: &Results) -> Vec<Figure> {
     results.curves.iter().map(figure).collect()
 }
 
-/// The curves as small figures without points, on one scale for each unit, to be compared side by side; none where
-/// there is but one curve.
+/// Returns the curves as small figures without points, with a common scale per unit, for comparison. Returns none if
+/// there is only one curve.
 pub fn multiples(results: &Results) -> Vec<Figure> {
     if results.curves.len() < 2 {
         return vec![];
@@ -120,7 +120,8 @@ fn ys(curve: &Curve) -> impl Iterator<Item = f64> {
     }))
 }
 
-/// Which colour a series has: a variant that of the series whose name its own begins with, the others by turns.
+/// Returns the colour of a series. A variant has the colour of the series whose name begins its own; the others take
+/// colours in turn.
 fn colour(curve: &Curve, i: usize) -> usize {
     let own = |i: usize| curve.series[..i].iter().filter(|series| !series.variant).count();
     let series = &curve.series[i];
@@ -138,7 +139,7 @@ fn colour(curve: &Curve, i: usize) -> usize {
     }
 }
 
-/// A dotted line at each knee with its place above; gives the places.
+/// Draws a dotted line at each knee, with its place above. Returns the places.
 fn knees(svg: &mut Element, curve: &Curve, plot: &Plot) -> Vec<f64> {
     let mut places: Vec<f64> = vec![];
     for series in curve.series.iter().filter(|series| !series.variant) {
@@ -220,7 +221,7 @@ fn published(svg: &mut Element, curve: &Curve, series: &CurveSeries, colour: usi
     }
 }
 
-/// The series, then what the marks mean.
+/// Returns the legend: the series, then the meaning of the marks.
 fn legend(curve: &Curve) -> Vec<Key> {
     let mut keys: Vec<Key> = vec![];
     for (i, series) in curve.series.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! The error of every cell, in per cent of what was published: one figure a table, all on the same axis.
+//! The error of every cell in percent of the published figure: one figure per table, all with the same axis.
 //!
-//! The band behind a row is the published standard deviation; marks at both sides of zero are the bound on the
-//! cell. Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables
-//! stand in the order of the charts, so that raw is beside vfat. Of a curve's cells those with an error are shown.
+//! The band behind a row is the published standard deviation; marks on both sides of zero are the bound on the cell.
+//! Predicted cells are filled dots, fitted ones rings, assumed ones dashed rings. The tables follow the order of the
+//! charts, so that raw and vfat are adjacent. Of the cells of a curve, those with an error are shown.
 
 use super::{Figure, Labels, bars::error_label, chart::charts, scale::step};
 use crate::{
@@ -16,12 +16,12 @@ use flashlab_lab::results::{Cell, Results, Role};
 const ROW: f64 = 19.0;
 const TOP: f64 = 4.0;
 const AXIS: f64 = 22.0;
-/// Where the plot ends; right of it stand the numbers.
+/// Right edge of the plot, in percent of the width; the numbers are right of it.
 const RIGHT: f64 = 84.0;
-/// The axis goes no farther; what is beyond stands at its edge, with its number.
+/// Maximum end of the axis in percent. A larger error is drawn at the edge, with its number.
 const LIMIT_MAX_PERCENT: f64 = 50.0;
 
-/// One figure for each table of `results` that has an error.
+/// Returns one figure for each table of `results` that has an error.
 pub fn figures(results: &Results) -> Vec<Figure> {
     let mut tables = grid::tables(results);
     for table in &mut tables {
@@ -47,7 +47,7 @@ pub fn figures(results: &Results) -> Vec<Figure> {
     figures
 }
 
-/// What stands beside a cell's row: its column, unless the table has but one.
+/// Returns the label of a cell: its column, or its row if the table has only one column.
 fn label<'a>(table: &Table<'a>, cell: &'a Cell) -> &'a str {
     if table.has_rows() && table.columns.len() == 1 { &cell.row } else { &cell.column }
 }
@@ -56,7 +56,7 @@ fn error(cell: &Cell) -> Option<f64> {
     cell.error_percent.filter(|error| error.is_finite())
 }
 
-/// The end of an axis that reaches `value`.
+/// Returns the end of an axis that includes `value`.
 fn ceiling(value: f64) -> f64 {
     let step = step(value / 4.0);
     (value / step).ceil() * step
@@ -117,7 +117,7 @@ fn marker(role: Role, x: Percent, y: f64) -> Element {
     }
 }
 
-/// The rows of one table, each under its name where they have names.
+/// Returns the figure of one table, with its rows below their names if they have names.
 fn figure(results: &Results, table: &Table<'_>, plot: &Plot) -> Figure {
     let has_headings = table.columns.len() > 1;
     let headings = table.rows.iter().filter(|row| has_headings && !row.is_empty()).count();

@@ -1,8 +1,8 @@
-//! Where a request's own time went at each point of a sweep: bars stacked by mechanism.
+//! The processing time of a request at each point of a sweep: bars stacked by mechanism.
 //!
-//! Waiting behind other requests is not drawn: with a hundred of them outstanding it is nearly all of the latency, and
-//! follows from the rest. The number after a bar has it. One figure a curve of a chart; the bars of all its curves are on
-//! one scale, so that they can be compared.
+//! Bars exclude the time that a request waits behind others: with a hundred requests in flight, waiting is nearly all
+//! of the latency and follows from the rest. The number after a bar includes it. A chart has one figure per curve, and
+//! the bars of all its curves have the same scale, so that they can be compared.
 
 use super::{Figure, Labels, mechanisms, scale::Scale};
 use crate::{
@@ -15,10 +15,10 @@ use flashlab_lab::results::{Cell, Results};
 const BAR: f64 = 12.0;
 const GAP: f64 = 4.0;
 const TOP: f64 = 2.0;
-/// Where the longest bar ends; right of it stand the numbers.
+/// Right end of the longest bar, in percent of the width; the numbers are right of it.
 const RIGHT: f64 = 68.0;
 
-/// One figure for each series of each curve of `results` whose cells timed requests.
+/// Returns one figure for each series of each curve of `results` whose cells timed requests.
 pub fn figures(results: &Results) -> Vec<Figure> {
     results
         .curves
@@ -28,7 +28,7 @@ pub fn figures(results: &Results) -> Vec<Figure> {
         .collect()
 }
 
-/// The figures of one chart with the columns that they are of.
+/// Returns the figures of one chart with their columns.
 pub(crate) fn of_chart<'a>(results: &'a Results, chart: &str) -> Vec<(&'a str, Figure)> {
     let timed = |cell: &&Cell| cell.table == chart && !explain::parts(cell).is_empty();
     let cells: Vec<&Cell> = results.cells.iter().filter(timed).collect();
@@ -47,7 +47,7 @@ pub(crate) fn of_chart<'a>(results: &'a Results, chart: &str) -> Vec<(&'a str, F
     columns.into_iter().map(of).collect()
 }
 
-/// The parts of a request's latency but for waiting.
+/// Returns the parts of a request's latency except for waiting.
 fn own(cell: &Cell) -> Vec<Part> {
     explain::parts(cell).into_iter().filter(|part| part.mechanism != "queue").collect()
 }

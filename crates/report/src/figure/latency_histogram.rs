@@ -1,4 +1,4 @@
-//! How many requests took how long: a bar for each step of 1, 2 and 5 in every decade of latency.
+//! Histogram of latencies: one bar for each step of 1, 2 and 5 in every decade of latency.
 
 use super::{Figure, Labels};
 use crate::number;
@@ -8,10 +8,10 @@ use flashlab_lab::figures::JobFigures;
 const BAR: f64 = 12.0;
 const GAP: f64 = 4.0;
 const TOP: f64 = 2.0;
-/// Where the longest bar ends; right of it stand the numbers.
+/// Right end of the longest bar, in percent of the width; the numbers are right of it.
 const RIGHT: f64 = 78.0;
 
-/// Requests whose latency is in a range.
+/// The number of requests whose latency is in a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Bin {
     from_ns: u64,
@@ -19,7 +19,7 @@ struct Bin {
     count: u64,
 }
 
-/// The histogram of one direction of a job on `device`.
+/// Returns the histogram of one direction of a job on `device`.
 pub(crate) fn figure(device: &str, job: &JobFigures) -> Figure {
     let bins = bins(&job.latency.histogram_ns);
     let names: Vec<String> = bins.iter().map(name).collect();
@@ -48,7 +48,7 @@ pub(crate) fn figure(device: &str, job: &JobFigures) -> Figure {
     Figure { title, subtitle, height, svg, legend: vec![] }
 }
 
-/// The range without the unit of its beginning where both ends have the same: `100 to 200 µs`.
+/// Returns the range. If both ends have the same unit, only the second has it: `100 to 200 µs`.
 fn name(bin: &Bin) -> String {
     let of = |ns: u64| {
         let (value, unit) = match ns {
@@ -67,7 +67,7 @@ fn name(bin: &Bin) -> String {
     }
 }
 
-/// The ranges from the first to the last that has a request.
+/// Returns the ranges from the first to the last with a request.
 fn bins(histogram: &[(u64, u64)]) -> Vec<Bin> {
     let mut bins: Vec<Bin> = vec![];
     let (mut from_ns, mut decade) = (0, 1_u64);

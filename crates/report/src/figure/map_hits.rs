@@ -1,6 +1,7 @@
-//! Where the look-ups of the map were answered, over the range of a sweep: one strip a series, shares stacked to 100 %.
+//! Shares of map look-ups by where they were answered, over the range of a sweep: one strip per series, stacked to 100
+//! %.
 //!
-//! From below: the controller's SRAM, the host memory buffer, and the array, which is what costs.
+//! From the bottom: the controller's SRAM, the host memory buffer, and the array, whose reads are slow.
 
 use super::{
     Key, LABEL_LINE, lines,
@@ -15,15 +16,16 @@ use crate::{
 };
 use flashlab_lab::results::{Curve, CurveSeries, MapHits};
 
-/// The levels from below: class, name.
+/// The levels from the bottom: class, name.
 const LEVELS: [(&str, &str); 3] =
     [("l-sram", "SRAM"), ("l-hmb", "HMB"), ("l-miss", "miss: read from the array")];
 
-/// Pixels down: a strip, and its name above it.
+/// Heights in pixels: a strip, and its name above it.
 const STRIP: f64 = 40.0;
 const NAME: f64 = 18.0;
 
-/// The series with map hits at two or more points, those with the same hits together: their names, the first of them.
+/// Returns the series with map hits at two or more points. Series with the same hits share a strip: their names, and
+/// the first of them.
 fn strips(curve: &Curve) -> Vec<(String, &CurveSeries)> {
     let mut strips: Vec<(String, &CurveSeries)> = vec![];
     for series in curve.series.iter().filter(|series| hits(series).count() > 1) {
@@ -39,17 +41,17 @@ fn hits(series: &CurveSeries) -> impl Iterator<Item = &MapHits> {
     series.map_hits.iter().filter(|hits| hits.x.is_finite())
 }
 
-/// The lines of a strip's name.
+/// Returns the lines of a strip's name.
 fn heading(names: &str) -> Vec<String> {
     lines(&format!("map look-ups, {names}"))
 }
 
-/// The pixels that a strip's name takes.
+/// Returns the height of a strip's name in pixels.
 fn heading_height(names: &str) -> f64 {
     NAME + LABEL_LINE * (heading(names).len() - 1) as f64
 }
 
-/// The pixels that the strips of this curve take.
+/// Returns the height of the strips of this curve in pixels.
 pub(super) fn height(curve: &Curve) -> f64 {
     strips(curve).iter().map(|(names, _)| heading_height(names) + STRIP).sum()
 }
@@ -86,7 +88,7 @@ pub(super) fn draw(svg: &mut Element, canvas: &mut Element, curve: &Curve, acros
     }
 }
 
-/// The sums of the shares from below, each between the one before it and 1.
+/// Returns the cumulative sums of the shares from the bottom, limited to 1.
 fn stack(hits: &MapHits) -> [f64; 4] {
     let mut sums = [0.0; 4];
     for (level, share) in [hits.sram, hits.hmb, hits.miss].into_iter().enumerate() {
@@ -96,7 +98,7 @@ fn stack(hits: &MapHits) -> [f64; 4] {
     sums
 }
 
-/// One level's shares at the ends: `60 % at 1 GiB, < 1 % at 238 GiB`.
+/// Returns the shares of one level at both ends: `60 % at 1 GiB, < 1 % at 238 GiB`.
 fn shares(curve: &Curve, series: &CurveSeries, level: usize) -> String {
     let ends = [hits(series).next(), hits(series).last()];
     let said = ends.into_iter().flatten().map(|hits| {
@@ -107,7 +109,7 @@ fn shares(curve: &Curve, series: &CurveSeries, level: usize) -> String {
     said.collect::<Vec<_>>().join(", ")
 }
 
-/// The legend's entries, where there is any strip.
+/// Returns the entries of the legend, if the curve has a strip.
 pub(super) fn legend(curve: &Curve) -> Vec<Key> {
     let has_any = !strips(curve).is_empty();
     LEVELS.iter().filter(|_| has_any).map(|(class, name)| Key::swatch(class, None, name)).collect()

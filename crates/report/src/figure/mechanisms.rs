@@ -1,4 +1,4 @@
-//! Where a request's time went: one stacked bar, its parts as wide as their share of the mean latency.
+//! The time of a request by mechanism: one stacked bar whose parts are the shares of the mean latency.
 
 use super::{Figure, Key};
 use crate::{
@@ -12,8 +12,8 @@ use flashlab_lab::results::{Cell, Results};
 
 const HEIGHT: f64 = 14.0;
 
-/// One figure for each cell of `results` that timed requests and stands alone, in their order; [`super::latency`] has the
-/// points of curves.
+/// Returns one figure for each cell of `results` that timed requests and stands alone, in order. [`super::latency`] has
+/// the points of curves.
 pub fn figures(results: &Results) -> Vec<Figure> {
     let timed = results.cells.iter().filter(|cell| grid::stands_alone(results, cell));
     let timed = timed.filter(|cell| !explain::parts(cell).is_empty());
@@ -31,7 +31,7 @@ pub fn figures(results: &Results) -> Vec<Figure> {
         .collect()
 }
 
-/// The bar of one cell.
+/// Returns the bar of one cell.
 pub(crate) fn bar(cell: &Cell, parts: &[Part]) -> Element {
     let words: Vec<String> =
         parts.iter().map(|part| format!("{} {}", part.mechanism, explain::percent(part.share))).collect();
@@ -49,7 +49,7 @@ pub(crate) fn bar(cell: &Cell, parts: &[Part]) -> Element {
     svg
 }
 
-/// The class that colours a mechanism, the same everywhere.
+/// Returns the class for the colour of a mechanism, which is the same in all figures.
 pub(crate) fn class(mechanism: &str) -> &'static str {
     match mechanism {
         "bus" => "part m-bus",
@@ -65,7 +65,7 @@ pub(crate) fn class(mechanism: &str) -> &'static str {
     }
 }
 
-/// The legend's entry.
+/// Returns the entry of the legend.
 pub(crate) fn key(mechanism: &str) -> Key {
     Key::swatch(class(mechanism), None, mechanism)
 }

@@ -1,7 +1,7 @@
-//! Figures: charts of results, each a pure function of them in a file of its own.
+//! Figures: charts of results. Each kind of figure is a pure function of the results in a file of its own.
 //!
-//! A [`Figure`] fits the width of its place. In the page it takes its colours from the page's style; as a file
-//! ([`Figure::to_svg`]) it carries them along.
+//! A [`Figure`] fits the width of its container. In the page it takes its colours from the page's style; as a file
+//! ([`Figure::to_svg`]) it includes them.
 
 pub mod bars;
 pub(crate) mod chart;
@@ -27,29 +27,29 @@ use crate::{
 use flashlab_lab::results::{Results, Role};
 use std::fmt::Display;
 
-/// A chart with what a caption needs.
+/// A chart with its caption.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What it shows: `Sequential write, 1 MiB`.
+    /// The title: `Sequential write, 1 MiB`.
     pub title: String,
-    /// The unit of its axis and what else must be known to read it.
+    /// The unit of the axis, and other information that is needed to read the chart.
     pub subtitle: String,
     pub(crate) height: f64,
     pub(crate) svg: Element,
     pub(crate) legend: Vec<Key>,
 }
 
-/// An entry of a legend: a swatch and what it stands for.
+/// An entry of a legend: a swatch and its label.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     swatch: Element,
     pub(crate) label: String,
 }
 
-/// The swatch's size in pixels.
+/// Width and height of the swatch in pixels.
 const SWATCH: (f64, f64) = (16.0, 9.0);
 
-/// All figures of `results`, each with the kind that it is of.
+/// Returns all figures of `results`, each with its kind.
 pub fn all(results: &Results) -> Vec<(&'static str, Figure)> {
     let kinds: [(&'static str, Vec<Figure>); 8] = [
         ("bars", bars::figures(results)),
@@ -67,11 +67,11 @@ pub fn all(results: &Results) -> Vec<(&'static str, Figure)> {
         .collect()
 }
 
-/// Pixels across in a file.
+/// Width of a file in pixels.
 const FILE_WIDTH: f64 = 760.0;
 
 impl Figure {
-    /// The figure as an SVG file with title, legend and both themes.
+    /// Returns the figure as an SVG file with title, legend and both themes.
     pub fn to_svg(&self) -> String {
         let top = 78.0;
         let mut file = element("svg")
@@ -97,7 +97,7 @@ impl Figure {
 }
 
 impl Key {
-    /// A filled rectangle of these classes.
+    /// Returns an entry with a filled rectangle of these classes.
     pub(crate) fn swatch(class: impl Display, fill: Option<String>, label: impl Display) -> Key {
         let rect = element("rect").class(class).attr("width", SWATCH.0).attr("height", SWATCH.1);
         let swatch = match fill {
@@ -107,19 +107,19 @@ impl Key {
         Key { swatch, label: label.to_string() }
     }
 
-    /// Paths one over the other, each with its classes, around the swatch's middle.
+    /// Returns an entry with a stack of paths around the centre of the swatch, each with its classes.
     pub(crate) fn paths<'a>(paths: impl IntoIterator<Item = (String, &'a str)>, label: impl Display) -> Key {
         let middle = format!("translate({} {})", SWATCH.0 / 2.0, SWATCH.1 / 2.0);
         let paths = paths.into_iter().map(|(class, d)| element("path").class(class).attr("d", d));
         Key { swatch: element("g").attr("transform", middle).children(paths), label: label.to_string() }
     }
 
-    /// The swatch with its upper left corner there.
+    /// Returns the swatch with its upper left corner at a position.
     fn at(&self, x: Percent, y: f64) -> Element {
         element("svg").attr("x", x).attr("y", y).attr("overflow", "visible").child(self.swatch.clone())
     }
 
-    /// The entry as HTML.
+    /// Returns the entry as HTML.
     pub(crate) fn html(&self) -> Element {
         let swatch = element("svg")
             .class("swatch")
@@ -131,10 +131,10 @@ impl Key {
     }
 }
 
-/// How many series have a colour of their own; more take turns.
+/// Number of different series colours, which more series use in turn.
 pub(crate) const SERIES: usize = 6;
 
-/// The hatches of the predicted bars; they belong into the document once.
+/// Returns the hatch patterns of predicted bars. A document contains them once.
 pub(crate) fn defs() -> Element {
     const IDS: [&str; SERIES] = ["hatch-0", "hatch-1", "hatch-2", "hatch-3", "hatch-4", "hatch-5"];
     let patterns = IDS.iter().enumerate().map(|(i, id)| {
@@ -150,7 +150,7 @@ pub(crate) fn defs() -> Element {
     element("defs").children(patterns)
 }
 
-/// The classes and fill of a simulated bar of this series.
+/// Returns the classes and the fill of a simulated bar of this series.
 pub(crate) fn simulated_style(series: usize, role: Role) -> (String, Option<String>) {
     let series = series % SERIES;
     match role {
@@ -160,26 +160,26 @@ pub(crate) fn simulated_style(series: usize, role: Role) -> (String, Option<Stri
     }
 }
 
-/// Characters that fit into the widest gutter of a narrow chart.
+/// Number of characters that fit in the widest gutter of a narrow chart.
 const GUTTER_LETTERS: usize = 20;
 
-/// Characters of a label's line above its row, which has the whole width of a narrow chart.
+/// Characters of a label's line above its row, which spans the width of a narrow chart.
 const ROW_LETTERS: usize = 42;
 
-/// Pixels down of a label's line above its row.
+/// Height in pixels of a label's line above its row.
 pub(crate) const LABEL_LINE: f64 = 15.0;
 
-/// Where the labels of a chart's rows stand.
+/// The position of the row labels of a chart.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Labels {
-    /// Left of the plot, which begins there.
+    /// Left of the plot, which begins at this position.
     Beside(Percent),
-    /// Above each row, since one of them is too long for the widest gutter; the plot has the whole width.
+    /// Above each row, because a label is too long for the widest gutter. The plot has the whole width.
     Above,
 }
 
 impl Labels {
-    /// The place that lets every label be read whole.
+    /// Returns the position at which every label is fully readable.
     pub(crate) fn of<'a>(labels: impl Iterator<Item = &'a str>) -> Labels {
         let longest = labels.map(|label| label.chars().count()).max().unwrap_or(0);
         if longest > GUTTER_LETTERS {
@@ -189,7 +189,7 @@ impl Labels {
         }
     }
 
-    /// Where the plot begins.
+    /// Returns the left edge of the plot.
     pub(crate) fn left(self) -> Percent {
         match self {
             Labels::Beside(left) => left,
@@ -197,7 +197,7 @@ impl Labels {
         }
     }
 
-    /// Pixels that the label takes above its row.
+    /// Returns the height in pixels of the label above its row.
     pub(crate) fn height(self, label: &str) -> f64 {
         match self {
             Labels::Beside(_) => 0.0,
@@ -205,7 +205,7 @@ impl Labels {
         }
     }
 
-    /// Draws the label of the row whose plot lies from `top` to `top + height`.
+    /// Draws the label of the row whose plot extends from `top` to `top + height`.
     pub(crate) fn draw(self, svg: &mut Element, label: &str, top: f64, height: f64) {
         match self {
             Labels::Beside(left) => {
@@ -223,7 +223,7 @@ impl Labels {
     }
 }
 
-/// The label in lines of at most [`ROW_LETTERS`]; a longer word is broken.
+/// Wraps the label at [`ROW_LETTERS`]. Breaks longer words.
 pub(crate) fn lines(label: &str) -> Vec<String> {
     let mut lines: Vec<String> = vec![];
     for word in label.split_whitespace() {

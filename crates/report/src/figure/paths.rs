@@ -1,24 +1,25 @@
-//! Rows that were measured live, as ratios within their own run: published beside measured.
+//! Live measurements as ratios within their own run: published and measured.
 //!
-//! Figures of two machines mean nothing side by side; each row's share of one row of the same run does. The whisker of a
-//! measured bar goes from the least to the greatest repeat.
+//! Absolute figures of two machines are not comparable; the ratio of a row to the reference row of the same run is. The
+//! whisker of a measured bar extends from the least to the greatest repeat.
 
 use super::{Figure, Key, Labels, scale::Scale};
 use crate::live::{Page, Row};
 use crate::number;
 use crate::svg::{self, Anchor, Percent};
 
-/// Pixels down: a bar, between bars, a row without its name, above and below all.
+/// Vertical distances in pixels: a bar, the gap between bars, a row without its name, and the space above and below
+/// all.
 const BAR: f64 = 10.0;
 const GAP: f64 = 1.5;
 const ROW: f64 = 2.0 * BAR + GAP + 12.0;
 const TOP: f64 = 8.0;
 const AXIS: f64 = 24.0;
-/// Where the plot begins and ends; right of it is room for the numbers.
+/// Left and right edge of the plot, in percent of the width; the numbers are right of it.
 const LEFT: Percent = Percent(0.5);
 const RIGHT: f64 = 88.0;
 
-/// The row's name and how it is attached.
+/// Returns the name of a row and the way in which its device is attached.
 fn name(row: &Row) -> String {
     match &*row.attached {
         "" => row.name.clone(),
@@ -26,13 +27,13 @@ fn name(row: &Row) -> String {
     }
 }
 
-/// The figure of a page's rows.
+/// Returns the figure of a page's rows.
 pub(crate) fn figure(page: &Page<'_>) -> Figure {
     let all = page.rows.iter().flat_map(|row| row.ratio.iter().chain(&row.published_ratio).copied());
     let tops = page.rows.iter().filter_map(|row| row.spread.map(|(_, most)| most));
     let scale = Scale::from_zero(all.chain(tops));
     let x = |value: f64| Percent(LEFT.0 + scale.fraction(value) * (RIGHT - LEFT.0));
-    // Names are too long and too alike to be cut.
+    // Names are too long, and too similar to be truncated.
     let names: Vec<String> = page.rows.iter().map(name).collect();
     let above: f64 = names.iter().map(|name| Labels::Above.height(name)).sum();
     let height = TOP + above + ROW * page.rows.len() as f64 + AXIS;

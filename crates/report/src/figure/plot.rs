@@ -1,8 +1,8 @@
-//! The frame of a chart with two axes: where a value stands, grid lines, labels.
+//! The frame of a chart with two axes: positions of values, grid lines, labels.
 //!
-//! An axis across is linear. Where a few points crowd at its beginning (ranges of 1, 2, 4 and 8 GiB before 238), the
-//! beginning gets a panel of its own: linear too, enlarged, shaded, and the caption says by how much. Points that span
-//! more than [`LOGARITHMIC_RATIO_MIN`] stand on a logarithmic axis.
+//! The horizontal axis is linear. If several points crowd at its beginning (ranges of 1, 2, 4 and 8 GiB before 238),
+//! the beginning gets a panel of its own, which is linear too, enlarged and shaded; the caption states its
+//! magnification. Points that span more than [`LOGARITHMIC_RATIO_MIN`] have a logarithmic axis.
 
 use super::scale::{self, Scale};
 use crate::{
@@ -11,24 +11,24 @@ use crate::{
     svg::{self, Anchor, Path, Percent},
 };
 
-/// Where every plot ends, in per cent of the width.
+/// Right edge of every plot, in percent of the width.
 const RIGHT: f64 = 98.5;
-/// What of the plot's width an enlarged panel takes, and the gap after it.
+/// Share of the plot's width that an enlarged panel takes, and the gap after it.
 const ENLARGED: f64 = 0.29;
 const GAP: f64 = 0.025;
-/// A panel is enlarged up to the first point beyond this part of the whole...
+/// An enlarged panel extends to the first point beyond this share of the whole range...
 const ENLARGED_TO: f64 = 0.05;
-/// ...if at least so many points lie before it.
+/// ...if at least this many points lie before it.
 const CROWDED_MIN: usize = 3;
-/// From this ratio of greatest to least, an axis of positive points is logarithmic.
+/// Ratio of greatest to least from which on an axis of positive points is logarithmic.
 const LOGARITHMIC_RATIO_MIN: f64 = 1000.0;
-/// The least distance of two labels, in per cent of the width.
+/// Minimum distance of two labels, in percent of the width.
 const TICK_DISTANCE_MIN: f64 = 6.5;
 
-/// Between grid lines are at least these pixels.
+/// Minimum distance of grid lines in pixels.
 const PIXELS_A_STEP: f64 = 40.0;
 
-/// A part of the axis across.
+/// A part of the horizontal axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Panel {
     pub(crate) from: f64,
@@ -48,20 +48,20 @@ impl Panel {
     fn contains(&self, value: f64) -> bool {
         self.from <= value && value <= self.to
     }
-    /// Per cent of the width a unit of the axis.
+    /// Returns the percent of the width per unit of the axis.
     fn magnification(&self) -> f64 {
         (self.right - self.left) / (self.to - self.from)
     }
 }
 
-/// An axis across: one panel, or two of which the first is enlarged.
+/// A horizontal axis: one panel, or two panels of which the first is enlarged.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Across {
     panels: Vec<Panel>,
 }
 
 impl Across {
-    /// The axis for points at `xs`, in any order, from `left` per cent on.
+    /// Returns the axis for points at `xs`, in any order, from `left` percent on.
     pub(crate) fn for_points(left: Percent, xs: &[f64]) -> Across {
         let mut xs: Vec<f64> = xs.iter().copied().filter(|x| x.is_finite()).collect();
         xs.sort_by(f64::total_cmp);
@@ -90,19 +90,19 @@ impl Across {
         whole(from, if greatest > from { greatest } else { from + 1.0 }, false)
     }
 
-    /// The linear axis from `from` to `to`.
+    /// Returns the linear axis from `from` to `to`.
     pub(crate) fn linear(left: Percent, from: f64, to: f64) -> Across {
         let panel = Panel { from, to, left: left.0, right: RIGHT, is_logarithmic: false };
         Across { panels: vec![panel] }
     }
 
-    /// Where `value` stands; at the seam of two panels, in the first.
+    /// Returns the position of `value`. A value at the seam of two panels is in the first.
     pub(crate) fn x(&self, value: f64) -> Percent {
         let panel = self.panels.iter().find(|panel| value <= panel.to).or(self.panels.last());
         panel.map_or(Percent(0.0), |panel| panel.x(value))
     }
 
-    /// What else must be said of it: `up to 16 GiB enlarged 5.7 times`.
+    /// Returns a remark on a special axis: `up to 16 GiB enlarged 5.7 times`.
     pub(crate) fn said(&self, unit: &str) -> Option<String> {
         match self.panels.as_slice() {
             [first, second] => {
@@ -118,7 +118,7 @@ impl Across {
         }
     }
 
-    /// The points with a label: first those `wanted`, then all others that have room.
+    /// Returns the points with a label: first those in `wanted`, then all others that have room.
     pub(crate) fn point_ticks(&self, xs: &[f64], wanted: &[f64]) -> Vec<(Percent, String)> {
         let mut ticks: Vec<(Percent, String)> = vec![];
         let mut sorted: Vec<f64> = xs.iter().copied().filter(|x| x.is_finite()).collect();
@@ -134,12 +134,12 @@ impl Across {
         ticks
     }
 
-    /// Round values with labels, of a linear axis.
+    /// Returns round values of a linear axis, with labels.
     pub(crate) fn round_ticks(&self) -> Vec<(Percent, String)> {
         self.ticks(4.5)
     }
 
-    /// As [`Across::round_ticks`], whole numbers only.
+    /// Returns ticks like [`Across::round_ticks`], but only at whole numbers.
     pub(crate) fn whole_ticks(&self) -> Vec<(Percent, String)> {
         let span = self.panels.first().map_or(1.0, |panel| panel.to - panel.from);
         self.ticks(span.clamp(1.0, 4.5))
@@ -152,12 +152,12 @@ impl Across {
     }
 }
 
-/// A plot: both axes and where it stands.
+/// A plot: its axes and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
     pub(crate) across: Across,
     pub(crate) scale: Scale,
-    /// Pixels from the drawing's upper edge.
+    /// Distance from the upper edge of the drawing in pixels.
     pub(crate) top: f64,
     pub(crate) height: f64,
 }
@@ -170,7 +170,7 @@ impl Plot {
         self.bottom() - self.scale.fraction(value) * self.height
     }
 
-    /// Shades what is enlarged, and draws grid lines with their labels.
+    /// Shades the enlarged panel, and draws grid lines with their labels.
     pub(crate) fn frame(&self, svg: &mut Element) {
         let (left, right) = (self.left(), self.right());
         if let [first, _] = self.across.panels.as_slice() {
@@ -188,7 +188,7 @@ impl Plot {
         svg.push(svg::line((left, y), (right, y)).class("axis"));
     }
 
-    /// Labels below the plot, with a tick each; `y` is the base line of the text.
+    /// Draws labels with ticks below the plot. `y` is the base line of the text.
     pub(crate) fn label(&self, svg: &mut Element, ticks: &[(Percent, String)], y: f64) {
         for (x, label) in ticks {
             svg.push(svg::line((*x, self.bottom()), (*x, self.bottom() + 4.0)).class("axis"));
@@ -203,7 +203,7 @@ impl Plot {
         Percent(self.across.panels.last().map_or(100.0, |panel| panel.right))
     }
 
-    /// The line through `points`, in each panel its own; it breaks where a value is not finite.
+    /// Returns the line through `points`, separately in each panel. It breaks at values that are not finite.
     pub(crate) fn line(&self, points: &[(f64, f64)]) -> Path {
         let mut path = Path::default();
         for panel in &self.across.panels {
@@ -222,7 +222,7 @@ impl Plot {
         path
     }
 
-    /// The area between two lines over the same places, in each panel its own.
+    /// Returns the area between two lines over the same places, separately in each panel.
     pub(crate) fn area(&self, points: &[(f64, f64, f64)]) -> Path {
         let mut path = Path::default();
         for panel in &self.across.panels {
@@ -246,7 +246,7 @@ impl Plot {
     }
 }
 
-/// The room that the labels of this scale take at the left of a plot of this height, in per cent of a narrow drawing.
+/// Returns the space that the labels of this scale take left of a plot of this height, in percent of a narrow drawing.
 pub(crate) fn gutter(scale: Scale, height: f64) -> Percent {
     let ticks = scale.about(height / PIXELS_A_STEP);
     let longest = ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(1);

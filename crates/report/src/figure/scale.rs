@@ -1,21 +1,21 @@
-//! From a value to a place on an axis, and the ticks that label it.
+//! Positions of values on an axis, and its labelled ticks.
 
 use crate::number;
 
-/// Beyond this ratio of greatest to least, an axis of positive values is logarithmic.
+/// Ratio of greatest to least beyond which an axis of positive values is logarithmic.
 const LINEAR_RATIO_MAX: f64 = 50.0;
 
 /// An axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Scale {
-    /// From the first value to the second, zero between them or at one end.
+    /// From the first value to the second; zero lies between them or at one end.
     Linear { least: f64, greatest: f64 },
     /// From one power of ten to another.
     Logarithmic { least: i32, greatest: i32 },
 }
 
 impl Scale {
-    /// The scale for `values`, with room up to `reach`, which has the tops of the deviations.
+    /// Returns the scale for `values`, with room up to `reach`, the top of the deviations.
     pub(crate) fn for_values(values: &[f64], reach: f64) -> Scale {
         let finite = || values.iter().copied().filter(|v| v.is_finite());
         let greatest = finite().chain([reach]).filter(|v| v.is_finite()).fold(0.0, f64::max);
@@ -29,7 +29,7 @@ impl Scale {
         Scale::Linear { least, greatest }
     }
 
-    /// A linear scale for `values` that has zero in it, with a little room above the greatest.
+    /// Returns a linear scale for `values` that includes zero, with some space above the greatest value.
     pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> Scale {
         let (least, greatest) = ends(values.chain([0.0])).unwrap_or((0.0, 0.0));
         let greatest = greatest + (greatest - least) * 0.04;
@@ -40,7 +40,7 @@ impl Scale {
         matches!(self, Scale::Logarithmic { .. })
     }
 
-    /// Where `value` is, 0 to 1; beyond the ends: at them.
+    /// Returns the position of `value`, 0 to 1. A value beyond an end has the position of the end.
     pub(crate) fn fraction(self, value: f64) -> f64 {
         let fraction = match self {
             Scale::Linear { least, greatest } => (value - least) / (greatest - least),
@@ -52,7 +52,7 @@ impl Scale {
         if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) }
     }
 
-    /// Where bars begin: zero, or the least power of ten.
+    /// Returns the position at which bars begin: that of zero, or of the least power of ten.
     pub(crate) fn origin(self) -> f64 {
         match self {
             Scale::Linear { .. } => self.fraction(0.0),
@@ -60,12 +60,12 @@ impl Scale {
         }
     }
 
-    /// Values to mark, with their labels.
+    /// Returns the values of ticks, with their labels.
     pub(crate) fn ticks(self) -> Vec<(f64, String)> {
         self.about(4.5)
     }
 
-    /// As [`Scale::ticks`], on a linear scale at most `count` steps.
+    /// Returns ticks like [`Scale::ticks`], at most `count` steps on a linear scale.
     pub(crate) fn about(self, count: f64) -> Vec<(f64, String)> {
         match self {
             Scale::Linear { least, greatest } => {
@@ -84,7 +84,7 @@ impl Scale {
     }
 }
 
-/// The least and the greatest of the finite values.
+/// Returns the least and the greatest of the finite values.
 pub(crate) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.filter(|v| v.is_finite()).fold(None, |ends, v| match ends {
         None => Some((v, v)),
@@ -101,12 +101,12 @@ pub(crate) fn label(value: f64, decimals: usize) -> String {
     }
 }
 
-/// At most two decimals, none that are zero.
+/// Formats a value with at most two decimals, without trailing zeroes.
 fn short(value: f64) -> String {
     number::fixed(value, number::decimals_written((value * 100.0).round() / 100.0))
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `wanted`.
+/// Returns the smallest product of 1, 2 or 5 and a power of ten that is not less than `wanted`.
 pub(crate) fn step(wanted: f64) -> f64 {
     if !(wanted > 0.0 && wanted.is_finite()) {
         return 1.0;

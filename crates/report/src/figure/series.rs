@@ -1,9 +1,10 @@
-//! Figures over time or over iterations: write amplification, free blocks, bandwidth; one small chart for each name,
-//! step and unit, a line a device.
+//! Figures over time or over iterations, such as write amplification, free blocks or bandwidth: one small chart for
+//! each name, step and unit, with one line per device.
 //!
-//! Thousands of points are drawn honestly. What flows is a line; beyond `LINE_MAX` points it is the mean of each of
-//! `BUCKETS` parts of the axis inside a band from the least to the greatest value there, so that no peak is lost. What
-//! jumps from point to point is drawn as dots; beyond `DOTS_MAX` as such a band too. The caption says which.
+//! Thousands of points are drawn without hiding any peak. A steady series is a line. Beyond `LINE_MAX` points the line
+//! is the mean of each of `BUCKETS` parts of the axis, inside a band from the least to the greatest value of the part.
+//! A series that jumps from point to point is drawn as dots, beyond `DOTS_MAX` also as such a band. The caption names
+//! the form.
 
 use super::{
     Figure, Key, SERIES,
@@ -18,25 +19,25 @@ use crate::{
 };
 use flashlab_lab::results::{Results, Series};
 
-/// The most points of a line.
+/// Maximum number of points of a line.
 const LINE_MAX: usize = 1000;
-/// The most dots.
+/// Maximum number of dots.
 const DOTS_MAX: usize = 4000;
-/// Parts of the axis where there are more.
+/// Number of parts of the axis if there are more points.
 const BUCKETS: usize = 400;
-/// A series whose steps sum to this many times its span jumps.
+/// Minimum ratio of the sum of all steps to the span of values in a series that jumps.
 const JUMPS_MIN: f64 = 12.0;
 
 const TOP: f64 = 8.0;
 const PLOT: f64 = 120.0;
 const AXIS: f64 = 36.0;
 
-/// One figure for each name, step and unit of the series of `results`.
+/// Returns one figure for each name, step and unit of the series of `results`.
 pub fn figures(results: &Results) -> Vec<Figure> {
     groups(results).iter().map(|group| figure(group)).collect()
 }
 
-/// The series that share a chart, in order of first appearance.
+/// Returns the series grouped by chart, in order of first appearance.
 pub(crate) fn groups(results: &Results) -> Vec<Vec<&Series>> {
     let mut groups: Vec<Vec<&Series>> = vec![];
     let key = |s: &Series| (s.name.clone(), s.step.clone(), s.unit.clone(), s.x_unit.clone());
@@ -49,12 +50,12 @@ pub(crate) fn groups(results: &Results) -> Vec<Vec<&Series>> {
     groups
 }
 
-/// The finite points of a series.
+/// Returns the finite points of a series.
 pub(crate) fn points(series: &Series) -> Vec<(f64, f64)> {
     series.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).copied().collect()
 }
 
-/// What a part of the axis has: where it is, and the least, mean and greatest value.
+/// A part of the axis: its mean position, and the least, mean and greatest value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bucket {
     pub(crate) x: f64,
@@ -63,7 +64,7 @@ pub(crate) struct Bucket {
     pub(crate) greatest: f64,
 }
 
-/// The points in at most `count` parts of the axis; parts without points are left out.
+/// Groups the points in at most `count` parts of the axis. Omits parts without points.
 pub(crate) fn buckets(points: &[(f64, f64)], count: usize) -> Vec<Bucket> {
     let Some((from, to)) = scale::ends(points.iter().map(|(x, _)| *x)) else { return vec![] };
     let part = |x: f64| {
@@ -83,14 +84,14 @@ pub(crate) fn buckets(points: &[(f64, f64)], count: usize) -> Vec<Bucket> {
     parts.iter().filter_map(of).collect()
 }
 
-/// Whether neighbours differ so much that a line between them would fill the plot.
+/// Returns true if adjacent points differ so much that a line between them would fill the plot.
 fn jumps(points: &[(f64, f64)]) -> bool {
     let Some((least, greatest)) = scale::ends(points.iter().map(|(_, y)| *y)) else { return false };
     let steps: f64 = points.windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()).sum();
     steps > JUMPS_MIN * (greatest - least)
 }
 
-/// How a series is drawn.
+/// The form in which a series is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Drawn {
     Line,
@@ -150,7 +151,8 @@ fn figure(group: &[&Series]) -> Figure {
     Figure { title, subtitle: subtitle(first, scale, &styles), height, svg, legend }
 }
 
-/// From zero; where that would leave more than half of the plot empty, from a round number below the least value.
+/// Returns a scale from zero. If that would leave more than half of the plot empty, the scale begins at a round number
+/// below the least value.
 fn scale_for(all: &[Vec<(f64, f64)>]) -> Scale {
     let ys = || all.iter().flatten().map(|(_, y)| *y);
     match scale::ends(ys()) {
@@ -206,7 +208,7 @@ fn dots(plot: &Plot, points: &[(f64, f64)]) -> Path {
     path
 }
 
-/// `static: 1.02 to 1.31, mean 1.04, last 1.03`
+/// Returns the summary `static: 1.02 to 1.31, mean 1.04, last 1.03`.
 pub(crate) fn said(series: &Series, points: &[(f64, f64)]) -> String {
     let name = if series.column.is_empty() { &series.name } else { &series.column };
     let Some(whole) = buckets(points, 1).first().copied() else { return format!("{name}: no values") };

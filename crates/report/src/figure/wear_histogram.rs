@@ -1,7 +1,7 @@
-//! How many erase blocks were erased how often, with the erases that a block is rated for.
+//! Histogram of erase counts, with the rated erases of a block.
 //!
-//! The axis has what the counts span, not zero: how even wear is shows in its width. Where the rated erases lie beyond
-//! it, an arrow at the edge says how far they are.
+//! The axis spans the counts and need not include zero, so the width of the histogram shows how even wear is. If the
+//! rated erases lie far outside, an arrow at the edge shows their number.
 
 use super::{
     Figure, Key,
@@ -15,29 +15,29 @@ use crate::{
 };
 use flashlab_lab::results::{Results, WearMap};
 
-/// The most bins.
+/// Maximum number of bins.
 const BINS: u64 = 40;
 const TOP: f64 = 20.0;
 const PLOT: f64 = 200.0;
 const AXIS: f64 = 34.0;
-/// The rated erases are on the axis where they are no farther away than this many times what the counts span.
+/// The axis includes the rated erases if their distance is at most this many times the span of the counts.
 const RATED_REACH: u64 = 3;
-/// Counts are whole: one takes the room from half below it to half above.
+/// Counts are whole numbers: each takes the space from half below it to half above it.
 const HALF: f64 = 0.5;
-/// The least height of what is there at all, in pixels.
+/// Minimum height of a bar that is not empty, in pixels.
 const BAR_MIN: f64 = 1.5;
 
-/// One figure for each map of `results` that has blocks.
+/// Returns one figure for each map of `results` that has blocks.
 pub fn figures(results: &Results) -> Vec<Figure> {
     results.wear.iter().filter(|map| !map.erase_counts.is_empty()).map(figure).collect()
 }
 
-/// Blocks that were erased about as often.
+/// Blocks with similar erase counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bin {
-    /// The fewest erases.
+    /// Minimum erase count.
     pub(crate) from: u64,
-    /// The most.
+    /// Maximum erase count.
     pub(crate) to: u64,
     /// Blocks in use.
     pub(crate) used: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Bin {
 }
 
 impl Bin {
-    /// `700 to 704`
+    /// Returns the range as `700 to 704`.
     pub(crate) fn range(&self) -> String {
         let count = |n: u64| number::fixed(n as f64, 0);
         if self.from == self.to {
@@ -57,7 +57,7 @@ impl Bin {
     }
 }
 
-/// The blocks of `map` in at most `bins_max` bins of one width, 1, 2 or 5 times a power of ten.
+/// Groups the blocks of `map` in at most `bins_max` bins of equal width, which is 1, 2 or 5 times a power of ten.
 pub(crate) fn bins(map: &WearMap, bins_max: u64) -> Vec<Bin> {
     let counts = || map.erase_counts.iter().map(|count| u64::from(*count));
     let (Some(least), Some(greatest)) = (counts().min(), counts().max()) else { return vec![] };
@@ -77,7 +77,7 @@ pub(crate) fn bins(map: &WearMap, bins_max: u64) -> Vec<Bin> {
     bins
 }
 
-/// Whether each block is out of use.
+/// Returns true for each block that is bad.
 fn bad(map: &WearMap) -> Vec<bool> {
     let mut bad = vec![false; map.erase_counts.len()];
     for block in &map.bad {
@@ -144,7 +144,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
     Figure { title, subtitle: "number of erase blocks by their erases".into(), height, svg, legend }
 }
 
-/// A bin's bar between two sums of blocks.
+/// Returns the bar of a bin between two sums of blocks.
 fn bar(plot: &Plot, bin: &Bin, low: usize, high: usize) -> Path {
     let mut path = Path::default();
     if high > low {
@@ -160,7 +160,7 @@ fn bar(plot: &Plot, bin: &Bin, low: usize, high: usize) -> Path {
     path
 }
 
-/// An upright line at the rated erases, or an arrow to where they are.
+/// Draws a vertical line at the rated erases, or an arrow towards them.
 fn mark_rated(svg: &mut crate::markup::Element, plot: &Plot, rated: u64, is_near: bool, is_below: bool) {
     let count = number::fixed(rated as f64, 0);
     let (x, label) = match (is_near, is_below) {

@@ -1,9 +1,10 @@
-//! The erase blocks of a device as a heat map: one cell a block, in the order of their numbers, row by row.
+//! The erase blocks of a device as a heat map: one cell per block, row by row in the order of their numbers.
 //!
-//! The colours go from zero to the greatest count of the map in `LEVELS` steps that are even to the eye, in lightness
-//! above all, so that they read in grey and with any colour vision; a worn-out block has a colour beyond the scale and
-//! an outline. All cells of a step are one path of runs: the drawing has a dozen elements, however many blocks there are.
-//! A device of more than `CELLS_MAX` blocks shows the most worn of neighbours in one cell, and its caption says so.
+//! The colours extend from zero to the greatest count of the map in `LEVELS` perceptually even steps. They differ
+//! mainly in lightness, so they are readable in grey and with any colour vision. A bad block has a colour outside the
+//! scale and an outline. All cells of a step are one path of runs, so the drawing has a dozen elements for any number
+//! of blocks. A device with more than `CELLS_MAX` blocks shows the most worn of several neighbours in one cell, and its
+//! caption says so.
 
 use super::{Figure, Key};
 use crate::{
@@ -14,16 +15,17 @@ use crate::{
 };
 use flashlab_lab::results::{Results, WearMap};
 
-/// Steps of the scale: 0, a tenth, two tenths, ..., all of the greatest count.
+/// Number of steps of the scale: 0, a tenth, two tenths, ..., all of the greatest count.
 pub(crate) const LEVELS: usize = 11;
 
-/// The most cells that are drawn.
+/// Maximum number of cells.
 const CELLS_MAX: usize = 65_536;
 
-/// No more worn-out cells than these get a ring.
+/// Maximum number of cells with a bad block that get a ring.
 const RINGS_MAX: usize = 48;
 
-/// Pixels down: the map between these as its rows allow, the scale below it.
+/// Heights in pixels: the map and a row at most, the space above, and the scale below. The left and right edge are in
+/// percent of the width.
 const MAP: f64 = 256.0;
 const ROW_MAX: f64 = 12.0;
 const TOP: f64 = 2.0;
@@ -31,22 +33,22 @@ const LEFT: f64 = 13.0;
 const RIGHT: f64 = 99.5;
 const SCALE: f64 = 46.0;
 
-/// One figure for each map of `results`.
+/// Returns one figure for each map of `results`.
 pub fn figures(results: &Results) -> Vec<Figure> {
     results.wear.iter().map(figure).collect()
 }
 
-/// The blocks as cells: so many of them in each, and what each shows.
+/// The blocks of a device as cells.
 pub(crate) struct Cells {
-    /// Erase blocks in a cell.
+    /// Number of erase blocks per cell.
     pub(crate) blocks: usize,
-    /// The most worn block of each cell; `None` where one of them is out of use.
+    /// Count of the most worn block of each cell; `None` if one of its blocks is bad.
     pub(crate) counts: Vec<Option<u32>>,
     /// The greatest count.
     pub(crate) greatest: u32,
 }
 
-/// The blocks of `map` in at most `cells_max` cells.
+/// Groups the blocks of `map` in at most `cells_max` cells.
 pub(crate) fn cells(map: &WearMap, cells_max: usize) -> Cells {
     let blocks = map.erase_counts.len().div_ceil(cells_max.max(1)).max(1);
     let mut counts: Vec<Option<u32>> =
@@ -60,13 +62,14 @@ pub(crate) fn cells(map: &WearMap, cells_max: usize) -> Cells {
     Cells { blocks, counts, greatest: map.erase_counts.iter().copied().max().unwrap_or(0) }
 }
 
-/// The step of the scale that a count is nearest to.
+/// Returns the step of the scale that is nearest to a count.
 pub(crate) fn level(count: u32, greatest: u32) -> usize {
     let (count, greatest) = (u64::from(count.min(greatest)), u64::from(greatest.max(1)));
     ((count * (LEVELS as u64 - 1) + greatest / 2) / greatest) as usize
 }
 
-/// Cells across: a power of two that leaves the map about twice as wide as high, and cells that one can see.
+/// Returns the number of cells per row: a power of two for which the map is about twice as wide as high and the cells
+/// are visible.
 pub(crate) fn columns(cells: usize) -> usize {
     let wanted = (2.0 * cells as f64).sqrt();
     [8, 16, 32, 64, 128].into_iter().find(|columns| *columns as f64 >= wanted).unwrap_or(if cells > 32_768 {
@@ -85,7 +88,7 @@ pub(crate) fn figure(map: &WearMap) -> Figure {
     let unusable = cells.counts.iter().filter(|count| count.is_none()).count();
     let mut svg = svg::drawing(height + SCALE, &format!("{}: map", map.name), &description(map));
 
-    // The last row may be short: its rest is no block.
+    // The last row may be shorter than the others.
     let whole = svg::rect(Percent(LEFT), TOP, Percent(RIGHT - LEFT), row * rows as f64);
     svg.push(whole.class("band"));
     let runs = runs(&cells, columns);
@@ -134,7 +137,7 @@ fn subtitle(map: &WearMap, cells: &Cells) -> String {
     text
 }
 
-/// `mean 742.1 erases, 731 to 760, deviation 4.2`
+/// Returns the spread of the counts: `mean 742.1 erases, 731 to 760, deviation 4.2`.
 pub(crate) fn spread(map: &WearMap) -> String {
     let erases = &map.erases;
     let count = |n: u32| number::fixed(f64::from(n), 0);
@@ -156,11 +159,11 @@ fn description(map: &WearMap) -> String {
     )
 }
 
-/// The counts of a step.
+/// Returns the range of counts of a step.
 fn range(level: usize, greatest: u32) -> String {
     let (last, greatest) = (LEVELS as u64 - 1, u64::from(greatest));
     let count = |n: u64| number::fixed(n as f64, 0);
-    // What `level` rounds to this step begins here.
+    // The first count that `level` rounds to this step.
     let first = |level: usize| ((level as u64 * greatest).saturating_sub(greatest / 2)).div_ceil(last);
     let (from, to) =
         (first(level), if level as u64 == last { greatest } else { first(level + 1).saturating_sub(1) });
@@ -169,9 +172,9 @@ fn range(level: usize, greatest: u32) -> String {
 
 /// Runs of equal cells, as paths in units of a cell.
 struct Runs {
-    /// Strokes along the middle of the row, by step.
+    /// Strokes along the centre of the row, by step.
     levels: Vec<String>,
-    /// Rectangles.
+    /// Rectangles of cells with a bad block.
     unusable: String,
 }
 
@@ -192,7 +195,7 @@ fn runs(cells: &Cells, columns: usize) -> Runs {
     runs
 }
 
-/// A ring around each worn-out cell, where they are few and small enough to be overlooked.
+/// Draws a ring around each cell with a bad block, if they are few and could be overlooked.
 fn ring(svg: &mut Element, map: &WearMap, cells: &Cells, columns: usize, row: f64) {
     let unusable = || cells.counts.iter().enumerate().filter(|(_, count)| count.is_none());
     if unusable().count() > RINGS_MAX {
@@ -213,7 +216,7 @@ fn ring(svg: &mut Element, map: &WearMap, cells: &Cells, columns: usize, row: f6
     }
 }
 
-/// The number of the first block of some rows, at the left.
+/// Draws the number of the first block of some rows, at the left.
 fn label_rows(svg: &mut Element, blocks_a_row: usize, rows: usize, row: f64) {
     let stride = (18.0 / row).ceil().max(1.0) as usize;
     let stride = stride.next_power_of_two();
@@ -224,7 +227,7 @@ fn label_rows(svg: &mut Element, blocks_a_row: usize, rows: usize, row: f64) {
     }
 }
 
-/// The colours from zero to the greatest count, with the counts of some.
+/// Draws the colours from zero to the greatest count, with the counts of some.
 fn scale(svg: &mut Element, greatest: u32, top: f64) {
     let width = (RIGHT - LEFT) / LEVELS as f64;
     for level in 0..LEVELS {

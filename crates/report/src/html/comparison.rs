@@ -1,4 +1,4 @@
-//! Published beside simulated: the bars of every pattern, their figures as tables, and the errors.
+//! The comparison of published and simulated figures: bar charts, tables, and errors.
 
 use super::{Section, tables};
 use crate::{
@@ -59,7 +59,7 @@ pub(super) fn errors(results: &Results) -> Option<Section> {
     })
 }
 
-/// The figure with its caption and legend.
+/// Returns the figure with its caption and legend.
 pub(super) fn framed(figure: &Figure) -> Element {
     let caption = element("figcaption")
         .child(element("h3").text(&figure.title))

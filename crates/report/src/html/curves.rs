@@ -1,4 +1,5 @@
-//! Sweeps: the curves side by side, then each with what its shape says, its figures as a table, and where the time went.
+//! Sweeps: small charts of all curves for comparison, then each curve with a description of its shape, its figures as a
+//! table, and the latency of its points by mechanism.
 
 use super::{Section, comparison::framed, notes, tables};
 use crate::{
@@ -59,14 +60,15 @@ fn whole(results: &Results, i: usize, curve: &Curve) -> Element {
     html
 }
 
-/// A figure inside a figure: heading, legend and drawing without a frame.
+/// Returns a figure inside a figure: heading, legend and drawing without a frame.
 fn framed_flat(figure: &crate::figure::Figure) -> Vec<Element> {
     let heading = element("p").class("flat").child(element("b").text(&figure.title));
     let keys = figure.legend.iter().map(crate::figure::Key::html);
     vec![heading, element("ul").class("legend").children(keys), figure.svg.clone()]
 }
 
-/// A line a place, a column a series; what was published stands behind what was simulated.
+/// Returns a table with one line per place and one column per series. Published figures follow the simulated ones in
+/// brackets.
 fn table(curve: &Curve) -> Element {
     let mut columns: Vec<(&str, bool)> = vec![(curve.x_unit.as_str(), true)];
     columns.extend(curve.series.iter().map(|series| (series.name.as_str(), true)));
@@ -84,7 +86,7 @@ fn table(curve: &Curve) -> Element {
     tables::scrolling(&caption, html)
 }
 
-/// All places at which a curve has a figure, ascending.
+/// Returns all places at which a curve has a figure, in ascending order.
 pub(crate) fn places(curve: &Curve) -> Vec<f64> {
     let of = |series: &CurveSeries| -> Vec<f64> {
         series.points.iter().map(|p| p.x).chain(series.published.iter().map(|p| p.x)).collect()
@@ -95,7 +97,7 @@ pub(crate) fn places(curve: &Curve) -> Vec<f64> {
     places
 }
 
-/// `50.3 (50)`, `9.84 (< 10)`, `33.1`
+/// Returns the figures of a series at a place: `50.3 (50)`, `9.84 (< 10)`, `33.1`.
 pub(crate) fn figures_at(series: &CurveSeries, x: f64) -> String {
     let simulated = series.points.iter().find(|point| point.x == x);
     let mut text = simulated.map_or(String::new(), |point| number::compact(point.y));
@@ -112,7 +114,7 @@ pub(crate) fn figures_at(series: &CurveSeries, x: f64) -> String {
     text
 }
 
-/// Where the curve of this table's cells is.
+/// Returns the link to the curve of this table's cells.
 pub(super) fn link(results: &Results, table: &str) -> Option<String> {
     results.curves.iter().position(|curve| curve.chart == table).map(|i| format!("#curve-{i}"))
 }

@@ -1,4 +1,5 @@
-//! The numbers behind it: the free parameters with what they were fitted on, then every number of every device.
+//! The numbers behind the results: the free parameters and the cells on which they were fitted, then every number of
+//! every device.
 
 use super::{Section, tables};
 use crate::{
@@ -48,12 +49,12 @@ pub(super) fn devices(results: &Results) -> Option<Section> {
     })
 }
 
-/// The device's name without the keys that were set: `sd/kingston` of `sd/kingston:flash.t_prog=250us`.
+/// Returns the device's name without the keys that were set: `sd/kingston` of `sd/kingston:flash.t_prog=250us`.
 pub(super) fn base(device: &Device) -> &str {
     device.name.split(':').next().unwrap_or(&device.name)
 }
 
-/// All numbers of a device, or what differs from `first`, the same device with other keys.
+/// Returns all numbers of a device, or only those that differ from `first`, the same device with other keys.
 fn profile(i: usize, device: &Device, first: Option<&Device>) -> Element {
     let is_known =
         |number: &Number| first.is_some_and(|first| first.numbers.iter().any(|n| is_same(n, number)));
@@ -81,7 +82,7 @@ fn is_same(a: &Number, b: &Number) -> bool {
     a.path == b.path && a.value == b.value && a.source == b.source
 }
 
-/// The kind of source as a tag, and what it says.
+/// Returns the kind of a source as a tag, followed by the rest of its text.
 fn source(text: &str) -> Element {
     let kinds = [
         "fitted on",

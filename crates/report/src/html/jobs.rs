@@ -1,4 +1,4 @@
-//! The page of jobs on one device (`bench`) or on many (`compare`): their results, latencies, and where the time goes.
+//! The page of jobs on one device (`bench`) or on several (`compare`): results, latencies, and time by mechanism.
 
 use super::{Section, comparison, document, notes, tables, why};
 use crate::{
@@ -12,7 +12,7 @@ use flashlab_lab::figures::{DeviceFigures, JobFigures};
 use flashlab_lab::results::{Cell, Figure, Mechanisms, Results, Role};
 
 const MIB: f64 = 1_048_576.0;
-/// More histograms than these are folded.
+/// Maximum number of histograms that are shown unfolded.
 const HISTOGRAMS_MAX: usize = 4;
 
 /// The content of the page.
@@ -22,15 +22,15 @@ pub struct JobPage<'a> {
     pub title: &'a str,
     /// The version of flashlab.
     pub version: &'a str,
-    /// The command that gives the same page again.
+    /// The command that reproduces the page.
     pub command: &'a str,
     /// The figures, in the order of the page.
     pub devices: &'a [DeviceFigures],
-    /// Remarks on the whole.
+    /// Notes on the whole page.
     pub notes: &'a [String],
 }
 
-/// Returns the page of `page`'s figures.
+/// Returns the page.
 pub fn jobs_page(page: &JobPage<'_>) -> String {
     let lead = match page.devices {
         [only] => only.title.clone(),
@@ -63,8 +63,8 @@ fn all(devices: &[DeviceFigures]) -> impl Iterator<Item = (&DeviceFigures, &JobF
     devices.iter().flat_map(|device| device.jobs.iter().map(move |job| (device, job)))
 }
 
-/// The cells that the figures of experiments are drawn from: a table a job and direction, a column a device. Reads that touched
-/// no flash have no cell, since a bar would compare them with reads that did.
+/// Returns the figures as cells for the charts of experiments: one table per job and direction, one column per device.
+/// Reads that did not access the flash have no cell, because a bar would compare them with reads that did.
 fn as_results(devices: &[DeviceFigures]) -> Results {
     let cells = all(devices).filter(|(_, job)| !job.unwritten).map(|(device, job)| Cell {
         table: format!("{}, {}", job.job, job.direction),
@@ -112,7 +112,8 @@ fn table(devices: &[DeviceFigures]) -> Element {
     tables::scrolling("Results", html)
 }
 
-/// The mechanism that took most of the time, with its share; or the mark of reads that touched no flash.
+/// Returns the mechanism that took most of the time, with its share, or the mark of reads that did not access the
+/// flash.
 fn most(job: &JobFigures) -> String {
     if job.unwritten {
         return compare::NO_FLASH.to_owned();
@@ -123,7 +124,7 @@ fn most(job: &JobFigures) -> String {
     })
 }
 
-/// The devices without figures, and why.
+/// Returns the list of devices without figures, with their errors.
 fn failures(devices: &[DeviceFigures]) -> Option<Element> {
     let failed = devices.iter().filter_map(|device| {
         let error = device.error.as_ref()?;
@@ -133,7 +134,7 @@ fn failures(devices: &[DeviceFigures]) -> Option<Element> {
     (!failed.is_empty()).then(|| element("ul").class("note").children(failed))
 }
 
-/// The percentiles as a table, then the histograms.
+/// Returns the percentiles as a table, then the histograms.
 fn latency(devices: &[DeviceFigures]) -> Vec<Element> {
     let percentiles = flashlab_lab::figures::PERCENTILES.map(|percent| format!("p{percent}"));
     let mut columns = vec![("device", false), ("job", false), ("", false), ("least", true), ("mean", true)];
@@ -165,7 +166,7 @@ fn latency(devices: &[DeviceFigures]) -> Vec<Element> {
     vec![tables::scrolling("Percentiles of the completion latency", html), histograms]
 }
 
-/// The remarks on the whole and on each device.
+/// Returns the notes on the whole page and on each device.
 fn said(page: &JobPage<'_>) -> Option<Section> {
     let whole = page.notes.iter().cloned().chain(compare::notes(page.devices));
     let mut body: Vec<Element> = whole.map(|note| notes::paragraph(&note)).collect();

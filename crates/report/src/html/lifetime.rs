@@ -1,4 +1,4 @@
-//! How long devices live, in days: the answer of an experiment on endurance, which stands first in the summary.
+//! The lifetime of devices in days: the result of an endurance experiment, first in the summary.
 
 use super::{summary::tile, tables};
 use crate::{
@@ -11,10 +11,10 @@ use flashlab_lab::results::{Cell, Results};
 const UNIT: &str = "days";
 const TYPICAL: &str = "median";
 
-/// More devices than these stand in the table alone.
+/// Maximum number of devices that have tiles; more devices are in the table only.
 const TILES_MAX: usize = 8;
 
-/// The tables of `results` that count days, with the least, median and most of each device.
+/// Returns the tables of `results` in days, with the least, median and most of each device.
 pub(super) fn tables(results: &Results) -> Vec<Table<'_>> {
     let mut tables = grid::tables(results);
     tables.retain(|table| table.unit == UNIT && table.rows.contains(&TYPICAL));
@@ -25,7 +25,7 @@ fn cell<'a>(table: &Table<'a>, row: &str, column: &str) -> Option<&'a Cell> {
     table.cells.iter().copied().find(|cell| cell.row == row && cell.column == column)
 }
 
-/// The median of each device.
+/// Returns the median of each device.
 fn medians<'a>(table: &Table<'a>) -> Vec<&'a Cell> {
     table.columns.iter().filter_map(|column| cell(table, TYPICAL, column)).collect()
 }
@@ -34,13 +34,13 @@ fn days(days: f64) -> String {
     format!("{} days", number::fixed(days, number::decimals_for(days, 3)))
 }
 
-/// `; 3.5 years` of two years and more.
+/// Returns `; 3.5 years` for two years or more, otherwise an empty string.
 fn years(days: f64) -> String {
     const YEAR: f64 = 365.25;
     if days < 2.0 * YEAR { String::new() } else { format!("; {} years", number::fixed(days / YEAR, 1)) }
 }
 
-/// The shortest and the longest median in a sentence.
+/// Returns a sentence with the shortest and the longest median.
 pub(super) fn sentence(table: &Table<'_>) -> Option<String> {
     let medians = medians(table);
     let by_days = |a: &&&Cell, b: &&&Cell| a.simulated.mean.total_cmp(&b.simulated.mean);
@@ -54,7 +54,7 @@ pub(super) fn sentence(table: &Table<'_>) -> Option<String> {
     })
 }
 
-/// A tile a device: its median, and the least and most below; none where there are too many.
+/// Returns one tile per device with its median, minimum and maximum, or `None` if there are too many devices.
 pub(super) fn tiles(table: &Table<'_>) -> Option<Element> {
     let medians = medians(table);
     let of = |median: &&Cell| {
@@ -70,7 +70,7 @@ pub(super) fn tiles(table: &Table<'_>) -> Option<Element> {
     (medians.len() <= TILES_MAX).then(|| element("dl").class("tiles").children(medians.iter().map(of)))
 }
 
-/// A line a device, with the rows of the table as columns.
+/// Returns a table with one line per device and with the rows of the table as columns.
 pub(super) fn table(table: &Table<'_>) -> Element {
     let columns: Vec<(&str, bool)> =
         [("device", false)].into_iter().chain(table.rows.iter().map(|row| (*row, true))).collect();

@@ -1,4 +1,5 @@
-//! The page of a live experiment: ratios within one run beside the published ones, all figures, and what they were measured with.
+//! The page of a live experiment: ratios within one run compared with the published ones, all figures, and the
+//! measurement setup.
 
 use super::{Section, comparison::framed, document, tables};
 use crate::figure::paths;
@@ -6,7 +7,7 @@ use crate::live::{Page, Row};
 use crate::markup::{Element, element};
 use crate::number;
 
-/// The page of what was measured.
+/// Returns the page of a live experiment.
 pub fn live_page(page: &Page<'_>) -> String {
     let header = element("header")
         .child(element("p").class("kicker").text("Measured live: there is no digest"))

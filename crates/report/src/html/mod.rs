@@ -1,7 +1,8 @@
-//! One self-contained page: what was compared, how it came out, and why each number is what it is.
+//! The self-contained page of an experiment: the comparison, its outcome, and an explanation of each number.
 //!
-//! The page needs no network and is complete without its script, follows the reader's light or dark theme, fits a telephone,
-//! and gives every chart's figures as a table too. Long parts are folded. Its source is HTML that is also well-formed XML.
+//! The page needs no network and is complete without its script. It follows the reader's light or dark theme, fits a
+//! telephone, and has the figures of every chart as a table. Long parts are folded. The source is HTML that is also
+//! well-formed XML.
 
 mod comparison;
 pub(crate) mod curves;
@@ -32,9 +33,9 @@ pub use jobs::{JobPage, jobs_page};
 pub use live::live_page;
 pub use trace::trace_page;
 
-/// The page of `results`.
+/// Returns the page of `results`.
 pub fn page(results: &Results) -> String {
-    // Without a measurement to compare with, the figures are the answer and come before the blocks behind them.
+    // Without a measurement to compare with, the figures are the main result and precede wear and series.
     let mut shown = [wear::section(results), series::section(results), comparison::figures(results)];
     if !results.has_published() {
         shown.rotate_right(1);
@@ -62,7 +63,8 @@ pub fn page(results: &Results) -> String {
     document(&results.experiment, &generator, header(results), &sections, footer(results))
 }
 
-/// The page of these sections under a header, which gets the links to them, with the style that all pages have.
+/// Returns a page with a header, which gets links to the sections, the sections and a footer, in the style of all
+/// pages.
 fn document(title: &str, generator: &str, header: Element, sections: &[Section], footer: Element) -> String {
     let main = element("main").attr("id", "main").children(sections.iter().map(Section::html));
     let head = element("head")
@@ -90,11 +92,11 @@ fn document(title: &str, generator: &str, header: Element, sections: &[Section],
     format!("<!DOCTYPE html>\n{}", element("html").attr("lang", "en").child(head).child(body))
 }
 
-/// A part of the page with a place in its contents.
+/// A part of the page that the table of contents lists.
 struct Section {
     id: &'static str,
     title: &'static str,
-    /// Its name in the contents, where space is short.
+    /// Short name for the table of contents.
     short: &'static str,
     intro: Option<String>,
     body: Vec<Element>,
@@ -117,7 +119,7 @@ impl Section {
     }
 }
 
-/// Links to the sections, and the switch between the themes.
+/// Returns the links to the sections and the button that switches the theme.
 fn contents(sections: &[Section]) -> Element {
     let links = sections.iter().map(|s| element("a").attr("href", format!("#{}", s.id)).text(s.short));
     let button = element("button")
@@ -148,7 +150,7 @@ fn header(results: &Results) -> Element {
         .child(element("p").class("lead").text(&results.title))
 }
 
-/// A long part under its summary, closed until a reader opens it.
+/// Returns a folded part that a reader opens by its summary.
 fn folded(summary: &str, body: impl IntoIterator<Item = Element>) -> Element {
     element("details").class("fold").child(element("summary").text(summary)).children(body)
 }

@@ -1,5 +1,5 @@
-//! What is said of the whole: paragraphs of plain text, in which the few marks that an author of plain text uses are
-//! shown as what they mean: `## ` a heading, `- ` an entry of a list, back quotes a name.
+//! Notes on the whole experiment: paragraphs of plain text with a few marks, which are rendered: `## ` begins a
+//! heading, `- ` an entry of a list, and back quotes enclose a name.
 
 use super::Section;
 use crate::markup::{Element, element};
@@ -22,12 +22,12 @@ pub(super) fn paragraph(text: &str) -> Element {
     }
 }
 
-/// The entries of a list, on lines of their own or joined into one.
+/// Returns the entries of a list, which are on lines of their own or joined into one line.
 fn entries(list: &str) -> impl Iterator<Item = &str> {
     list.split("\n- ").flat_map(|entry| entry.split(" - "))
 }
 
-/// The text with what stands between back quotes as names; a last one without a partner stays as it is.
+/// Renders text between back quotes as code. A last back quote without a partner is copied unchanged.
 fn quoted(mut html: Element, text: &str) -> Element {
     let mut rest = text;
     while let Some((before, quote)) = rest.split_once('`')

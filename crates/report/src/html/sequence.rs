@@ -1,14 +1,14 @@
-//! A bring-up as a sequence diagram: host and card are two vertical lines, and each command, answer and data transfer is an
-//! arrow between them. The vertical distance is a step, not a time; the times stand at the left.
+//! A card initialization as a sequence diagram: host and card are vertical lines, and each command, response and data
+//! transfer is an arrow between them. The vertical distance is a step, not a time; the times are at the left.
 //!
-//! The diagram is HTML and CSS, so that its words wrap in a narrow window and can be read aloud, searched and copied.
+//! The diagram is HTML and CSS, so its text wraps in a narrow window and can be read aloud, searched and copied.
 
 use crate::figure::Key;
 use crate::markup::{Element, element};
 use crate::terminal::trace::{answer, milliseconds, name};
 use flashlab_lab::trace::{DataStep, Step, StepKind, Trace};
 
-/// The diagram of `trace` with its caption and legend.
+/// Returns the diagram of `trace` with its caption and legend.
 pub(super) fn figure(trace: &Trace) -> Element {
     let caption = element("figcaption")
         .child(element("h3").text("Host and card"))
@@ -33,14 +33,14 @@ pub(super) fn figure(trace: &Trace) -> Element {
     element("figure").child(caption).child(legend).child(diagram)
 }
 
-/// The names of the two lines.
+/// Returns the names of the two lines.
 fn heads() -> Element {
     let names =
         element("div").class("heads").child(element("span").text("host")).child(element("span").text("card"));
     element("div").class("step").child(element("span").class("at").text("ms")).child(names)
 }
 
-/// One step: when, what went over the wires, and what it means.
+/// Returns one step: its time, its transfers on the bus, and their meaning.
 fn drawn(step: &Step) -> Element {
     let mut wires = element("div").class("wires");
     match &step.kind {

@@ -1,4 +1,4 @@
-//! What went on over time or over iterations.
+//! Figures over time or over iterations.
 
 use super::{Section, comparison::framed};
 use crate::{figure::series, markup::element};

@@ -1,4 +1,4 @@
-//! What each device counted: bytes, amplification, erases, collections, look-ups of its map, life left.
+//! The counters of each device: bytes, write amplification, erases, garbage collection, map look-ups, remaining life.
 
 use super::{Section, folded, tables};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use flashlab_lab::results::{DeviceStatistics, Results};
 
-/// With more runs than this, a run is a line rather than a column.
+/// Maximum number of runs that are shown as columns; more runs are shown as lines.
 const COLUMNS_MAX: usize = 6;
 
 pub(super) fn section(results: &Results) -> Option<Section> {

@@ -10,7 +10,7 @@ const FIGURE: &str = include_str!("../style/figure.css");
 const PAGE: &str = include_str!("../style/page.css");
 const SCRIPT: &str = include_str!("../style/page.js");
 
-/// What a figure needs in a file of its own.
+/// Returns the style sheet of a figure in a file of its own.
 pub(crate) fn figure_sheet() -> Element {
     element("style")
         .verbatim(":root {\n")
@@ -21,12 +21,12 @@ pub(crate) fn figure_sheet() -> Element {
         .verbatim(FIGURE)
 }
 
-/// What a page needs.
+/// Returns the style sheet of a page.
 pub(crate) fn page_sheet() -> Element {
     figure_sheet().verbatim(":root[data-theme=\"dark\"] {\n").verbatim(DARK).verbatim("}\n").verbatim(PAGE)
 }
 
-/// The switch between the themes; without it the page is whole but for the button.
+/// Returns the script that switches the theme. Without it, only the button of the page does not work.
 pub(crate) fn script() -> Element {
     element("script").verbatim(SCRIPT)
 }

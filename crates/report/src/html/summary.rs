@@ -1,4 +1,4 @@
-//! The first look: how many bounds hold, how far off the worst figures are, and on how many free numbers it rests.
+//! The summary: how many bounds hold, how large the worst errors are, and the number of free parameters.
 
 use super::{Section, lifetime, tables};
 use crate::{
@@ -24,7 +24,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     Some(Section { id: "summary", title: "Summary", short: "Summary", intro, body })
 }
 
-/// What the whole amounts to, in a few sentences.
+/// Returns the verdict on the whole experiment in a few sentences.
 fn verdict(results: &Results) -> String {
     let summary = results.summary();
     let (cells, published) = (summary.cells, summary.measured);
@@ -57,7 +57,7 @@ fn verdict(results: &Results) -> String {
     text
 }
 
-/// How the figures with a measurement came about; `of` stands for them.
+/// Returns a sentence on the roles of the figures with a measurement. `of` stands for these figures.
 fn roles(summary: &Summary, of: &str) -> String {
     let mut text = format!(
         " Parameters were adjusted on {} of {of}; {}",
@@ -81,7 +81,7 @@ fn roles(summary: &Summary, of: &str) -> String {
     text
 }
 
-/// The cell of this role that is farthest off.
+/// Returns the cell of this role with the largest error.
 fn worst(results: &Results, role: Role) -> Option<(&Cell, f64)> {
     let errors = results
         .cells

@@ -1,4 +1,4 @@
-//! Tables of the page: headers that say what a column is, numbers aligned right, a region that scrolls when narrow.
+//! Tables of the page, with column headers, right-aligned numbers, and a region that scrolls in a narrow window.
 
 use crate::{
     grid::Table,
@@ -7,7 +7,7 @@ use crate::{
 };
 use flashlab_lab::results::{Cell, Published, Role};
 
-/// A header cell over text, or over numbers.
+/// Returns the header row. A column is marked as text or as numbers.
 pub(super) fn head(columns: &[(&str, bool)]) -> Element {
     let cells = columns.iter().map(|(name, is_number)| {
         let cell = element("th").attr("scope", "col");
@@ -16,31 +16,31 @@ pub(super) fn head(columns: &[(&str, bool)]) -> Element {
     element("thead").child(element("tr").children(cells))
 }
 
-/// The header cell of a row.
+/// Returns the header cell of a row.
 pub(super) fn row_head(text: &str) -> Element {
     roomy(element("th").attr("scope", "row"), text)
 }
 
-/// A cell of text.
+/// Returns a cell of text.
 pub(super) fn text(text: &str) -> Element {
     roomy(element("td"), text)
 }
 
-/// Texts of more characters get a column that is wide enough to read them.
+/// Texts with more characters than this get a wide column.
 const WORDS: usize = 24;
 
-/// The cell with its text.
+/// Returns the cell with its text, as a wide cell if the text is long.
 pub(super) fn roomy(cell: Element, text: &str) -> Element {
     let cell = if text.chars().count() > WORDS { cell.class("w") } else { cell };
     cell.text(text)
 }
 
-/// A number.
+/// Returns a cell with a number.
 pub(super) fn number(text: impl AsRef<str>) -> Element {
     element("td").class("n").text(number::typeset(text.as_ref().to_string()))
 }
 
-/// The table in a region that scrolls sideways where the window is narrower, under a line that says so.
+/// Returns the table in a region that scrolls sideways in a narrow window, below a line that says so.
 pub(super) fn scrolling(label: &str, table: Element) -> Element {
     let hint =
         element("p").class("across").attr("aria-hidden", "true").text("Scroll sideways for more columns →");
@@ -53,15 +53,15 @@ pub(super) fn scrolling(label: &str, table: Element) -> Element {
     element("div").child(hint).child(region)
 }
 
-/// A table of more rows is folded.
+/// Maximum number of rows of a table that is shown unfolded.
 const ROWS_MAX: usize = 12;
 
-/// The table, folded under its summary if it has many rows.
+/// Returns the table, folded under its summary if it has many rows.
 pub(super) fn folded_if_long(summary: &str, rows: usize, table: Element) -> Element {
     if rows > ROWS_MAX { super::folded(summary, [table]) } else { table }
 }
 
-/// Published and simulated figures of one table.
+/// Returns the published and simulated figures of one table.
 pub(super) fn comparison(table: &Table<'_>) -> Element {
     let has_rows = table.has_rows();
     let mut columns = vec![];
@@ -103,7 +103,7 @@ pub(super) fn comparison(table: &Table<'_>) -> Element {
     scrolling(&caption, html)
 }
 
-/// The published mean and deviation as text.
+/// Returns the published mean and deviation as text.
 pub(super) fn published(cell: &Cell, decimals: usize) -> (String, String) {
     match &cell.published {
         Some(Published::Figure { mean, sd }) => {
@@ -115,7 +115,7 @@ pub(super) fn published(cell: &Cell, decimals: usize) -> (String, String) {
     }
 }
 
-/// `fitted`, `predicted` or `assumed`.
+/// Returns the role as a tag.
 pub(super) fn role(role: Role) -> Element {
     let class = if role == Role::Predicted { "tag predicted" } else { "tag" };
     element("span").class(class).text(role.name())

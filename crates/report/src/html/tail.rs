@@ -1,4 +1,4 @@
-//! The write-latency tail: what a logger must expect, fitted on nothing.
+//! The tail of the write latency, which a data logger must expect. No parameter was fitted on it.
 
 use super::{Section, tables};
 use crate::{

@@ -1,11 +1,11 @@
-//! The page of a bring-up: the sequence diagram, every step as a table, and Linux' own lines.
+//! The page of a card initialization: the sequence diagram, every step as a table, and the lines that Linux prints.
 
 use super::{Section, document, folded, sequence, tables};
 use crate::markup::{Element, element};
 use crate::terminal::trace::{answer, headline, milliseconds, name, summary};
 use flashlab_lab::trace::{Step, Trace};
 
-/// The page of `trace`.
+/// Returns the page of `trace`.
 pub fn trace_page(trace: &Trace) -> String {
     let title = headline(trace);
     let header = element("header")

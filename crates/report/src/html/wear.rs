@@ -1,4 +1,4 @@
-//! The erase blocks of each device: how often each was erased, and how many how often.
+//! The wear of each device: a map of erase counts and a histogram of them.
 
 use super::{Section, comparison::framed};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use flashlab_lab::results::Results;
 
-/// Maps that are shown unfolded.
+/// Number of maps that are shown unfolded.
 const OPEN: usize = 2;
 
 pub(super) fn section(results: &Results) -> Option<Section> {

@@ -1,7 +1,8 @@
-//! Why the number is what it is: for every cell the mechanisms that took its time, and the one that decides, in words.
+//! Explains every cell: the mechanisms that took its time, and in words the decisive one.
 //!
-//! Cells stand by device, in the order of the charts, so that raw stands beside vfat. Of a curve's cells those that were
-//! published stand here; the others are in its figure. Counts, which timed no request, stand in the figures alone.
+//! Cells are grouped by device, in the order of the charts, so that raw and vfat are adjacent. Of the cells of a curve,
+//! only those with a published figure appear; the others are in the curve's figure. Counts, which timed no request,
+//! appear only in the figures.
 
 use super::{Section, curves, devices, tables};
 use crate::{
@@ -47,10 +48,10 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     })
 }
 
-/// With more cells than these, the cards of all devices but the first are folded.
+/// Maximum number of cells for which the cards of all devices are unfolded; otherwise only the first is.
 const OPEN: usize = 8;
 
-/// The mechanisms that any cell has, with their colours and meanings.
+/// Returns the mechanisms that any cell has, with their colours and definitions.
 fn words(results: &Results) -> Element {
     let mut names: Vec<&str> = vec![];
     for part in results.cells.iter().flat_map(explain::parts) {
@@ -131,7 +132,7 @@ fn explained(results: &Results, cell: &Cell) -> Element {
     html.child(element("p").class("why").text(explain::sentence(cell)))
 }
 
-/// `40.3 MiB/s simulated, 40.5 ± 0.3 measured, −0.5 %`
+/// Returns the comparison of a cell: `40.3 MiB/s simulated, 40.5 ± 0.3 measured, −0.5 %`.
 fn compared(cell: &Cell) -> Element {
     let (mean, sd) = tables::published(cell, grid::decimals_of(cell));
     let mut line = format!(" {} simulated", cell.unit);

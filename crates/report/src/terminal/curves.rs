@@ -1,7 +1,7 @@
-//! A sweep on a terminal: a plot of all its curves, what their shapes say, and their figures as a table.
+//! A sweep on a terminal: a plot of all its curves, a description of their shapes, and their figures as a table.
 //!
-//! A column of the plot is a place of the sweep; the places stand evenly apart, whatever lies between them, and the line
-//! below says where they are. Every series has its own sign, so that the plot reads without colour.
+//! A column of the plot is a place of the sweep. The places are evenly spaced, whatever their values, and the line
+//! below the plot labels them. Every series has its own symbol, so that the plot is readable without colour.
 
 use super::lines::{Lined, Style, clean, layout, wrap};
 use crate::{
@@ -11,20 +11,20 @@ use crate::{
 };
 use flashlab_lab::results::{Curve, Results};
 
-/// Lines of the plot.
+/// Height of the plot in lines.
 const HEIGHT: usize = 14;
-/// Characters before the plot: the greatest value and the axis.
+/// Characters left of the plot: the axis labels and the axis.
 const MARGIN: usize = 10;
-/// The most characters a place has.
+/// Maximum number of characters per place.
 const PITCH_MAX: usize = 5;
-/// A sweep of more places has no table here.
+/// Maximum number of places of a sweep that has a table.
 const TABLE_MAX: usize = 40;
 
-/// The signs and colours of the series, by turns.
+/// Symbols and colours of the series, used in turn.
 const SIGNS: [(char, &str); 8] =
     [('●', "34"), ('■', "33"), ('▲', "36"), ('○', "35"), ('□', "32"), ('△', "31"), ('+', "94"), ('×', "93")];
 
-/// All curves of `results`.
+/// Returns all curves of `results`.
 pub(super) fn text(results: &Results, style: Style) -> String {
     results.curves.iter().map(|curve| of_curve(curve, style)).collect()
 }
@@ -63,10 +63,10 @@ fn of_curve(curve: &Curve, style: Style) -> String {
     text
 }
 
-/// The signs of the series over the places; of two that meet, the later series covers the earlier.
+/// Returns the plot. If two symbols coincide, the later series covers the earlier.
 fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
     let room = style.width - MARGIN - 1;
-    // Of more places than there is room for, those that share a column share it: the later covers the earlier.
+    // If there are more places than columns, several places share a column, and the later covers the earlier.
     let pitch = (room / places.len().max(1)).clamp(1, PITCH_MAX);
     let column = |place: usize| {
         if places.len() <= room { place * pitch + pitch / 2 } else { place * room / places.len() }
@@ -125,7 +125,7 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
     text
 }
 
-/// The places below their columns, as many as have room.
+/// Returns the line of labels below the columns, with as many labels as fit.
 fn labels_below(places: &[f64], column: impl Fn(usize) -> usize, width: usize, total: usize) -> String {
     let mut row: Vec<char> = vec![' '; MARGIN + width + 8];
     let mut free = 0;
@@ -142,7 +142,7 @@ fn labels_below(places: &[f64], column: impl Fn(usize) -> usize, width: usize, t
     format!("{}\n\n", row.trim_end())
 }
 
-/// A line a place, a column a series, what was published in brackets.
+/// Returns a table with one line per place and one column per series, and with the published figures in brackets.
 fn table(curve: &Curve, places: &[f64], style: Style) -> String {
     let mut head = vec![format!("  {}", style.dim(clean(&curve.x_unit)))];
     head.extend(curve.series.iter().map(|series| {

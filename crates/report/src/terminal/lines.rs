@@ -1,9 +1,9 @@
-//! Lines of a terminal: colour, columns, words broken where they must be, text from outside made harmless.
+//! Lines of a terminal: colour, columns, wrapping, and removal of control characters from external text.
 
-/// How the table is dressed.
+/// The width and colouring of the output.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
-    /// Characters of the widest line.
+    /// Maximum line width in characters.
     pub(super) width: usize,
     pub(super) colour: bool,
 }
@@ -30,16 +30,16 @@ impl Style {
     }
 }
 
-/// The lines of a block: its header first.
+/// The lines of a block; the first is its header.
 pub(super) type Lined = Vec<Vec<String>>;
 
-/// The least width to which the last column is wrapped on its own, in characters.
+/// Minimum width in characters to which the last column alone is wrapped.
 const LAST_COLUMN_MIN: usize = 20;
 
-/// The least width to which the first column is wrapped on its own, in characters.
+/// Minimum width in characters to which the first column alone is wrapped.
 const FIRST_COLUMN_MIN: usize = 12;
 
-/// The text on lines of at most `width` characters; those after the first are indented two characters more than it.
+/// Wraps the text at `width` characters. Lines after the first are indented by two more characters than the first.
 fn hung(text: &str, width: usize) -> String {
     if text.lines().all(|line| visible_width(line) <= width) {
         return text.to_owned();
@@ -49,8 +49,9 @@ fn hung(text: &str, width: usize) -> String {
     format!("{}{}", " ".repeat(indent), lines.replace('\n', &format!("\n{}", " ".repeat(indent + 2))))
 }
 
-/// The lines as columns two spaces apart, without those not `kept`; `right` are aligned right; nothing is wider than
-/// `total`, and no line ends in a space. The last column gives way first, then the first, then the widest.
+/// Lays out the lines in columns two spaces apart, without the columns that are not `kept`. The columns in `right` are
+/// aligned right. No line is wider than `total` or ends in a space. The last column is wrapped first, then the first
+/// column, then the widest.
 pub(super) fn layout(mut lines: Lined, kept: &[bool], right: &[usize], total: usize) -> String {
     let places: Vec<usize> = (0..kept.len()).filter(|i| kept[*i]).collect();
     let (last, others) = places.split_last().expect("a layout has columns");
@@ -135,7 +136,7 @@ fn cell_lines(cell: &str, width: usize) -> Vec<String> {
     all
 }
 
-/// Without the spaces at the end, also those before or between the sequences that end a colour.
+/// Removes spaces at the end of a line, including those before or between escape sequences that end a colour.
 pub(super) fn trim_end(line: &str) -> String {
     let mut ends = String::new();
     let mut line = line.trim_end();
@@ -148,8 +149,8 @@ pub(super) fn trim_end(line: &str) -> String {
     line.to_string() + &ends
 }
 
-/// The line in pieces of at most `width` characters: a figure of hundreds of digits is wider than any terminal. A line with
-/// colours stays whole.
+/// Splits a line into pieces of at most `width` characters, because a figure with hundreds of digits is wider than any
+/// terminal. Does not split a line with colours.
 pub(super) fn cut(line: &str, width: usize) -> Vec<String> {
     if line.contains('\u{1b}') || visible_width(line) <= width {
         return vec![line.to_owned()];
@@ -158,25 +159,25 @@ pub(super) fn cut(line: &str, width: usize) -> Vec<String> {
     letters.chunks(width.max(1)).map(|piece| piece.iter().collect()).collect()
 }
 
-/// Text from outside without control characters: they could move the cursor or break a line; nor marks that turn the
-/// direction of what follows or take no room.
+/// Replaces control characters in external text, which could move the cursor or break a line, and invisible marks,
+/// which could change the text direction or take no space.
 pub(super) fn clean(text: &str) -> String {
     let is_hidden = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     text.chars().map(|c| if c.is_control() || is_hidden(c) { '\u{FFFD}' } else { c }).collect()
 }
 
-/// Characters without the sequences that colour them.
+/// Returns the number of characters, without the escape sequences for colour.
 pub(super) fn visible_width(text: &str) -> usize {
     let mut sequences = text.split('\u{1b}');
     let before = sequences.next().map_or(0, |text| text.chars().count());
     before + sequences.map(|s| s.split_once('m').map_or(0, |(_, text)| text.chars().count())).sum::<usize>()
 }
 
-/// Where the path of a parameter is broken, in characters.
+/// Width in characters at which the path of a parameter is broken.
 const PATH_WIDTH: usize = 46;
 
-/// A path, indented, broken after its commas and colon where it is long, so that one path of many devices does not take
-/// the room of all others.
+/// Indents a path and breaks a long path after its commas and colons, so that one path of several devices does not take
+/// the space of all others.
 pub(super) fn broken(path: &str, total: usize) -> String {
     let path_width = PATH_WIDTH.min(total / 2);
     let mut lines: Vec<String> = vec!["  ".into()];
@@ -191,7 +192,7 @@ pub(super) fn broken(path: &str, total: usize) -> String {
     lines.join("\n")
 }
 
-/// Words on lines of at most `width` characters.
+/// Wraps words at `width` characters.
 pub(super) fn wrap(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split(' ') {

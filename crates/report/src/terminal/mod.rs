@@ -1,9 +1,9 @@
-//! The results on a terminal: published beside simulated, then bounds and free parameters, no wider than asked for.
+//! Results on a terminal: published and simulated figures, then bounds and free parameters, within a given width.
 //!
-//! One block a table, one line a cell, so that what is compared stands side by side; the decimals of a block are those
-//! of the source. Colour marks only what a reader looks for: missed bounds, large errors, and names. A sweep is a plot and
-//! a table; wear is a map and a histogram, in 256 colours on a terminal and in characters that darken elsewhere; what
-//! went on over time is one line each.
+//! Each table is a block with one line per cell, so that the compared figures are adjacent. The decimals of a block are
+//! those of the source. Colour marks only missed bounds, large errors and names. A sweep is a plot and a table. Wear is
+//! a map and a histogram, in 256 colours or, without colour, in characters of increasing density. A series over time is
+//! one line.
 
 mod curves;
 mod lines;
@@ -19,17 +19,18 @@ use lines::{Lined, Style, broken, clean, layout, visible_width, wrap};
 
 pub use trace::trace;
 
-/// The width of a line in characters where there is no terminal to ask.
+/// Line width in characters if the output is not a terminal.
 pub const WIDTH: usize = 100;
 
-/// Narrower tables leave the deviations out, and give the name of a row, or of a group of series, a line of its own.
+/// Minimum width of a full table. Narrower tables omit the deviations and put the name of a row, or of a group of
+/// series, on a separate line.
 const WIDE: usize = 80;
 
-/// An error at least this large is coloured, in per cent.
+/// Error in percent from which on it is coloured.
 const LARGE_ERROR_PERCENT: f64 = 10.0;
 
-/// Everything a person at a terminal wants to see of `results`, ending in a line feed, in lines of at most
-/// `width` characters; with `colour`, ANSI escape sequences dress it.
+/// Returns `results` for a terminal, ending in a line feed, in lines of at most `width` characters. With `colour`, ANSI
+/// escape sequences mark parts of the text.
 pub fn table(results: &Results, width: usize, colour: bool) -> String {
     let style = Style { width, colour };
     let mut text = heading(results, style);
@@ -58,11 +59,11 @@ fn heading(results: &Results, style: Style) -> String {
     format!("{what}\n{}\n\n", style.dim(wrap(&origin, style.width)))
 }
 
-/// Column of a block: row name, cell name, published, ±, simulated, ±, error, role.
+/// Columns of numbers in a block, whose columns are: row name, cell name, published, ±, simulated, ±, error, role.
 const NUMBERS: std::ops::Range<usize> = 2..7;
 
-/// All tables. They share their widths, so that the columns of all blocks stand in line. Of a curve's cells those that
-/// were published are listed.
+/// Returns all tables. They share their column widths, so that the columns of all blocks are aligned. Of the cells of a
+/// curve, only those with a published figure are listed.
 fn comparison(results: &Results, style: Style) -> String {
     let mut tables = grid::tables(results);
     for table in &mut tables {
@@ -111,7 +112,7 @@ fn comparison(results: &Results, style: Style) -> String {
     layout(lines, &kept, &NUMBERS.collect::<Vec<_>>(), style.width) + &words(&tables, style.width)
 }
 
-/// All tables without deviations; the name of a table or a row stands on a line above its figures.
+/// Returns all tables without deviations. The name of a table or a row is on a line above its figures.
 fn narrow(results: &Results, tables: &[grid::Table<'_>], style: Style) -> String {
     let heads = ["published", "simulated", "error %", "role"];
     let of = |cell: &Cell, decimals| {
@@ -123,7 +124,7 @@ fn narrow(results: &Results, tables: &[grid::Table<'_>], style: Style) -> String
     let widths: Vec<usize> = (0..heads.len()).map(|i| widest(i).max(heads[i].len())).collect();
     let room = style.width.saturating_sub(widths.iter().map(|width| width + 2).sum());
     let line = |name: String, figures: [String; 4]| {
-        // A name that is too long for its column stands above the figures.
+        // A name that is too long for its column is on a line above the figures.
         let (above, name) = if visible_width(&name) > room {
             (wrap(name.trim_start(), style.width - 6).replace('\n', "\n      "), String::new())
         } else {
@@ -133,7 +134,7 @@ fn narrow(results: &Results, tables: &[grid::Table<'_>], style: Style) -> String
         let mut text = name.clone() + &" ".repeat(room.saturating_sub(visible_width(&name)));
         for (i, figure) in figures.iter().enumerate() {
             let space = " ".repeat(widths[i] - visible_width(figure));
-            // Roles are words, aligned left.
+            // Names of roles are aligned left.
             text += &if i + 1 == widths.len() { format!("  {figure}") } else { format!("  {space}{figure}") };
         }
         format!("{above}{text}\n")
@@ -156,7 +157,7 @@ fn narrow(results: &Results, tables: &[grid::Table<'_>], style: Style) -> String
     text
 }
 
-/// What was published in words, cell by cell.
+/// Returns the figures that were published in words, cell by cell.
 fn words(tables: &[grid::Table<'_>], width: usize) -> String {
     let mut text = String::new();
     for cell in tables.iter().flat_map(|table| &table.cells).filter(|cell| is_wordy(cell)) {
@@ -171,16 +172,16 @@ fn words(tables: &[grid::Table<'_>], width: usize) -> String {
     text
 }
 
-/// `raw write 1M, MiB/s`; a unit that says no more than the name is left out.
+/// Returns the title `raw write 1M, MiB/s`. Omits a unit that equals the name.
 fn block_title(table: &grid::Table<'_>, style: Style) -> String {
     let name = style.bold(clean(table.name));
     if table.name == table.unit { name } else { name + &style.dim(format!(", {}", clean(table.unit))) }
 }
 
-/// Words longer than this stand below the tables, in characters.
+/// Maximum length in characters of published words in a table; longer words are below the tables.
 const WORDS_MAX: usize = 12;
 
-/// Whether a cell was published in so many words that they do not fit into its line.
+/// Returns true if a cell was published in words that do not fit in its line.
 fn is_wordy(cell: &Cell) -> bool {
     matches!(&cell.published, Some(Published::Text { text }) if text.chars().count() > WORDS_MAX)
 }
@@ -259,8 +260,8 @@ fn parameters(results: &Results, style: Style) -> String {
     text
 }
 
-/// Of the notes what nobody should read the numbers without: what is not explained, what the source says in
-/// words, and the cells that depend on undetermined numbers.
+/// Returns the notes without which the numbers would mislead: unexplained results, the source's own words, and cells
+/// that depend on undetermined numbers.
 fn needed_notes(results: &Results, width: usize) -> String {
     let words = ["Not explained", PUBLISHED, UNDETERMINED];
     let needed = |note: &&String| words.iter().any(|words| note.starts_with(words));
@@ -268,8 +269,8 @@ fn needed_notes(results: &Results, width: usize) -> String {
     notes.map(|note| format!("\n{}\n", wrap(&clean(note), width))).collect()
 }
 
-/// `29 free parameters (26 fitted, 3 chosen) for 48 cells (19 fitted, 29 predicted)`. Roles are counted over the cells that
-/// have a measurement.
+/// Returns `29 free parameters (26 fitted, 3 chosen) for 48 cells (19 fitted, 29 predicted)`. Roles are counted over
+/// the cells that have a measurement.
 pub(crate) fn count(results: &Results) -> String {
     let of_kind =
         |kind: ParameterKind| (results.parameters.iter().filter(|p| p.kind == kind).count(), kind.name());
@@ -295,12 +296,12 @@ pub(crate) fn count(results: &Results) -> String {
     )
 }
 
-/// Returns one line of words as lines of at most `width` characters, each ending in a line feed; longer words stay whole.
+/// Wraps a line at `width` characters. Each resulting line ends in a line feed; longer words are not broken.
 pub fn wrapped(text: &str, width: usize) -> String {
     wrap(text, width) + "\n"
 }
 
-/// Returns ` (19 fitted, 29 predicted)`, without the parts that count nothing.
+/// Returns ` (19 fitted, 29 predicted)`, without the parts whose count is zero.
 fn listed(parts: &[(usize, &str)]) -> String {
     let parts: Vec<String> =
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();

@@ -1,4 +1,4 @@
-//! What went on over time, on a terminal: a line each, with the least, mean, greatest and last value.
+//! Series over time on a terminal: one line each, with the least, mean, greatest and last value.
 
 use super::lines::{Lined, Style, clean, layout, wrap};
 use crate::{
@@ -10,11 +10,12 @@ use crate::{
 };
 use flashlab_lab::results::{Results, Series};
 
-/// Characters of a line's picture, and in a narrow table.
+/// Characters of a line's bar chart, in a wide and in a narrow table.
 const PICTURE: usize = 32;
 const PICTURE_NARROW: usize = 12;
 
-/// All series of `results`, in groups as in the figures. Pictures of one group share their scale, from zero.
+/// Returns all series of `results`, in the same groups as the figures. The bar charts of one group share a scale that
+/// includes zero.
 pub(super) fn text(results: &Results, style: Style) -> String {
     let groups = series::groups(results);
     if groups.is_empty() {
@@ -63,7 +64,7 @@ fn line(series: &Series, points: &[(f64, f64)], ends: (f64, f64), room: usize) -
     line
 }
 
-/// The means of the parts as bars between `ends`.
+/// Returns the means of the buckets as bars between `ends`.
 fn picture(buckets: &[Bucket], (least, greatest): (f64, f64)) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let bar = |bucket: &Bucket| {

@@ -1,16 +1,16 @@
-//! What the devices counted, on a terminal: a line a quantity, a column a run, a few runs side by side.
+//! Device counters on a terminal: one line per quantity and one column per run, with a few runs side by side.
 
 use super::lines::{Lined, Style, clean, layout, wrap};
 use crate::statistics;
 use flashlab_lab::results::Results;
 
-/// Characters of the names of the quantities, and of a run's column.
+/// Characters of the names of the quantities, and of the column of a run.
 const NAMES: usize = 34;
 const RUN: usize = 16;
-/// Runs shown; a page or JSON has all.
+/// Maximum number of runs shown; a page or JSON has all.
 const RUNS_MAX: usize = 16;
 
-/// The statistics of whole runs; of the points of curves it says where they are.
+/// Returns the statistics of whole runs, and a reference to the statistics of other runs and of the points of curves.
 pub(super) fn text(results: &Results, style: Style) -> String {
     let runs = statistics::whole_runs(results);
     let mut text = String::new();

@@ -1,17 +1,17 @@
-//! A bring-up as text: a line for what is asked, a line for what the answer means, under the phase that they belong to.
+//! A card initialization as text: a line for the request and a line for the meaning of the response, grouped by phase.
 
 use super::lines::wrap;
 use crate::number;
 use flashlab_lab::trace::{Step, StepKind, Trace};
 use std::fmt::Write;
 
-/// Where the words of a step begin, and in a narrow table, where they stand below the command.
+/// Columns at which the words of a step begin: in a wide table, and below the command in a narrow table.
 const WORDS: usize = 42;
 const WORDS_NARROW: usize = 20;
-/// A table is narrow below this width.
+/// Minimum width of a wide table.
 const WIDE: usize = 80;
 
-/// The steps of `trace` in lines of at most `width` characters.
+/// Returns the steps of `trace` in lines of at most `width` characters.
 pub fn trace(trace: &Trace, width: usize) -> String {
     let mut text = format!("{}\n{}\n\n", wrap(&headline(trace), width), wrap(&summary(trace), width));
     let column = if width < WIDE { 6 } else { WORDS - 20 };
@@ -27,12 +27,12 @@ pub fn trace(trace: &Trace, width: usize) -> String {
     text
 }
 
-/// `sd/kingston on bcm2711, Linux 6.1`
+/// Returns the headline: `sd/kingston on bcm2711, Linux 6.1`.
 pub(crate) fn headline(trace: &Trace) -> String {
     format!("{} on {}, Linux {}", trace.card, trace.host, trace.kernel)
 }
 
-/// What was found, and how long it took.
+/// Returns a sentence on the card that was found, the number of commands and the time.
 pub(crate) fn summary(trace: &Trace) -> String {
     let found = match &trace.found {
         Some(found) => format!(
@@ -50,12 +50,12 @@ pub(crate) fn summary(trace: &Trace) -> String {
     format!("{found}; {} commands, {} ms.", trace.commands, milliseconds(trace.duration_ns))
 }
 
-/// `12.345`
+/// Formats milliseconds: `12.345`.
 pub(crate) fn milliseconds(ns: u64) -> String {
     number::fixed(ns as f64 / 1e6, 3)
 }
 
-/// What stands for a step: `ACMD41 40ff8000`, `x 10` behind it where it was repeated.
+/// Returns the name of a step: `ACMD41 40ff8000`, followed by `x 10` if it was repeated.
 pub(crate) fn name(step: &Step) -> String {
     let StepKind::Command { argument, tries, .. } = &step.kind else { return String::new() };
     let repeated = match (step.times, tries) {
@@ -66,7 +66,7 @@ pub(crate) fn name(step: &Step) -> String {
     format!("{} {argument}{repeated}", step.command().unwrap_or_default())
 }
 
-/// The answer of a step: `00000900`, `no answer`.
+/// Returns the response of a step: `00000900`, `no answer`.
 pub(crate) fn answer(step: &Step) -> String {
     let StepKind::Command { response, error, .. } = &step.kind else { return String::new() };
     match (response, error) {

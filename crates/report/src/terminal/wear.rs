@@ -1,7 +1,8 @@
-//! Wear on a terminal: the erase blocks as a map, and how many were erased how often.
+//! Wear on a terminal: a map of the erase blocks and a histogram of their erase counts.
 //!
-//! On a terminal a character is two cells, one over the other, in 256 colours; elsewhere it is one cell that darkens
-//! with its count. A cell is as many neighbouring blocks as the space asks for, and shows the most worn of them.
+//! In 256 colours, a character shows two cells, one above the other. Without colour, a character is one cell, and its
+//! density grows with the erase count. If the space is too small, a cell stands for several neighbouring blocks and
+//! shows the most worn of them.
 
 use super::{
     lines::{Style, clean, wrap},
@@ -16,25 +17,26 @@ use crate::{
 };
 use flashlab_lab::results::{Results, WearMap};
 
-/// The most cells across.
+/// Maximum number of cells per row.
 const COLUMNS_MAX: usize = 96;
-/// The most lines of a map.
+/// Maximum number of lines of a map.
 const LINES_MAX: usize = 16;
-/// Bars of a histogram.
+/// Maximum number of bars of a histogram.
 const BINS: u64 = 10;
-/// The longest bar, and the room for the counts after it, in characters.
+/// Length of the longest bar, and the space for the counts after it, in characters.
 const BAR_MAX: usize = 60;
 const COUNTS: usize = 38;
 
-/// The scale without colour, and the sign of a block that is out of use.
+/// The scale without colour, and the character of a bad block.
 const RAMP: [char; LEVELS] = ['·', '.', ':', '-', '=', '+', 'o', '*', '%', '#', '@'];
 const UNUSABLE: char = 'X';
 
-/// The scale in 256 colours, from dark blue to pale yellow: even in lightness on a dark ground and on a light one.
+/// The scale in 256 colours, from dark blue to pale yellow: its steps of lightness are even on a dark and on a light
+/// background.
 const COLOURS: [u8; LEVELS] = [17, 18, 24, 25, 31, 37, 36, 72, 114, 186, 229];
 const UNUSABLE_COLOUR: u8 = 196;
 
-/// All maps of `results`.
+/// Returns all maps of `results`.
 pub(super) fn text(results: &Results, style: Style) -> String {
     results.wear.iter().map(|map| of_map(map, style)).collect()
 }
@@ -61,7 +63,7 @@ fn of_map(map: &WearMap, style: Style) -> String {
     text + &histogram(map, style.width) + "\n"
 }
 
-/// A character a cell.
+/// Draws one character per cell.
 fn plain(cells: &Cells, columns: usize) -> String {
     let sign =
         |count: &Option<u32>| count.map_or(UNUSABLE, |count| RAMP[wear_map::level(count, cells.greatest)]);
@@ -69,7 +71,7 @@ fn plain(cells: &Cells, columns: usize) -> String {
     folded(&rows.map(|row| row.iter().map(sign).collect()).collect::<Vec<String>>())
 }
 
-/// The rows, of equal ones that follow each other only the first.
+/// Joins the rows. Replaces repetitions of a row by their number.
 fn folded(rows: &[String]) -> String {
     let mut text = String::new();
     for equal in rows.chunk_by(|a, b| a == b) {
@@ -85,7 +87,7 @@ fn colour(count: Option<u32>, greatest: u32) -> u8 {
     count.map_or(UNUSABLE_COLOUR, |count| COLOURS[wear_map::level(count, greatest)])
 }
 
-/// A character two cells: the upper half in the foreground's colour, the lower in the background's.
+/// Draws two cells per character: the upper cell in the foreground colour, the lower in the background colour.
 fn coloured(cells: &Cells, columns: usize) -> String {
     let mut rows = vec![];
     for pair in cells.counts.chunks(2 * columns) {
@@ -135,7 +137,7 @@ fn legend(cells: &Cells, style: Style) -> String {
     text
 }
 
-/// A bar a bin, eighths of a character long.
+/// Draws one bar per bin, with a resolution of an eighth of a character.
 fn histogram(map: &WearMap, total: usize) -> String {
     let bins = wear_histogram::bins(map, BINS);
     let most = bins.iter().map(|bin| bin.used + bin.bad).max().unwrap_or(0).max(1);
@@ -158,7 +160,7 @@ fn histogram(map: &WearMap, total: usize) -> String {
     text + &beyond(&bins, rated)
 }
 
-/// Where the rated erases are if no bin has them.
+/// Returns a line on the rated erases if they are outside all bins.
 fn beyond(bins: &[Bin], rated: Option<u64>) -> String {
     let (Some(rated), Some(first), Some(last)) = (rated, bins.first(), bins.last()) else {
         return String::new();
@@ -171,7 +173,7 @@ fn beyond(bins: &[Bin], rated: Option<u64>) -> String {
     }
 }
 
-/// A bar of at most `room` characters.
+/// Returns a bar of at most `room` characters.
 fn bar(n: usize, most: usize, room: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (n as u128 * (8 * room) as u128 / most as u128) as usize;
