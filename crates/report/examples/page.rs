@@ -1,9 +1,10 @@
-//! Writes the page of made-up results, so that every figure can be seen without a run:
-//! `cargo run -p flashlab-report --example page -- sweep page.html`.
+//! Writes the page of made-up results, which shows every figure without a run: `cargo run -p flashlab-report --example
+//! page -- sweep page.html`.
 //!
-//! Made-up results are `sd-cards`, `at91`, `sweep` (curves), `worn` (wear, series, statistics), `endurance`, `hostile` and `empty`. A
-//! name ending in `.svg` gets the first figure; one that ends in `/` is a folder that gets every figure as a file. Without
-//! a name the terminal's form is printed; `--colour` prints it as a terminal shows it.
+//! The made-up results are `sd-cards`, `at91`, `sweep` (curves), `worn` (wear, series, statistics), `endurance`,
+//! `hostile` and `empty`. A file name ending in `.svg` receives the first figure; a name ending in `/` is a folder that
+//! receives every figure as a file. Without a file name, the terminal form is printed, with `--colour` as a terminal
+//! shows it.
 
 #[allow(dead_code)] // the tests need more of it
 #[path = "../tests/report/fixture/mod.rs"]

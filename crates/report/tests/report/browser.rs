@@ -1,7 +1,8 @@
-//! The pages in a real browser: they load without an error in the console, draw their charts, and fit a telephone.
+//! Tests of the pages in a real browser: they load without an error in the console, draw their charts, and fit a
+//! telephone.
 //!
-//! Runs where Chromium or Chrome is installed; elsewhere each test says that it was skipped. Windows of headless
-//! Chromium are at least 500 pixels wide, so that the page is put into a frame of the width in question.
+//! The tests need Chromium or Chrome; without them each test reports that it was skipped. Windows of headless Chromium
+//! are at least 500 pixels wide, so the page is put into a frame of the tested width.
 
 use crate::fixture::*;
 use flashlab_lab::figures::{DeviceFigures, JobFigures, Latency, PERCENTILES};
@@ -16,7 +17,7 @@ fn browser() -> Option<PathBuf> {
     env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
 }
 
-/// A folder for one test, gone when the test ends.
+/// A folder for one test. Dropping it deletes the folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -33,7 +34,7 @@ impl Drop for Folder {
     }
 }
 
-/// Runs the browser on `html` with further options; its standard output, or nothing where there is no browser.
+/// Runs the browser on `html` with further options. Returns its standard output, or `None` if there is no browser.
 fn run(test: &str, html: &str, options: &[&str]) -> Option<(Folder, String)> {
     let Some(browser) = browser() else {
         eprintln!("skipped: {test}: neither Chromium nor Chrome is installed");
@@ -67,7 +68,8 @@ fn escaped(page: &str) -> String {
     page.replace('&', "&amp;").replace('"', "&quot;")
 }
 
-/// The page in frames of these widths, with a script that writes `name=value` of each measurement into the body.
+/// Returns the page in frames of these widths, with a script that writes each measurement as `name=value` into the
+/// body.
 fn framed(page: &str, widths: &[u32]) -> String {
     let frames: String = widths
         .iter()
@@ -127,7 +129,7 @@ fn measure(test: &str, page: &str) {
     }
 }
 
-/// Charts in folded parts have no width: the page with all of them open.
+/// Returns the page with all parts unfolded, because charts in folded parts have no width.
 fn unfolded(page: &str) -> String {
     page.replace("<details ", "<details open=\"open\" ")
         .replace("<details>", "<details open=\"open\">")

@@ -1,4 +1,4 @@
-//! CSV: the header and whole records.
+//! Tests of CSV: the header and complete records.
 
 use crate::fixture::*;
 use flashlab_lab::results::Results;

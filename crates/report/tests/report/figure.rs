@@ -1,4 +1,4 @@
-//! Figures as files of their own.
+//! Tests of figures as files.
 
 use crate::fixture::{self, *};
 use flashlab_lab::results::{
@@ -35,7 +35,7 @@ fn a_figure_is_a_file_of_its_own_with_both_themes() {
     }
 }
 
-/// The drawing alone, without style and hatches.
+/// Returns the drawing without style and hatches.
 fn drawing(figure: &Figure) -> String {
     let file = figure.to_svg();
     file.split_once("</defs>\n").map_or(file.clone(), |(_, drawing)| drawing.to_string())

@@ -1,4 +1,5 @@
-//! Any results at all: nothing panics, every page and drawing is well-formed, no number is written as none.
+//! Tests with arbitrary results: nothing panics, every page and drawing is well-formed, and no number is printed as NaN
+//! or infinity.
 
 use crate::fixture::hostile_fixture;
 use flashlab_lab::results::{
@@ -60,7 +61,7 @@ prop_compose! {
         hits in vec((number(), number(), number(), number()), 0..8),
         has_places in any::<bool>(),
     ) -> CurveSeries {
-        // Half of them with places as a sweep has them, so that lines, knees and tables have something to show.
+        // Half of the curves have the places of a sweep, so that lines, knees and tables have content.
         let place = |i: usize, x: f64| if has_places { (1u32 << (i % 20)) as f64 } else { x };
         CurveSeries {
             name,

@@ -1,4 +1,4 @@
-//! The page: well-formed, self-contained, complete, and safe with any names.
+//! Tests of the page: it is well-formed, self-contained, complete, and safe with any names.
 
 use crate::fixture::*;
 use flashlab_lab::results::{Cell, Results};
@@ -117,7 +117,7 @@ fn every_cell_is_charted_and_tabled_and_explained_where_requests_were_timed() {
 #[test]
 fn headings_are_distinct_and_labels_whole() {
     for (name, mut results) in all() {
-        // One table with two units is two charts.
+        // One table with two units makes two charts.
         let more: Vec<Cell> = results.cells.iter().take(3).cloned().collect();
         results.cells.extend(more.into_iter().map(|cell| Cell { unit: "erases".into(), ..cell }));
         if let Some(cell) = results.cells.iter_mut().find(|cell| !cell.row.is_empty()) {
@@ -173,12 +173,12 @@ fn long_parts_are_folded() {
     assert!(parameters.descendants().any(|n| n.has_tag_name("details")), "29 parameters are folded");
 }
 
-/// The value of each variable of a theme's style sheet.
+/// Returns the value of each variable of a theme's style sheet.
 fn colours(sheet: &str) -> BTreeMap<&str, &str> {
     sheet.split([';', '\n']).filter_map(|rule| rule.trim().strip_prefix("--")?.split_once(": ")).collect()
 }
 
-/// The relative luminance of `#rrggbb`, as WCAG 2.2 defines it.
+/// Returns the relative luminance of `#rrggbb`, as WCAG 2.2 defines it.
 fn luminance(colour: &str) -> f64 {
     let channel = |i: usize| {
         let value = u8::from_str_radix(&colour[1 + 2 * i..3 + 2 * i], 16).expect("hexadecimal");
@@ -193,7 +193,7 @@ fn contrast(a: &str, b: &str) -> f64 {
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
-/// WCAG 2.2, 1.4.11: 3 to 1 for graphics; 1.4.3: 4.5 to 1 for text.
+/// WCAG 2.2 requires a contrast of 3 to 1 for graphics (1.4.11) and of 4.5 to 1 for text (1.4.3).
 #[test]
 fn colours_of_mechanisms_and_text_stand_out_from_both_grounds() {
     let figure = include_str!("../../src/style/figure.css");

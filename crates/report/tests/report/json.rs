@@ -1,4 +1,4 @@
-//! JSON: what programs keep.
+//! Tests of JSON.
 
 use crate::fixture::*;
 use flashlab_lab::results::{Results, Role};

@@ -1,4 +1,4 @@
-//! What the crate writes, judged as text, as markup and in a browser.
+//! Tests of the output as text, as markup and in a browser.
 
 mod browser;
 mod csv;

@@ -1,4 +1,4 @@
-//! The terminal table: snapshots that a person can judge, and its width.
+//! Tests of the terminal table: its snapshots and its width.
 
 use crate::fixture::*;
 use flashlab_lab::results::Results;
