@@ -259,7 +259,7 @@ fn a_kept_device_of_which_a_file_is_missing_is_refused_with_the_way_out() {
     let shelf = Shelf::new("missing");
     shelf.fill(true);
     for (ending, words) in [
-        ("", "the state of a kept device is missing"),
+        ("", "the state file is missing"),
         (".bytes", "card.bytes: the file is missing"),
         (".sums", "card.sums: the file is missing"),
     ] {
@@ -274,7 +274,7 @@ fn a_kept_device_of_which_a_file_is_missing_is_refused_with_the_way_out() {
         for length in [0, whole.len() / 2] {
             std::fs::write(shelf.file(ending), &whole[..length]).expect("it can be written");
             let refused = shelf.refused();
-            assert!(refused.contains(&format!("it has {length} bytes, and was made with")), "{refused}");
+            assert!(refused.contains(&format!("it has {length} bytes instead of")), "{refused}");
         }
         std::fs::write(shelf.file(ending), &whole).expect("it can be written");
     }

@@ -55,7 +55,7 @@ pub fn table(compared: &[Compared], width: usize) -> String {
     let text =
         if wide.lines().all(|line| line.chars().count() <= width) { wide } else { narrow(&rows, width) };
     let mut notes =
-        vec!["Latencies are completion latencies; nothing here was fitted on this job.".to_owned()];
+        vec!["Latencies are completion latencies; no parameter was fitted on these jobs.".to_owned()];
     let mut lines = compared.iter().flat_map(|device| device.lines.iter().flatten());
     notes.extend(unwritten_note(lines.any(|line| line.unwritten)));
     notes.extend(written_first_note(compared.iter().map(|device| device.written_first_bytes)));
@@ -80,7 +80,7 @@ pub(crate) fn notes(devices: &[DeviceFigures]) -> Vec<String> {
 fn unwritten_note(unwritten: bool) -> Option<String> {
     unwritten.then(|| {
         format!(
-            "{NO_FLASH}: most of these reads met what nothing has written, which says nothing of the card's flash."
+            "{NO_FLASH}: most of these reads addressed data that was never written, so they did not access the flash."
         )
     })
 }

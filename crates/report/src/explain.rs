@@ -81,11 +81,11 @@ pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
 /// Returns the definition of the mechanism's time, for a legend.
 pub(crate) fn definition(mechanism: &str) -> &'static str {
     match mechanism {
-        "bus" => "clocks on the wires between host and device, where nothing else was slower",
+        "bus" => "transfer over the bus, while no slower operation ran at the same time",
         "host" => "the host's own work: interrupts, copies, the filesystem",
         "firmware" => "the controller's processor, which takes one command after the other",
-        "program" => "programming what the request wrote",
-        "read" => "reading what the request asked for from the array",
+        "program" => "programming the data of the request",
+        "read" => "reading the data of the request from the array",
         "read-modify-write" => "reading and programming again a mapped unit of which a part was overwritten",
         "merge" => "completing an open allocation unit that had to be closed",
         "map" => "loading or writing the device's map of where data is",

@@ -68,10 +68,10 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
     let more_than_none = |n: u64| (n > 0).then(|| count(n));
     add("host wrote", "Bytes that the host wrote.", &|run| Some(number::bytes(run.host_written_bytes)));
     add("host read", "Bytes that the host read.", &|run| run.host_read_bytes.map(number::bytes));
-    add("flash programmed", "Bytes programmed into the array, for whatever cause.", &|run| {
+    add("flash programmed", "Bytes programmed into the array, for any cause.", &|run| {
         Some(number::bytes(run.programmed_bytes))
     });
-    add("write amplification", "Programmed over written.", &|run| {
+    add("write amplification", "Bytes programmed divided by bytes that the host wrote.", &|run| {
         run.write_amplification.map(|value| number::typeset(number::fixed(value, 3)))
     });
     add("erases in all", "Erases of all blocks in this run.", &|run| Some(count(run.erase_count)));
@@ -87,11 +87,11 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
         "Standard deviation over the blocks.",
         &erases(|e| number::compact(e.sd)),
     );
-    add("collections", "Victims whose valid data was moved away.", &|run| {
+    add("collections", "Victim blocks whose valid data garbage collection moved.", &|run| {
         more_than_none(run.collection_count)
     });
     for cause in union(runs, |run| &run.moved_bytes) {
-        add(&format!("moved by {cause}"), "Bytes programmed beside the host's own.", &|run| {
+        add(&format!("moved by {cause}"), "Bytes programmed in addition to the host's data.", &|run| {
             value(&run.moved_bytes, cause).map(number::bytes)
         });
     }
@@ -103,10 +103,10 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
             Some(format!("{} ({})", count(n), explain::percent(share)))
         });
     }
-    add("effective spare", "Raw space beyond the exported, net of what collection keeps free.", &|run| {
+    add("effective spare", "Raw space beyond the exported, less the reserve of collection.", &|run| {
         run.effective_spare.map(|spare| percent(100.0 * spare))
     });
-    add("life left", "Of the erases that blocks are rated for, in the one that is worn most.", &|run| {
+    add("life left", "Remaining share of the rated erases, of the most worn block.", &|run| {
         run.lifetime_left_percent.map(percent)
     });
     add("blocks out of use", "Worn out, failed or bad from the factory.", &|run| {
@@ -115,7 +115,7 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
     add("first failure", "From the beginning of the run to the first block that wore out.", &|run| {
         run.first_failure_seconds.map(number::span_s)
     });
-    add("takes writes", "Until then, the host wrote what stands above.", &|run| {
+    add("takes writes", "By then, the host had written all of its bytes.", &|run| {
         let since = run.read_only_seconds.map(|after| format!(" after {}", number::span_s(after)));
         run.read_only.then(|| format!("no: read-only{}", since.unwrap_or_default()))
     });

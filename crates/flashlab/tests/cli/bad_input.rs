@@ -245,7 +245,7 @@ fn a_request_that_the_device_refuses_ends_the_job_and_says_so() {
         let said = desk.line(replay);
         assert!(said.out.contains("\na: (groupid=0, jobs=1): err="), "{}", said.out);
         let err = said.failed();
-        assert!(err.contains("flashlab: job `a` ended early: the device refused to write"), "{err}");
+        assert!(err.contains("flashlab: job `a` ended early: the device rejected a write"), "{err}");
         let compared = desk.line(&replay.replace("bench", "compare")).refused();
         assert!(compared.contains("job `a` ended early"), "{compared}");
     }

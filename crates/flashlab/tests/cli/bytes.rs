@@ -99,7 +99,7 @@ fn a_job_that_only_reads_finds_what_was_changed_behind_it() {
     std::fs::write(&path, bytes).expect("it can be written");
     let said = run("read");
     assert_eq!(said.code, Some(1), "{}", said.err);
-    let wanted = "crc64: verify failed at offset 8192, length 4096: its sum is not that in its header; 1 of 256 blocks are wrong";
+    let wanted = "crc64: verify failed at offset 8192, length 4096: its checksum differs from the one in its header; 1 of 256 blocks are wrong";
     assert!(said.err.contains(wanted), "{}", said.err);
     assert_eq!(run("randwrite").code, Some(0), "what is written over is right again");
 }
@@ -110,7 +110,7 @@ fn what_cannot_be_verified_is_refused_by_name() {
     for (line, why) in [
         (
             "bench sd/kingston --name=a --direct=1 --rw=write --size=1m --verify=md5",
-            "`bench --bytes` moves them",
+            "use `bench --bytes`, memory:",
         ),
         (
             "bench memory:size=1M --name=a --direct=1 --rw=write --bs=512 --verify=md5 --verify_interval=32",
@@ -127,7 +127,7 @@ fn what_cannot_be_verified_is_refused_by_name() {
         ),
         (
             "bench memory:size=1M --name=a --direct=1 --rw=write --verify=md5 --write_iolog=log",
-            "leave one of them out",
+            "remove one of the two options",
         ),
         ("bench memory:size=1M --name=a --direct=1 --rw=write --verify=meta", "verify"),
         (

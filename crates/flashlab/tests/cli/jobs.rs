@@ -345,7 +345,7 @@ fn what_reads_met_is_said_in_json_csv_and_pages() {
         assert_eq!(written["jobs"][0]["unwritten"], false);
         assert_eq!(whole(&unwritten["written_first_bytes"]), 0);
         assert_eq!(unwritten["jobs"][0]["unwritten"], true);
-        assert!(unwritten["notes"][0].as_str().is_some_and(|note| note.contains("without its flash")));
+        assert!(unwritten["notes"][0].as_str().is_some_and(|note| note.contains("accessing its flash")));
     }
     let written_first = |page: &str| page.contains("were written on each new device");
     let no_flash = |page: &str| page.contains("<td>no flash was read</td>");
@@ -401,7 +401,7 @@ fn a_request_that_takes_too_long_ends_its_job_and_the_exit_code_tells() {
     let said = desk.line(&format!("{line} --max_latency=100us"));
     assert!(said.out.contains("err=110 (write of 4096 bytes at "), "{}", said.out);
     let err = said.failed();
-    assert!(err.contains("longer than max_latency=100us; the results end with it"), "{err}");
+    assert!(err.contains("longer than max_latency=100us; the results end with this request"), "{err}");
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn places_are_checked_before_anything_runs_and_nothing_is_truncated() {
     }
     assert_eq!(desk.names(), ["file", "folder"]);
     let err = desk.line(&format!("bench sd/kingston {JOB} --bs=1000 --output=file")).refused();
-    assert!(err.contains("no multiple"), "{err}");
+    assert!(err.contains("not a multiple"), "{err}");
     assert_eq!(desk.read("file"), "old");
 }
 

@@ -80,7 +80,7 @@ fn every_name_that_is_listed_is_explained() {
 fn fresh_cards_are_told_from_used_ones() {
     let desk = Desk::new("fresh");
     let fresh = desk.line(&format!("bench --unwritten sd/kingston {JOB}"));
-    assert!(fresh.err.contains("job `a` mostly reads what nothing has written"), "{}", fresh.err);
+    assert!(fresh.err.contains("job `a` mostly reads data that was never written"), "{}", fresh.err);
     fresh.fine();
     let used =
         "--direct=1 --size=1m --name=fill --rw=write --bs=1m --name=a --stonewall --rw=randread --bs=4k";

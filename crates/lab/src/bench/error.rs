@@ -122,7 +122,7 @@ impl fmt::Display for BenchError {
                 )
             }
             BenchError::NoSize { job } => {
-                write!(f, "job `{job}` says nothing of its files' size: add size= or filesize=")
+                write!(f, "job `{job}` does not state the size of its files: add size= or filesize=")
             }
             BenchError::NoRoom { file, error } => write!(f, "{file}: {error}; lower size= or filesize="),
             BenchError::NoSpace { file, size, left } => write!(
@@ -132,41 +132,42 @@ impl fmt::Display for BenchError {
             BenchError::TooSmall => write!(f, "the device is too small for a FAT32 filesystem"),
             BenchError::NotWholeBlocks { job, option, bytes, block } => write!(
                 f,
-                "job `{job}`: {option}={bytes} is no multiple of the device's block of {block} bytes, which direct I/O needs"
+                "job `{job}`: {option}={bytes} is not a multiple of the device's block of {block} bytes, as direct I/O requires"
             ),
             BenchError::NoBytes { job } => write!(
                 f,
-                "job `{job}` has verify=, and here are times without bytes: `bench --bytes` moves them, and so do memory:, file: \
-                 and devices with layers"
+                "job `{job}` has verify=, but this run only simulates times and stores no bytes: use `bench --bytes`, memory:, \
+                 file: or a device with layers"
             ),
             BenchError::IologOfVerify { job } => write!(
                 f,
-                "job `{job}` has write_iolog= beside verify=, whose reads would be missing in it: leave one of them out"
+                "job `{job}` has write_iolog= and verify=, but the iolog would lack the reads of verify=: remove one of \
+                 the two options"
             ),
             BenchError::Refused { job, direction, offset, length, status } => {
                 let why = match status {
-                    Status::OutOfRange => "which is beyond its end or not made of whole blocks",
-                    Status::Unreadable => "since what was there cannot be read any more",
-                    Status::Ok | Status::Unsupported | Status::ReadOnly => "which it does not do",
+                    Status::OutOfRange => "it is beyond the end of the device or not made of whole blocks",
+                    Status::Unreadable => "the data there can no longer be read",
+                    Status::Ok | Status::Unsupported | Status::ReadOnly => "the device does not support it",
                 };
                 let direction = direction.name();
                 write!(
                     f,
-                    "job `{job}` ended early: the device refused to {direction} {length} bytes at byte {offset}, {why}"
+                    "job `{job}` ended early: the device rejected a {direction} of {length} bytes at byte {offset}: {why}"
                 )
             }
             BenchError::MaxLatency { job, direction, offset, took, limit } => write!(
                 f,
                 "job `{job}` ended early: a {} at byte {offset} took {:.3} ms, longer than max_latency={}us; the results end \
-                 with it",
+                 with this request",
                 direction.name(),
                 took.as_ns() as f64 / 1e6,
                 limit.as_ns() / 1_000
             ),
             BenchError::ReadOnly { job, written, after } => write!(
                 f,
-                "job `{job}` ended early: the device is read-only, its life is over: too many of its erase blocks are \
-                 bad. Until then, {:.1} s after the beginning, the jobs had written {written} bytes",
+                "job `{job}` ended early: the device became read-only because too many of its erase blocks are bad. By then, \
+                 {:.1} s after the start, the jobs had written {written} bytes",
                 after.as_ns() as f64 / 1e9
             ),
             BenchError::TooLong => write!(

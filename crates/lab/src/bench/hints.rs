@@ -20,9 +20,9 @@ impl fmt::Display for Hint {
         match self {
             Hint::ReadsUnwritten { job } => write!(
                 f,
-                "job `{job}` mostly reads what nothing has written, which a device answers without its flash: a used one \
-                 is slower. To read written data, leave --unwritten out, or put a job that writes it before, and \
-                 `stonewall` into this one"
+                "job `{job}` mostly reads data that was never written, which a device answers without accessing its flash: a \
+                 used device is slower. To read written data, omit --unwritten, or add a job before it that writes \
+                 the data, and `stonewall` to this job"
             ),
         }
     }

@@ -486,7 +486,7 @@ fn number_of(files: &mut Vec<String>, file: &str) -> usize {
 }
 
 /// Name of the phase that writes the ranges that jobs read later.
-const WRITING_FIRST: &str = "writing what is read later";
+const WRITING_FIRST: &str = "writing data that is read later";
 /// Bytes of a request in this phase.
 const WRITTEN_AT_ONCE: u64 = 1 << 20;
 /// Idle time after this phase.

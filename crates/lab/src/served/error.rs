@@ -157,11 +157,11 @@ impl fmt::Display for Problem {
             }
             Problem::Memory(error) => write!(f, "size: {error}"),
             Problem::NotOnBytes => f.write_str(
-                "an overlay lies on memory or a file, below all other layers: file:base.img+overlay",
+                "an overlay must be on memory or a file, below all other layers: file:base.img+overlay",
             ),
-            Problem::NoPace { example } => write!(f, "by what? for example {example}"),
+            Problem::NoPace { example } => write!(f, "a setting is missing; for example {example}"),
             Problem::NotACard => f.write_str(
-                "only an SD card takes commands, with nothing laid on it: sd/kingston, sd/kingston:state=FILE",
+                "only an SD card without layers takes commands: sd/kingston, sd/kingston:state=FILE",
             ),
             Problem::Fault(error) => error.fmt(f),
         }

@@ -79,41 +79,41 @@ impl fmt::Display for KeptError {
         match self {
             KeptError::NoState { state, bytes } => write!(
                 f,
-                "{}: the state of a kept device is missing, but its bytes are in {}: put the state back, or delete the bytes to begin \
-                 with a new device",
+                "{}: the state file is missing, but the bytes of the device are in {}: restore the state file, or delete the \
+                 bytes to begin with a new device",
                 state.display(),
                 bytes.display()
             ),
             KeptError::Missing { state, path } => write!(
                 f,
-                "{}: the file is missing; it belongs to the kept device {}: put it back, or delete that file and the files beside it to \
-                 begin with a new device",
+                "{}: the file is missing; it belongs to the state file {}: restore it, or delete the state file and the files \
+                 beside it to begin with a new device",
                 path.display(),
                 state.display()
             ),
             KeptError::NotOfState { state, bytes } => write!(
                 f,
-                "{}: these bytes do not belong to {}, a state without bytes (`flashlab age` made it): move or delete them to begin with \
-                 zeroes",
+                "{}: these bytes do not belong to {}, a state without bytes from `flashlab age`: move or delete them to begin \
+                 with zeroes",
                 bytes.display(),
                 state.display()
             ),
             KeptError::Size { path, found, expected } => write!(
                 f,
-                "{}: it has {found} bytes, and was made with {expected}: put a whole copy back, or delete the state and the files \
-                 beside it to begin with a new device",
+                "{}: it has {found} bytes instead of {expected}: restore a complete copy, or delete the state file and the \
+                 files beside it to begin with a new device",
                 path.display()
             ),
             KeptError::NoSums { path } => write!(
                 f,
-                "{}: no checksums of a kept device: the file is damaged, or of another version of flashlab; put a copy back, or delete \
-                 the state and the files beside it to begin with a new device",
+                "{}: the header of the file of checksums is invalid: the file is damaged, or from another version of flashlab; \
+                 restore a copy, or delete the state file and the files beside it to begin with a new device",
                 path.display()
             ),
             KeptError::Journal { path, line } => write!(
                 f,
-                "{}:{line}: the line is damaged, and lines behind it are not: put a copy of the journal back; without it (delete it) the \
-                 device has the wear of its last state",
+                "{}:{line}: the line is damaged, but later lines are not: restore a copy of the journal, or delete it to \
+                 continue with the wear of the last state",
                 path.display()
             ),
         }

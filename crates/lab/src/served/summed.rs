@@ -164,8 +164,8 @@ impl fmt::Display for DamageOf<'_> {
         let Damage { requests, first } = self.1;
         write!(
             f,
-            "{}: damaged at byte {first}: the checksum of the block does not match; {requests} requests failed. Write the block anew \
-             as a whole, or put a copy of the file back, together with its .sums",
+            "{}: damaged at byte {first}: the checksum of the block does not match; {requests} requests failed. Rewrite the \
+             whole block, or restore a copy of the file together with its .sums",
             self.0.display()
         )
     }

@@ -92,17 +92,17 @@ pub(super) fn note(event: &Event) -> String {
             format!("A new {} card, with the address {address:04x}.", capacity.name())
         }
         Event::DiscardMax { sectors, limit_ms } => {
-            format!("One discard is at most {sectors} blocks: what ends within {limit_ms} ms.")
+            format!("One discard has at most {sectors} blocks, so that it ends within {limit_ms} ms.")
         }
         Event::Disk { name, sectors, read_only, .. } => {
             let read_only = if *read_only { ", which takes no writes" } else { "" };
             format!("The block device mmcblk0: {}, {}{read_only}.", name_of(name), size(*sectors))
         }
         Event::RemoveDetected => "The card does not answer any more.".to_owned(),
-        Event::Removed { address } => format!("The card {address:04x} is given up."),
+        Event::Removed { address } => format!("The host removes the card {address:04x}."),
         Event::Failure(what, error) => format!("{}: {error}.", what.replace(" {}", "")),
         Event::Warning(what) => format!("{what}."),
-        Event::BlockError { sector, .. } => format!("Block {sector} could not be moved."),
+        Event::BlockError { sector, .. } => format!("Block {sector} could not be transferred."),
         Event::Ios(_)
         | Event::Signal(_)
         | Event::Started(_)
@@ -174,7 +174,7 @@ impl Sent<'_> {
             (_, 25) => at(&format!("Take {blocks} blocks,")) + until,
             (_, 32) => at("An erasure begins") + ".",
             (_, 33) => at("It ends") + ".",
-            (_, 38) => "Erase what was marked.".into(),
+            (_, 38) => "Erase the marked blocks.".into(),
             (_, 48) => match argument >> 27 & 0xf {
                 0 => "Send the list of your extension registers.".into(),
                 function => format!("Send the extension register of function {function}."),
@@ -302,7 +302,7 @@ const ERRORS: [(Status, &str); 8] = [
     (Status::ADDRESS_ERROR, "the address is not a block's"),
     (Status::ILLEGAL_COMMAND, "the command before was illegal"),
     (Status::COM_CRC_ERROR, "the command before had a wrong checksum"),
-    (Status::WP_VIOLATION, "what is protected was to be written"),
+    (Status::WP_VIOLATION, "a write addressed a protected block"),
     (Status::CARD_ECC_FAILED, "data could not be corrected"),
     (Status::ERROR, "an error"),
     (Status::CARD_IS_LOCKED, "it is locked"),

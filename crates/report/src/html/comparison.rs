@@ -47,7 +47,7 @@ pub(super) fn errors(results: &Results) -> Option<Section> {
     let figures: Vec<Element> = errors::figures(results).iter().map(framed).collect();
     (!figures.is_empty()).then(|| Section {
         id: "errors",
-        title: "How far off",
+        title: "Errors",
         short: "Errors",
         intro: Some(
             "The error of each cell in per cent of what was published, all on one axis. A filled dot is a prediction, a \

@@ -26,7 +26,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     }
     (!body.is_empty()).then(|| Section {
         id: "statistics",
-        title: "What the devices counted",
+        title: "Device counters",
         short: "Statistics",
         intro: Some(
             "From the end of the preparation, or over the device's life where a line says so.".into(),

@@ -29,18 +29,18 @@ fn verdict(results: &Results) -> String {
     let summary = results.summary();
     let (cells, published) = (summary.cells, summary.measured);
     if cells == 0 {
-        return "Nothing was published that could stand beside what is shown here.".into();
+        return "No published figures exist for comparison.".into();
     }
     let mut text = if published == cells {
         format!(
-            "{} beside the same tests on virtual devices in simulated time.",
+            "{}, compared with the same tests on virtual devices in simulated time.",
             plural(cells, "published figure")
         )
     } else {
         let are = match published {
-            0 => "none of them has a published one beside it".to_string(),
-            1 => "1 of them has a published one beside it".to_string(),
-            n => format!("{n} of them have a published one beside them"),
+            0 => "none of them has a published counterpart".to_string(),
+            1 => "1 of them has a published counterpart".to_string(),
+            n => format!("{n} of them have published counterparts"),
         };
         format!("{} from virtual devices in simulated time; {are}.", plural(cells, "figure"))
     };

@@ -42,11 +42,11 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     let table = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
     Some(Section {
         id: "tail",
-        title: "The slow writes",
+        title: "Tail of the write latency",
         short: "Tail",
         intro: Some(
             "Completion latency of writes, beyond the mean. Not fitted: nothing was published to fit it on. The last \
-             column is what a logger that writes at half the cell's mean rate must buffer so as never to wait."
+             column is the buffer that a data logger needs so that it never waits when it writes at half the cell's mean rate."
                 .into(),
         ),
         body: vec![tables::folded_if_long(

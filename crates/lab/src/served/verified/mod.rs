@@ -61,18 +61,18 @@ pub enum Wrong {
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Wrong::NotAsWritten => f.write_str("it is not what was written there last"),
-            Wrong::NoHeader => f.write_str("it begins with no header"),
-            Wrong::Header => f.write_str("its header was changed"),
+            Wrong::NotAsWritten => f.write_str("it differs from the last write"),
+            Wrong::NoHeader => f.write_str("it has no header"),
+            Wrong::Header => f.write_str("its header is corrupt"),
             Wrong::Other { method, length } => {
                 write!(
                     f,
-                    "its header is of method {method} and a block of {length} bytes; see verify= and bs="
+                    "its header names method {method} and a block of {length} bytes; see verify= and bs="
                 )
             }
-            Wrong::Elsewhere { offset } => write!(f, "it was written for byte {offset}"),
-            Wrong::Sum => f.write_str("its sum is not that in its header"),
-            Wrong::Pattern { byte } => write!(f, "it is not the pattern from its byte {byte} on"),
+            Wrong::Elsewhere { offset } => write!(f, "its header names byte {offset}"),
+            Wrong::Sum => f.write_str("its checksum differs from the one in its header"),
+            Wrong::Pattern { byte } => write!(f, "it differs from the pattern at its byte {byte}"),
         }
     }
 }
@@ -117,8 +117,8 @@ impl fmt::Display for VerifyError {
         match self {
             VerifyError::Differ { one, other } => write!(
                 f,
-                "jobs `{one}` and `{other}` differ in verify=, verify_pattern= or verify_interval=: a device is judged by one of \
-                 them at a time; run them one after the other"
+                "jobs `{one}` and `{other}` differ in verify=, verify_pattern= or verify_interval=: a device is verified with \
+                 one setting at a time; run the jobs one after the other"
             ),
             VerifyError::NoRoom { job, bytes, header } => write!(
                 f,
