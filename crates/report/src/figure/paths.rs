@@ -37,7 +37,7 @@ pub(crate) fn figure(page: &Page<'_>) -> Figure {
     let names: Vec<String> = page.rows.iter().map(name).collect();
     let above: f64 = names.iter().map(|name| Labels::Above.height(name)).sum();
     let height = TOP + above + ROW * page.rows.len() as f64 + AXIS;
-    let title = format!("What each row moves, as a share of {}", page.reference);
+    let title = format!("Throughput of each row, as a share of {}", page.reference);
     let mut svg = svg::drawing(height, &title, "Published and measured; the same figures follow as a table");
     for (value, label) in scale.ticks() {
         svg.push(svg::line((x(value), TOP), (x(value), height - AXIS)).class("grid"));

@@ -50,7 +50,7 @@ pub(super) fn errors(results: &Results) -> Option<Section> {
         title: "Errors",
         short: "Errors",
         intro: Some(
-            "The error of each cell in per cent of what was published, all on one axis. A filled dot is a prediction, a \
+            "The error of each cell in percent of the published figure, all on one axis. A filled dot is a prediction, a \
              ring a fit. The band behind a row is the published standard deviation; upright marks are the bound on the \
              cell."
                 .into(),

@@ -51,8 +51,8 @@ fn whole(results: &Results, i: usize, curve: &Curve) -> Element {
             element("details")
                 .child(element("summary").text("Where a request's time goes at each point"))
                 .child(element("p").class("soft").text(
-                    "Bars are a request's own time; the number after a bar has its mean latency too, of which the rest is \
-                     waiting behind other requests.",
+                    "Bars are the processing time of a request. The number after a bar also gives the mean latency; the rest of \
+                     it is waiting behind other requests.",
                 ))
                 .child(element("div").class("grid2").children(bars)),
         );

@@ -44,7 +44,7 @@ pub(super) fn devices(results: &Results) -> Option<Section> {
         id: "devices",
         title: "Every number of every device",
         short: "Devices",
-        intro: Some("What a device's profile says, where each number comes from, and what it means.".into()),
+        intro: Some("Every number of each device's profile, its value, its source, and its meaning.".into()),
         body,
     })
 }

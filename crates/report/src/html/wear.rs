@@ -36,9 +36,9 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         title: "Wear, block by block",
         short: "Wear",
         intro: Some(
-            "A cell is an erase block, in the order of their numbers. Every map's colours begin at zero and end at its \
-             own greatest count, so that an evenly worn device is evenly dark or light; the histogram beside it shows \
-             the same blocks over the counts that occur."
+            "Each cell is an erase block, in the order of block numbers. The colours of a map begin at zero and end at its \
+             greatest count, so an evenly worn device has an even colour. The histogram beside the map shows the \
+             same blocks by their erase counts."
                 .into(),
         ),
         body: body.collect(),
