@@ -61,7 +61,7 @@ fn figure(column: &str, cells: &[&Cell], scale: Scale, labels: Labels) -> Figure
     let height = TOP + above + cells.len() as f64 * (BAR + GAP);
     let left = labels.left();
     let width = RIGHT - left.0;
-    let description = "Processing time of a request by mechanism at each point, without waiting behind others";
+    let description = "Processing time of a request by mechanism at each point, without waiting";
     let mut svg = svg::drawing(height, column, description);
     let mut names: Vec<&str> = vec![];
     let mut y = TOP;
@@ -96,7 +96,7 @@ fn figure(column: &str, cells: &[&Cell], scale: Scale, labels: Labels) -> Figure
     }
     Figure {
         title: column.into(),
-        subtitle: "processing time of a request; the rest of its mean latency is waiting behind others".into(),
+        subtitle: "processing time of a request; the rest of its mean latency is waiting".into(),
         height,
         svg,
         legend: names.into_iter().map(mechanisms::key).collect(),

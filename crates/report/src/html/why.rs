@@ -41,7 +41,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         title: "Why the number is what it is",
         short: "Why",
         intro: Some(
-            "The mean latency of a request by mechanism. The parts of each bar add up to the latency exactly."
+            "The mean latency of a request, split by mechanism. The parts of each bar add up to the latency exactly."
                 .into(),
         ),
         body,
