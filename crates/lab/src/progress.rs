@@ -1,4 +1,4 @@
-//! Progress of a run. The simulating threads update it and a display reads it. It also carries the request to stop a
+//! Progress of a run. The simulating threads update it and a display reads it. It also transmits the request to stop a
 //! run early.
 //!
 //! A unit of work is about one small request. This module reads no clock, and no result depends on it.

@@ -1,6 +1,6 @@
 //! A device that stores bytes, as a [`Model`], so that a bench can drive it in simulated time.
 //!
-//! Every write carries bytes that encode its place and its number, and every read is compared with the writes that were
+//! The data of every write encodes its place and its number, and every read is compared with the writes that were
 //! answered before. A block of 4 KiB is verified if its content is known: a single write covered it completely, and no
 //! change of it was in flight during the read. With `verify=`, all blocks have the format of that method
 //! ([`Verified`]); if one of the jobs only reads, blocks that this run did not write are verified by their own content.
@@ -135,7 +135,7 @@ struct Outstanding {
 
 /// The effect of a request on the known blocks.
 enum Change {
-    /// A read changes nothing; it carries the blocks that were known when it was submitted.
+    /// A read changes nothing. The list has the blocks that were known when the read was submitted.
     Read(Vec<(u64, Write)>),
     /// A write or a trim.
     Write,
