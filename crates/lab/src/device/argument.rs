@@ -1,7 +1,8 @@
 //! The syntax of devices and filesystems on the command line: `name`, `name:key=value,...`.
 //!
-//! A name that ends in `.toml` is a file. A key is a parameter's path, or its last part where only one parameter of the
-//! thing ends so. Sizes may say K, M and G, as fio's do. `none` takes an optional parameter away.
+//! A name that ends in `.toml` is the path of a file. A key is the path of a parameter, or the last part of that path
+//! if it is unique among the parameters of the device or filesystem. Sizes accept the suffixes K, M, G and T, as in fio.
+//! The value `none` removes an optional parameter.
 
 use crate::library::UnknownName;
 use crate::profile::{
@@ -15,73 +16,73 @@ use std::ops::Range;
 /// A mistake in an argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArgumentError {
-    /// Where; the line is always 1.
+    /// Position in the argument; the line is always 1.
     pub place: Place,
-    /// What.
+    /// The kind of mistake.
     pub problem: Box<ArgumentProblem>,
 }
 
-/// What can be wrong in an argument.
+/// A kind of mistake in an argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ArgumentProblem {
-    /// No name before the colon.
+    /// The name before the colon is missing.
     NoName,
-    /// Something after the colon that is not `key=value`.
+    /// Text after the colon is not of the form `key=value`.
     NotASetting,
-    /// A key that the thing does not have.
+    /// The device or filesystem has no parameter of that name.
     UnknownKey {
-        /// As written.
+        /// The key as written.
         key: String,
-        /// The nearest that it has.
+        /// The most similar existing key.
         did_you_mean: Option<String>,
     },
-    /// A key that more than one parameter ends in.
+    /// The key is the last part of more than one path.
     Ambiguous {
-        /// As written.
+        /// The key as written.
         key: String,
-        /// The parameters.
+        /// Paths of these parameters.
         of: Vec<&'static str>,
     },
-    /// A parameter of another kind of thing.
+    /// The parameter belongs to another kind of profile.
     Elsewhere {
-        /// Its path.
+        /// Path of the parameter.
         path: &'static str,
-        /// What it belongs to.
+        /// The kind of profile that has the parameter.
         kind: Kind,
     },
-    /// The same key again.
+    /// The key is set twice.
     Twice {
         /// The parameter, `host` or `state`.
         path: &'static str,
     },
-    /// `none` for a parameter that has to be there.
+    /// The value is `none`, but the parameter is mandatory.
     CannotBeNone {
         /// The parameter.
         path: &'static str,
     },
-    /// Not a value of this parameter.
+    /// The value is not valid for this parameter.
     BadValue {
         /// The parameter.
         path: &'static str,
-        /// Why not.
+        /// The reason.
         error: ValueError,
     },
-    /// There is no such device, host or filesystem.
+    /// No device, host or filesystem has this name.
     Unknown(UnknownName),
-    /// A profile of another kind.
+    /// The profile describes another kind of thing.
     WrongKind {
-        /// The file, or the name.
+        /// Path of the file, or name of the profile.
         file: String,
-        /// What it describes.
+        /// The kind that the profile describes.
         found: Kind,
-        /// What was wanted: one of these.
+        /// The accepted kinds.
         expected: Vec<Kind>,
     },
-    /// Each value is possible, but not this device.
+    /// Each value alone is possible, but their combination is not.
     Impossible {
-        /// Which parameter and why.
+        /// The parameter and the reason.
         impossible: Impossible,
-        /// Its value, and where that comes from if not from the argument.
+        /// Value of the parameter, and its origin unless the argument itself sets it.
         value: Option<(String, Option<String>)>,
     },
 }
@@ -135,7 +136,7 @@ impl fmt::Display for ArgumentError {
 
 impl std::error::Error for ArgumentError {}
 
-/// An argument taken apart; nothing looked up yet.
+/// An argument split into its name and its settings. Neither has been looked up yet.
 #[derive(Clone, Debug)]
 pub(super) struct Argument {
     pub(super) text: SourceText,
@@ -143,16 +144,16 @@ pub(super) struct Argument {
     settings: Vec<(Range<usize>, Range<usize>)>,
 }
 
-/// What an argument sets.
+/// The settings of an argument.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// Numbers to put in, with the span of their value in the argument.
+    /// Numbers that the argument sets, each with the span of its value in the argument.
     pub(super) numbers: Vec<Number>,
-    /// Optional parameters to take out.
+    /// Optional parameters that the argument removes.
     pub(super) none: Vec<&'static Parameter>,
-    /// The span of the host's name.
+    /// Span of the host's name.
     pub(super) host: Option<Range<usize>>,
-    /// The span of the path of the state's file.
+    /// Span of the path of the state file.
     pub(super) state: Option<Range<usize>>,
 }
 
@@ -160,7 +161,7 @@ impl Argument {
     pub(super) fn parse(text: &str) -> Result<Argument, ArgumentError> {
         let mut argument =
             Argument { text: SourceText::new("argument", text), name: 0..0, settings: Vec::new() };
-        // Behind an equals sign it is the name of the host's file.
+        // A `.toml` after an equals sign belongs to the path of the host's profile.
         let name_end = text.find('=').unwrap_or(text.len());
         let colon = match text[..name_end].find(".toml") {
             Some(at) if text[at + 5..].starts_with(':') => Some(at + 5),
@@ -199,7 +200,7 @@ impl Argument {
         self.slice(&self.name)
     }
 
-    /// All that is set, from the first key to the last value.
+    /// Returns the span from the first key to the last value.
     pub(super) fn settings_span(&self) -> Range<usize> {
         match (self.settings.first(), self.settings.last()) {
             (Some((key, _)), Some((_, value))) => key.start..value.end,
@@ -207,7 +208,8 @@ impl Argument {
         }
     }
 
-    /// Finds the parameters, which belong to `kinds`, and reads their values. Only a device has a host.
+    /// Looks up the keys among the parameters of `kinds` and parses their values. The keys `host` and `state` exist for
+    /// devices only.
     pub(super) fn settings(&self, kinds: &[Kind]) -> Result<Settings, ArgumentError> {
         let mut settings = Settings::default();
         for (key, value) in &self.settings {
@@ -263,7 +265,7 @@ impl Argument {
         Err(self.refuse(key.clone(), problem))
     }
 
-    /// The number that is set; `None` where an optional one is taken away.
+    /// Returns the number that the argument sets; `None` if it removes an optional one.
     fn value(
         &self,
         parameter: &'static Parameter,

@@ -1,15 +1,16 @@
-//! The free parameters behind an experiment, counted once each.
+//! The free parameters of an experiment, each counted once.
 //!
-//! A number is free if it was fitted, chosen as typical, set by hand, or taken from a draft without sources. Counted once is
-//! one value: of a host or filesystem that several devices share, of several cards that hold the same value fitted on the same
-//! cells, or the same typical value. An optional number that was taken away counts with the value `none`. A number is not free
-//! where a specification, a catalogue, a measurement or other numbers give it, or where it is a condition of the publication.
+//! A number is free if it was fitted, chosen as typical, set by hand, or taken from a draft without sources. A value
+//! counts once if several devices share the host or filesystem that has it, if several cards have the same value fitted
+//! on the same cells, or if several cards have the same typical value. An optional number that an argument removes
+//! counts with the value `none`. A number is not free if a specification, a catalogue, a measurement or other numbers
+//! determine it, or if it is a condition of the publication.
 
 use super::{Device, Filesystem, Held, TakenAway};
 use crate::profile::{Parameter, Source};
 use crate::results::{self, ParameterKind};
 
-/// One value, whoever holds it.
+/// One free value with all profiles that have it.
 struct Free<'a> {
     path: &'static str,
     value: String,
@@ -18,7 +19,7 @@ struct Free<'a> {
     holders: Vec<&'a str>,
 }
 
-/// The free parameters of `devices` and `filesystems`, in the order of the table of parameters.
+/// Returns the free parameters of `devices` and `filesystems`, in the order of the parameter table.
 pub fn free_parameters(devices: &[&Device], filesystems: &[&Filesystem]) -> Vec<results::Parameter> {
     let numbers = devices.iter().map(|d| &d.numbers).chain(filesystems.iter().map(|f| &f.numbers));
     let numbers = numbers.flatten().map(|Held { number, holder }| {
@@ -60,7 +61,7 @@ fn report(free: &Free<'_>, cards: &[&str]) -> results::Parameter {
     }
 }
 
-/// `sd/kingston`; `sd/{kingston,sandisk}`; `sd/*` if it is all of the cards.
+/// Names the holders: `sd/kingston`, `sd/{kingston,sandisk}`, or `sd/*` for all of the experiment's cards.
 fn holders(holders: &[&str], cards: &[&str]) -> String {
     let [first, _, ..] = holders else { return holders.concat() };
     let folder = first.rsplit_once('/').map_or("", |(folder, _)| folder);

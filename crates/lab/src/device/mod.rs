@@ -1,7 +1,10 @@
-//! From `sd/kingston:host=raspberry-pi-4,flash.t_prog=250us` to a device that can be run: a card or an SSD in its host, all
-//! numbers known, where each comes from, and checked. Filesystems (`vfat:align=4M`) likewise.
+//! Devices and filesystems as arguments name them.
 //!
-//! `state=FILE` makes a device that was used before: see [`State`].
+//! [`Device::open`] turns `sd/kingston:host=raspberry-pi-4,flash.t_prog=250us` into a device that can run: a card or an
+//! SSD in a host. Every number of the device has a value and a source, and all checks have passed. [`Filesystem::open`]
+//! does the same for filesystems (`vfat:align=4M`).
+//!
+//! `state=FILE` restores a used device: see [`State`].
 
 mod argument;
 mod free;
@@ -31,19 +34,19 @@ use std::sync::Arc;
 /// A card or an SSD in a host.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// The name of its profile, or the path of its file: `sd/kingston`.
+    /// Name of the device's profile, or path of its file: `sd/kingston`.
     pub name: String,
-    /// As it was asked for: `sd/kingston:flash.t_prog=250us`.
+    /// The argument that selected the device: `sd/kingston:flash.t_prog=250us`.
     pub argument: String,
-    /// The full name of the thing.
+    /// Full name of the product.
     pub title: String,
-    /// What it is made of.
+    /// Parameters of the device and its host.
     pub hardware: Hardware,
-    /// The name of the host's profile, or the path of its file.
+    /// Name of the host's profile, or path of its file.
     pub host_name: String,
-    /// The state that it begins in; `None`: it is new.
+    /// Saved state that the device starts from; `None` for a new device.
     pub state: Option<Arc<State>>,
-    /// The file of that state, also where it is not there yet.
+    /// Path of the state file. [`Device::open_kept`] sets it even if the file does not exist yet.
     pub kept_in: Option<PathBuf>,
     numbers: Vec<Held>,
     none: Vec<TakenAway>,
@@ -54,42 +57,42 @@ pub struct Device {
 pub enum Hardware {
     /// An SD card.
     Card {
-        /// The card's.
+        /// Parameters of the card.
         card: Box<CardParameters>,
-        /// What its registers say.
+        /// Contents of the card's registers.
         identity: Box<Identity>,
-        /// The host's.
+        /// Parameters of the host.
         host: Machine,
     },
-    /// An NVMe SSD; what its host lends is part of it.
+    /// An NVMe SSD; its parameters include the memory that the host lends.
     Ssd(Box<SsdParameters>),
 }
 
-/// A filesystem that stands between a job and a device.
+/// A filesystem between a job and a device.
 #[derive(Clone, Debug)]
 pub struct Filesystem {
-    /// The name of its profile, or the path of its file.
+    /// Name of the filesystem's profile, or path of its file.
     pub name: String,
-    /// As it was asked for: `vfat:align=4M`.
+    /// The argument that selected the filesystem: `vfat:align=4M`.
     pub argument: String,
-    /// The full name.
+    /// Full name of the filesystem.
     pub title: String,
-    /// Its parameters.
+    /// Parameters of the filesystem.
     pub vfat: VfatParameters,
     numbers: Vec<Held>,
     none: Vec<TakenAway>,
 }
 
-/// A number and what holds it.
+/// A number and the profile that it belongs to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Held {
-    /// The name of the profile that has the number, with its folder: `sd/kingston`, `host/raspberry-pi-4`, `fs/vfat`.
+    /// Name of the profile with its folder: `sd/kingston`, `host/raspberry-pi-4`, `fs/vfat`.
     pub holder: String,
-    /// The number: the profile's, or the one that was set in its place.
+    /// The number from the profile, or the one that the argument sets instead.
     pub number: Number,
 }
 
-/// An optional number that an argument took away.
+/// An optional number that an argument removes.
 #[derive(Clone, Debug)]
 struct TakenAway {
     holder: String,
@@ -98,14 +101,15 @@ struct TakenAway {
 }
 
 impl Device {
-    /// The device that `argument` asks for: `name`, `name:key=value,...`, or the path of a TOML file instead of a name.
+    /// Opens the device that `argument` describes: `name`, `name:key=value,...`, or the path of a TOML file instead of
+    /// a name.
     pub fn open(argument: &str, library: &Library) -> Result<Device, DeviceError> {
         let argument = Argument::parse(argument)?;
         Device::assemble(&argument, argument.name(), library, false)
     }
 
-    /// The devices that a pattern asks for, sorted by name: `sd/*`, `sd/s*:host=at91rm9200`. `*` stands for any
-    /// characters, `?` for one. A pattern leaves out devices that take no time, unless it matches no others.
+    /// Opens the devices whose names match a pattern, sorted by name: `sd/*`, `sd/s*:host=at91rm9200`. `*` stands for
+    /// any characters, `?` for one. A pattern leaves out devices without timing, unless it matches no others.
     pub fn open_all(pattern: &str, library: &Library) -> Result<Vec<Device>, DeviceError> {
         let argument = Argument::parse(pattern)?;
         if !argument.name().contains(['*', '?']) {
@@ -130,7 +134,7 @@ impl Device {
         Ok(if names.len() == matching.len() { Vec::new() } else { names })
     }
 
-    /// All devices whose names match the pattern of `argument`.
+    /// Opens all devices whose names match the pattern of `argument`, with or without timing.
     fn matching(argument: &Argument, library: &Library) -> Result<Vec<Device>, DeviceError> {
         let names = library.devices().map(|(name, _)| name);
         let matching: Vec<_> = names.filter(|name| matches(argument.name(), name)).collect();
@@ -140,7 +144,8 @@ impl Device {
         matching.into_iter().map(|name| Device::assemble(argument, name, library, false)).collect()
     }
 
-    /// The same, for whoever keeps the state: where its file is not there yet the device is new.
+    /// Opens a device as [`Device::open`] does, for callers that save its state later. The device is new if the state
+    /// file does not exist yet.
     pub fn open_kept(argument: &str, library: &Library) -> Result<Device, DeviceError> {
         let argument = Argument::parse(argument)?;
         Device::assemble(&argument, argument.name(), library, true)
@@ -192,34 +197,34 @@ impl Device {
         Ok(device)
     }
 
-    /// Every number of the device, its own before its host's, with the profile that holds it.
+    /// Returns every number of the device and its host, in the order of the parameter table.
     pub fn held(&self) -> &[Held] {
         &self.numbers
     }
 
-    /// Numbers that were set by key without a source: (path, value), in the table's order; one that was taken away has the
-    /// value `none`.
+    /// Returns the numbers that an argument sets by key without a source, as (path, value) in the order of the
+    /// parameter table. Removed numbers follow with the value `none`.
     pub fn overrides(&self) -> Vec<(&'static str, String)> {
         overrides(&self.numbers, &self.none)
     }
 
-    /// Gives the numbers that the argument set the sources that `sources` names for their paths.
+    /// Replaces the source of each number that the argument sets with the source that `sources` lists for its path.
     pub fn explain_overrides(&mut self, sources: &BTreeMap<String, Source>) {
         explain_overrides(&mut self.numbers, &mut self.none, sources);
     }
 
-    /// Returns true if a number has no source: it was set by hand, or its profile is a draft.
+    /// Returns true if a number has no source because it was set by hand or its profile is a draft.
     pub fn is_unsourced(&self) -> bool {
         is_unsourced(&self.numbers, &self.none)
     }
 
-    /// The device as it was asked for, marked where its own profile or its host's is a draft.
+    /// Returns the argument of the device, marked "(unsourced)" if its own profile or its host's profile is a draft.
     pub fn label(&self) -> String {
         let draft = self.numbers.iter().any(|held| held.number.source == Source::Unsourced);
         format!("{}{}", self.argument, if draft { " (unsourced)" } else { "" })
     }
 
-    /// Returns remarks on this device's numbers that a reader of its results should know, one sentence each.
+    /// Returns remarks on the device's numbers that a reader of its results should know, one sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut drafts: Vec<&str> = Vec::new();
         for held in self.numbers.iter().filter(|held| held.number.source == Source::Unsourced) {
@@ -235,17 +240,18 @@ impl Device {
         drafts.chain(by_hand).collect()
     }
 
-    /// Every number, for a report.
+    /// Returns every number in the form of a report.
     pub fn numbers(&self) -> Vec<results::Number> {
         self.numbers.iter().map(|held| held.number.report()).collect()
     }
 
-    /// The device, for a report.
+    /// Returns the device in the form of a report.
     pub fn report(&self) -> results::Device {
         results::Device { name: self.argument.clone(), title: self.title.clone(), numbers: self.numbers() }
     }
 
-    /// The device with the medium of `seed`, new; or in the state of the file that it was asked for with, medium included.
+    /// Builds a new device with the medium of `seed`. If the argument names a state file, the device starts in that
+    /// state, with the medium of that state.
     pub fn build(&self, seed: u64) -> Box<dyn Model> {
         let Some(state) = &self.state else { return self.fresh(seed) };
         let mut model = self.fresh(state.seed);
@@ -253,8 +259,8 @@ impl Device {
         model
     }
 
-    /// The device as [`Device::build`] makes it, without the time of its host: for whoever brings a host. What a host lends
-    /// to a drive stays.
+    /// Builds the device as [`Device::build`] does, but without the host's software time, for callers with a host of
+    /// their own. Memory that a host lends to a drive remains.
     pub fn build_alone(&self, seed: u64) -> Box<dyn Model> {
         let Some(state) = &self.state else { return self.alone(seed) };
         let mut model = self.alone(state.seed);
@@ -262,7 +268,7 @@ impl Device {
         model
     }
 
-    /// A new device with the medium of `seed`.
+    /// Builds a new device with the medium of `seed`.
     fn fresh(&self, seed: u64) -> Box<dyn Model> {
         match &self.hardware {
             Hardware::Card { card, identity, host } => {
@@ -281,8 +287,8 @@ impl Device {
         }
     }
 
-    /// The card behind its command line, with the medium of `seed`, or in the state of the file that it was asked for with;
-    /// with the bytes of `store` or without any. `None`: it is no card.
+    /// Builds the card without its host, with the medium of `seed` or in the state that the argument names. The card
+    /// stores data in `store`, or no data at all. Returns `None` if the device is not a card.
     pub fn card(&self, seed: u64, store: Option<Box<dyn Store>>) -> Option<Card> {
         let Hardware::Card { card, identity, .. } = &self.hardware else { return None };
         let seed = self.state.as_ref().map_or(seed, |state| state.seed);
@@ -293,7 +299,8 @@ impl Device {
         Some(built)
     }
 
-    /// Whether it takes time: cards to compare commands with do not, and are no peers of others in a table of times.
+    /// Returns true if the device is timed. Cards without timing exist to compare commands with; a table of times
+    /// leaves them out.
     pub fn takes_time(&self) -> bool {
         match &self.hardware {
             Hardware::Card { card, .. } => card.takes_time(),
@@ -301,7 +308,7 @@ impl Device {
         }
     }
 
-    /// What kind of device it is.
+    /// Returns the kind of the device.
     pub fn kind(&self) -> Kind {
         match &self.hardware {
             Hardware::Card { .. } => Kind::Card,
@@ -309,12 +316,13 @@ impl Device {
         }
     }
 
-    /// How long it was used before, in simulated time.
+    /// Returns the simulated time for which the device was used before.
     pub fn used(&self) -> Duration {
         self.state.as_ref().map_or(Duration::ZERO, |state| state.used)
     }
 
-    /// The difference of erases at which static levelling moves data; `None` where levelling is not static.
+    /// Returns the difference of erase counts at which static wear leveling moves data; `None` if wear leveling is not
+    /// static.
     pub fn levelling_threshold(&self) -> Option<u32> {
         let policy = match &self.hardware {
             Hardware::Card { card, .. } => card.wear.policy(),
@@ -326,7 +334,7 @@ impl Device {
         }
     }
 
-    /// Bytes that can be addressed.
+    /// Returns the addressable bytes.
     pub fn capacity(&self) -> u64 {
         match &self.hardware {
             Hardware::Card { card, .. } => card.capacity,
@@ -334,7 +342,7 @@ impl Device {
         }
     }
 
-    /// The time of an access to the array, in the mean.
+    /// Returns the mean read time of the array.
     pub fn t_read(&self) -> Duration {
         match &self.hardware {
             Hardware::Card { card, .. } => card.nand.t_read,
@@ -344,7 +352,7 @@ impl Device {
 }
 
 impl Filesystem {
-    /// The filesystem that `argument` asks for: `vfat`, `vfat:align=4M,cluster=32K`, or the path of a TOML file.
+    /// Opens the filesystem that `argument` describes: `vfat`, `vfat:align=4M,cluster=32K`, or the path of a TOML file.
     pub fn open(argument: &str, library: &Library) -> Result<Filesystem, DeviceError> {
         let argument = Argument::parse(argument)?;
         let name = argument.name();
@@ -363,33 +371,33 @@ impl Filesystem {
         })
     }
 
-    /// Gives the numbers that the argument set the sources that `sources` names for their paths.
+    /// Replaces the source of each number that the argument sets with the source that `sources` lists for its path.
     pub fn explain_overrides(&mut self, sources: &BTreeMap<String, Source>) {
         explain_overrides(&mut self.numbers, &mut self.none, sources);
     }
 
-    /// Returns true if a number has no source: it was set by hand, or its profile is a draft.
+    /// Returns true if a number has no source because it was set by hand or its profile is a draft.
     pub fn is_unsourced(&self) -> bool {
         is_unsourced(&self.numbers, &self.none)
     }
 
-    /// Every number of the filesystem with the profile that holds it.
+    /// Returns every number of the filesystem with the profile that it belongs to.
     pub fn held(&self) -> &[Held] {
         &self.numbers
     }
 
-    /// Every number, for a report.
+    /// Returns every number in the form of a report.
     pub fn numbers(&self) -> Vec<results::Number> {
         self.numbers.iter().map(|held| held.number.report()).collect()
     }
 
-    /// The filesystem, for a report.
+    /// Returns the filesystem in the form of a report.
     pub fn report(&self) -> results::Device {
         results::Device { name: self.argument.clone(), title: self.title.clone(), numbers: self.numbers() }
     }
 }
 
-/// Numbers that were set by hand, and those taken away.
+/// Returns the numbers that were set by hand, then the removed ones with the value `none`.
 fn overrides(numbers: &[Held], none: &[TakenAway]) -> Vec<(&'static str, String)> {
     let set = numbers.iter().map(|held| &held.number).filter(|n| matches!(n.source, Source::ByHand(_)));
     let set = set.map(|n| (n.parameter.path, n.value.to_string()));
@@ -411,7 +419,7 @@ fn is_unsourced(numbers: &[Held], none: &[TakenAway]) -> bool {
     sources.filter_map(Source::free).any(|kind| kind.is_unsourced())
 }
 
-/// A profile of one of `kinds` from the library, or from disk where `name` ends in `.toml`.
+/// Returns the profile from the library, or from disk if `name` ends in `.toml`. The profile must be of one of `kinds`.
 fn find(
     argument: &Argument,
     span: &Range<usize>,
@@ -442,7 +450,8 @@ fn find(
     found.map_err(|unknown| argument.refuse(span.clone(), ArgumentProblem::Unknown(unknown)).into())
 }
 
-/// The numbers of the profiles, in the table's order, with what `settings` put in; and what they take out.
+/// Merges the numbers of the profiles with `settings`. Returns the resulting numbers in the order of the parameter
+/// table, and the removed ones.
 fn numbers(
     profiles: &[(String, &Profile)],
     settings: &Settings,
@@ -470,8 +479,8 @@ fn numbers(
     (numbers, none.collect())
 }
 
-/// The parts that `numbers` fill, checked. The profiles alone passed their checks when they were read, so what is
-/// impossible now is so because of the argument.
+/// Fills the parts from `numbers` and checks them. Each profile alone passed the same checks when it was read, so an
+/// error results from the argument.
 fn parts(
     argument: &Argument,
     kinds: &[Kind],
@@ -497,7 +506,7 @@ fn parts(
     Ok(parts)
 }
 
-/// Whether `name` is of the form of `pattern`, in which `*` stands for any characters and `?` for one.
+/// Returns true if `name` matches `pattern`, in which `*` stands for any characters and `?` for one.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
@@ -524,16 +533,16 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-/// Why there is no such device.
+/// An error while opening a device or a filesystem.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceError {
-    /// The argument is wrong.
+    /// The argument is invalid.
     Argument(ArgumentError),
-    /// A file that it names is.
+    /// A profile that the argument names is invalid or cannot be read.
     File(LibraryError),
-    /// The state that it should begin in cannot be taken.
+    /// The state file cannot be used.
     State(StateError),
-    /// No device has a name of that form.
+    /// No name of a device matches the pattern.
     NoMatch {
         /// The pattern.
         pattern: String,
@@ -574,7 +583,7 @@ impl fmt::Display for DeviceError {
 impl std::error::Error for DeviceError {}
 
 impl DeviceError {
-    /// The name that was not found, if that is what is wrong.
+    /// Returns the unknown name if the error is an unknown name.
     pub fn unknown(&self) -> Option<&UnknownName> {
         let DeviceError::Argument(error) = self else { return None };
         match error.problem.as_ref() {

@@ -1,19 +1,20 @@
-//! A device's state in a file: what `flashlab age` keeps and `state=FILE` begins with.
+//! The state of a device in a file. `flashlab age` writes it, and the argument `state=FILE` restores it.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 8 | `flashlab` |
-//! | 4 | the version of this form, little endian |
-//! | 4 | bytes of the header, little endian |
-//! | ... | the header, in postcard: [`Header`] |
-//! | ... | what [`Model::save`] gave, as one LZ4 frame |
-//! | 32 | SHA-256 of all bytes before |
+//! | 4 | format version, little endian |
+//! | 4 | length of the header in bytes, little endian |
+//! | ... | header, in postcard: [`Header`] |
+//! | ... | output of [`Model::save`], as one LZ4 frame |
+//! | 32 | SHA-256 of all bytes before it |
 //!
-//! A device that is put away comes to rest: what it was doing in the background is done, and its clocks begin anew.
+//! Saving a device finishes its background work and resets its clocks.
 //!
-//! The header names every number that the state rests on, so that a profile which has changed since is found, and the
-//! numbers that differ are told. A state is taken by the device that it was made with; of a card the host may be another
-//! one. Bytes from outside give an error, never a panic, and never more memory than the file says it needs and holds.
+//! The header lists every number that the state depends on. If a profile has changed since, the error therefore names
+//! the numbers that differ. A state can be restored only to a device with the numbers that it was saved with. A card
+//! may have another host; an SSD may not, because its host lends it memory. Invalid bytes cause an error, never a
+//! panic. Reading them never takes more memory than the header announces and the file contains.
 
 use super::{Device, Held};
 use flashlab_sim::{Duration, Model};
@@ -29,32 +30,32 @@ const MAGIC: &[u8; 8] = b"flashlab";
 const VERSION: u32 = 10;
 const PREFIX: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM: usize = 32;
-/// A header holds some hundred short texts.
+/// Limit for the header, which holds some hundred short texts.
 const HEADER_BYTES_MAX: usize = 1 << 20;
-/// A 1 TiB device takes 3 GiB.
+/// Limit for the whole file. The state of a 1 TiB device takes 3 GiB.
 const STATE_BYTES_MAX: u64 = 16 << 30;
 
-/// A device that was used.
+/// The saved state of a used device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
-    /// The file, for messages.
+    /// Path of the file, for messages.
     pub file: String,
-    /// The device as it was asked for: `sd/kingston:flash.t_prog=250us`.
+    /// The argument that selected the device: `sd/kingston:flash.t_prog=250us`.
     pub device: String,
-    /// The version of flashlab that made it.
+    /// Version of flashlab that saved the state.
     pub version: String,
-    /// The seed of the medium.
+    /// Seed of the medium.
     pub seed: u64,
-    /// How long it was used, in simulated time.
+    /// Simulated time for which the device was used.
     pub used: Duration,
-    /// Bytes are kept beside it: the device was served.
+    /// True if files with the device's data stand beside the state file, because the device was served.
     pub has_bytes: bool,
-    /// The numbers that it rests on: path and value, in the table's order.
+    /// Numbers that the state depends on: path and value, in the order of the parameter table.
     numbers: Vec<(String, String)>,
     pub(super) model: Vec<u8>,
 }
 
-/// What a file says of its state.
+/// The header of a state file.
 #[derive(Serialize, Deserialize)]
 struct Header {
     version: String,
@@ -63,17 +64,17 @@ struct Header {
     seed: u64,
     used: Duration,
     has_bytes: bool,
-    /// Bytes of the state before compression.
+    /// Bytes of the model's state before compression.
     bytes: u64,
 }
 
 impl State {
-    /// The state of `model`, which is `device` with the medium of `seed`, used for `used`, with nothing outstanding.
+    /// Saves `model`, which is `device` with the medium of `seed`, used for `used`, without in-flight requests.
     pub fn keep(device: &Device, seed: u64, used: Duration, model: &dyn Model) -> Result<State, StateError> {
         State::of(device, seed, used, model.save())
     }
 
-    /// The same of what a model or a card gave to be kept.
+    /// Builds a state from the saved bytes of a model or a card.
     pub(crate) fn of(
         device: &Device,
         seed: u64,
@@ -93,13 +94,13 @@ impl State {
         })
     }
 
-    /// The same, with bytes beside it.
+    /// Returns the state marked as having data files beside it.
     #[must_use]
     pub fn with_bytes(self) -> State {
         State { has_bytes: true, ..self }
     }
 
-    /// The bytes of its file.
+    /// Serialises the state in the format of the file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = Header {
             version: self.version.clone(),
@@ -132,14 +133,14 @@ impl State {
         let mut bytes = Vec::new();
         let mut opened = File::open(path).map_err(cannot_read)?;
         Read::by_ref(&mut opened).take(PREFIX as u64).read_to_end(&mut bytes).map_err(cannot_read)?;
-        // What is no state may have no end.
+        // A file that is not a state, such as a device node, may be endless. Read on only after the magic number.
         if bytes.starts_with(MAGIC) {
             opened.take(STATE_BYTES_MAX).read_to_end(&mut bytes).map_err(cannot_read)?;
         }
         State::parse(&file, &bytes)
     }
 
-    /// Takes the bytes of `file` apart. What the model kept is not looked into.
+    /// Parses the bytes of `file`. The model's own bytes remain unparsed.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<State, StateError> {
         let refuse = |problem| StateError::Wrong { file: file.to_owned(), problem };
         if !bytes.starts_with(MAGIC) {
@@ -155,7 +156,7 @@ impl State {
         if Sha256::digest(&bytes[..content])[..] != bytes[content..] {
             return Err(refuse(Problem::Checksum));
         }
-        // From here on only somebody who meant it can have put wrong bytes there.
+        // The checksum is right, so only deliberate changes can make the following bytes invalid.
         let header_bytes = word(MAGIC.len() + 4).map_or(usize::MAX, |length| length as usize);
         let header_end = Some(header_bytes).filter(|length| *length <= HEADER_BYTES_MAX);
         let header_end = header_end.map(|length| PREFIX + length).filter(|end| *end <= content);
@@ -176,12 +177,12 @@ impl State {
         Ok(State { file: file.to_owned(), device, version, seed, used, has_bytes, numbers, model })
     }
 
-    /// First hexadecimal digits of a hash of what the model kept.
+    /// Returns the first hexadecimal digits of a hash of the model's state.
     pub fn checksum(&self) -> String {
         crate::experiment::digest::of_bytes(&self.model)
     }
 
-    /// Refuses a device that it is not the state of.
+    /// Checks that the state belongs to `device`: that all numbers agree and that the model accepts the saved bytes.
     pub fn fits(&self, device: &Device) -> Result<(), StateError> {
         let here = numbers(device);
         let value = |of: &[(String, String)], path: &str| {
@@ -214,7 +215,8 @@ impl State {
     }
 }
 
-/// The numbers that a device's state rests on: of an SSD the host's too, since it lends the drive memory.
+/// Returns the numbers that a device's state depends on. For an SSD they include the host's, since the host lends
+/// memory to the drive.
 fn numbers(device: &Device) -> Vec<(String, String)> {
     let kind = device.kind();
     let host = kind.host().filter(|_| kind == crate::profile::Kind::Ssd);
@@ -226,82 +228,82 @@ fn numbers(device: &Device) -> Vec<(String, String)> {
     device.held().iter().filter(rests).map(number).collect()
 }
 
-/// A number of which the file and the device say different things.
+/// A number that differs between the state file and the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// The parameter.
+    /// Path of the parameter.
     pub path: String,
-    /// Its value in the file; `None`: it is not there.
+    /// Value in the file; `None` if the file does not have the parameter.
     pub kept: Option<String>,
-    /// Its value in the device.
+    /// Value in the device; `None` if the device does not have the parameter.
     pub here: Option<String>,
 }
 
-/// What is wrong with a state's file.
+/// A defect of a state file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Problem {
-    /// It does not begin as one does.
+    /// The file does not begin with the magic number.
     NotAState,
-    /// Another version's form.
+    /// The file has the format of another version.
     Version {
-        /// Of which.
+        /// Format version of the file.
         found: u32,
     },
-    /// It ends too early.
+    /// The file ends too early.
     Cut,
-    /// Its bytes are not those that were written.
+    /// The checksum does not match the content.
     Checksum,
-    /// What it says of itself cannot be.
+    /// The header is invalid although the checksum matches.
     Contradicts,
 }
 
-/// Why a state cannot be taken or kept.
+/// An error while reading, checking or saving a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StateError {
     /// The file cannot be read.
     CannotRead {
-        /// Which.
+        /// Path of the file.
         file: String,
-        /// What the system says.
+        /// Error text of the operating system.
         why: String,
     },
-    /// The file is no state, or a damaged one.
+    /// The file is not a state file, or is damaged.
     Wrong {
-        /// Which.
+        /// Path of the file.
         file: String,
-        /// What is wrong with it.
+        /// The defect.
         problem: Problem,
     },
-    /// It is the state of a device of other numbers.
+    /// The state belongs to a device with other numbers.
     Differs {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// The device that it is the state of.
+        /// The device that was saved.
         kept: String,
-        /// The device that was to take it.
+        /// The device that should be restored.
         here: String,
-        /// The numbers.
+        /// The numbers that differ.
         differences: Vec<Difference>,
     },
-    /// It is the state of another kind of device.
+    /// The state belongs to another kind of device.
     OtherKind {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// The device that it is the state of.
+        /// The device that was saved.
         kept: String,
-        /// The device that was to take it.
+        /// The device that should be restored.
         here: String,
     },
-    /// The model does not take it.
+    /// The model rejects the saved bytes.
     Refused {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// The version of flashlab that made it.
+        /// Version of flashlab that saved the state.
         version: String,
-        /// What the model says.
+        /// Error text of the model.
         why: String,
     },
-    /// The device's model cannot be kept.
+    /// The model of this device does not support saving.
     NotKept {
         /// The device.
         device: String,

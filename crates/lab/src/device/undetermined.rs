@@ -1,8 +1,8 @@
-//! Numbers that no measurement determines, and whether a run depends on them.
+//! Numbers that no measurement determines, and the devices with other values that show if a result depends on them.
 //!
-//! A profile marks such a number with the source `undetermined`. A run depends on it if it comes out otherwise with another
-//! value in its place: half and twice a quantity, each other word of a choice. So a number that bounds nothing is not named,
-//! and one that does is, whatever the mechanism.
+//! A profile marks such a number with the source `undetermined`. A run depends on the number if another value changes
+//! the result. The other values of a quantity are its half and its double; of a choice, each other word. Only numbers
+//! that change the result are reported, by whatever mechanism they do so.
 
 use super::Device;
 use crate::library::Library;
@@ -11,18 +11,18 @@ use crate::profile::{Number, Shape, Source, Value};
 /// A device with another value for one of its undetermined numbers.
 #[derive(Clone, Debug)]
 pub struct Alternative {
-    /// The number with its value and its source, for a person.
+    /// Path, value and source of the number as text.
     pub number: String,
-    /// The path of the number.
+    /// Path of the number.
     pub path: &'static str,
     /// The other value.
     pub value: String,
-    /// The device with the other value; `None`: it cannot be had, since the state that the device begins in has the number.
+    /// The device with the other value; `None` if the device starts from a saved state, which contains the number.
     pub device: Option<Device>,
 }
 
 impl Device {
-    /// The devices that differ from this one in one undetermined number each.
+    /// Returns the devices that differ from this one in one undetermined number each.
     pub fn alternatives(&self, library: &Library) -> Vec<Alternative> {
         let undetermined = self.numbers.iter().map(|held| &held.number);
         let undetermined = undetermined.filter(|number| matches!(number.source, Source::Undetermined(_)));
@@ -36,7 +36,7 @@ impl Device {
         let alternative = |value: String| {
             let argument = format!("{}{separator}{path}={value}", self.argument);
             let device = Device::open(&argument, library).ok();
-            // A value that no device of the kind can have says nothing.
+            // A value that is impossible for this kind of device has no use as an alternative.
             (device.is_some() || self.state.is_some()).then(|| Alternative {
                 number: named.clone(),
                 path,
@@ -48,7 +48,7 @@ impl Device {
     }
 }
 
-/// Values that a number might have as well, as arguments write them.
+/// Returns plausible other values of a number, in the syntax of arguments.
 fn other_values(number: &Number) -> Vec<String> {
     match (&number.value, number.parameter.shape()) {
         (Value::Quantity(dimension, value), _) => {
