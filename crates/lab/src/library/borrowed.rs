@@ -1,14 +1,15 @@
-//! Profiles that were copied: their fitted numbers name cells of the device that they were copied from.
+//! Detection of copied profiles: profiles with numbers that were fitted on the cells of another device.
 //!
-//! A number may be fitted on the cells of other devices, where all take part in one experiment and share it. A profile that
-//! takes no part in any experiment that has such a cell borrowed the number. Cells that no experiment of the library has
-//! prove nothing.
+//! A number may be fitted on the cells of several devices if one experiment contains all of them and they share the
+//! number. A profile has borrowed a number if experiments contain one of its cells but the profile takes part in none
+//! of them. Cells that are in no experiment of the library prove nothing.
 
 use super::{Folder, Library, LibraryError, folder_of};
 use crate::profile::{Kind, Mistake, Number, Problem, Profile, ProfileError, Source};
 use serde::Deserialize;
 
-/// The part of `experiment.toml` that tells its cells. Its other keys are judged where the experiment is read.
+/// The part of `experiment.toml` that determines the names of its cells. The experiment's own parser checks the other
+/// keys.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Cells {
     #[serde(skip)]
@@ -34,14 +35,14 @@ struct Step {
 }
 
 impl Cells {
-    /// The cells of an experiment; `None` where its file is no TOML.
+    /// Reads the cells of an experiment; `None` if its file is not valid TOML.
     pub(super) fn of(folder: &Folder) -> Option<Cells> {
         let text = std::str::from_utf8(folder.file("experiment.toml")?).ok()?;
         let cells: Cells = toml::from_str(text).ok()?;
         Some(Cells { experiment: folder.name.clone(), ..cells })
     }
 
-    /// The device of the cell of that name, with its keys: `sd/kingston` for `raw write 1M/kingston`.
+    /// Returns the argument of the device that the cell belongs to: `sd/kingston` for `raw write 1M/kingston`.
     fn device_of(&self, cell: &str) -> Option<&str> {
         let (table, column) = cell.rsplit_once('/')?;
         let device = self.columns.get(column)?.as_str()?;
@@ -51,7 +52,7 @@ impl Cells {
         self.steps.iter().any(is_of).then_some(device)
     }
 
-    /// The names of the profiles of `kind` that take part, with their folder.
+    /// Returns the names, with folder, of the profiles of `kind` that the experiment uses.
     fn participants(&self, kind: Kind, library: &Library) -> Vec<String> {
         let name = |argument: &str| argument.split(':').next().unwrap_or_default().to_owned();
         let devices = || self.columns.values().filter_map(|device| device.as_str());
@@ -73,7 +74,8 @@ impl Cells {
 }
 
 impl Library {
-    /// Refuses `profile` if its numbers were fitted for another device. `name` has its folder: `host/raspberry-pi-4`.
+    /// Rejects `profile` if its numbers were fitted for another device. `name` includes the folder:
+    /// `host/raspberry-pi-4`.
     pub(crate) fn refuse_borrowed(&self, name: &str, profile: &Profile) -> Result<(), LibraryError> {
         let borrowed = profile.numbers.iter().filter_map(|number| {
             let Source::Fitted(fitted_on) = &number.source else { return None };
@@ -87,8 +89,8 @@ impl Library {
         if mistakes.is_empty() { Ok(()) } else { Err(LibraryError::Profile(ProfileError { mistakes })) }
     }
 
-    /// The cell, an experiment that has it, and the profile that the number was fitted for; `None` where `profile` takes part
-    /// in such an experiment, or none has the cell.
+    /// Returns the cell, an experiment that contains it, and the profile that the number was fitted for. Returns `None`
+    /// if `profile` takes part in such an experiment, or if no experiment contains the cell.
     fn lender<'c>(
         &self,
         name: &str,

@@ -1,4 +1,5 @@
-//! Reading a library's files from disk: bounded in size, number and depth, every error with its path.
+//! Reads a library's files from disk. The size, the number and the depth of files are limited; every error names its
+//! path.
 
 use super::LibraryError;
 use flashlab_block::read_whole;
@@ -7,14 +8,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The most bytes of one file. Golden tables and published figures are far smaller.
+/// Maximum size of one file in bytes. Golden tables and published figures are far smaller.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// The most files of one folder, subfolders included.
+/// Maximum number of files in one folder, subfolders included.
 const FILES_MAX: usize = 10_000;
-/// The deepest that folders nest; links may make a circle.
+/// Maximum depth of nested folders; symbolic links may form a cycle.
 const DEPTH_MAX: usize = 8;
 
-/// The bytes of a file of at most 16 MiB.
+/// Reads a file of at most 16 MiB.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, LibraryError> {
     read_whole(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => {
@@ -24,8 +25,8 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, LibraryError> {
     })
 }
 
-/// All files under `folder` by their path inside it, with `/` between the parts; none if there is no such folder.
-/// Hidden files are left out.
+/// Reads all files under `folder`. The keys are paths relative to `folder`, with `/` as separator. The result is empty
+/// if the folder does not exist. Hidden files are skipped.
 pub(super) fn files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, LibraryError> {
     let mut found = BTreeMap::new();
     if folder.is_dir() {

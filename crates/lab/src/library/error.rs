@@ -1,61 +1,61 @@
-//! What can be wrong with a library, or with a name looked up in it.
+//! Errors of a library, and of names looked up in it.
 
 use crate::profile::{Kind, ProfileError, did_you_mean};
 use std::fmt;
 
-/// Why a library cannot be used.
+/// An error that makes a library unusable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LibraryError {
-    /// A profile is wrong.
+    /// A profile is invalid.
     Profile(ProfileError),
     /// A file or folder cannot be read.
     CannotRead {
-        /// Which.
+        /// Path of the file or folder.
         path: String,
-        /// What the system says.
+        /// Error text of the operating system.
         why: String,
     },
     /// A file is too large to be part of a library.
     TooLarge {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// The most bytes.
+        /// Maximum size in bytes.
         most: u64,
     },
-    /// Folders nest too deeply, or hold too much.
+    /// A folder is nested too deeply or contains too many files.
     TooDeep {
-        /// Where.
+        /// Path of the folder.
         path: String,
     },
-    /// A folder with neither profiles nor experiments.
+    /// The folder contains neither profiles nor experiments.
     NotALibrary {
-        /// Which.
+        /// Path of the folder.
         path: String,
     },
-    /// A name that exists already.
+    /// The name exists already.
     Twice {
         /// The name.
         name: String,
-        /// Where it comes again.
+        /// Path of the second profile or experiment.
         path: String,
-        /// Where it is from.
+        /// Path of the first one.
         first: String,
     },
-    /// A file name that could not be written in a device argument.
+    /// The file's name contains characters that a device argument cannot contain.
     BadName {
         /// The file.
         path: String,
     },
-    /// A profile in the folder of another kind.
+    /// The profile is in the folder of another kind.
     Misplaced {
         /// The file.
         path: String,
-        /// What it describes.
+        /// The kind that the profile describes.
         kind: Kind,
-        /// Where it belongs.
+        /// The folder for profiles of that kind.
         folder: &'static str,
     },
-    /// An experiment's folder without `experiment.toml`.
+    /// An experiment's folder lacks `experiment.toml`.
     NoExperiment {
         /// The folder.
         path: String,
@@ -92,16 +92,16 @@ impl fmt::Display for LibraryError {
 
 impl std::error::Error for LibraryError {}
 
-/// A name that nothing has.
+/// A name that is not in the library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownName {
-    /// What was looked for: `device`, `host`, `filesystem`, `experiment`.
+    /// The kind of thing: `device`, `host`, `filesystem`, `experiment`.
     pub what: &'static str,
     /// The name.
     pub name: String,
-    /// The nearest that exists.
+    /// The most similar existing name.
     pub did_you_mean: Option<String>,
-    /// The command that lists all.
+    /// The command that lists all names.
     pub list: &'static str,
 }
 
@@ -115,23 +115,23 @@ impl fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// Profiles that do not go together.
+/// An inconsistency between profiles.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Untidy {
-    /// A card's host has no profile.
+    /// The host that a card names has no profile.
     NoHost {
         /// The card's file.
         file: String,
         /// The host.
         unknown: UnknownName,
     },
-    /// A `typical` value that differs between devices of one published table.
+    /// A `typical` value differs between devices of one published table.
     NotTypical {
         /// The parameter.
         path: &'static str,
-        /// The value and where it stands.
+        /// The first value and its place.
         first: String,
-        /// The other one.
+        /// The differing value and its place.
         second: String,
     },
 }

@@ -1,8 +1,9 @@
-//! The profiles and experiments there are: those of the repository, embedded in the binary, and those of `--library DIR`.
+//! The available profiles and experiments: the repository's, which are embedded in the binary, and those of
+//! `--library DIR`.
 //!
-//! A library folder is laid out like the repository: `profiles/sd/x.toml` is the card `sd/x`, `profiles/host/y.toml`
+//! A library folder has the layout of the repository: `profiles/sd/x.toml` is the card `sd/x`, `profiles/host/y.toml`
 //! the host `y`, `profiles/fs/z.toml` the filesystem `z`, `experiments/e/` the experiment `e`. Listings are sorted by
-//! name. A name exists once: a folder adds to the built-in library and never replaces part of it.
+//! name. Names are unique: a folder adds to the built-in library and never replaces part of it.
 
 mod borrowed;
 mod disk;
@@ -25,38 +26,38 @@ static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../exper
 pub struct Library {
     profiles: BTreeMap<String, Profile>,
     experiments: BTreeMap<String, Folder>,
-    /// The cells of each experiment that can be read.
+    /// The cells of each experiment whose file could be parsed.
     cells: Vec<Cells>,
 }
 
 /// An experiment's folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Folder {
-    /// The experiment's name.
+    /// Name of the experiment.
     pub name: String,
-    /// Where it is, for messages: `experiments/sd-cards`.
+    /// Path of the folder, for messages: `experiments/sd-cards`.
     pub path: String,
-    /// Its files by their path inside the folder.
+    /// Contents of the folder's files by their paths relative to the folder.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Folder {
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     pub fn file(&self, name: &str) -> Option<&[u8]> {
         self.files.get(name).map(Vec::as_slice)
     }
 
-    /// The path to show for a file of it.
+    /// Returns the path of a file in the folder, for messages.
     pub fn path_of(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 }
 
-/// The files of one library by their path inside `profiles` or `experiments`; sorted.
+/// The files of one library by their paths relative to `profiles` or `experiments`, sorted.
 type Files = BTreeMap<String, Vec<u8>>;
 
 impl Library {
-    /// The built-in library.
+    /// Returns the built-in library.
     pub fn built_in() -> Result<Library, LibraryError> {
         let mut library =
             Library { profiles: BTreeMap::new(), experiments: BTreeMap::new(), cells: Vec::new() };
@@ -64,7 +65,7 @@ impl Library {
         Ok(library)
     }
 
-    /// The built-in library and what the folders add.
+    /// Opens the built-in library and adds the profiles and experiments of `folders`.
     pub fn open<P: AsRef<Path>>(folders: &[P]) -> Result<Library, LibraryError> {
         let mut library = Library::built_in()?;
         for folder in folders {
@@ -120,23 +121,23 @@ impl Library {
         Ok(())
     }
 
-    /// All profiles with their names, sorted.
+    /// Returns all profiles with their names, sorted.
     pub fn profiles(&self) -> impl Iterator<Item = (&str, &Profile)> {
         self.profiles.iter().map(|(name, profile)| (name.as_str(), profile))
     }
 
-    /// The profiles of a kind by the name that people use: `sd/kingston`, `raspberry-pi-4`, `vfat`.
+    /// Returns the profiles of a kind with the names that users write: `sd/kingston`, `raspberry-pi-4`, `vfat`.
     pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&str, &Profile)> {
         let plain = move |name| str::strip_prefix(name, folder_of(kind)).unwrap_or(name);
         self.profiles().filter(move |(_, p)| p.kind == kind).map(move |(name, p)| (plain(name), p))
     }
 
-    /// The devices, by name.
+    /// Returns all devices with their names, sorted.
     pub fn devices(&self) -> impl Iterator<Item = (&str, &Profile)> {
         self.profiles().filter(|(_, profile)| profile.kind.is_device())
     }
 
-    /// A device by name, or what may have been meant.
+    /// Looks up a device by name. The error suggests a similar name.
     pub fn device(&self, name: &str) -> Result<&Profile, UnknownName> {
         let found = self.devices().find(|(n, _)| *n == name);
         found.map(|(_, profile)| profile).ok_or_else(|| UnknownName {
@@ -147,7 +148,7 @@ impl Library {
         })
     }
 
-    /// A profile by the name that people use, or what they may have meant.
+    /// Looks up a profile by the name that users write. The error suggests a similar name.
     pub fn profile(&self, kind: Kind, name: &str) -> Result<&Profile, UnknownName> {
         let found = self.of_kind(kind).find(|(n, _)| *n == name);
         found.map(|(_, profile)| profile).ok_or_else(|| UnknownName {
@@ -163,12 +164,12 @@ impl Library {
         })
     }
 
-    /// All experiments, sorted by name.
+    /// Returns all experiments, sorted by name.
     pub fn experiments(&self) -> impl Iterator<Item = &Folder> {
         self.experiments.values()
     }
 
-    /// An experiment by name, or what may have been meant.
+    /// Looks up an experiment by name. The error suggests a similar name.
     pub fn experiment(&self, name: &str) -> Result<&Folder, UnknownName> {
         self.experiments.get(name).ok_or_else(|| UnknownName {
             what: "experiment",
@@ -178,8 +179,8 @@ impl Library {
         })
     }
 
-    /// What is wrong between profiles, each of which is right in itself: hosts that do not exist, and `typical` values
-    /// that differ between devices that were fitted on one published table.
+    /// Returns the inconsistencies between profiles that are each valid on their own: hosts that do not exist, and
+    /// `typical` values that differ between devices that were fitted on one published table.
     pub fn untidy(&self) -> Vec<Untidy> {
         let mut found = Vec::new();
         let cards: Vec<_> = self.devices().collect();
@@ -210,7 +211,7 @@ impl Library {
     }
 }
 
-/// The published tables, with their rows, that numbers of a profile were fitted on.
+/// Returns the published tables, with their rows, that numbers of a profile were fitted on.
 fn tables(profile: &Profile) -> Vec<&str> {
     let cells = profile.numbers.iter().filter_map(|number| match &number.source {
         Source::Fitted(cells) => Some(cells),
@@ -219,7 +220,7 @@ fn tables(profile: &Profile) -> Vec<&str> {
     cells.flatten().filter_map(|cell| Some(cell.rsplit_once('/')?.0)).collect()
 }
 
-/// The folder under `profiles` that a kind has for itself; its profiles are named without it.
+/// Returns the folder under `profiles` that only profiles of this kind use. Names of these profiles omit the folder.
 const fn folder_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Card | Kind::Ssd => "",
@@ -242,7 +243,7 @@ fn check_folder(name: &str, profile: &Profile) -> Result<(), LibraryError> {
     Err(LibraryError::Misplaced { path: profile.text.file.clone(), kind: profile.kind, folder })
 }
 
-/// Names stand in arguments (`name:key=value,...`) and patterns, so that some characters cannot be part of them.
+/// Rejects names with characters that have a meaning in arguments (`name:key=value,...`) or patterns.
 fn check_name(name: &str, path: &str) -> Result<(), LibraryError> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_./".contains(c);
     if name.chars().all(fits) {
