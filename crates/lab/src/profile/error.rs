@@ -1,4 +1,4 @@
-//! What can be wrong with a profile, each mistake with its place.
+//! Mistakes in profiles, each with its place in the file.
 
 use super::place::Place;
 use super::source::Source;
@@ -8,106 +8,106 @@ use crate::units::or_list;
 use flashlab_flash::Impossible;
 use std::fmt;
 
-/// One mistake.
+/// A mistake in a profile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mistake {
-    /// Where.
+    /// Position of the mistake in the file.
     pub place: Place,
-    /// What.
+    /// The kind of mistake.
     pub problem: Problem,
 }
 
-/// What is wrong with a profile, in the order of the text: at least one mistake, at most 100. Of what is not TOML, the
-/// first.
+/// The mistakes in a profile, in the order of the text: at least one, at most 100. A file that is not valid TOML has
+/// one mistake, its first syntax error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProfileError {
     /// The mistakes.
     pub mistakes: Vec<Mistake>,
 }
 
-/// What is wrong.
+/// A kind of mistake in a profile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Problem {
-    /// A byte that does not belong to UTF-8 text.
+    /// A byte is not valid UTF-8.
     NotText,
-    /// More bytes than a profile can have.
+    /// The file is too long.
     TooLong {
-        /// The most that is read.
+        /// Maximum length in bytes.
         most: usize,
     },
-    /// Not TOML.
+    /// The text is not valid TOML. The string is the parser's message.
     Syntax(String),
-    /// A key or section that no profile of this kind has.
+    /// No profile of this kind has such a key or section.
     UnknownKey {
-        /// As written, with its section.
+        /// The key as written, with its section.
         path: String,
-        /// The nearest that exists.
+        /// The most similar valid key.
         did_you_mean: Option<String>,
-        /// What there is.
+        /// The valid keys.
         expected: Vec<&'static str>,
     },
-    /// A key or section that a profile of this kind must have.
+    /// A mandatory key or section is missing.
     MissingKey {
-        /// With its section.
+        /// The key with its section.
         path: String,
-        /// What belongs there.
+        /// Description of a valid value.
         expected: String,
     },
-    /// A string where a number belongs, and the like.
+    /// The value has the wrong TOML type, for example a string instead of an integer.
     WrongType {
-        /// With its section.
+        /// The key with its section.
         path: String,
-        /// What stands there: "an integer".
+        /// The type of the value: "an integer".
         found: &'static str,
-        /// What belongs there.
+        /// Description of a valid value.
         expected: String,
     },
-    /// Not a value of this parameter.
+    /// The value is not valid for this parameter.
     BadValue {
-        /// The parameter.
+        /// Path of the parameter.
         path: &'static str,
-        /// Why not.
+        /// The reason.
         error: ValueError,
     },
-    /// A word that is none of the allowed ones.
+    /// The word is not one of the allowed words.
     NotOneOf {
         /// The key.
         path: &'static str,
-        /// The word.
+        /// The word as written.
         found: String,
-        /// The allowed ones.
+        /// The allowed words.
         expected: Vec<&'static str>,
     },
-    /// A text that has to say something is empty.
+    /// The text is empty.
     Empty {
         /// The key.
         path: String,
     },
-    /// A number without an entry in `[source]`.
+    /// The number has no entry in `[source]`.
     NoSource {
-        /// The parameter.
+        /// Path of the parameter.
         path: &'static str,
     },
-    /// An entry in `[source]` without its number.
+    /// `[source]` has an entry for a number that the profile does not set.
     SourceWithoutNumber {
-        /// The entry.
+        /// The path in the entry.
         path: String,
-        /// The nearest number that there is.
+        /// The most similar path among the profile's numbers.
         did_you_mean: Option<String>,
     },
-    /// A path in `[source]` without quotes, which TOML takes for a table.
+    /// A path in `[source]` lacks quotes, so that TOML reads it as a table.
     SourceNotQuoted {
         /// The first part of the path.
         section: String,
     },
-    /// An entry in `[source]` with no source, or with two.
+    /// An entry in `[source]` names no source or more than one.
     NotOneSource {
-        /// The entry.
+        /// The path in the entry.
         path: String,
     },
-    /// A number that was fitted on another device's cells.
+    /// The number was fitted on the cells of another device.
     Borrowed {
-        /// The parameter.
+        /// Path of the parameter.
         path: &'static str,
         /// The cell.
         cell: String,
@@ -116,11 +116,11 @@ pub enum Problem {
         /// Device for which the number was fitted, for example `sd/kingston`.
         of: String,
     },
-    /// Each value is possible, but not this device.
+    /// Each value alone is possible, but their combination is not.
     Impossible {
-        /// Which parameter and why.
+        /// The parameter and the reason.
         impossible: Impossible,
-        /// Its value.
+        /// Value of the parameter.
         value: Option<String>,
     },
 }

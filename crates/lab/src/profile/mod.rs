@@ -1,4 +1,4 @@
-//! Profiles: cards, SSDs, hosts and filesystems as TOML, every number with its unit and its source.
+//! Profiles: TOML files that describe cards, SSDs, hosts and filesystems. Every number has a unit and a source.
 //!
 //! ```toml
 //! kind = "card"
@@ -11,9 +11,10 @@
 //! [source]
 //! "flash.t_prog" = { fitted = ["raw write 1M/kingston"] }
 //! ```
-//! Guarantees: what is loaded has every number of its kind and passes the checks of the parameter structs that it fills. Each
-//! number has exactly one source, except in a draft, a profile without `[source]`, where none has. A refusal names file, line,
-//! column and what was expected.
+//!
+//! A parsed profile has every mandatory number of its kind and passes the checks of the parameter structs that it
+//! fills. Each number has exactly one source. The exception is a draft, a profile without `[source]`, in which no
+//! number has a source. An error names the file, the line, the column and the expected value.
 
 mod error;
 mod number;
@@ -41,29 +42,29 @@ use flashlab_flash::Impossible;
 use flashlab_nvme::SsdParameters;
 use flashlab_sd::CardParameters;
 
-/// The most bytes of a profile that are read.
+/// Maximum length of a profile in bytes.
 pub const PROFILE_BYTES_MAX: usize = 1 << 20;
 
-/// What a profile describes.
+/// The kind of thing that a profile describes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// An SD card.
     Card,
     /// An NVMe SSD.
     Ssd,
-    /// A machine that a card is plugged into.
+    /// A machine with a slot for a card.
     Host,
-    /// A machine that an SSD is plugged into.
+    /// A machine with a slot for an SSD.
     Pc,
     /// A filesystem on a card.
     Filesystem,
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds, in the order of listings.
     pub const ALL: [Kind; 5] = [Kind::Card, Kind::Ssd, Kind::Host, Kind::Pc, Kind::Filesystem];
 
-    /// As profiles write it.
+    /// Returns the value of `kind` in a profile.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Card => "card",
@@ -74,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// The sections that hold its numbers.
+    /// Returns the sections that contain the numbers of this kind.
     pub const fn sections(self) -> &'static [&'static str] {
         match self {
             Kind::Card => &["card", "flash", "ftl", "wear"],
@@ -85,7 +86,7 @@ impl Kind {
         }
     }
 
-    /// With its article: "a card".
+    /// Returns the kind with its article: "a card".
     pub const fn noun(self) -> &'static str {
         match self {
             Kind::Card => "a card",
@@ -96,7 +97,7 @@ impl Kind {
         }
     }
 
-    /// The kind of machine that it is plugged into; `None` for what is no device.
+    /// Returns the kind of machine that devices of this kind are plugged into; `None` if the kind is not a device.
     pub const fn host(self) -> Option<Kind> {
         match self {
             Kind::Card => Some(Kind::Host),
@@ -105,22 +106,22 @@ impl Kind {
         }
     }
 
-    /// Whether jobs run on it.
+    /// Returns true if jobs can run on this kind.
     pub const fn is_device(self) -> bool {
         self.host().is_some()
     }
 
-    /// Whether its profiles hold `parameter`; some belong to several kinds.
+    /// Returns true if profiles of this kind contain `parameter`. Some parameters belong to several kinds.
     pub fn has(self, parameter: &Parameter) -> bool {
         parameter.kinds.contains(&self)
     }
 
-    /// Its parameters, in the table's order.
+    /// Returns the parameters of this kind, in the order of the parameter table.
     pub fn parameters(self) -> impl Iterator<Item = &'static Parameter> {
         Parameter::all().iter().filter(move |p| self.has(p))
     }
 
-    /// Refuses what nothing of this kind can be, and what is too large to be simulated.
+    /// Rejects values that are impossible for this kind, and devices that are too large to simulate.
     pub fn check(self, parts: &Parts) -> Result<(), Impossible> {
         match self {
             Kind::Card => parts.card().and_then(|card| {
@@ -135,11 +136,11 @@ impl Kind {
     }
 }
 
-/// Refuses a checked card whose map would not fit in the memory of an ordinary machine.
+/// Rejects a valid card whose map would not fit into the memory of an ordinary machine.
 fn simulable(card: &CardParameters) -> Result<(), Impossible> {
-    /// At up to 16 bytes each.
+    /// Limit for map units, of up to 16 bytes each.
     const UNITS_MAX: u64 = 1 << 26;
-    /// At one bit each.
+    /// Limit for mapped pages, of one bit each.
     const PAGES_MAX: u64 = 1 << 33;
     let units = card.capacity.div_ceil(card.mapping.map_unit);
     if units > UNITS_MAX {
@@ -154,9 +155,9 @@ fn simulable(card: &CardParameters) -> Result<(), Impossible> {
     Ok(())
 }
 
-/// The same for a checked SSD.
+/// Rejects a valid SSD whose map would not fit into the memory of an ordinary machine.
 fn simulable_ssd(ssd: &SsdParameters) -> Result<(), Impossible> {
-    /// At up to 10 bytes each.
+    /// Limit for units, of up to 10 bytes each.
     const UNITS_MAX: u64 = 1 << 31;
     let units = ssd.page_map.geometry.raw_bytes() / ssd.page_map.unit;
     if units > UNITS_MAX {
@@ -166,56 +167,57 @@ fn simulable_ssd(ssd: &SsdParameters) -> Result<(), Impossible> {
     Ok(())
 }
 
-/// A profile that was read and checked.
+/// A parsed and checked profile.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
-    /// What it describes.
+    /// The kind of thing that the profile describes.
     pub kind: Kind,
-    /// The full name of the thing: "Kingston Canvas Select Plus microSD".
+    /// Full name of the product: "Kingston Canvas Select Plus microSD".
     pub title: String,
-    /// The maker's number, where known.
+    /// Model number of the manufacturer, if known.
     pub model: Option<String>,
-    /// The host that a card was measured on, and is simulated with unless another one is asked for.
+    /// Name of the host that the device was measured on. Simulations use this host unless an argument names another
+    /// one.
     pub host: Option<String>,
-    /// What else there is to say, in plain text.
+    /// Remarks in plain text.
     pub notes: Option<String>,
-    /// Its numbers, in the table's order.
+    /// The numbers, in the order of the parameter table.
     pub numbers: Vec<Number>,
-    /// The file and its text.
+    /// The file's path and its text.
     pub text: SourceText,
 }
 
 impl Profile {
-    /// Reads the bytes of `file`.
+    /// Parses and checks the bytes of `file`.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
         read::profile(file, bytes)
     }
 
-    /// The number of the parameter at `path`.
+    /// Returns the number of the parameter at `path`.
     pub fn number(&self, path: &str) -> Option<&Number> {
         self.numbers.iter().find(|n| n.parameter.path == path)
     }
 
-    /// Returns true if it says of no number where that comes from.
+    /// Returns true if the profile is a draft: its numbers have no sources.
     pub fn is_draft(&self) -> bool {
         self.numbers.iter().any(|number| number.source == Source::Unsourced)
     }
 
-    /// Its title with the maker's number, marked where it is a draft.
+    /// Returns the title with the model number, marked "(unsourced)" if the profile is a draft.
     pub fn full_title(&self) -> String {
         let model = self.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));
         let draft = if self.is_draft() { " (unsourced)" } else { "" };
         format!("{}{model}{draft}", self.title)
     }
 
-    /// Puts its numbers into `parts`.
+    /// Sets the profile's numbers in `parts`.
     pub fn fill(&self, parts: &mut Parts) {
         for number in &self.numbers {
             number.parameter.set(parts, &number.value);
         }
     }
 
-    /// Where `number` stands: `profiles/sd/kingston.toml:14`.
+    /// Returns the file and line of `number`: `profiles/sd/kingston.toml:14`.
     pub fn line_of(&self, number: &Number) -> String {
         format!("{}:{}", self.text.file, self.text.line(number.span.start))
     }

@@ -1,4 +1,4 @@
-//! A number of a profile: which parameter, what value, from where.
+//! A number of a profile: a parameter, its value and its source.
 
 use super::{Parameter, Source, Value};
 use crate::results;
@@ -7,18 +7,18 @@ use std::ops::Range;
 /// A parameter's value with its source.
 #[derive(Clone, Debug)]
 pub struct Number {
-    /// What it is the value of.
+    /// The parameter that the value belongs to.
     pub parameter: &'static Parameter,
     /// The value.
     pub value: Value,
-    /// Where it comes from.
+    /// Provenance of the value.
     pub source: Source,
-    /// The bytes of the profile, or of the argument, where its value stands.
+    /// Byte range of the value in the profile or the argument.
     pub span: Range<usize>,
 }
 
 impl Number {
-    /// For a report.
+    /// Returns the number in the form of a report.
     pub fn report(&self) -> results::Number {
         results::Number {
             path: self.parameter.path.to_owned(),

@@ -1,4 +1,4 @@
-//! What the numbers of profiles fill, and what they make together.
+//! The parameter structs that the numbers of profiles fill, and the card or SSD that they form together.
 
 use super::Registers;
 use flashlab_flash::Impossible;
@@ -12,26 +12,28 @@ use flashlab_nvme::{Controller, Generation, SsdParameters, Wires};
 use flashlab_sd::CardParameters;
 use flashlab_sim::Duration;
 
-/// What the numbers of profiles fill. A card fills `card` and `machine`, an SSD `ssd` and `optional`, a filesystem `vfat`.
+/// The parameter structs that profiles fill. A card fills `card`, `registers` and `wear`; an SSD `ssd`, `optional` and
+/// `wear`; a card's host `machine`; a PC a field of `ssd`; a filesystem `vfat`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parts {
-    /// From a card's profile, but for its wear.
+    /// Parameters of a card, except its wear.
     pub card: CardParameters,
-    /// From a card's profile: what its registers say beyond what follows from the rest.
+    /// Contents of a card's registers that do not follow from its other parameters.
     pub registers: Registers,
-    /// From a card's or an SSD's profile.
+    /// Wear parameters of a card or an SSD.
     pub wear: Wear,
-    /// From a host's.
+    /// Parameters of a host.
     pub machine: Machine,
-    /// From a filesystem's.
+    /// Parameters of a filesystem.
     pub vfat: VfatParameters,
-    /// From an SSD's, but for what `optional` holds.
+    /// Parameters of an SSD, except those in `optional`.
     pub ssd: SsdParameters,
-    /// What an SSD's profile may leave out, or writes in another unit.
+    /// Parameters that an SSD's profile may omit or write in another unit.
     pub optional: Optional,
 }
 
-/// What an SSD's profile may leave out, or writes in another unit, before [`Parts::ssd`] puts it in its place.
+/// Parameters that an SSD's profile may omit or write in another unit. [`Parts::ssd`] converts them to fields of
+/// [`SsdParameters`].
 #[derive(Clone, PartialEq, Debug, Default)]
 #[expect(missing_docs, reason = "the table of parameters says what each is")]
 pub struct Optional {
@@ -59,10 +61,10 @@ pub struct Optional {
     pub retry_gain: Option<f64>,
 }
 
-/// What a read interrupts on its die.
+/// Operations that a read suspends on its die.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Suspending {
-    /// Nothing.
+    /// No operation.
     #[default]
     Nothing,
     /// Programs.
@@ -74,7 +76,7 @@ pub enum Suspending {
 }
 
 impl Parts {
-    /// Nothing set yet: zeros, which the checks of the parts refuse.
+    /// Returns parts in which nothing is set. Their zeros fail the checks.
     pub fn blank() -> Self {
         let none = Duration::ZERO;
         Parts {
@@ -129,7 +131,7 @@ impl Parts {
         }
     }
 
-    /// The card that the parts make, checked.
+    /// Returns the card that the parts describe, checked.
     pub fn card(&self) -> Result<CardParameters, Impossible> {
         let mut card = self.card.clone();
         card.wear = self.wear;
@@ -137,7 +139,7 @@ impl Parts {
         Ok(card)
     }
 
-    /// The SSD that the parts make, checked.
+    /// Returns the SSD that the parts describe, checked.
     pub fn ssd(&self) -> Result<SsdParameters, Impossible> {
         let optional = &self.optional;
         let mut ssd = self.ssd.clone();
@@ -166,7 +168,7 @@ impl Parts {
     }
 }
 
-/// The paths that the crates below give parameters which stand elsewhere in a profile.
+/// Returns the profile's path for a parameter that the lower crates call by another path.
 fn path_here(path: &'static str) -> &'static str {
     match path {
         "ftl.slc.blocks" => "ftl.slc_blocks",
@@ -182,7 +184,7 @@ fn path_here(path: &'static str) -> &'static str {
     }
 }
 
-/// Host memory in pages.
+/// Converts bytes of host memory to pages.
 fn pages(path: &'static str, bytes: u64) -> Result<u32, Impossible> {
     match u32::try_from(bytes / PAGE) {
         Ok(pages) if bytes.is_multiple_of(PAGE) => Ok(pages),
@@ -190,7 +192,7 @@ fn pages(path: &'static str, bytes: u64) -> Result<u32, Impossible> {
     }
 }
 
-/// A probability in billionths, which is what is drawn.
+/// Converts a probability to parts per billion, the resolution of the random draws.
 fn billionths(path: &'static str, probability: f64) -> Result<u32, Impossible> {
     if probability >= 1.0 {
         let why = "is no probability below 1: none would ever succeed; expected for example 1e-6";
@@ -206,7 +208,7 @@ fn billionths(path: &'static str, probability: f64) -> Result<u32, Impossible> {
 }
 
 impl Optional {
-    /// How long blocks last, with the failures of single operations.
+    /// Returns the endurance of the erase blocks, including the failures of single operations.
     fn endurance(&self, wear: Option<Endurance>) -> Result<Option<Endurance>, Impossible> {
         let failures = [("wear.program_fail", self.program_fail), ("wear.erase_fail", self.erase_fail)];
         let [program_fail, erase_fail] = failures.map(|(path, share)| billionths(path, share.unwrap_or(0.0)));

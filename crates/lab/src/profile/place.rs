@@ -1,27 +1,27 @@
-//! Where in a text something stands, and how that is shown: file, line, column, the line itself, a caret underneath.
+//! Positions in a text, and their presentation: file, line, column, and the line itself with carets underneath.
 
 use std::fmt;
 use std::ops::Range;
 
-/// The most characters of a line that are shown.
+/// Maximum number of characters shown of a line.
 const SHOWN: usize = 100;
 
-/// A text from outside, with the name to use for it in messages.
+/// A text from outside, with its name for messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceText {
-    /// The file's path as a person would open it, or `argument`.
+    /// Path of the file as a user would open it, or `argument`.
     pub file: String,
-    /// What it says.
+    /// The content.
     pub text: String,
 }
 
 impl SourceText {
-    /// Text under a name.
+    /// Returns `text` with the name `file`.
     pub fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
         SourceText { file: file.into(), text: text.into() }
     }
 
-    /// The place of a range of bytes. Ranges beyond the end, or not on character boundaries, are moved to the left.
+    /// Returns the place of a byte range. Bounds beyond the end or inside a character move to the left.
     pub fn place(&self, span: Range<usize>) -> Place {
         let start = self.boundary(span.start);
         let end = self.boundary(span.end).max(start);
@@ -42,7 +42,7 @@ impl SourceText {
         }
     }
 
-    /// The line of byte `at`, counted from 1.
+    /// Returns the line of byte `at`, counted from 1.
     pub fn line(&self, at: usize) -> usize {
         self.place(at..at).line
     }
@@ -63,11 +63,11 @@ fn printable(c: char) -> char {
 /// A place in a [`SourceText`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// The file.
+    /// Name of the text.
     pub file: String,
-    /// Counted from 1.
+    /// Line, counted from 1.
     pub line: usize,
-    /// In characters, counted from 1.
+    /// Column in characters, counted from 1.
     pub column: usize,
     shown: String,
     indent: usize,
@@ -75,7 +75,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The source line with carets under the place; ends without a newline.
+    /// Returns the line of the text with carets under the place. The picture ends without a newline.
     pub fn picture(&self) -> Picture<'_> {
         Picture(self)
     }
@@ -88,7 +88,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Displays a place's line with carets underneath.
+/// Displays the line of a place with carets underneath.
 pub struct Picture<'a>(&'a Place);
 
 impl fmt::Display for Picture<'_> {

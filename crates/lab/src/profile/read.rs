@@ -1,4 +1,4 @@
-//! From the bytes of a TOML file to a [`Profile`], or to all of its mistakes.
+//! The parser of profiles: it turns the bytes of a TOML file into a [`Profile`] or a list of all mistakes.
 
 use super::suggest::suggest;
 use super::value::parse_modes;
@@ -12,10 +12,10 @@ use toml::de::{DeTable, DeValue};
 
 type Span = Range<usize>;
 
-/// Keys at the top of every profile, before its sections.
+/// Keys at the top of a profile, before its sections.
 const HEAD: [&str; 5] = ["kind", "name", "model", "host", "notes"];
 
-/// More mistakes than these nobody reads; finding the place of each takes time.
+/// Limit for reported mistakes. Nobody reads more of them, and finding the place of each takes time.
 const MISTAKES_MAX: usize = 100;
 
 pub(super) fn profile(file: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
@@ -73,7 +73,7 @@ impl Entry<'_> {
     }
 }
 
-/// The entries of `table` in the order of the text.
+/// Returns the entries of `table` in the order of the text.
 fn in_order<'a>(table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     let mut entries: Vec<_> = table
         .iter()
@@ -110,12 +110,12 @@ impl Reader<'_> {
         self.mistakes.push((span, problem));
     }
 
-    /// The whole profile; `None` if it cannot even be said what it would be.
+    /// Reads the whole profile; `None` if its kind is unknown.
     fn read(&mut self, root: &[Entry<'_>]) -> Option<Profile> {
         let kind = self.kind(root)?;
         let meant = self.unknown_at_top(kind, root);
         let title = self.head(root, "name");
-        // For a host, `host` is the section.
+        // In the profile of a host, `host` is the section, not the name of a host.
         let of_device = |key| if kind.is_device() { key } else { "" };
         let host = self.head(root, of_device("host"));
         if title.is_none() && !root.iter().any(|e| e.key == "name") {
@@ -167,7 +167,8 @@ impl Reader<'_> {
         kind
     }
 
-    /// Refuses what does not belong at the top; gives what was probably meant, which is then not missing.
+    /// Rejects unknown keys and sections at the top. Returns the keys that were probably meant, which are not reported
+    /// as missing.
     fn unknown_at_top(&mut self, kind: Kind, root: &[Entry<'_>]) -> Vec<&'static str> {
         let mut known: Vec<&'static str> = match kind {
             Kind::Card | Kind::Ssd => HEAD.to_vec(),
@@ -178,8 +179,8 @@ impl Reader<'_> {
         self.unknown(root, "", &known)
     }
 
-    /// Refuses the entries that are none of `known`; gives what was probably meant by them. What is there already was
-    /// not meant.
+    /// Rejects the entries that are not in `known`. Returns the keys that were probably meant. A key that is present
+    /// already is not a candidate.
     fn unknown(&mut self, entries: &[Entry<'_>], section: &str, known: &[&'static str]) -> Vec<&'static str> {
         let free: Vec<_> = known.iter().filter(|k| !entries.iter().any(|e| e.key == **k)).copied().collect();
         let mut meant = Vec::new();
@@ -200,7 +201,7 @@ impl Reader<'_> {
         self.refuse(span, Problem::MissingKey { path: path.to_owned(), expected: expected.to_owned() });
     }
 
-    /// A text at the top; empty text is refused.
+    /// Returns a text at the top; rejects an empty text.
     fn head(&mut self, root: &[Entry<'_>], key: &str) -> Option<String> {
         let entry = root.iter().find(|e| e.key == key && !key.is_empty())?;
         self.words(entry, key)
@@ -306,7 +307,7 @@ impl Reader<'_> {
         parsed.and_then(|value| parameter.admit(value)).map_err(refuse).ok()
     }
 
-    /// Gives every number its source. Without `[source]` the profile is a draft, whose numbers stay unsourced.
+    /// Sets the source of every number. Without `[source]` the profile is a draft, and its numbers stay unsourced.
     fn sources(&mut self, kind: Kind, root: &[Entry<'_>], numbers: &mut [Number]) {
         let entries = match root.iter().find(|e| e.key == "source") {
             Some(Entry { value: DeValue::Table(table), .. }) => in_order(table),
@@ -323,7 +324,7 @@ impl Reader<'_> {
                         number.source = source;
                     }
                 }
-                // A path without quotes is a table of that section; it is refused below.
+                // A path without quotes appears as a table with the section's name; the loop below rejects it.
                 None if entries.iter().any(|e| e.key == number.parameter.section()) => {}
                 None => self.refuse(number.span.clone(), Problem::NoSource { path }),
             }
@@ -339,7 +340,7 @@ impl Reader<'_> {
         if Kind::ALL.iter().any(|k| k.sections().contains(&entry.key)) {
             return self.refuse(entry.key_span(), Problem::SourceNotQuoted { section: entry.key.to_owned() });
         }
-        // The number has been complained about already: it was refused, or is missing.
+        // A mandatory number that is missing or invalid has been reported already.
         if kind.parameters().any(|p| p.path == entry.key && p.absent.is_none()) {
             return;
         }
@@ -389,7 +390,7 @@ impl Reader<'_> {
         Some(cells)
     }
 
-    /// The checks of the parameter structs, pointed at the number they complain about.
+    /// Runs the checks of the parameter structs and reports a failure at the number that causes it.
     fn possible(&mut self, profile: &Profile) {
         let mut parts = Parts::blank();
         profile.fill(&mut parts);

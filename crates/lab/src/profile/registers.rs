@@ -1,4 +1,5 @@
-//! What a card's registers say, from a profile: what it leaves out follows from the rest of the card.
+//! The contents of a card's registers from its profile. Registers that the profile omits follow from the card's other
+//! parameters.
 
 use super::value::{date, hex};
 use flashlab_flash::Impossible;
@@ -6,7 +7,7 @@ use flashlab_sd::register::{Cid, Csd, Ocr, Scr, Ssr};
 use flashlab_sd::{CardParameters, Identity};
 use flashlab_sim::Duration;
 
-/// The registers as a profile sets them.
+/// The registers that a profile sets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "the table of parameters says what each is")]
 pub struct Registers {
@@ -26,7 +27,7 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// The registers of `card`: those of the profile, and what follows for the others.
+    /// Returns the registers of `card`: the profile's, and defaults that follow from `card` for the others.
     pub fn identity(&self, card: &CardParameters) -> Result<Identity, Impossible> {
         let mut identity = Identity::new(card);
         let letters = |text: &Option<String>, default: &[u8]| -> Vec<u8> {

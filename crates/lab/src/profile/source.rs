@@ -1,44 +1,47 @@
-//! Where a number comes from.
+//! The provenance of numbers.
 
 use crate::results::ParameterKind;
 use serde::Deserialize;
 use std::fmt;
 
-/// The provenance of a number. An experiment writes it as a profile does, for the numbers that it sets by key.
+/// The provenance of a number. For the numbers that an experiment sets by key, the experiment names it in the same form
+/// as a profile.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// Adjusted until these cells of an experiment came out: a free parameter.
+    /// The number was adjusted until these cells of an experiment agreed with the publication. It is a free parameter.
     Fitted(Vec<String>),
-    /// Chosen because devices of the kind are like this; the same in all profiles of one published table: a free parameter,
-    /// once.
+    /// The number was chosen because devices of the kind are like this. It is the same in all profiles of one published
+    /// table and counts as one free parameter.
     Typical(String),
-    /// A specification says so.
+    /// A specification states the number.
     Spec(String),
-    /// Measured on hardware, or follows from such a measurement by arithmetic.
+    /// The number was measured on hardware, or results from such a measurement by arithmetic.
     Measured(String),
-    /// The maker's catalogue says so.
+    /// The manufacturer's catalogue states the number.
     Catalogue(String),
-    /// Follows from other numbers of the profile; a zero where only the sum with another number shows.
+    /// The number results from other numbers of the profile. A zero belongs here if only the sum with another number
+    /// can be observed.
     Follows(String),
-    /// No measurement determines it: the cells that the profile was fitted on come out the same with other values.
+    /// No measurement determines the number: the cells that the profile was fitted on do not change with other values.
     Undetermined(String),
-    /// A condition that the publication states, such as a clock or the size of a command. Only an experiment has these.
+    /// The number is a condition that the publication states, such as a clock or the size of a command. Only
+    /// experiments have conditions.
     Condition(String),
-    /// Set by key, for example `sd/kingston:flash.t_prog=250us`, without a source.
+    /// The number was set by key without a source, for example `sd/kingston:flash.t_prog=250us`.
     #[serde(skip_deserializing)]
     ByHand(String),
-    /// From a draft: a profile without `[source]`.
+    /// The number is part of a draft, a profile without `[source]`.
     #[serde(skip_deserializing)]
     Unsourced,
 }
 
 impl Source {
-    /// The words that a profile writes, `fitted` first.
+    /// The words for sources in a profile, `fitted` first.
     pub const WORDS: [&str; 7] =
         ["fitted", "typical", "spec", "measured", "catalogue", "follows", "undetermined"];
 
-    /// The source that one of these words with a text makes.
+    /// Returns the source that a word and its text denote. `fitted` has a list of cells instead and is not accepted.
     pub(crate) fn of(word: &str, text: String) -> Option<Source> {
         Some(match word {
             "typical" => Source::Typical(text),
@@ -51,7 +54,7 @@ impl Source {
         })
     }
 
-    /// The kind of free parameter that a number of this source is; `None`: it is not free.
+    /// Returns the kind of free parameter that a number with this source is; `None` if the number is not free.
     pub fn free(&self) -> Option<ParameterKind> {
         match self {
             Source::Fitted(_) => Some(ParameterKind::Fitted),

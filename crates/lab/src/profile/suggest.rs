@@ -1,9 +1,10 @@
-//! The name that somebody probably meant.
+//! Suggestions for misspelt names.
 
-/// The candidate nearest to `name`, if it is near enough to be worth saying.
+/// Returns the candidate that is most similar to `name`, unless no candidate is similar enough.
 ///
-/// Nearest is the candidate with the fewest edits, of the whole or of its last part (after `/` or `.`). A candidate that
-/// begins with `name`, or whose last part does, counts as one edit away.
+/// The distance of a candidate is the number of edits between `name` and the whole candidate or its last part (after
+/// `/` or `.`), whichever is less. If the candidate or its last part begins with `name`, the distance is at most one
+/// edit.
 pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().take(65).count();
     if length == 0 || length > 64 {
@@ -27,7 +28,7 @@ fn edits(name: &str, candidate: &str) -> usize {
     if begins { edits.min(1) } else { edits }
 }
 
-/// `; did you mean X?`, or nothing.
+/// Returns `; did you mean X?`, or an empty string.
 pub(crate) fn did_you_mean(suggestion: Option<&str>) -> String {
     suggestion.map_or(String::new(), |s| format!("; did you mean {s}?"))
 }

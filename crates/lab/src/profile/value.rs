@@ -1,11 +1,12 @@
-//! What a parameter can be: a quantity, a count, a list of bus modes, a choice, yes or no.
+//! The values of parameters: a quantity, a count, a number, a list of bus modes, a choice, a flag, or the text of a
+//! register.
 
 use super::suggest::{did_you_mean, suggest};
 use crate::units::{Dimension, UnitError, clip, or_list};
 use flashlab_sd::Mode;
 use std::fmt;
 
-/// The kind of a parameter's value.
+/// The form of a parameter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// A number with its unit, in a string: `"225us"`.
@@ -14,26 +15,26 @@ pub enum Shape {
     Count,
     /// Bus modes: `["default-speed", "high-speed"]`; in an argument `default-speed+high-speed`.
     Modes,
-    /// One of these words: `"convert"`.
+    /// One of several words: `"convert"`.
     Choice(&'static [&'static str]),
     /// `true` or `false`.
     Flag,
     /// A number without a unit: `2.5`, `1e-5`.
     Number,
-    /// Words of a register: `"deadbeef"`, `"QEMU!"`, `"2006-02"`.
+    /// Contents of a register: `"deadbeef"`, `"QEMU!"`, `"2006-02"`.
     Text(Text),
 }
 
-/// What a text of a register is made of.
+/// The form of a register's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Text {
-    /// So many printable letters of ASCII.
+    /// This many printable ASCII characters.
     Letters(usize),
-    /// So many bytes in hexadecimal.
+    /// This many bytes in hexadecimal.
     Hex(usize),
-    /// Up to so many; those that are left out at the end are 0.
+    /// Up to this many bytes in hexadecimal. Omitted bytes at the end are 0.
     HexUpTo(usize),
-    /// A year from 2000 to 2255 and a month.
+    /// A year from 2000 to 2255, and a month.
     Date,
 }
 
@@ -63,14 +64,14 @@ impl Text {
     }
 }
 
-/// Year and month of `2024-11`.
+/// Returns the year and the month of `2024-11`.
 pub(crate) fn date(text: &str) -> Option<(u16, u8)> {
     let (year, month) = text.split_once('-').filter(|_| text.len() == 7)?;
     let (year, month) = (year.parse().ok()?, month.parse().ok()?);
     ((2000..2256).contains(&year) && (1..13).contains(&month)).then_some((year, month))
 }
 
-/// The bytes of a hexadecimal text, which was read as such; 0 where it has ended.
+/// Returns the bytes of a text that was already checked as hexadecimal. Bytes beyond its end are 0.
 pub(crate) fn hex<const N: usize>(text: &str) -> [u8; N] {
     std::array::from_fn(|n| {
         let digits = text.get(2 * n..2 * n + 2).unwrap_or("0");
@@ -79,7 +80,7 @@ pub(crate) fn hex<const N: usize>(text: &str) -> [u8; N] {
 }
 
 impl Shape {
-    /// What is expected, for a person: "a time in a string, for example \"225us\"".
+    /// Describes a valid value for a user: "a time in quotes, for example \"225us\"".
     pub fn expected(self) -> String {
         match self {
             Shape::Quantity(d) => format!("{} in quotes, for example \"{}\"", d.noun(), d.example()),
@@ -92,7 +93,7 @@ impl Shape {
         }
     }
 
-    /// What kind of value it is, for a table of parameters: `time`, `count`, `convert or log`.
+    /// Names the form for a table of parameters: `time`, `count`, `convert or log`.
     pub fn kind(self) -> String {
         match self {
             Shape::Quantity(d) => d.noun().trim_start_matches("a ").to_owned(),
@@ -107,7 +108,7 @@ impl Shape {
         }
     }
 
-    /// The value in a profile's string.
+    /// Parses a value as a profile writes it in a string.
     pub fn parse(self, text: &str) -> Result<Value, ValueError> {
         match self {
             Shape::Quantity(dimension) => Ok(Value::Quantity(dimension, dimension.parse(text)?)),
@@ -134,7 +135,7 @@ impl Shape {
         }
     }
 
-    /// The value in a command-line argument: as in a profile, but sizes may say K, M and G.
+    /// Parses a value of a command-line argument. The syntax is that of profiles, but sizes accept K, M, G and T.
     pub fn parse_argument(self, text: &str) -> Result<Value, ValueError> {
         match self {
             Shape::Quantity(dimension) => Ok(Value::Quantity(dimension, dimension.parse_argument(text)?)),
@@ -153,7 +154,7 @@ fn parse_count(text: &str) -> Result<Value, ValueError> {
     count.map(Value::Count).ok_or_else(|| ValueError::NotACount(clip(text)))
 }
 
-/// Bus modes by name, each at most once.
+/// Parses the names of bus modes. Each mode may appear once.
 pub(crate) fn parse_modes<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Value, ValueError> {
     let mut modes = Vec::new();
     for name in names {
@@ -182,29 +183,29 @@ fn parse_choice(names: &'static [&'static str], text: &str) -> Result<Value, Val
 /// The value of a parameter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// Base units of a dimension.
+    /// A quantity in base units of its dimension.
     Quantity(Dimension, u64),
-    /// A number of things.
+    /// A whole number.
     Count(u32),
-    /// Bus modes, in the order written.
+    /// Bus modes, in the order of the text.
     Modes(Vec<Mode>),
-    /// The word that was chosen.
+    /// The chosen word.
     Choice(&'static str),
-    /// Yes or no.
+    /// `true` or `false`.
     Flag(bool),
-    /// A number, as the bits of its `f64`, so that values can be compared.
+    /// A number as the bits of its `f64`, so that values can be compared for equality.
     Number(u64),
-    /// Words of a register.
+    /// Contents of a register.
     Text(String),
 }
 
 impl Value {
-    /// A number that is not negative.
+    /// Returns a value from a number that is not negative.
     pub(crate) fn number(number: f64) -> Self {
         Value::Number(number.to_bits())
     }
 
-    /// Its magnitude in base units, where it has one.
+    /// Returns the value in base units; `None` if the value is not a quantity or a count.
     pub(crate) fn magnitude(&self) -> Option<u64> {
         match self {
             Value::Quantity(_, base_units) => Some(*base_units),
@@ -215,7 +216,7 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// As a command-line argument writes it; a list of modes is joined by `+`.
+    /// Formats the value as in a command-line argument; `+` joins bus modes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Quantity(dimension, base_units) => f.write_str(&dimension.print(*base_units)),
@@ -232,41 +233,41 @@ impl fmt::Display for Value {
     }
 }
 
-/// Why a text is not the value of a parameter.
+/// The reason why a text is not a valid value of a parameter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ValueError {
-    /// Not the quantity.
+    /// The text is not a valid quantity.
     Unit(UnitError),
-    /// Not a whole number, or above 4294967295.
+    /// The text is not a whole number, or the number is above 4294967295.
     NotACount(String),
-    /// Not a number, or a negative one.
+    /// The text is not a number, or the number is negative.
     NotANumber(String),
-    /// Not one of the words.
+    /// The text is not one of the allowed words.
     NotOneOf {
-        /// What stands there.
+        /// The text as written.
         found: String,
-        /// The words.
+        /// The allowed words.
         expected: Vec<&'static str>,
-        /// The nearest of them.
+        /// The most similar allowed word.
         did_you_mean: Option<&'static str>,
     },
-    /// Beyond what the parameter takes.
+    /// The value is outside the range of the parameter.
     OutOfRange {
         /// The value.
         found: String,
-        /// The least that is taken.
+        /// Minimum of the range.
         least: String,
-        /// The most that is taken.
+        /// Maximum of the range.
         most: String,
     },
-    /// Not the words of that register.
+    /// The text does not have the form of the register's text.
     NotThatText {
-        /// What stands there.
+        /// The text as written.
         found: String,
-        /// What should.
+        /// Description of the form.
         expected: String,
     },
-    /// A bus mode named twice.
+    /// The bus mode appears twice.
     Twice(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! The parameters of what devices are plugged into, and of filesystems.
+//! The parameters of hosts and of filesystems.
 
 use super::{AN_HOUR, ANY, Choice, Field, GIB, Kind, Lens, Parameter, TEN_SECONDS, UP_TO_A_GIB};
 use flashlab_host::Stack;
@@ -7,7 +7,7 @@ pub(super) use machine::TABLE;
 pub(super) use pc::TABLE as PC;
 pub(super) use vfat::TABLE as VFAT;
 
-/// Machines with an SD slot.
+/// Hosts with an SD slot.
 mod machine {
     use super::*;
 
@@ -34,7 +34,7 @@ mod machine {
     ];
 }
 
-/// Machines with NVMe drives.
+/// Hosts with NVMe drives.
 mod pc {
     use super::*;
 
@@ -44,7 +44,7 @@ mod pc {
             "Bytes of its memory that the driver lends a drive at most; Linux: nvme.max_host_mem_size_mb.")];
 }
 
-/// vfat.
+/// The vfat filesystem.
 mod vfat {
     use super::*;
 

@@ -1,5 +1,5 @@
-//! The table of all parameters that profiles set: parser, `explain`, overrides and the numbers of a report come from it.
-//! One file a thing that has parameters; a row is a line.
+//! The table of all parameters that profiles set. The parser, `explain`, overrides and the numbers of a report use this
+//! table. Each submodule has the rows of one kind of thing.
 
 use super::{Kind, Parts, Shape, Text, Value, ValueError};
 use crate::units::Dimension;
@@ -10,21 +10,21 @@ use std::sync::LazyLock;
 /// One parameter of a device, a host or a filesystem.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// What has it.
+    /// The kinds of profiles that have the parameter.
     pub kinds: &'static [Kind],
-    /// Its section and key in a profile: `flash.t_prog`.
+    /// Section and key in a profile: `flash.t_prog`.
     pub path: &'static str,
-    /// What it is, in one sentence.
+    /// Description in one sentence.
     pub meaning: &'static str,
-    /// What it means that a profile leaves it out; `None`: it must not.
+    /// Meaning of a profile without the parameter; `None` if the parameter is mandatory.
     pub absent: Option<&'static str>,
-    /// The least and the greatest value taken, in base units. They keep simulated time and memory within bounds;
-    /// what is physically impossible, the parameter structs say themselves.
+    /// Least and greatest accepted value in base units. The range bounds simulated time and memory. The checks of the
+    /// parameter structs reject values that are physically impossible.
     pub range: (u64, u64),
     field: Field,
 }
 
-/// Where in [`Parts`] it is kept.
+/// The place in [`Parts`] that stores the value.
 #[derive(Clone, Debug)]
 enum Field {
     Time(Lens<Duration>),
@@ -46,7 +46,7 @@ enum Field {
     Choice(Choice),
 }
 
-/// A field that is one of several words.
+/// A field whose value is one of several words.
 #[derive(Clone, Debug)]
 struct Choice {
     names: &'static [&'static str],
@@ -67,32 +67,32 @@ impl<T> Clone for Lens<T> {
 }
 
 impl Parameter {
-    /// The parameter at `path`.
+    /// Returns the parameter at `path`.
     pub fn at(path: &str) -> Option<&'static Parameter> {
         Parameter::all().iter().find(|p| p.path == path)
     }
 
-    /// All parameters, in the order of their sections.
+    /// Returns all parameters, in the order of their sections.
     pub fn all() -> &'static [Parameter] {
         &TABLE
     }
 
-    /// Those whose path is `name` or ends in it: `t_prog`, `flash.t_prog`.
+    /// Returns the parameters whose path or key is `name`: `flash.t_prog`, `t_prog`.
     pub fn named<'a>(name: &'a str) -> impl Iterator<Item = &'static Parameter> + 'a {
         Parameter::all().iter().filter(move |p| p.path == name || p.key() == name)
     }
 
-    /// The section of a profile that it stands in.
+    /// Returns the section of the parameter in a profile.
     pub fn section(&self) -> &'static str {
         self.path.split_once('.').expect("a path has a section").0
     }
 
-    /// Its name in the section.
+    /// Returns the key of the parameter in its section.
     pub fn key(&self) -> &'static str {
         self.path.split_once('.').expect("a path has a key").1
     }
 
-    /// The kind of its value.
+    /// Returns the form of the parameter's value.
     pub fn shape(&self) -> Shape {
         match &self.field {
             Field::Time(_) | Field::TimeOrNone(_) => Shape::Quantity(Dimension::Time),
@@ -110,7 +110,7 @@ impl Parameter {
         }
     }
 
-    /// `value`, if it lies in the range taken.
+    /// Returns `value` if it lies in the accepted range.
     pub fn admit(&self, value: Value) -> Result<Value, ValueError> {
         if value.magnitude().is_none_or(|v| (self.range.0..=self.range.1).contains(&v)) {
             return Ok(value);
@@ -119,7 +119,7 @@ impl Parameter {
         Err(ValueError::OutOfRange { found: value.to_string(), least, most })
     }
 
-    /// The ends of the range, printed; `None` where the value is not a number.
+    /// Returns the formatted limits of the range; `None` if the value is not a quantity or a count.
     pub fn limits(&self) -> Option<(String, String)> {
         let (least, most) = self.range;
         match self.shape() {
@@ -129,7 +129,7 @@ impl Parameter {
         }
     }
 
-    /// The value in `parts`; `None` where an optional one is not set.
+    /// Returns the value in `parts`; `None` if an optional parameter is not set.
     pub fn get(&self, parts: &Parts) -> Option<Value> {
         let quantity = |dimension, value| Some(Value::Quantity(dimension, value));
         match &self.field {
@@ -153,7 +153,7 @@ impl Parameter {
         }
     }
 
-    /// Puts `value`, which has this parameter's shape and lies in its range, into `parts`.
+    /// Sets the parameter in `parts`. `value` has the parameter's form and lies in its range.
     pub fn set(&self, parts: &mut Parts, value: &Value) {
         match (&self.field, value) {
             (Field::Time(lens), Value::Quantity(_, ns)) => *(lens.set)(parts) = Duration::from_ns(*ns),
@@ -188,7 +188,7 @@ impl Parameter {
     }
 }
 
-/// A parameter that every profile of its kind sets. `KIND(path.of.the[0].field)` for a place that is no plain path.
+/// A mandatory parameter. A place that is not a plain path is written in parentheses: `KIND(path.of.the[0].field)`.
 macro_rules! must {
     ($path:literal, $kind:ident ($($place:tt)+), $range:expr, $meaning:literal) => {
         parameter!($path, $kind ($($place)+), $range, $meaning, None)
@@ -197,7 +197,7 @@ macro_rules! must {
         parameter!($path, $kind ($($field).+), $range, $meaning, None)
     };
 }
-/// One that may be left out, and what that means.
+/// An optional parameter, with the meaning of its absence.
 macro_rules! may {
     ($path:literal, $kind:ident ($($place:tt)+), $range:expr, $meaning:literal, $absent:literal) => {
         parameter!($path, $kind ($($place)+), $range, $meaning, Some($absent))
@@ -218,7 +218,7 @@ macro_rules! parameter {
         }
     };
 }
-/// One of the words of a card's registers, and what it is where it is left out.
+/// A text of a card's registers, with the meaning of its absence.
 macro_rules! text {
     ($path:literal, $($field:ident).+, $text:expr, $meaning:literal, $absent:literal) => {
         Parameter {
@@ -231,8 +231,8 @@ macro_rules! text {
         }
     };
 }
-/// One that is one of several words, each with the value that it stands for; behind the meaning what it means that it is
-/// left out, and then its place holds an option.
+/// A parameter with a choice of words, each with the value that it stands for. An `optional` choice fills an `Option`;
+/// the meaning of its absence follows the description.
 macro_rules! choice {
     ($path:literal, $($field:ident).+, [$($name:literal = $value:expr),+ $(,)?], $meaning:literal) => {
         choice!($path, $($field).+, [$($name = $value),+], $meaning, None)
@@ -265,10 +265,11 @@ macro_rules! choice {
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// No operation of a device or a host takes longer: Linux gives up on a busy card after 3 s.
+/// Range of durations. No operation of a device or a host takes longer than 10 s: Linux gives up on a busy card after 3
+/// s.
 const TEN_SECONDS: (u64, u64) = (0, 10_000_000_000);
 const AN_HOUR: (u64, u64) = (0, 3_600_000_000_000);
-/// Of anything that is erased, mapped or sent as one.
+/// Range of the size of any unit that is erased, mapped or sent as a whole.
 const UP_TO_A_GIB: (u64, u64) = (0, GIB);
 const ANY: (u64, u64) = (0, u64::MAX);
 
@@ -277,7 +278,7 @@ mod host;
 mod ssd;
 mod wear;
 
-/// All of them, in the order in which they are shown: what is a device's own before its host's.
+/// All parameters in the order of display: those of a device before those of its host.
 static TABLE: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
     [card::TABLE, ssd::TABLE, wear::TABLE, wear::CARD, wear::DRIVE, host::TABLE, host::PC, host::VFAT]
         .concat()

@@ -10,7 +10,7 @@ use flashlab_nvme::Generation;
 
 const KINDS: &[Kind] = &[Kind::Ssd];
 
-/// Of anything that is counted.
+/// Range of counts.
 const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
 
 pub(super) const TABLE: &[Parameter] = &[

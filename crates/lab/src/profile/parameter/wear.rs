@@ -6,7 +6,7 @@ use flashlab_flash::ftl::LevellingKind;
 pub(super) use card::TABLE as CARD;
 pub(super) use drive::TABLE as DRIVE;
 
-/// Of anything that is counted.
+/// Range of counts.
 const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
 
 const KINDS: &[Kind] = &[Kind::Card, Kind::Ssd];
@@ -29,7 +29,7 @@ pub(super) const TABLE: &[Parameter] = &[
         "none"),
 ];
 
-/// What only a card has.
+/// Wear parameters that only cards have.
 mod card {
     use super::*;
 
@@ -44,7 +44,7 @@ mod card {
     ];
 }
 
-/// What only an SSD has: a card's program is not modelled so finely that one could fail.
+/// Wear parameters that only SSDs have. The model of a card does not simulate single programs that can fail.
 mod drive {
     use super::*;
 
