@@ -1,4 +1,5 @@
-//! `flashlab explain` and `flashlab devices`: what exists, what a number means, and where it comes from.
+//! `flashlab explain` and `flashlab devices`: list devices, hosts and filesystems, and describe parameters with their
+//! meaning, values and sources.
 
 use crate::device::{Device, DeviceError, Filesystem, Held};
 use crate::library::{Library, LibraryError, read_file};
@@ -10,17 +11,17 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
-/// Why something cannot be explained.
+/// An error of `flashlab explain`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExplainError {
-    /// Nothing has that name.
+    /// The name is unknown.
     Unknown {
         /// The name.
         name: String,
-        /// The nearest that can be explained.
+        /// The most similar known name.
         did_you_mean: Option<String>,
     },
-    /// A device or filesystem with settings, or a file, that is wrong.
+    /// The device, the filesystem or the file that the name refers to is invalid.
     Device(DeviceError),
 }
 
@@ -42,11 +43,11 @@ impl fmt::Display for ExplainError {
 
 impl std::error::Error for ExplainError {}
 
-/// What `name` is: a parameter (`flash.t_prog`, `t_prog`), a device (`sd/kingston`, also with settings), a host, a
-/// filesystem, a mechanism of the results, or else what `elsewhere` knows: the options of fio.
+/// Explains `name`: a parameter (`flash.t_prog`, `t_prog`), a device (`sd/kingston`, also with settings), a host, a
+/// filesystem or a mechanism of the results. `elsewhere` explains other names: the options of fio.
 ///
-/// A name that is several things gets all of its explanations. Lines have at most `width` characters, but for words that are
-/// longer.
+/// A name with several meanings gets all of its explanations. Lines have at most `width` characters, except lines of a
+/// single longer word.
 pub fn explain(
     name: &str,
     library: &Library,
@@ -56,7 +57,7 @@ pub fn explain(
     found(name, library, &|subject| subject.text(library, width), elsewhere).map(|found| found.join("\n"))
 }
 
-/// Returns the explanations of `name` as a JSON list; `elsewhere` knows the options of fio.
+/// Returns the explanations of `name` as a JSON list; `elsewhere` explains the options of fio.
 pub fn explain_json(
     name: &str,
     library: &Library,
@@ -84,7 +85,7 @@ fn found<T>(
     Ok(found)
 }
 
-/// Anything that can be explained here.
+/// The subject of an explanation.
 enum Subject<'a> {
     Parameter(&'static Parameter),
     Mechanism(Mechanism),
@@ -148,7 +149,7 @@ impl Subject<'_> {
     }
 }
 
-/// Numbers with their meaning and source.
+/// Lists numbers with their meaning and source.
 fn listed<'a>(numbers: impl Iterator<Item = &'a Number>) -> Vec<Value> {
     let one = |number: &Number| {
         json!({
@@ -161,14 +162,14 @@ fn listed<'a>(numbers: impl Iterator<Item = &'a Number>) -> Vec<Value> {
     numbers.map(one).collect()
 }
 
-/// All that can be explained here.
+/// Returns all names that this module can explain.
 fn names(library: &Library) -> Vec<&str> {
     let parameters = Parameter::all().iter().map(|p| p.path);
     let things = Kind::ALL.into_iter().flat_map(|kind| library.of_kind(kind)).map(|(name, _)| name);
     parameters.chain(things).chain(Mechanism::ALL.map(Mechanism::name)).collect()
 }
 
-/// A device, host or filesystem, with its settings; `None` if nothing of the sort has that name.
+/// Finds a device, host or filesystem, with its settings; `None` if no such thing has that name.
 fn thing<'a>(name: &str, library: &'a Library) -> Result<Option<Subject<'a>>, DeviceError> {
     let as_host = name.strip_prefix("host/").unwrap_or(name);
     for kind in HOSTS {
@@ -204,10 +205,10 @@ fn before_settings(argument: &str) -> &str {
     argument.split_once(':').map_or(argument, |(name, _)| name)
 }
 
-/// What devices are plugged into.
+/// Kinds of machines that devices are plugged into.
 const HOSTS: [Kind; 2] = [Kind::Host, Kind::Pc];
 
-/// One parameter, and its value in every profile.
+/// Writes a parameter and its value in every profile.
 fn parameter(text: &mut Text, parameter: &Parameter, library: &Library) {
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.has(parameter)).collect();
     text.line(parameter.path);
@@ -234,7 +235,7 @@ fn parameter(text: &mut Text, parameter: &Parameter, library: &Library) {
     }
 }
 
-/// The profiles that have a parameter: name, value and source.
+/// Returns the profiles that have a parameter, each as name, value and source.
 fn values<'a>(parameter: &'a Parameter, library: &'a Library) -> impl Iterator<Item = [String; 3]> + 'a {
     let kinds = Kind::ALL.into_iter().filter(|kind| kind.has(parameter));
     kinds
@@ -281,7 +282,7 @@ fn notes(text: &mut Text, profile: Option<&Profile>) {
     }
 }
 
-/// A line for each number with its meaning, and one under it with its source.
+/// Writes a line with the meaning of each number, and a second line with its source.
 fn numbers<'a>(text: &mut Text, numbers: impl Iterator<Item = &'a Number>) {
     let mut rows = Vec::new();
     for number in numbers {
@@ -341,7 +342,7 @@ fn mechanism(text: &mut Text, mechanism: Mechanism) {
     text.paragraph(2, &format!("Moved by: {moved_by}."));
 }
 
-/// The devices, hosts and filesystems of a library, or those whose names fit a pattern.
+/// The devices, hosts and filesystems of a library, or those whose names match a pattern.
 pub struct Listing<'a> {
     devices: Vec<(&'a str, &'a Profile)>,
     hosts: Vec<(&'a str, &'a Profile)>,
@@ -349,7 +350,7 @@ pub struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    /// Returns everything there is.
+    /// Returns the listing of the whole library.
     pub fn all(library: &'a Library) -> Listing<'a> {
         Listing {
             devices: library.devices().collect(),
@@ -358,10 +359,11 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Returns what `pattern` names: the beginning of a name (`sd/`), or a whole name with `*` and `?` (`sd/s*`).
+    /// Returns the entries that `pattern` selects: the beginning of a name (`sd/`), or a whole name with `*` and `?`
+    /// (`sd/s*`).
     ///
     /// # Errors
-    /// If no name fits.
+    /// If no name matches.
     pub fn matching(pattern: &str, library: &'a Library) -> Result<Listing<'a>, NoMatch> {
         let all = Listing::all(library);
         let mut known: Vec<String> = all.names().map(str::to_owned).collect();
@@ -383,17 +385,17 @@ impl<'a> Listing<'a> {
         Ok(found)
     }
 
-    /// The names in the order of the listing.
+    /// Returns the names in the order of the listing.
     pub fn names(&self) -> impl Iterator<Item = &'a str> {
         [&self.devices, &self.hosts, &self.filesystems].into_iter().flatten().map(|(name, _)| *name)
     }
 
-    /// The names of the devices.
+    /// Returns the names of the devices.
     pub fn device_names(&self) -> impl Iterator<Item = &'a str> {
         self.devices.iter().map(|(name, _)| *name)
     }
 
-    /// The listing as JSON.
+    /// Returns the listing as JSON.
     pub fn json(&self) -> Value {
         let titled = |list: &[(&str, &Profile)]| -> Vec<Value> {
             list.iter()
@@ -419,7 +421,7 @@ impl<'a> Listing<'a> {
         })
     }
 
-    /// The listing as text, in lines of at most `width` characters.
+    /// Returns the listing as text, in lines of at most `width` characters.
     pub fn text(&self, width: usize) -> String {
         let device = |(name, card): &(&str, &Profile)| {
             let capacity = capacity_of(card).map_or(String::new(), capacity);
@@ -444,12 +446,12 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// No device, host or filesystem has a name that fits a pattern.
+/// No name of a device, host or filesystem matches the pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoMatch {
     /// The pattern.
     pub pattern: String,
-    /// The nearest name or folder of names.
+    /// The most similar name or folder of names.
     pub did_you_mean: Option<String>,
 }
 
@@ -465,7 +467,7 @@ impl fmt::Display for NoMatch {
 
 impl std::error::Error for NoMatch {}
 
-/// Returns true if `name` begins with `pattern`, or is of its form where it has a `*` or `?`.
+/// Returns true if `name` begins with `pattern`. A pattern with `*` or `?` must match the whole name.
 fn fits(pattern: &str, name: &str) -> bool {
     if pattern.contains(['*', '?']) {
         crate::device::matches(pattern, name)
@@ -478,7 +480,7 @@ fn capacity_of(profile: &Profile) -> Option<&Number> {
     ["card.capacity", "ftl.capacity"].into_iter().find_map(|path| profile.number(path))
 }
 
-/// In GB, as it stands on a card.
+/// Formats a capacity in decimal GB or MB, as printed on a card.
 fn capacity(number: &Number) -> String {
     let bytes = number.value.magnitude().expect("a capacity is a size");
     if bytes >= 1_000_000_000 {
@@ -490,13 +492,13 @@ fn capacity(number: &Number) -> String {
 /// Text for a terminal.
 struct Text {
     text: String,
-    /// Characters of the widest line.
+    /// Maximum number of characters in a line.
     width: usize,
 }
 
-/// A table whose last column would be narrower than this has the words below the name and the value.
+/// Minimum width of the last column. If less is left, [`Text::table`] prints the words below the name and the value.
 const WORDS_MIN: usize = 30;
-/// The indent of words below a name.
+/// Indent of the words below a name.
 const BELOW: usize = 6;
 
 impl Text {
@@ -505,7 +507,7 @@ impl Text {
         self.text.push('\n');
     }
 
-    /// Rows of two narrow columns and one that wraps, two spaces in.
+    /// Writes rows of two narrow columns and a third one that wraps, indented by two spaces.
     fn table(&mut self, rows: &[[String; 3]]) {
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let (first, second) = (width(0), width(1));
@@ -529,14 +531,14 @@ impl Text {
         }
     }
 
-    /// `words` in lines of at most the width, `indent` spaces in. A line break in them stays one.
+    /// Writes `words` in lines of at most the width, indented by `indent` spaces. Line breaks in `words` remain.
     fn paragraph(&mut self, indent: usize, words: &str) {
         for line in words.lines() {
             self.hung(indent, indent, line);
         }
     }
 
-    /// One line of `words`, `first` spaces in; the lines into which it is broken are `rest` spaces in.
+    /// Wraps one line of `words`. The first output line is indented by `first` spaces, the others by `rest` spaces.
     fn hung(&mut self, first: usize, rest: usize, words: &str) {
         let mut used = 0;
         let mut indent = first;

@@ -1,4 +1,4 @@
-//! The figures of jobs on devices, as `bench` and `compare` give them to JSON, CSV and pages.
+//! The figures of jobs on devices, which `bench` and `compare` write as JSON, CSV and pages.
 
 use crate::bench::reads_unwritten;
 use crate::results::Mechanisms;
@@ -7,27 +7,27 @@ use flashlab_fio::stats::Report;
 use flashlab_sim::Duration;
 use serde::Serialize;
 
-/// The percentiles that a job's figures have.
+/// The percentiles in a job's figures.
 pub const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
-/// A device and what each job did on it.
+/// The figures of all jobs on one device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceFigures {
-    /// The device as it was asked for: `sd/kingston`.
+    /// The argument that selected the device: `sd/kingston`.
     pub device: String,
-    /// Its full name.
+    /// Full name of the device.
     pub title: String,
-    /// Bytes that the jobs read and that were written before they began.
+    /// Bytes that were written before the jobs began, because the jobs read them.
     pub written_first_bytes: u64,
     /// One entry for each direction of each job or group that moved data.
     pub jobs: Vec<JobFigures>,
-    /// Remarks that a reader of the figures needs.
+    /// Remarks that a reader of the figures should know.
     pub notes: Vec<String>,
     /// The reason why the device has no figures.
     pub error: Option<String>,
 }
 
-/// One direction of one job or group.
+/// The figures of one direction of one job or group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobFigures {
     /// The job's name.
@@ -36,41 +36,41 @@ pub struct JobFigures {
     pub direction: &'static str,
     /// Requests that completed.
     pub requests: u64,
-    /// Bytes that they moved.
+    /// Bytes that these requests moved.
     pub bytes: u64,
     /// Simulated milliseconds from the first request to the end.
     pub runtime_ms: u64,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_second: u64,
     /// Completion latency.
     pub latency: Latency,
-    /// Nanoseconds of a request by mechanism; they sum to the mean latency.
+    /// Nanoseconds of the mean request by mechanism; they sum to the mean latency.
     pub mechanisms_ns: Mechanisms,
-    /// True if most of these reads met what nothing has written, and touched no flash.
+    /// True if most of these reads addressed data that was never written, and therefore touched no flash.
     pub unwritten: bool,
 }
 
 /// Completion latency in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
-    /// Least.
+    /// Minimum.
     pub min_ns: u64,
     /// Mean.
     pub mean_ns: f64,
     /// Standard deviation.
     pub stddev_ns: f64,
-    /// Greatest.
+    /// Maximum.
     pub max_ns: u64,
     /// Percent and nanoseconds for each of [`PERCENTILES`].
     pub percentiles_ns: Vec<(f64, u64)>,
-    /// Midpoint in nanoseconds and count of each bucket of fio's histogram that is not empty.
+    /// Midpoint in nanoseconds and count of each non-empty bucket of fio's histogram.
     pub histogram_ns: Vec<(u64, u64)>,
 }
 
-/// Returns the figures of each direction of `report` that completed a request. `t_read` is the time that the device takes for
-/// an access to its array, if it has one.
+/// Returns the figures of each direction of `report` in which a request completed. `t_read` is the read time of the
+/// device's array, if the device has one.
 pub fn figures(report: &Report, t_read: Option<Duration>) -> Vec<JobFigures> {
     let unwritten = t_read.is_some_and(|t_read| reads_unwritten(&report.stats, t_read));
     let figure = |(direction, name): &(Direction, &'static str)| {

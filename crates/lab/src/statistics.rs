@@ -1,6 +1,7 @@
-//! What a device counts, taken down and put into a reader's terms: amplification, wear, collection, the map's hits, life.
+//! Statistics of a device in the terms of a reader: write amplification, wear, garbage collection, hits of the map,
+//! lifetime.
 //!
-//! Everything comes from [`Model::observe`]. What a device does not count is left out, never shown as nothing.
+//! All of them come from [`Model::observe`]. A figure that the device does not count is absent, not zero.
 
 use crate::results::{DeviceStatistics, Erases, WearMap};
 use flashlab_sim::{EraseBlocks, Model, Observer};
@@ -19,61 +20,61 @@ impl Observer for Counters {
 }
 
 impl Counters {
-    /// Those of `model`, now.
+    /// Returns the current counters of `model`.
     pub fn of(model: &dyn Model) -> Self {
         Counters::told(|to| model.observe(to))
     }
 
-    /// Those of a device that is no model.
+    /// Returns the counters that `tell` reports, for a device that is not a [`Model`].
     pub fn told(tell: impl FnOnce(&mut dyn Observer)) -> Self {
         let mut counters = Counters::default();
         tell(&mut counters);
         counters
     }
 
-    /// A counter, if there is one of that name.
+    /// Returns the counter `name`; `None` if the device does not count it.
     pub fn find(&self, name: &str) -> Option<u64> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// A counter; 0 where nothing of that name is counted.
+    /// Returns the counter `name`; 0 if the device does not count it.
     pub fn get(&self, name: &str) -> u64 {
         self.find(name).unwrap_or(0)
     }
 
-    /// How much a counter has grown since `before`.
+    /// Returns the growth of a counter since `before`.
     pub fn since(&self, before: &Counters, name: &str) -> u64 {
         self.get(name).saturating_sub(before.get(name))
     }
 
-    /// All of them, in the order in which the device told them.
+    /// Returns all counters, in the order in which the device reported them.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.0.iter().copied()
     }
 }
 
-/// The erase blocks of a device at one instant.
+/// The wear of the erase blocks of a device at one instant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wear {
-    /// Bytes of an erase block.
+    /// Erase block size in bytes.
     pub bytes: u64,
-    /// How often each was erased.
+    /// Number of erases of each block.
     pub erase_counts: Vec<u32>,
-    /// Those out of use, ascending.
+    /// Indices of bad blocks, ascending.
     pub bad: Vec<u32>,
     /// Erases that a block is rated for.
     pub rated_cycles: Option<u32>,
-    /// Erases that each block takes; empty where wear has no end.
+    /// Number of erases after which each block fails; empty if wear is not modelled.
     pub limits: Vec<u32>,
 }
 
 impl Wear {
-    /// The erase blocks of `model`, if it knows any.
+    /// Returns the erase blocks of `model`; `None` if the model does not report any.
     pub fn of(model: &dyn Model) -> Option<Self> {
         Wear::told(|to| model.observe(to))
     }
 
-    /// Those of a device that is no model.
+    /// Returns the erase blocks that `tell` reports, for a device that is not a [`Model`].
     pub fn told(tell: impl FnOnce(&mut dyn Observer)) -> Option<Self> {
         struct Take(Option<Wear>);
         impl Observer for Take {
@@ -94,14 +95,14 @@ impl Wear {
         take.0
     }
 
-    /// The erase counts of the blocks in use.
+    /// Returns the erase counts of the blocks in use.
     pub fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
         let mut bad = self.bad.iter().copied().peekable();
         let good = move |block: &(u32, u32)| bad.next_if_eq(&block.0).is_none();
         (0..).zip(self.erase_counts.iter().copied()).filter(good).map(|(_, count)| count)
     }
 
-    /// How evenly the blocks in use are worn.
+    /// Returns mean, minimum, maximum and standard deviation of the erases of the blocks in use.
     pub fn erases(&self) -> Erases {
         let (mut blocks, mut sum, mut squares) = (0_u64, 0_u64, 0_u128);
         let (mut min, mut max) = (u32::MAX, 0);
@@ -115,20 +116,20 @@ impl Wear {
         if blocks == 0 {
             return Erases::default();
         }
-        // n times the squares less the square of the sum: exact, and never negative.
+        // n times the sum of the squares minus the square of the sum: exact, and never negative.
         let n = u128::from(blocks);
         let spread = (n * squares - u128::from(sum) * u128::from(sum)) as f64;
         Erases { mean: sum as f64 / blocks as f64, min, max, sd: spread.sqrt() / blocks as f64 }
     }
 
-    /// What is left of the erases that the blocks are rated for, in percent, of the one in use that is worn most; `None`
-    /// where wear has no end.
+    /// Returns the remaining part of the rated erases in percent, for the most worn block in use; `None` if the blocks
+    /// have no rating.
     pub fn lifetime_left_percent(&self) -> Option<f64> {
         let rated = f64::from(self.rated_cycles?);
         Some((100.0 * (1.0 - f64::from(self.erases().max) / rated)).max(0.0))
     }
 
-    /// For a report, under a name.
+    /// Returns the wear in the form of a report, under `name`.
     pub fn map(self, name: String) -> WearMap {
         let erases = self.erases();
         WearMap {
@@ -142,7 +143,7 @@ impl Wear {
     }
 }
 
-/// Bytes that are moved or written beside the host's data: cause and counter.
+/// Bytes that are moved or written in addition to the host's data: cause and counter.
 const MOVED: [(&str, &str); 7] = [
     ("collection", "collection_moved_bytes"),
     ("levelling", "levelling_moved_bytes"),
@@ -153,8 +154,9 @@ const MOVED: [(&str, &str); 7] = [
     ("padding", "padding_bytes"),
 ];
 
-/// Where a look-up of the map is answered: in a page that the controller holds, changed or not; in a page that the host
-/// holds; in a table of the whole map; in the directory of map pages, since there is none; nowhere, so that one is loaded.
+/// Places that answer a map look-up: a map page that the controller holds, changed or not; a map page in host memory; a
+/// table of the whole map; the directory of map pages, if the map page does not exist; none of them, so that a map page
+/// is loaded.
 const LOOK_UPS: [(&str, &[&str]); 5] = [
     ("sram", &["map_hit_sram_count", "map_hit_changed_count", "map_hit_count"]),
     ("hmb", &["map_hit_hmb_count"]),
@@ -163,8 +165,8 @@ const LOOK_UPS: [(&str, &[&str]); 5] = [
     ("miss", &["map_miss_count"]),
 ];
 
-/// What a device did between two instants, in a reader's terms; `wear` is that of the second. Names are left to the
-/// caller.
+/// Computes the statistics of a device between two instants. `wear` belongs to the second instant. The caller fills in
+/// the names.
 pub fn statistics(before: &Counters, after: &Counters, wear: Option<&Wear>) -> DeviceStatistics {
     let since = |name| after.since(before, name);
     let host_written_bytes = since("host_written_bytes");

@@ -1,30 +1,31 @@
 //! Quantities with their units, as profiles write them: `225us`, `4MiB`, `50MHz`, `90MiB/s`, `2%`.
 //!
-//! Arithmetic is exact: `1.42us` is 1420 ns, and what a quantity cannot hold is refused. Only a rate is rounded, with a note, because
-//! published rates have decimals. What is printed is the shortest exact form, and parses back to the same quantity.
+//! Arithmetic is exact: `1.42us` is 1420 ns, and a value finer than the base unit is an error. Only rates are rounded,
+//! with a note, because published rates have decimals. The printed form is the shortest exact one and parses back to
+//! the same quantity.
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a number measures. Quantities are held as whole base units: ns, B, Hz, B/s, millionths, ps.
+/// The dimension of a quantity. Quantities are stored as whole base units: ns, B, Hz, B/s, millionths, ps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dimension {
     /// Time, in nanoseconds.
     Time,
-    /// Bytes.
+    /// A size, in bytes.
     Size,
-    /// Clocks a second.
+    /// A clock frequency, in hertz.
     Clock,
-    /// Bytes a second.
+    /// A rate, in bytes per second.
     Rate,
-    /// A part of the whole, in millionths; written in percent.
+    /// A fraction, in millionths; written in percent.
     Share,
     /// A delay of a signal, in picoseconds.
     Delay,
 }
 
 impl Dimension {
-    /// All of them.
+    /// All dimensions.
     pub const ALL: [Dimension; 6] = [
         Dimension::Time,
         Dimension::Size,
@@ -34,7 +35,7 @@ impl Dimension {
         Dimension::Delay,
     ];
 
-    /// Its units with their worth in base units, smallest first.
+    /// Returns the units with their values in base units, smallest first.
     pub const fn units(self) -> &'static [(&'static str, u64)] {
         match self {
             Dimension::Time => &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)],
@@ -46,8 +47,8 @@ impl Dimension {
         }
     }
 
-    /// Returns the worth of a unit in base units. Larger units than [`Dimension::units`] are read but not printed, so that what
-    /// is printed stays comparable.
+    /// Returns the value of a unit in base units. The units that [`Dimension::units`] lacks are accepted but never
+    /// printed, so that printed values stay comparable.
     fn worth(self, unit: &str) -> Option<u64> {
         let larger: &[(&str, u64)] = match self {
             Dimension::Time => &[("min", 60_000_000_000), ("h", 3_600_000_000_000)],
@@ -59,7 +60,7 @@ impl Dimension {
         self.units().iter().chain(larger).find(|(name, _)| *name == unit).map(|(_, worth)| *worth)
     }
 
-    /// With its article: "a time".
+    /// Returns the dimension with its article: "a time".
     pub const fn noun(self) -> &'static str {
         match self {
             Dimension::Time => "a time",
@@ -71,7 +72,7 @@ impl Dimension {
         }
     }
 
-    /// How one is written.
+    /// Returns an example of a quantity.
     pub const fn example(self) -> &'static str {
         match self {
             Dimension::Time => "225us",
@@ -83,7 +84,7 @@ impl Dimension {
         }
     }
 
-    /// The finest step: what is below it is refused.
+    /// Returns the finest step. A finer value is an error.
     const fn finest(self) -> &'static str {
         match self {
             Dimension::Time => "1ns",
@@ -95,7 +96,7 @@ impl Dimension {
         }
     }
 
-    /// Zero, in the unit that profiles use most.
+    /// Returns zero in the unit that profiles use most.
     const fn zero(self) -> &'static str {
         match self {
             Dimension::Time => "0us",
@@ -107,19 +108,20 @@ impl Dimension {
         }
     }
 
-    /// Its units in a sentence: "ns, us, ms or s".
+    /// Returns the units as part of a sentence: "ns, us, ms or s".
     fn list(self) -> String {
         let names: Vec<_> = self.units().iter().map(|(name, _)| *name).collect();
         or_list(&names)
     }
 
-    /// Base units in `text`, a decimal number directly followed by a unit: `1.42us`. A size may be plain bytes. A rate is rounded
-    /// to whole bytes a second, and [`take_notes`] tells of it.
+    /// Parses a decimal number directly followed by a unit, `1.42us`, to base units. A size without a unit is in bytes.
+    /// A rate is rounded to whole bytes per second; [`take_notes`] reports the rounding.
     pub fn parse(self, text: &str) -> Result<u64, UnitError> {
         self.parse_with(text, |unit| self.worth(unit))
     }
 
-    /// The same for a command-line argument, where a size may also say K, M, G and T, as fio's sizes do (`4M` is 4 MiB).
+    /// Parses a quantity of a command-line argument. The syntax is that of [`Dimension::parse`], but sizes also accept
+    /// K, M, G and T as in fio (`4M` is 4 MiB).
     pub fn parse_argument(self, text: &str) -> Result<u64, UnitError> {
         self.parse_with(text, |unit| {
             let unit = match unit {
@@ -139,7 +141,7 @@ impl Dimension {
         Ok(value)
     }
 
-    /// Reads a quantity, and tells how it was rounded.
+    /// Parses a quantity. Returns the value and a note if it was rounded.
     fn read(
         self,
         text: &str,
@@ -181,7 +183,7 @@ impl Dimension {
         UnitError::NotAUnit { unit: clip(trimmed), hint: look_alike(trimmed), expected: self }
     }
 
-    /// `value` base units in the shortest exact form; of equally short ones the one with the largest unit.
+    /// Formats `value` base units in the shortest exact form; of equally short forms, in the one with the largest unit.
     pub fn print(self, value: u64) -> String {
         if value == 0 {
             return self.zero().to_owned();
@@ -207,14 +209,15 @@ enum Inexact {
     TooLarge,
 }
 
-/// `whole.fraction` times `worth`, if that is a whole number. Both are ASCII digits, of any length.
+/// Multiplies `whole.fraction` by `worth` and returns the product if it is a whole number. The arguments are ASCII
+/// digits of any length.
 fn exact(whole: &str, fraction: &str, worth: u64) -> Result<u64, Inexact> {
     let whole = match whole.trim_start_matches('0') {
         "" => 0,
         digits => digits.parse::<u64>().map_err(|_| Inexact::TooLarge)?,
     };
     let fraction = fraction.trim_end_matches('0');
-    // 2^-30 needs 30 decimals; no unit divides further.
+    // 2^-30 has 30 decimals; no unit divides further.
     if fraction.len() > 30 {
         return Err(Inexact::TooFine);
     }
@@ -233,12 +236,13 @@ fn exact(whole: &str, fraction: &str, worth: u64) -> Result<u64, Inexact> {
     whole.checked_mul(worth).and_then(|w| w.checked_add(part)).ok_or(Inexact::TooLarge)
 }
 
-/// `whole.fraction` times `worth`, rounded to the nearest whole number; `None` where it is one, or is too large or too long to say.
+/// Multiplies `whole.fraction` by `worth` and rounds the product to the nearest whole number. Returns `None` if the
+/// product is exact or too large.
 fn rounded(whole: &str, fraction: &str, worth: u64) -> Option<u64> {
     if !matches!(exact(whole, fraction, worth), Err(Inexact::TooFine)) {
         return None;
     }
-    // More decimals than these change no byte.
+    // Further decimals cannot change a byte.
     let fraction = &fraction[..fraction.len().min(18)];
     let tenths = 10_u128.pow(fraction.len() as u32);
     let part = fraction.parse::<u128>().ok()? * u128::from(worth);
@@ -246,14 +250,15 @@ fn rounded(whole: &str, fraction: &str, worth: u64) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(worth)?.checked_add(part)
 }
 
-/// Notes on what was read, until somebody takes them.
+/// Notes on parsed quantities, until [`take_notes`] takes them.
 static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn notes() -> MutexGuard<'static, Vec<String>> {
     NOTES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes down, once; a program that reads many quantities and never takes the notes keeps a few of them.
+/// Adds a note unless it exists already. A limit bounds the list for programs that parse many quantities and never take
+/// the notes.
 fn note(note: String) {
     let mut notes = notes();
     if notes.len() < NOTES_MAX && !notes.contains(&note) {
@@ -263,7 +268,7 @@ fn note(note: String) {
 
 const NOTES_MAX: usize = 100;
 
-/// Takes the notes on quantities that were not read as they are written.
+/// Takes the notes on quantities whose value differs from the text.
 pub fn take_notes() -> Vec<String> {
     std::mem::take(&mut notes())
 }
@@ -272,7 +277,8 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// `value / worth` as a decimal. It ends, because units are worth powers of 2 and 10.
+/// Formats `value / worth` as a decimal number. The number is finite because the values of all units are products of
+/// powers of 2 and 10.
 fn decimal(value: u64, worth: u64) -> String {
     let (value, worth) = (u128::from(value), u128::from(worth));
     let mut text = (value / worth).to_string();
@@ -288,7 +294,7 @@ fn decimal(value: u64, worth: u64) -> String {
     text
 }
 
-/// What to write instead of a unit that people write elsewhere.
+/// Returns a hint for a unit of common use that this module does not accept.
 fn look_alike(unit: &str) -> Option<&'static str> {
     Some(match unit {
         "k" | "K" | "kB" | "KB" | "kb" | "Kb" | "kiB" | "KIB" | "kib" | "Ki" => "KiB is 1024 bytes",
@@ -311,58 +317,58 @@ fn look_alike(unit: &str) -> Option<&'static str> {
     })
 }
 
-/// Why a text is not the quantity that was expected.
+/// The reason why a text is not a valid quantity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UnitError {
-    /// It does not begin with a plain decimal number.
+    /// The text does not begin with a plain decimal number.
     NotANumber {
-        /// What stands there.
+        /// The text as written.
         text: String,
-        /// What should.
+        /// The expected dimension.
         expected: Dimension,
     },
-    /// A number, but no unit.
+    /// The number has no unit.
     NoUnit {
-        /// What stands there.
+        /// The text as written.
         text: String,
-        /// What should.
+        /// The expected dimension.
         expected: Dimension,
     },
-    /// A unit of something else.
+    /// The unit belongs to another dimension.
     OtherDimension {
         /// The unit.
         unit: String,
-        /// What it measures.
+        /// Dimension of the unit.
         is: Dimension,
-        /// What was expected.
+        /// The expected dimension.
         expected: Dimension,
     },
-    /// Not a unit of anything here.
+    /// The unit is unknown.
     NotAUnit {
-        /// What stands there.
+        /// The unit as written.
         unit: String,
-        /// What to write instead, where that can be guessed.
+        /// A hint at the right unit, if the unit is a common one.
         hint: Option<&'static str>,
-        /// What was expected.
+        /// The expected dimension.
         expected: Dimension,
     },
-    /// Space between or around number and unit.
+    /// A space stands between or around the number and the unit.
     Space {
-        /// The same without.
+        /// The text without spaces.
         should_be: String,
     },
-    /// More decimals than the quantity holds.
+    /// The number has more decimals than the base unit can represent.
     TooFine {
-        /// What stands there.
+        /// The text as written.
         text: String,
-        /// The quantity.
+        /// The expected dimension.
         expected: Dimension,
     },
-    /// More than 64 bits of base units.
+    /// The value exceeds 64 bits of base units.
     TooLarge {
-        /// What stands there.
+        /// The text as written.
         text: String,
-        /// The quantity.
+        /// The expected dimension.
         expected: Dimension,
     },
 }
@@ -421,7 +427,7 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-/// At most the first 40 characters, with control characters made visible: for quoting outside text in a message.
+/// Returns at most the first 40 characters, with control characters escaped, to quote outside text in a message.
 pub(crate) fn clip(text: &str) -> String {
     let mut clipped: String = text.chars().take(40).flat_map(visible).collect();
     if text.chars().nth(40).is_some() {
@@ -436,7 +442,7 @@ fn visible(c: char) -> impl Iterator<Item = char> {
     escaped.into_iter().flatten().chain(plain)
 }
 
-/// "a, b or c".
+/// Joins names as in "a, b or c".
 pub(crate) fn or_list<S: AsRef<str>>(names: &[S]) -> String {
     let mut text = String::new();
     for (i, name) in names.iter().enumerate() {
