@@ -1,4 +1,4 @@
-//! From what was measured to [`Results`]: roles, errors, bounds, parameters, hashes, notes.
+//! Assembles [`Results`] from the measured cells: roles, errors, bounds, parameters, hashes and notes.
 
 use super::definition::Kind;
 use super::measured::MeasuredCell;
@@ -68,8 +68,8 @@ impl Experiment {
         }
     }
 
-    /// Cells in the order of a reader. Of a matrix: tables in the order in which they were published, rows as published,
-    /// columns as the experiment has them. Of all others: steps, rows, columns as the experiment has them.
+    /// Sorts cells for a reader. The tables and rows of a matrix are in the order of the publication, and its columns
+    /// in the order of the experiment. In all other kinds, steps, rows and columns are in the order of the experiment.
     fn in_order<'a>(&self, measured: &'a [MeasuredCell]) -> Vec<&'a MeasuredCell> {
         let mut ordered: Vec<&MeasuredCell> = measured.iter().collect();
         let column = |cell: &MeasuredCell| self.definition.columns.keys().position(|c| *c == cell.column);
@@ -99,7 +99,7 @@ impl Experiment {
         ordered
     }
 
-    /// Returns the role of a cell, which is no better than that of the numbers under it.
+    /// Returns the role of a cell, which is no better than the roles of the numbers that the cell depends on.
     fn role(&self, cell: &MeasuredCell, fitted: &[&String], outcome: &Outcome) -> Role {
         if let Some(role) = cell.role {
             return role.into();
@@ -150,7 +150,7 @@ impl Experiment {
         }
     }
 
-    /// What the source says in words of its figures, by table; of a sweep it stands beside the curves.
+    /// Returns the publication's verbal remarks on figures, by table. A sweep prints them beside its curves instead.
     fn shapes(&self) -> Vec<String> {
         if self.definition.kind == Kind::Sweep {
             return Vec::new();
@@ -159,7 +159,7 @@ impl Experiment {
         self.published.shapes.iter().map(said).collect()
     }
 
-    /// The paragraphs of the README behind its first heading, without their marks.
+    /// Returns the paragraphs of the README after its first heading, without Markdown marks.
     fn notes(&self) -> Vec<String> {
         let text = self
             .folder

@@ -1,21 +1,22 @@
-//! Whether the bounds of an experiment hold. The cells are those that match, from row `from` on where that is given.
+//! Evaluation of an experiment's bounds. A bound applies to the cells that its patterns match, starting at row `from`
+//! if the bound has one.
 //!
-//! | a bound has | and holds if |
+//! | keys of the bound | the bound holds if |
 //! |---|---|
-//! | `percent` | each cell is within so many percent of its published mean, or of `expected = { row = figure }` |
-//! | `sd` | each cell is within so many published deviations |
-//! | `against`, `at_least` | so many cells lie on the same side of that table's cells as published |
-//! | `below`, `at_least`, `at_most` | each figure does |
-//! | `ratio_to`, `at_least`, `at_most` | each cell's ratio to the cell of that row does |
-//! | `equal_percent` | a row's cells differ from column to column by at most so many percent of their mean |
-//! | `flat_percent` | a column's cells differ from row to row by at most so many percent of their mean |
-//! | `knee`, `rows_away` | the row after which a column's figures fall most is that one, or so many rows away |
+//! | `percent` | each cell is within this many percent of its published mean, or of `expected = { row = figure }` |
+//! | `sd` | each cell is within this many published standard deviations of its published mean |
+//! | `against`, `at_least` | at least this many cells are above or below the cell of the other table as published |
+//! | `below`, `at_least`, `at_most` | each figure lies within these limits |
+//! | `ratio_to`, `at_least`, `at_most` | the ratio of each cell to the cell in that row lies within these limits |
+//! | `equal_percent` | the cells of each row differ by at most this many percent of their mean |
+//! | `flat_percent` | the cells of each column differ by at most this many percent of their mean |
+//! | `knee`, `rows_away` | the largest relative fall of each column is at most this many rows away from that row |
 
 use super::definition::BoundDefinition;
 use super::pattern::cell_name;
 use crate::results::{Bound, Cell, Published};
 
-/// What a bound asks for.
+/// The requirement of a bound.
 enum Limit<'a> {
     Percent(f64),
     Deviations(f64),
@@ -26,7 +27,7 @@ enum Limit<'a> {
     Knee { row: &'a str, away: usize },
 }
 
-/// What cells that should be equal have in common.
+/// The coordinate that the cells of a group share.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Along {
     Row,
@@ -37,12 +38,12 @@ enum Along {
 struct Interval {
     least: f64,
     most: f64,
-    /// Whether the end itself is outside.
+    /// True if `most` itself lies outside.
     open: bool,
 }
 
 impl Interval {
-    /// How far `value` is beyond it; at most 0 inside.
+    /// Returns the distance of `value` from the interval; at most 0 inside.
     fn beyond(self, value: f64) -> f64 {
         (self.least - value).max(value - self.most)
     }
@@ -63,7 +64,7 @@ impl std::fmt::Display for Interval {
 }
 
 impl BoundDefinition {
-    /// Refuses a bound that is none, or several.
+    /// Rejects a bound with no requirement or more than one.
     pub(super) fn check(&self) -> Result<(), String> {
         self.limit().map(drop)
     }
@@ -117,7 +118,7 @@ fn number(value: &toml::Value) -> Option<f64> {
     number.filter(|number| number.is_finite())
 }
 
-/// The worst of some values: the first of those with the greatest badness.
+/// The worst of several values: the first one with the greatest badness.
 struct Worst {
     cell: String,
     value: f64,
@@ -128,14 +129,15 @@ impl Worst {
     fn of(values: impl Iterator<Item = (String, f64, f64)>) -> Worst {
         let none = Worst { cell: "no cell".into(), value: f64::INFINITY, badness: f64::NEG_INFINITY };
         values.fold(none, |worst, (cell, value, badness)| {
-            // Of nothing over nothing nothing is known, so it is not within.
+            // 0/0 is not a number. It counts as the worst value, so that the bound does not hold.
             let badness = if badness.is_nan() { f64::INFINITY } else { badness };
             if worst.badness >= badness { worst } else { Worst { cell, value, badness } }
         })
     }
 }
 
-/// Judges one bound over the cells of a run. A bound without a cell does not hold: it would say nothing.
+/// Evaluates one bound over the cells of a run. A bound that matches no cell does not hold, because it would state
+/// nothing.
 pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
     let name = |cell: &Cell| cell_name(&cell.table, &cell.row, &cell.column);
     let mut rows: Vec<&str> = Vec::new();
@@ -237,7 +239,7 @@ pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
     }
 }
 
-/// The cells that have table and row, or table and column, in common; in their order.
+/// Groups the cells that share a table and a row, or a table and a column. The order of the cells is preserved.
 fn groups<'a>(cells: &[&'a Cell], along: Along) -> Vec<Vec<&'a Cell>> {
     let mut groups: Vec<Vec<&Cell>> = Vec::new();
     let same = |a: &Cell, b: &Cell| {
@@ -256,7 +258,7 @@ fn groups<'a>(cells: &[&'a Cell], along: Along) -> Vec<Vec<&'a Cell>> {
     groups
 }
 
-/// The error of a cell in percent, or in published deviations; infinite where nothing is published.
+/// Returns the error of a cell in percent, or in published standard deviations; infinite if no figure is published.
 fn error(cell: &Cell, in_deviations: bool) -> f64 {
     match cell.published {
         Some(Published::Figure { mean, sd }) if in_deviations => match sd {
@@ -269,12 +271,12 @@ fn error(cell: &Cell, in_deviations: bool) -> f64 {
     }
 }
 
-/// The error of a cell in percent of what is expected of it.
+/// Returns the error of a cell in percent of its expected figure.
 fn error_of(cell: &Cell, expected: Option<f64>) -> f64 {
     expected.map_or(f64::INFINITY, |expected| 100.0 * (cell.simulated.mean - expected) / expected)
 }
 
-/// Counts the columns in which simulated and published figures lie on the same side of the other table's.
+/// Counts the columns in which the simulated figures have the same order between both tables as the published figures.
 fn same_side(
     bound: &BoundDefinition,
     bounded: &[&Cell],

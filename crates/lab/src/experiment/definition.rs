@@ -1,7 +1,7 @@
-//! An experiment as its folder describes it: `experiment.toml`.
+//! The definition of an experiment, from `experiment.toml`.
 //!
-//! The kinds of experiment are code; an experiment of a kind is data. What a kind's file may hold beyond the common part is
-//! told where the kind is: [`super::matrix`], [`super::sweep`], [`super::wear`], [`super::endurance`].
+//! Each kind of experiment is a module of code; each experiment of a kind is data. The modules of the kinds document
+//! the keys beyond the common ones: [`super::matrix`], [`super::sweep`], [`super::wear`], [`super::endurance`].
 
 use super::error::ExperimentError;
 use super::pattern::CellPattern;
@@ -13,46 +13,48 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// `experiment.toml`
+/// The content of `experiment.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// What is compared with what, in a line.
+    /// The subject of the comparison, in one line.
     pub title: String,
-    /// How it is run.
+    /// The kind of the experiment.
     pub kind: Kind,
-    /// Where the published figures come from.
+    /// Origin of the published figures.
     pub source: String,
-    /// Runs of each step of a matrix.
+    /// Number of runs of each step of a matrix.
     #[serde(default = "one")]
     pub runs: u32,
-    /// Column names and the devices under them, in order.
+    /// The columns in order, each with the device that it shows.
     #[serde(default)]
     pub columns: toml::Table,
-    /// Columns that are variants of the model, shown beside it; nothing published belongs to them.
+    /// Columns that show variants of the model for comparison. No published figures belong to them.
     #[serde(default)]
     pub variants: Vec<String>,
-    /// Rows of a matrix: each a fresh device with keys of its own. None: one row without a name.
+    /// Rows of a matrix. Each row is a new device with additional keys. Without rows, the matrix has one row without a
+    /// name.
     #[serde(default, rename = "row")]
     pub rows: Vec<Row>,
     /// The range of a sweep.
     pub range: Option<Range>,
-    /// What an endurance experiment runs and how long.
+    /// Workload and duration of an endurance experiment.
     pub endurance: Option<Endurance>,
-    /// Jobs that are run first and not measured.
+    /// Jobs that run before the measurements.
     #[serde(default)]
     pub preparation: Vec<Preparation>,
-    /// What is measured.
+    /// The measurements.
     #[serde(default, rename = "step")]
     pub steps: Vec<Step>,
-    /// What must hold.
+    /// Requirements on the results.
     #[serde(default, rename = "bound")]
     pub bounds: Vec<BoundDefinition>,
-    /// Sources of the numbers that columns, rows and filesystems set by key, by the path of the number, as profiles have them
-    /// in `[source]`; or `condition`, for what the publication states. A number that is not here counts as set by hand.
+    /// Sources of the numbers that columns, rows and filesystems set by key, by the path of the number. Their form is
+    /// that of `[source]` in profiles; `condition` is for numbers that the publication states. A number without an
+    /// entry counts as set by hand.
     #[serde(default)]
     pub sources: BTreeMap<String, Source>,
-    /// What the model may cost.
+    /// Limit for the free parameters of the model.
     #[serde(default)]
     pub parameters: ParameterBudget,
 }
@@ -65,18 +67,18 @@ fn one() -> u32 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Steps by rows by columns: a table of figures.
+    /// Steps, rows and columns: a table of figures.
     Matrix,
-    /// Steps over a range: curves, one a column.
+    /// Steps over a range of values: one curve per column.
     Sweep,
-    /// Steps of many iterations, and what they leave of the erase blocks.
+    /// Steps of many iterations, and the resulting wear of the erase blocks.
     Wear,
-    /// Days until the first erase block wears out, over seeds.
+    /// Days until the first erase block wears out, for several seeds.
     Endurance,
 }
 
 impl Kind {
-    /// As experiments write it.
+    /// Returns the name in `experiment.toml`.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Matrix => "matrix",
@@ -87,40 +89,40 @@ impl Kind {
     }
 }
 
-/// A variant of every device.
+/// A row of a matrix: a variant of every device.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Its name in results; may be empty.
+    /// Name of the row in results; may be empty.
     pub name: String,
-    /// `key=value,...`, added to the device's name.
+    /// Settings that are added to the device's argument: `key=value,...`.
     #[serde(default)]
     pub keys: String,
 }
 
-/// What a sweep goes over.
+/// The range of a sweep.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// The unit of its values, for people: `GiB`.
+    /// Unit of the values, for display: `GiB`.
     pub unit: String,
-    /// What stands for `{range}` in the jobs, ascending.
+    /// Values that replace `{range}` in the jobs, ascending.
     pub values: Vec<u64>,
 }
 
-/// What an endurance experiment runs and how long.
+/// Workload and duration of an endurance experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endurance {
     /// An fio command line without `fio`: the workload, which repeats without end.
     pub job: String,
-    /// Media that are drawn.
+    /// Number of seeds; each seed draws one medium.
     pub seeds: u32,
-    /// Wear counts as steady when an estimate differs from the one before, with twice the history, by at most so much.
+    /// Wear is steady if an estimate differs by at most this much from the one for half the history.
     pub steady_percent: f64,
 }
 
-/// A job that puts a device into the state that the measurements found it in.
+/// A job that brings a device into the state that it had when the published measurements began.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preparation {
@@ -128,61 +130,61 @@ pub struct Preparation {
     pub job: String,
 }
 
-/// One measurement, or one run of many iterations.
+/// One measurement, or one series of many iterations.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The table that its cells belong to.
+    /// Name of the table that contains the step's cells.
     pub table: String,
-    /// What is shown, in a line; the table's name where not given.
+    /// Title of the chart, in one line. The default is the name of the table.
     pub title: Option<String>,
-    /// The unit of its figures, which says what is measured unless `metric` does.
+    /// Unit of the figures. For throughput, the unit also selects requests or bytes.
     #[serde(default)]
     pub unit: String,
-    /// What is measured.
+    /// The measured quantity.
     #[serde(default)]
     pub metric: Metric,
-    /// The filesystem between job and device: `vfat`. The first step that names one formats the device.
+    /// The filesystem between job and device: `vfat`. The first step with a filesystem formats the device.
     pub filesystem: Option<String>,
     /// An fio command line without `fio`.
     pub job: String,
-    /// `assumed` where the cells rest on something that the source does not say.
+    /// `assumed` if the cells depend on an assumption that the publication does not state.
     pub role: Option<RoleDefinition>,
-    /// The columns it is run on; all where not given.
+    /// Columns that the step runs on; the default is all columns.
     pub columns: Option<Vec<String>>,
-    /// The rows it is run in; all where not given.
+    /// Rows that the step runs in; the default is all rows.
     pub rows: Option<Vec<String>>,
-    /// Jobs that are run before each point or iteration and not measured: fio command lines without `fio`.
+    /// Jobs that run before each point or iteration without being measured: fio command lines without `fio`.
     #[serde(default)]
     pub before: Vec<String>,
-    /// A pause after them in which nothing is asked: `10s`.
+    /// Idle time after these jobs: `10s`.
     pub pause: Option<String>,
-    /// Jobs of a wear step that are run once, first.
+    /// Jobs that a wear step runs once, at its beginning.
     #[serde(default)]
     pub preparation: Vec<Preparation>,
-    /// How often a wear step runs its job.
+    /// Number of times that a wear step runs its job.
     pub iterations: Option<u32>,
-    /// The most points that a wear step's series have.
+    /// Maximum number of points in each series of a wear step.
     pub points: Option<u32>,
-    /// What is taken from a wear step.
+    /// Figures that a wear step reports.
     #[serde(default, rename = "measure")]
     pub measures: Vec<super::wear::Measure>,
 }
 
-/// What a step measures.
+/// A quantity that a step measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Requests or bytes a second, as the unit says.
+    /// Requests or bytes per second, depending on the unit.
     #[default]
     Throughput,
-    /// Commands that the host sent to the card.
+    /// Number of commands that the host sent to the card.
     Commands,
-    /// Bytes that a command carried, in the mean.
+    /// Mean number of bytes per command.
     BytesACommand,
 }
 
-/// The only role that an experiment itself can give.
+/// A role that an experiment can assign to its cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoleDefinition {
@@ -198,55 +200,55 @@ impl From<RoleDefinition> for Role {
     }
 }
 
-/// A bound on cells: a limit, and what is held against it. See [`super::bounds`].
+/// A requirement on cells. See [`super::bounds`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoundDefinition {
-    /// What is bounded, in words.
+    /// Name of the bound.
     pub name: String,
     /// Patterns of `table row/column`.
     pub cells: Vec<CellPattern>,
-    /// Of the matching cells, only those of this row and the ones after it.
+    /// First row that the bound applies to; the bound skips earlier rows.
     pub from: Option<String>,
     /// Largest error in percent of the published mean, or of `expected`.
     pub percent: Option<f64>,
-    /// What `percent` counts from instead of the published mean: figures by row.
+    /// Figures by row that `percent` refers to instead of the published means.
     pub expected: Option<toml::Table>,
     /// Largest error in published standard deviations.
     pub sd: Option<f64>,
-    /// A table; each cell must be on the same side of its cell there as published.
+    /// Another table. Each cell and the cell of that table must have the same order as in the publication.
     pub against: Option<String>,
-    /// Cells of one table and row differ from column to column by at most so many percent.
+    /// Maximum difference in percent between the cells of one table and row.
     pub equal_percent: Option<f64>,
-    /// Cells of one table and column differ from row to row by at most so many percent.
+    /// Maximum difference in percent between the cells of one table and column.
     pub flat_percent: Option<f64>,
-    /// A row; what is bounded is a cell's ratio to the cell of this row.
+    /// Reference row. The bound limits the ratio of a cell to the cell in this row.
     pub ratio_to: Option<String>,
-    /// The row after which a curve falls most, relative to what it was.
+    /// The row after which a curve has its largest relative fall.
     pub knee: Option<String>,
-    /// The knee may lie so many rows away.
+    /// Number of rows by which the knee may lie elsewhere.
     #[serde(default)]
     pub rows_away: usize,
-    /// The least: of a figure or a ratio; of columns that agree, with `against`.
+    /// Minimum of a figure or a ratio; with `against`, of the columns that agree.
     pub at_least: Option<f64>,
-    /// The most: of a figure or a ratio.
+    /// Maximum of a figure or a ratio.
     pub at_most: Option<f64>,
-    /// A figure is below this.
+    /// Upper limit that a figure must be below.
     pub below: Option<f64>,
 }
 
-/// How many free parameters the experiment may cost.
+/// A limit for the free parameters of an experiment.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterBudget {
-    /// Fitted and chosen together.
+    /// Maximum number of fitted and chosen parameters together.
     pub at_most: Option<usize>,
 }
 
-/// The units of throughput.
+/// Units of throughput.
 const THROUGHPUTS: [&str; 5] = ["IOPS", "kIOPS", "B/s", "KiB/s", "MiB/s"];
 
-/// Reads both files of `folder` and checks them against each other.
+/// Reads both files of `folder` and checks that they are consistent.
 pub(super) fn read(folder: &Folder) -> Result<(Definition, PublishedTables), ExperimentError> {
     let definition: Definition = parse(folder, "experiment.toml")?;
     let published: PublishedTables = parse(folder, "published.toml")?;
@@ -258,7 +260,7 @@ pub(super) fn read(folder: &Folder) -> Result<(Definition, PublishedTables), Exp
 }
 
 impl Definition {
-    /// Whether there is a column of this name.
+    /// Returns true if the experiment has a column of this name.
     pub(super) fn has_column(&self, name: &str) -> bool {
         self.columns.contains_key(name)
     }
@@ -294,7 +296,7 @@ impl Definition {
         Ok(())
     }
 
-    /// Refuses a source that no number of the experiment can have.
+    /// Rejects a source for a number that the experiment does not set.
     fn check_source(&self, path: &str) -> Result<(), String> {
         let Some(parameter) = Parameter::at(path) else {
             let nearest = suggest(path, Parameter::all().iter().map(|p| p.path));
@@ -314,7 +316,7 @@ impl Definition {
         Err(format!("[sources] names {path}, which no column, row or filesystem sets"))
     }
 
-    /// What only one kind has is there and nowhere else.
+    /// Checks that keys of one kind exist in experiments of that kind and in no others.
     fn check_kind(&self) -> Result<(), String> {
         let kind = self.kind.name();
         let only = |there: bool, what: &str, of: Kind| match (there, self.kind == of) {
@@ -366,7 +368,7 @@ impl Definition {
         Ok(())
     }
 
-    /// What is wrong with a step, to be said behind its name.
+    /// Checks a step. The error text continues a sentence that begins with the step's name.
     fn check_step(&self, step: &Step, published: &PublishedTables) -> Result<(), String> {
         if self.kind == Kind::Wear {
             step.check_measures(published)?;
@@ -389,7 +391,7 @@ impl Definition {
 }
 
 impl Step {
-    /// Whether it is run on this column.
+    /// Returns true if the step runs on this column.
     pub(super) fn is_on(&self, column: &str) -> bool {
         self.columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == column))
     }

@@ -1,13 +1,13 @@
-//! Hashes that let two runs be compared at a glance.
+//! Hashes for the comparison of runs.
 
 use super::measured::Measured;
 use crate::library::Folder;
 use sha2::{Digest, Sha256};
 
-/// Hexadecimal digits that are shown.
+/// Number of hexadecimal digits in a printed hash.
 const DIGITS: usize = 16;
 
-/// Hash of everything that goes into a run: the experiment's files, the devices' numbers, and the seed.
+/// Returns the hash of all inputs of a run: the experiment's files, the devices' numbers, and the seed.
 pub(super) fn of_inputs(folder: &Folder, numbers: &[String], seed: u64) -> String {
     let mut hash = Sha256::new();
     for name in ["experiment.toml", "published.toml"] {
@@ -22,8 +22,8 @@ pub(super) fn of_inputs(folder: &Folder, numbers: &[String], seed: u64) -> Strin
     short(hash)
 }
 
-/// Hash of the measured cells, from integers only: names, then the number of runs, and for each run bytes, requests,
-/// milliseconds, latency, what was counted, and nanoseconds by mechanism.
+/// Returns the hash of the measured cells. Only names and integers enter it: the name and the number of runs, and for
+/// each run the bytes, requests, milliseconds, latency, count, and nanoseconds by mechanism.
 pub(super) fn of_cells<'a>(cells: impl Iterator<Item = (String, &'a [Measured])>) -> String {
     let mut hash = Sha256::new();
     for (name, runs) in cells {
@@ -42,7 +42,7 @@ pub(super) fn of_cells<'a>(cells: impl Iterator<Item = (String, &'a [Measured])>
     short(hash)
 }
 
-/// Hash of bytes.
+/// Returns the hash of `bytes`.
 pub(crate) fn of_bytes(bytes: &[u8]) -> String {
     short(Sha256::new_with_prefix(bytes))
 }

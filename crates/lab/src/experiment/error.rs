@@ -1,57 +1,57 @@
-//! What can go wrong with an experiment.
+//! Errors of experiments.
 
 use crate::bench::BenchError;
 use crate::device::DeviceError;
 use crate::library::{LibraryError, UnknownName};
 use std::fmt;
 
-/// Why an experiment gives no results.
+/// The reason why an experiment gives no results.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExperimentError {
     /// No experiment has this name.
     Unknown(UnknownName),
-    /// The argument is a path, and there is no such folder.
+    /// The argument is a path, but the folder does not exist.
     NoFolder(String),
     /// A folder has no `experiment.toml`.
     NoDefinition(String),
-    /// Its folder cannot be read.
+    /// The folder cannot be read.
     Library(LibraryError),
-    /// One of its files is wrong.
+    /// A file of the experiment is invalid.
     Wrong {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// What, and what was expected.
+        /// The fault and the expected content.
         what: String,
     },
-    /// One of its devices or filesystems is.
+    /// A device or filesystem of the experiment is invalid.
     Device {
         /// The file and the column or step that names it.
         place: String,
-        /// What is wrong with the name.
+        /// The fault.
         error: DeviceError,
     },
-    /// One of its jobs is.
+    /// A job of the experiment is invalid.
     Job {
         /// The file and the step, or "preparation".
         place: String,
-        /// What is wrong with its command line.
+        /// The fault in the job's command line.
         error: flashlab_fio::error::Error,
     },
-    /// A step could not be run.
+    /// A step failed.
     Bench {
         /// The cell.
         cell: String,
-        /// Why.
+        /// The reason.
         error: BenchError,
     },
-    /// It is live: nothing of it is simulated.
+    /// The experiment is live and cannot be simulated.
     Live(String),
-    /// Somebody asked to stop.
+    /// The user stopped the run.
     Stopped,
 }
 
 impl ExperimentError {
-    /// Returns the error of a run of `cell`.
+    /// Returns the error of a failed run of `cell`.
     pub(super) fn of_bench(cell: String, error: BenchError) -> Self {
         match error {
             BenchError::Stopped => ExperimentError::Stopped,

@@ -1,7 +1,7 @@
-//! `kind = "live"`: block devices of this machine, measured by fio; nothing is simulated, so there is no digest.
+//! Experiments of kind `live`: fio measures block devices of this machine. Nothing is simulated, so there is no digest.
 //!
-//! `experiment.toml` says what fio is told and which rows there are, and `published.toml` has what was published of them. The
-//! folder's scripts do the measuring: `paths.sh` on a machine, `guest.sh` for a guest around it.
+//! `experiment.toml` contains the options of fio and the rows, and `published.toml` the published figures. Scripts in
+//! the folder perform the measurements: `paths.sh` on a machine, `guest.sh` for a guest that runs it.
 
 use super::definition::parse;
 use super::error::ExperimentError;
@@ -9,7 +9,7 @@ use super::find;
 use crate::library::{Folder, Library};
 use serde::Deserialize;
 
-/// A live experiment, read and checked.
+/// A parsed and checked live experiment.
 #[derive(Clone, Debug)]
 pub struct Live {
     folder: Folder,
@@ -17,7 +17,7 @@ pub struct Live {
     published: Vec<PublishedPath>,
 }
 
-/// `experiment.toml`
+/// The content of `experiment.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LiveDefinition {
@@ -33,19 +33,19 @@ struct LiveDefinition {
     rows: Vec<LiveRow>,
 }
 
-/// How large and how long.
+/// Sizes and durations of the measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LiveSettings {
-    /// MiB of each device.
+    /// Size of each device in MiB.
     pub device: u32,
-    /// MiB of each job's files.
+    /// Size of each job's files in MiB.
     pub size: u32,
-    /// Seconds of each measurement.
+    /// Duration of each measurement in seconds.
     pub runtime: u32,
-    /// Measurements of each row.
+    /// Number of measurements per row.
     pub repeats: u32,
-    /// MiB of a guest's memory.
+    /// Memory of a guest in MiB.
     #[serde(default)]
     pub memory: u32,
 }
@@ -54,20 +54,20 @@ pub struct LiveSettings {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LiveRow {
-    /// Its name in results.
+    /// Name of the row in results.
     pub name: String,
-    /// What is attached: `loop`, `lio-file`, `lio-ramdisk`, `ours`, `nbdkit`, `qemu-storage-daemon`.
+    /// Backend of the block device: `loop`, `lio-file`, `lio-ramdisk`, `ours`, `nbdkit`, `qemu-storage-daemon`.
     pub path: String,
-    /// How: `device`, with a filesystem on it, or `in-process`.
+    /// Way to the backend: `device`, a block device with a filesystem, or `in-process`.
     #[serde(default = "device")]
     pub how: String,
-    /// Connections to a server.
+    /// Number of connections to a server.
     #[serde(default)]
     pub sockets: u32,
-    /// Jobs of fio.
+    /// Number of fio jobs.
     #[serde(default)]
     pub jobs: u32,
-    /// Requests outstanding of each job, or on each connection.
+    /// Number of in-flight requests of each job, or on each connection.
     pub depth: u32,
 }
 
@@ -75,7 +75,7 @@ fn device() -> String {
     "device".to_owned()
 }
 
-/// `published.toml`
+/// The content of `published.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PublishedPaths {
@@ -83,36 +83,36 @@ struct PublishedPaths {
     rows: Vec<PublishedPath>,
 }
 
-/// What was published of a row: MiB a second each way.
+/// The published rates of a row, in MiB per second.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedPath {
-    /// The row.
+    /// Name of the row.
     pub name: String,
-    /// Read.
+    /// Read rate.
     pub read: f64,
-    /// Written.
+    /// Write rate.
     pub write: f64,
 }
 
-/// What a row may attach, and what it may be called in a script's line.
+/// Valid backends of a row, in the form that the scripts expect.
 const PATHS: [&str; 6] = ["loop", "lio-file", "lio-ramdisk", "ours", "nbdkit", "qemu-storage-daemon"];
 
 impl Live {
-    /// The experiment of this name, or of a folder on disk, if it is a live one.
+    /// Opens the experiment of this name, from the library or a folder on disk; `None` if the experiment is not live.
     pub fn open(name: &str, library: &Library) -> Result<Option<Live>, ExperimentError> {
         let folder = find(name, library)?;
         if Live::is(&folder) { Live::read(folder).map(Some) } else { Ok(None) }
     }
 
-    /// Whether the experiment of a folder is a live one.
+    /// Returns true if the folder contains a live experiment.
     pub fn is(folder: &Folder) -> bool {
         let text = folder.file("experiment.toml").and_then(|bytes| std::str::from_utf8(bytes).ok());
         let table = text.and_then(|text| text.parse::<toml::Table>().ok());
         table.is_some_and(|table| table.get("kind").and_then(toml::Value::as_str) == Some("live"))
     }
 
-    /// Reads a folder and checks it.
+    /// Parses and checks the experiment in a folder.
     pub fn read(folder: Folder) -> Result<Live, ExperimentError> {
         let definition: LiveDefinition = parse(&folder, "experiment.toml")?;
         let published: PublishedPaths = parse(&folder, "published.toml")?;
@@ -160,39 +160,39 @@ impl Live {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the experiment.
     pub fn name(&self) -> &str {
         &self.folder.name
     }
-    /// What is compared with what, in a line.
+    /// Returns the subject of the comparison, in one line.
     pub fn title(&self) -> &str {
         &self.definition.title
     }
-    /// Where the published figures come from.
+    /// Returns the origin of the published figures.
     pub fn source(&self) -> &str {
         &self.definition.source
     }
-    /// What fio is told in all rows.
+    /// Returns the fio options that all rows share.
     pub fn options(&self) -> &str {
         &self.definition.options
     }
-    /// The row that the others are compared with.
+    /// Returns the name of the row that the others are compared with.
     pub fn reference(&self) -> &str {
         &self.definition.reference
     }
-    /// Its rows, in order.
+    /// Returns the rows in order.
     pub fn rows(&self) -> &[LiveRow] {
         &self.definition.rows
     }
-    /// How large and how long, on a machine or in a guest.
+    /// Returns the sizes and durations of the measurements on a machine or in a guest.
     pub fn settings(&self, guest: bool) -> LiveSettings {
         if guest { self.definition.guest } else { self.definition.machine }
     }
-    /// What was published of a row.
+    /// Returns the published rates of a row.
     pub fn published(&self, row: &str) -> Option<&PublishedPath> {
         self.published.iter().find(|published| published.name == row)
     }
-    /// A script of its folder.
+    /// Returns the content of a script in the folder.
     pub fn script(&self, name: &str) -> Result<&[u8], ExperimentError> {
         let missing = || ExperimentError::Wrong {
             path: self.folder.path_of(name),

@@ -1,7 +1,7 @@
-//! Experiments of kind `matrix`: steps on every column's device, in every row.
+//! Experiments of kind `matrix`: steps on the device of every column, in every row.
 //!
-//! A column and row is one device with one history, so it runs in one go; different ones know nothing of each other and
-//! run side by side. The results do not depend on how many do.
+//! Each pair of column and row is one device with one history, so its steps run in sequence. Different pairs are
+//! independent and run in parallel. The results do not depend on the number of threads.
 
 use super::definition::Step;
 use super::error::ExperimentError;
@@ -18,14 +18,14 @@ use crate::statistics::statistics;
 use flashlab_fio::job::{Job, Mix};
 use flashlab_fio::stats::{LoggerBuffer, Settings};
 
-/// A step with its job read.
+/// A step whose job has been parsed.
 struct ReadyStep<'a> {
     step: &'a Step,
     jobs: Vec<Job>,
     filesystem: Option<Filesystem>,
 }
 
-/// What all runs of one device share.
+/// Data that the runs of all devices share.
 struct Matrix<'a> {
     runs: u32,
     preparation: Vec<Vec<Job>>,
@@ -34,7 +34,7 @@ struct Matrix<'a> {
     progress: &'a Progress,
 }
 
-/// Runs all steps on all places.
+/// Runs all steps in all rows and columns.
 pub(super) fn run(
     experiment: &Experiment,
     library: &Library,
@@ -79,14 +79,14 @@ fn places(experiment: &Experiment, library: &Library) -> Result<Vec<Place>, Expe
 }
 
 impl Matrix<'_> {
-    /// The steps of a place, in their order.
+    /// Returns the steps of a place, in order.
     fn steps_of(&self, place: &Place) -> impl Iterator<Item = &ReadyStep<'_>> {
         let row = place.row();
         let in_row = move |step: &Step| step.rows.as_ref().is_none_or(|rows| rows.iter().any(|r| r == row));
         self.steps.iter().filter(move |ready| ready.step.is_on(&place.column) && in_row(ready.step))
     }
 
-    /// Units of work of a place, as [`Progress`] counts it.
+    /// Returns the amount of work for a place, in the unit of [`Progress`].
     fn work(&self, place: &Place) -> u64 {
         let capacity = place.device.capacity();
         let prepared: u64 = self.preparation.iter().map(|jobs| work(jobs, capacity)).sum();
@@ -123,7 +123,7 @@ impl Matrix<'_> {
                 if self.progress.is_stopped() {
                     return Err(ExperimentError::Stopped);
                 }
-                // Every run finds its file laid out anew.
+                // Every run lays out its file anew.
                 bench.remove_files();
                 runs.push(measure(&mut bench, step, &ready.jobs).map_err(failed(&step.table))?);
             }
@@ -152,7 +152,7 @@ fn writes(jobs: &[Job]) -> bool {
     jobs.iter().any(|job| job.pattern.mix != Mix::Read)
 }
 
-/// Repeats the first run, of which the rate is known by now, with a logger beside it.
+/// Repeats the first run with a logger at half the rate that this run reached, and returns the largest buffer in bytes.
 fn logger_bytes(mut bench: Bench, jobs: &[Job], first: &Measured) -> Result<Option<u64>, BenchError> {
     if first.writes.count() == 0 || first.runtime_ms == 0 {
         return Ok(None);

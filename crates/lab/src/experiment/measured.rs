@@ -1,4 +1,4 @@
-//! What a run of a cell gives, as integers.
+//! Measurements of cells, as integers.
 
 use super::definition::{Metric, RoleDefinition, Step};
 use crate::bench::{Bench, BenchError, refusal};
@@ -14,16 +14,16 @@ pub(super) struct Measured {
     pub(super) bytes: u64,
     pub(super) requests: u64,
     pub(super) runtime_ms: u64,
-    /// What a metric other than throughput counted.
+    /// Result of a metric other than throughput.
     pub(super) counted: u64,
-    /// The sum of all latencies.
+    /// Sum of all latencies.
     pub(super) latency_ns: u64,
     pub(super) mechanisms_ns: [u64; Mechanism::ALL.len()],
-    /// Latencies of the writes.
+    /// Latencies of the write requests.
     pub(super) writes: Histogram,
 }
 
-/// The runs of one cell, and its figure.
+/// The runs of one cell and the resulting figure.
 pub(super) struct MeasuredCell {
     pub(super) table: String,
     pub(super) row: String,
@@ -32,11 +32,11 @@ pub(super) struct MeasuredCell {
     pub(super) role: Option<RoleDefinition>,
     pub(super) simulated: Figure,
     pub(super) runs: Vec<Measured>,
-    /// Bytes that a logger at half the rate of the first run must buffer; `None` where nothing is written.
+    /// Buffer in bytes for a logger that writes at half the rate of the first run; `None` for cells without writes.
     pub(super) logger_bytes: Option<u64>,
 }
 
-/// Runs jobs that must not end early: a figure of half a job would be no figure.
+/// Runs jobs to their end. A figure from an incomplete job would be wrong, so an early end is an error.
 pub(super) fn run_whole(
     bench: &mut Bench,
     jobs: &[Job],
@@ -51,7 +51,8 @@ pub(super) fn run_whole(
 
 /// Runs a step's jobs once.
 pub(super) fn measure(bench: &mut Bench, step: &Step, jobs: &[Job]) -> Result<Measured, BenchError> {
-    // Those that went over the wires, where the slot is simulated by commands; else what the host made of its requests.
+    // A slot that is simulated by commands counts the commands on the bus. Otherwise the host counts the commands that
+    // its requests would become.
     let command_count = |bench: &Bench| {
         let counters = bench.counters();
         counters.find("transfer_count").unwrap_or_else(|| counters.get("command_count"))
@@ -72,7 +73,7 @@ pub(super) fn measure(bench: &mut Bench, step: &Step, jobs: &[Job]) -> Result<Me
 }
 
 impl Measured {
-    /// What `jobs` did: those of a wave together, the waves one after the other.
+    /// Sums the statistics of `jobs`. The jobs of a wave overlap; the waves follow one another.
     pub(super) fn of(statistics: &Statistics, jobs: &[Job]) -> Self {
         let mut measured = Measured::default();
         let mut first = 0;
@@ -103,7 +104,7 @@ impl Measured {
         measured
     }
 
-    /// Adds another run.
+    /// Adds the measurement of another run.
     pub(super) fn add(&mut self, other: &Measured) {
         self.bytes += other.bytes;
         self.requests += other.requests;
@@ -115,7 +116,7 @@ impl Measured {
         self.writes.merge(&other.writes);
     }
 
-    /// The figure in the unit of a step of this metric.
+    /// Returns the figure of a metric in `unit`.
     pub(super) fn figure(&self, metric: Metric, unit: &str) -> f64 {
         let seconds = self.runtime_ms.max(1) as f64 / 1e3;
         match (metric, unit) {
@@ -128,7 +129,7 @@ impl Measured {
     }
 }
 
-/// Bytes of the unit before a `/s`; 1 for `B/s`.
+/// Returns the bytes of the unit before a `/s`; 1 for `B/s`.
 pub(super) fn bytes_of(unit: &str) -> f64 {
     match unit.split('/').next() {
         Some("KiB") => 1_024.0,
@@ -139,7 +140,7 @@ pub(super) fn bytes_of(unit: &str) -> f64 {
     }
 }
 
-/// Mean and sample standard deviation; a single figure has none.
+/// Returns the mean and the sample standard deviation, which is 0 for a single figure.
 pub(super) fn figure_of(figures: &[f64]) -> Figure {
     let mean = figures.iter().sum::<f64>() / figures.len() as f64;
     if figures.len() < 2 {

@@ -1,7 +1,7 @@
-//! Experiments: what is compared with what, run and judged.
+//! Experiments: simulations whose results are compared with published figures.
 //!
-//! [`Experiment::open`] reads a folder of the library, [`Experiment::run`] gives [`Results`]. Which cells are fitted is
-//! not said by the experiment: a cell is fitted if a number of a profile names it as what it was fitted on.
+//! [`Experiment::open`] reads a folder of the library. [`Experiment::run`] returns [`Results`]. An experiment does not
+//! state which of its cells are fitted: a cell is fitted if the source of a number in a profile names the cell.
 
 mod assemble;
 mod bounds;
@@ -39,21 +39,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use undetermined::OtherValue;
 
-/// An experiment, read and checked.
+/// A parsed and checked experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     folder: Folder,
     definition: Definition,
     published: PublishedTables,
     endurance: EnduranceSettings,
-    /// A value to be tried in the place of an undetermined number.
+    /// A value that replaces an undetermined number in this run.
     other_value: Option<OtherValue>,
 }
 
-/// What a run of an experiment of any kind gives.
+/// The result of running an experiment of any kind.
 #[derive(Default)]
 struct Outcome {
-    /// The devices with their places.
+    /// The devices and the cells that each of them determines.
     devices: Vec<Place>,
     filesystems: Vec<Filesystem>,
     cells: Vec<MeasuredCell>,
@@ -63,22 +63,22 @@ struct Outcome {
     notes: Vec<String>,
 }
 
-/// A device with the cells that it gives.
+/// A device and the cells that it determines.
 #[derive(Clone)]
 struct Place {
     column: String,
-    /// The row; `None`: the device gives all rows of its column.
+    /// Row of the cells; `None` if the device determines all rows of its column.
     row: Option<String>,
     device: Device,
 }
 
 impl Place {
-    /// A device that gives all rows of `column`.
+    /// Returns the place of a device that determines all rows of `column`.
     fn of_column((column, device): (String, Device)) -> Place {
         Place { column, row: None, device }
     }
 
-    /// The row; empty where it gives all.
+    /// Returns the row; empty if the device determines all rows.
     fn row(&self) -> &str {
         self.row.as_deref().unwrap_or_default()
     }
@@ -89,7 +89,8 @@ impl Place {
 }
 
 impl Experiment {
-    /// The experiment of this name in the library, or the one of a folder on disk: `./mine`, `./mine/experiment.toml`.
+    /// Opens the experiment of this name in the library, or the one in a folder on disk: `./mine`,
+    /// `./mine/experiment.toml`.
     pub fn open(name: &str, library: &Library) -> Result<Experiment, ExperimentError> {
         let folder = find(name, library)?;
         if Live::is(&folder) {
@@ -100,21 +101,24 @@ impl Experiment {
         Ok(Experiment { folder, definition, published, endurance, other_value: None })
     }
 
-    /// Its name.
+    /// Returns the name of the experiment.
     pub fn name(&self) -> &str {
         &self.folder.name
     }
-    /// What is compared with what, in a line.
+    /// Returns the subject of the comparison, in one line.
     pub fn title(&self) -> &str {
         &self.definition.title
     }
-    /// How it is run.
+    /// Returns the kind of the experiment.
     pub fn kind(&self) -> Kind {
         self.definition.kind
     }
 
-    /// Puts a user's workload, devices and number of media in place of the experiment's own, which is of kind
-    /// [`Kind::Endurance`].
+    /// Replaces the workload, the devices and the number of media of an experiment of kind [`Kind::Endurance`] with the
+    /// user's.
+    ///
+    /// # Panics
+    /// If the experiment is of another kind.
     pub fn set_endurance(&mut self, settings: EnduranceSettings) {
         assert_eq!(
             self.kind(),
@@ -124,7 +128,7 @@ impl Experiment {
         self.endurance = settings;
     }
 
-    /// Runs it on the medium of `seed`. A stop of `progress` ends it without results.
+    /// Runs the experiment on the medium of `seed`. If `progress` is stopped, the run ends without results.
     pub fn run(&self, library: &Library, seed: u64, progress: &Progress) -> Result<Results, ExperimentError> {
         let mut outcome = self.outcome(library, seed, progress)?;
         self.mark_undetermined(&mut outcome, library, seed, progress)?;
@@ -161,7 +165,7 @@ impl Experiment {
         Ok(filesystem)
     }
 
-    /// The device of a column, with more keys.
+    /// Opens the device of a column with additional keys.
     fn device(&self, column: &str, keys: &str, library: &Library) -> Result<Device, ExperimentError> {
         let device = self.definition.columns[column].as_str().expect("checked when the experiment was read");
         let separator = match (keys.is_empty(), device.contains(':')) {
@@ -181,13 +185,14 @@ impl Experiment {
         Ok(device)
     }
 
-    /// All columns with their devices.
+    /// Opens the devices of all columns.
     fn columns(&self, library: &Library) -> Result<Vec<(String, Device)>, ExperimentError> {
         let columns = self.definition.columns.keys();
         columns.map(|column| Ok((column.clone(), self.device(column, "", library)?))).collect()
     }
 
-    /// What goes into a run beside the experiment's files and the devices' numbers, for the hash of its inputs.
+    /// Returns the inputs of a run, for the hash of inputs, that neither the experiment's files nor the devices'
+    /// numbers contain.
     fn further_inputs(&self, devices: &[&Device]) -> Vec<String> {
         let states = devices.iter().filter_map(|device| device.state.as_ref()).map(|state| state.checksum());
         let mut inputs: Vec<String> = states.collect();
@@ -201,7 +206,7 @@ impl Experiment {
     }
 }
 
-/// The folder of an experiment: in the library, or on disk.
+/// Finds the folder of an experiment, in the library or on disk.
 fn find(name: &str, library: &Library) -> Result<Folder, ExperimentError> {
     match (library.experiment(name), on_disk(name)) {
         (Ok(folder), _) => Ok(folder.clone()),
@@ -214,7 +219,7 @@ fn find(name: &str, library: &Library) -> Result<Folder, ExperimentError> {
     }
 }
 
-/// The folder with `experiment.toml` that `name` is a path of.
+/// Returns the folder on disk with `experiment.toml` that `name` refers to.
 fn on_disk(name: &str) -> Option<PathBuf> {
     let path = Path::new(name);
     let folder = if path.ends_with("experiment.toml") { path.parent()? } else { path };

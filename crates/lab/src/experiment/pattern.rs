@@ -1,14 +1,14 @@
-//! Names of cells, and patterns of them: `raw write 1M/kingston`, `read * 30MHz 1bit/*`.
+//! Names of cells, and patterns for these names: `raw write 1M/kingston`, `read * 30MHz 1bit/*`.
 
 use serde::Deserialize;
 
-/// A pattern of cell names; `*` stands for any characters.
+/// A pattern for names of cells. `*` stands for any characters.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct CellPattern(String);
 
 impl CellPattern {
-    /// Whether the cell of this name is meant.
+    /// Returns true if the pattern matches the name of a cell.
     pub fn matches(&self, cell: &str) -> bool {
         let mut parts = self.0.split('*');
         let first = parts.next().unwrap_or_default();
@@ -27,7 +27,7 @@ impl CellPattern {
     }
 }
 
-/// The name of a cell: table and row, a slash, the column.
+/// Returns the name of a cell: `table row/column`, or `table/column` if the row has no name.
 pub fn cell_name(table: &str, row: &str, column: &str) -> String {
     let space = if row.is_empty() { "" } else { " " };
     format!("{table}{space}{row}/{column}")

@@ -1,4 +1,4 @@
-//! The published figures beside an experiment: `published.toml`.
+//! The published figures of an experiment, from `published.toml`.
 
 use super::definition::Definition;
 use super::error::ExperimentError;
@@ -6,37 +6,37 @@ use crate::library::Folder;
 use crate::results::Published;
 use serde::Deserialize;
 
-/// `published.toml`
+/// The content of `published.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PublishedTables {
-    /// One a table and row.
+    /// One entry per table and row.
     #[serde(default, rename = "table")]
     pub(super) tables: Vec<PublishedTable>,
-    /// What is said of the shape of a table's figures, where there are no figures.
+    /// Verbal descriptions of curves for which no figures are published.
     #[serde(default, rename = "shape")]
     pub(super) shapes: Vec<Shape>,
 }
 
-/// What is said of the shape of a table's figures.
+/// A verbal description of a table's curves.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Shape {
-    /// The table.
+    /// Name of the table.
     pub(super) table: String,
-    /// The words.
+    /// The description.
     pub(super) text: String,
 }
 
-/// A row of a published table: a figure a column.
+/// A row of a published table, with one figure per column.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct PublishedTable {
-    /// The table.
+    /// Name of the table.
     pub(super) name: String,
-    /// The row; empty where there is one.
+    /// Name of the row; empty if the table has only one row.
     #[serde(default)]
     pub(super) row: String,
-    /// The unit of its figures.
+    /// Unit of the figures.
     pub(super) unit: String,
     /// The figures by column.
     #[serde(flatten)]
@@ -53,7 +53,7 @@ struct PublishedFigure {
 }
 
 impl PublishedTables {
-    /// The figure of a cell and the unit it is in.
+    /// Returns the published figure of a cell and its unit.
     pub(super) fn cell(&self, table: &str, row: &str, column: &str) -> Option<(Published, &str)> {
         let table = self.tables.iter().find(|t| t.name == table && t.row == row)?;
         Some((figure(table.columns.get(column)?)?, &table.unit))
@@ -74,7 +74,7 @@ fn figure(value: &toml::Value) -> Option<Published> {
 }
 
 impl PublishedTables {
-    /// Refuses figures that are none, and columns that the experiment does not have.
+    /// Rejects invalid figures, and tables, shapes and columns that the experiment does not have.
     pub(super) fn check(&self, folder: &Folder, definition: &Definition) -> Result<(), ExperimentError> {
         let wrong = |what: String| ExperimentError::Wrong { path: folder.path_of("published.toml"), what };
         for table in &self.tables {

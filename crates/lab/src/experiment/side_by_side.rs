@@ -1,14 +1,15 @@
-//! Work on things that know nothing of each other, on as many threads as the machine has.
+//! Runs independent work items in parallel, on as many threads as the machine has processors.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What `work` makes of each of `items`, in their order. How many threads there are shows in nothing but time.
+/// Applies `work` to each of `items` and returns the results in the order of the items. The number of threads affects
+/// nothing but the duration.
 pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     at_most_side_by_side(usize::MAX, items, work)
 }
 
-/// The same with at most so many at a time.
+/// Applies `work` as [`side_by_side`] does, with at most `at_a_time` items in parallel.
 pub(crate) fn at_most_side_by_side<T: Sync, R: Send>(
     at_a_time: usize,
     items: &[T],

@@ -1,27 +1,29 @@
-//! Experiments of kind `sweep`: steps over a range, a curve a column.
+//! Experiments of kind `sweep`: steps over a range of values, with one curve per column.
 //!
 //! ```toml
 //! kind = "sweep"
-//! [range]                       # what stands for {range} in the jobs, and its unit for people
+//! [range]                       # values that replace {range} in the jobs, and their unit
 //! unit = "GiB"
 //! values = [1, 2, 4]
-//! [columns]                     # a device each
+//! [columns]                     # one device per column
 //! "HMB 64 MiB" = "nvme/p32a80:hmb=64M"
-//! variants = ["..."]            # at the top of the file: columns that nothing published belongs to
-//! [[preparation]]               # jobs that are run once for each column, not measured
+//! variants = ["..."]            # at the top of the file: columns without published figures
+//! [[preparation]]               # jobs that run once per column, not measured
 //! job = "--rw=write --bs=1M ..."
-//! [[step]]                      # one chart each
+//! [[step]]                      # one chart per step
 //! table = "randread"
 //! unit = "kIOPS"
 //! job = "--rw=randread --size={range}g ..."
 //! before = ["--rw=trim ..."]    # jobs before each point, not measured
-//! pause = "10s"                 # and a rest behind them
-//! columns = ["..."]             # where not all
+//! pause = "10s"                 # idle time after these jobs
+//! columns = ["..."]             # the default is all columns
 //! ```
-//! Cells are `table value unit/column`: `randread 1 GiB/HMB 64 MiB`. A column's device is prepared once; each step begins with
-//! a copy of it and goes through the range in its order, each point on the state that the one before left. Columns run side
-//! by side, as many as fit in memory. A published figure stands in `published.toml` under the same table and row, what is
-//! said of a shape in a `[[shape]]` with `table` and `text`.
+//!
+//! The names of cells are `table value unit/column`: `randread 1 GiB/HMB 64 MiB`. Each column's device is prepared
+//! once. Each step starts from a copy of the prepared device and runs the values of the range in order; each point
+//! starts from the state after the previous point. Columns run in parallel, as many as fit in memory. Published figures
+//! are in `published.toml` under the same table and row. Verbal descriptions of curves are in `[[shape]]`, with `table`
+//! and `text`.
 
 use super::definition::{Range, Step};
 use super::error::ExperimentError;
@@ -40,12 +42,12 @@ use flashlab_fio::job::Job;
 use flashlab_fio::stats::Settings;
 use flashlab_sim::Duration;
 
-/// Memory that the devices of all columns may take together.
+/// Maximum memory for the devices of all columns together.
 const MEMORY_BYTES: u64 = 4 << 30;
-/// What a simulated device takes for each 4 KiB of its capacity.
+/// Bytes of memory that a simulated device takes per 4 KiB of capacity.
 const BYTES_A_UNIT: u64 = 10;
 
-/// A step with its jobs read: one for each value of the range.
+/// A step whose jobs have been parsed, one set for each value of the range.
 struct ReadyStep<'a> {
     step: &'a Step,
     points: Vec<Point>,
@@ -65,7 +67,7 @@ struct Sweep<'a> {
     progress: &'a Progress,
 }
 
-/// The row of a value of the range: `1 GiB`.
+/// Returns the name of the row for a value of the range: `1 GiB`.
 pub(super) fn row(value: u64, range: &Range) -> String {
     format!("{value} {}", range.unit).trim_end().to_owned()
 }
@@ -89,7 +91,7 @@ pub(super) fn run(
 
     let mut outcome = Outcome::default();
     let most = columns.iter().map(|(_, device)| device.capacity() / 4096 * BYTES_A_UNIT).max().unwrap_or(1);
-    // A column holds its prepared device and the copy that a step runs on.
+    // A column has its prepared device and the copy that the current step runs on.
     let at_a_time = usize::try_from(MEMORY_BYTES / (2 * most).max(1)).unwrap_or(usize::MAX).max(1);
     for result in at_most_side_by_side(at_a_time, &columns, |(name, device)| sweep.run_column(name, device)) {
         let (cells, statistics) = result?;
@@ -120,7 +122,7 @@ fn ready<'a>(
 }
 
 impl Sweep<'_> {
-    /// Units of work of a column, as [`Progress`] counts it.
+    /// Returns the amount of work for a column, in the unit of [`Progress`].
     fn work(&self, column: &str, capacity: u64) -> u64 {
         let all = |phases: &[Vec<Job>]| phases.iter().map(|jobs| work(jobs, capacity)).sum::<u64>();
         let points = self.steps.iter().filter(|ready| ready.step.is_on(column)).flat_map(|r| &r.points);
@@ -195,7 +197,7 @@ impl Sweep<'_> {
     }
 }
 
-/// The charts of a sweep, from its cells and what its devices counted.
+/// Returns the charts of a sweep, from its cells and the statistics of its devices.
 pub(super) fn curves(experiment: &Experiment, cells: &[Cell], counted: &[DeviceStatistics]) -> Vec<Curve> {
     let definition = &experiment.definition;
     let Some(range) = &definition.range else { return Vec::new() };
@@ -240,13 +242,14 @@ fn hits(x: f64, look_ups: &[(&'static str, u64)]) -> Option<MapHits> {
         let count = look_ups.iter().find(|(known, _)| *known == place).map_or(0, |(_, count)| *count);
         count as f64 / all as f64
     };
-    // A table of the whole map lies with the host, on a drive of which the map may not fit; the directory is the drive's.
+    // The table of the whole map is in host memory, because the map may not fit into the drive's. The directory of map
+    // pages is in the drive's memory.
     let (sram, hmb) = (share("sram") + share("directory"), share("hmb") + share("table"));
     (all > 0).then(|| MapHits { x, sram, hmb, miss: share("miss") })
 }
 
 impl Experiment {
-    /// The pause of a step.
+    /// Returns the pause of a step.
     pub(super) fn pause(&self, step: &Step) -> Result<Duration, ExperimentError> {
         let Some(text) = &step.pause else { return Ok(Duration::ZERO) };
         let ns = Dimension::Time.parse(text);

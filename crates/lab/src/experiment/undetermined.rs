@@ -1,7 +1,8 @@
-//! Cells that depend on numbers which no measurement determines.
+//! Detection of cells that depend on numbers that no measurement determines.
 //!
-//! The experiment runs again with other values of such numbers. A cell that comes out otherwise rests on an assumption, and
-//! a note names the number. Lives are too long to be run again: there a note names the number alone.
+//! The experiment runs again with other values of these numbers. A cell whose figure changes depends on an assumption,
+//! and a note names the number. Endurance experiments take too long to run again; a note names their undetermined
+//! numbers without a test.
 
 use super::definition::{Kind, RoleDefinition};
 use super::{Experiment, ExperimentError, Outcome, cell_name};
@@ -10,16 +11,17 @@ use crate::library::Library;
 use crate::progress::Progress;
 use crate::results::UNDETERMINED;
 
-/// Relative difference above which a cell depends on a number. Another value also changes which erase blocks a run uses,
-/// and the times of erase blocks differ by about this much.
+/// Relative difference above which a cell depends on a number. Another value also changes which erase blocks a run
+/// uses, and the times of different erase blocks vary by about this much.
 const DIFFERENCE: f64 = 5e-3;
 
-/// Returns true if a cell with the value `simulated` depends on the number that made it `other`.
+/// Returns true if a cell depends on a number: with another value of the number, the cell's figure changes from
+/// `simulated` to `other`.
 fn differs(simulated: f64, other: f64) -> bool {
     (simulated - other).abs() > simulated.abs().max(other.abs()) * DIFFERENCE
 }
 
-/// Another value for a number that the devices of an experiment share.
+/// Another value for a number that devices of an experiment share.
 #[derive(Clone, Debug)]
 pub(super) struct OtherValue {
     number: String,
@@ -28,7 +30,7 @@ pub(super) struct OtherValue {
 }
 
 impl OtherValue {
-    /// `device` with this value, if it has the number.
+    /// Returns `device` with this value if the device has the number, and `device` itself otherwise.
     pub(super) fn put_in(&self, device: Device, library: &Library) -> Device {
         let found = device.alternatives(library).into_iter().find(|other| {
             (&other.number, other.path, &other.value) == (&self.number, self.path, &self.value)

@@ -1,40 +1,40 @@
-//! Experiments of kind `wear`: steps of many iterations on new devices, and what they leave of the erase blocks.
+//! Experiments of kind `wear`: steps of many iterations on new devices, and the resulting wear of the erase blocks.
 //!
 //! ```toml
 //! kind = "wear"
-//! [columns]                        # a device each: the levelling variants
+//! [columns]                        # one device per column, for example variants of wear leveling
 //! static = "sd/kthn-16gb:levelling=static"
 //! [[step]]
-//! table = "sequential"             # its cells are "sequential row/column"
+//! table = "sequential"             # the names of its cells are "sequential row/column"
 //! iterations = 10000
 //! job = "--rw=write --bs=1M --time_based --runtime=60 ..."
-//! preparation = [{ job = "..." }]  # run once, first; not measured
-//! before = ["--rw=trim ..."]       # run in each iteration before the job; not measured
-//! pause = "10s"                    # and a rest behind them
-//! points = 400                     # the most points of a series; this many unless given
-//! columns = ["..."]                # where not all
-//! [[step.measure]]                 # a row each
+//! preparation = [{ job = "..." }]  # runs once, before the iterations; not measured
+//! before = ["--rw=trim ..."]       # runs in each iteration before the job; not measured
+//! pause = "10s"                    # idle time after these jobs
+//! points = 400                     # maximum number of points in a series; this is the default
+//! columns = ["..."]                # the default is all columns
+//! [[step.measure]]                 # one row per measure
 //! row = "bandwidth"
 //! unit = "MiB/s"
 //! metric = "throughput"
 //! ```
-//! | metric | is, after the last iteration | unit | needs |
+//! | metric | value after the last iteration | unit | required keys |
 //! |---|---|---|---|
-//! | `throughput` | bytes a second of the jobs; the deviation is that of the iterations | `B/s`, `KiB/s`, `MiB/s` | |
-//! | `iterations-near` | the share of the iterations whose throughput in MiB/s is near one of some figures | `%` | `figures`, `within_percent` |
+//! | `throughput` | bytes per second of the jobs; the deviation is over the iterations | `B/s`, `KiB/s`, `MiB/s` | |
+//! | `iterations-near` | share of the iterations whose throughput in MiB/s is near one of the `figures` | `%` | `figures`, `within_percent` |
 //! | `written` | bytes that the host wrote in the iterations | `TB`, `GiB`, `MiB`, `KiB` | |
-//! | `write-amplification` | bytes programmed over bytes written, in the iterations | `ratio` | |
-//! | `erases-mean`, `-min`, `-max`, `-sd`, `-range` | erases of the blocks in use; `-range` is the most less the fewest | `erases` | |
-//! | `erases-cv` | their deviation over their mean | `%` | |
-//! | `blocks-erased-at-least` | blocks with so many erases or more | `blocks` | `erases` |
-//! | `most-erases-of-others` | the most erases of a block with fewer than that | `erases` | `erases` |
-//! | `identity-error` | how far the erases in the iterations are from what was programmed over the size of a block | `%` | |
-//! | `failures` | blocks that went out of use in the iterations | `blocks` | |
-//! | `first-failure` | when the first of them did, to an iteration; no cell where none did | `min`, `h`, `days`, `iterations` | |
+//! | `write-amplification` | programmed bytes divided by written bytes, in the iterations | `ratio` | |
+//! | `erases-mean`, `-min`, `-max`, `-sd`, `-range` | erases of the blocks in use; `-range` is maximum minus minimum | `erases` | |
+//! | `erases-cv` | standard deviation of the erases divided by the mean | `%` | |
+//! | `blocks-erased-at-least` | number of blocks with this many erases or more | `blocks` | `erases` |
+//! | `most-erases-of-others` | maximum erases among the blocks with fewer erases | `erases` | `erases` |
+//! | `identity-error` | relative difference between the erases in the iterations and programmed bytes per block size | `%` | |
+//! | `failures` | blocks that failed in the iterations | `blocks` | |
+//! | `first-failure` | time of the first failure, to the iteration; no cell if no block failed | `min`, `h`, `days`, `iterations` | |
 //!
-//! Each step and column is a new device with one history; they run side by side. A device that takes no more writes ends its
-//! iterations. Beside the cells there are, for each step and column, the erase counts of all blocks, and over time the
-//! throughput, the write amplification and the free blocks.
+//! Each pair of step and column is a new device with one history; the pairs run in parallel. A device that becomes
+//! read-only ends its iterations. The results also contain, for each step and column, the erase counts of all blocks,
+//! and the throughput, the write amplification and the free blocks over time.
 
 use super::definition::{RoleDefinition, Step};
 use super::error::ExperimentError;
@@ -54,31 +54,31 @@ use flashlab_fio::stats::Settings;
 use flashlab_sim::{Duration, Instant};
 use serde::Deserialize;
 
-/// Points of a series unless a step says otherwise.
+/// Default of the maximum number of points in a series.
 const POINTS: u32 = 400;
 
-/// A row of a wear step's table.
+/// A row in the table of a wear step.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// The row.
+    /// Name of the row.
     pub row: String,
-    /// The unit of its figures.
+    /// Unit of the figures.
     pub unit: String,
-    /// What is measured.
+    /// The measured quantity.
     pub metric: Metric,
-    /// `assumed` where it rests on something that the source does not say.
+    /// `assumed` if the figure depends on an assumption that the publication does not state.
     pub role: Option<RoleDefinition>,
-    /// For `iterations-near`: the figures in MiB/s.
+    /// Figures in MiB/s, for `iterations-near`.
     #[serde(default)]
     pub figures: Vec<f64>,
-    /// For `iterations-near`: how near.
+    /// Maximum distance from a figure in percent, for `iterations-near`.
     pub within_percent: Option<f64>,
-    /// For the metrics that ask for a number of erases.
+    /// Number of erases, for the metrics that need one.
     pub erases: Option<u32>,
 }
 
-/// What a wear step measures.
+/// A quantity that a wear step measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -114,7 +114,7 @@ impl Metric {
 }
 
 impl Step {
-    /// What is wrong with the measures of a wear step, to be said behind its name.
+    /// Checks the measures of a wear step. The error text continues a sentence that begins with the step's name.
     pub(super) fn check_measures(&self, published: &PublishedTables) -> Result<(), String> {
         if self.iterations.is_none_or(|iterations| iterations == 0) || self.measures.is_empty() {
             return Err(": expected iterations and at least one [[step.measure]]".into());
@@ -155,7 +155,7 @@ impl Step {
     }
 }
 
-/// A step with its jobs read.
+/// A step whose jobs have been parsed.
 struct ReadyStep<'a> {
     step: &'a Step,
     preparation: Vec<Vec<Job>>,
@@ -164,7 +164,7 @@ struct ReadyStep<'a> {
     pause: Duration,
 }
 
-/// A step on a column.
+/// A step on the device of a column.
 struct Place<'a> {
     ready: &'a ReadyStep<'a>,
     column: &'a str,
@@ -204,7 +204,7 @@ fn ready<'a>(experiment: &Experiment, step: &'a Step) -> Result<ReadyStep<'a>, E
     let read = |line: &String| experiment.read_job(&step.table, line);
     Ok(ReadyStep {
         step,
-        // What is prepared for the whole experiment is prepared for each of its devices.
+        // Preparation jobs of the experiment run on each of its devices.
         preparation: experiment
             .definition
             .preparation
@@ -224,11 +224,11 @@ impl<'a> ReadyStep<'a> {
     }
 }
 
-/// What came out of one place.
+/// The results of one place.
 type Found = (Vec<MeasuredCell>, Option<WearMap>, Vec<Series>, DeviceStatistics);
 
 impl Place<'_> {
-    /// Units of work, as [`Progress`] counts it.
+    /// Returns the amount of work, in the unit of [`Progress`].
     fn work(&self) -> u64 {
         let ReadyStep { step, preparation, before, jobs, .. } = self.ready;
         let capacity = self.device.capacity();
@@ -277,20 +277,20 @@ impl Place<'_> {
     }
 }
 
-/// What the iterations of a step have come to.
+/// The measurements of a step's iterations so far.
 struct History {
     begin: Instant,
     at_begin: Counters,
     erases_at_begin: Option<Wear>,
-    /// MiB/s of each iteration.
+    /// Throughput of each iteration in MiB/s.
     throughputs: Vec<f64>,
     whole: Measured,
     first_failure: Option<(u64, Duration)>,
-    /// When the device took no more writes.
+    /// Time at which the device became read-only.
     read_only: Option<Duration>,
-    /// Iterations that make a point of the series.
+    /// Number of iterations per point of a series.
     stride: u32,
-    /// Since the last point of the series.
+    /// Measurements since the last point of the series.
     lately: Measured,
     at_last_point: Counters,
     throughput: Vec<(f64, f64)>,
@@ -337,7 +337,7 @@ impl History {
         }
     }
 
-    /// Adds a point to each series, of the iterations since the one before.
+    /// Adds a point to each series, for the iterations since the previous point.
     fn point(&mut self, bench: &Bench) {
         let now = bench.counters();
         let iteration = self.throughputs.len() as f64;
@@ -402,7 +402,7 @@ impl History {
         };
         let run = match is_throughput {
             true => self.whole.clone(),
-            // In millionths, since a digest is of integers.
+            // The figure in millionths, since digests contain only integers.
             false => Measured { counted: (figure.abs() * 1e6).round() as u64, ..Measured::default() },
         };
         Some(MeasuredCell {
@@ -417,7 +417,8 @@ impl History {
         })
     }
 
-    /// The figure of a measure; `None` where the device does not count what it needs, or nothing failed.
+    /// Returns the figure of a measure; `None` if the device lacks a counter that the measure needs, or if no block
+    /// failed.
     fn figure(&self, measure: &Measure, now: &Counters, wear: Option<&Wear>) -> Option<f64> {
         let since = |name| now.since(&self.at_begin, name) as f64;
         let erases = wear.map(Wear::erases);
