@@ -1,30 +1,31 @@
-//! Estimates of the lives of media that share a history, and how far they can be trusted.
+//! Estimates of the lives of media that share a history, and their confidence intervals.
 //!
-//! A history is looked at [`GRID`] times in each doubling of its length. Each look gives an estimate of every medium's life;
-//! the first five looks give the first one. The interval of an estimate adds up, as squares, how far the estimates of the
-//! last doubling lie from it, the 95 % confidence interval of the erase rate from batch means over the same looks, and the
-//! resolution of the erase count by which the estimate extrapolates. While estimates drift, or too few erases were seen, the
-//! upper end is the life with even wear, which levelling cannot exceed. Lives simulated to their end came out up to
-//! [`SHORT`] longer than extrapolated ones; the upper end allows for it.
+//! A history is examined [`GRID`] times in each doubling of its length. Each examination gives an estimate of every
+//! medium's life; the first estimate needs five examinations. The interval of an estimate is the root of the sum of
+//! three squares: the deviation of the estimates of the last doubling, the 95 % confidence interval of the erase rate
+//! from batch means over the same examinations, and the resolution of the erase count that the estimate extrapolates.
+//! While estimates drift, or as long as too few erases were observed, the upper end is at least the life with even
+//! wear, which wear leveling cannot exceed. Lives simulated to their end were up to [`SHORT`] longer than extrapolated
+//! ones; the upper end includes this difference.
 
 use super::extrapolation::{Estimate, Medium, Rates, Snapshot};
 use flashlab_sim::Instant;
 use std::collections::VecDeque;
 
-/// Estimates of a life in each doubling of a history.
+/// Number of estimates of a life in each doubling of a history.
 pub(super) const GRID: usize = 4;
-/// Erases that the block which fails first must have seen in the time over which rates are taken.
+/// Minimum number of erases, in the time over which rates are taken, of the block that fails first.
 const ERASES_LEAST: f64 = 4.0;
 /// Quantile of Student's t distribution for a two-sided interval of 95 % with GRID - 1 degrees of freedom.
 const STUDENT: f64 = 3.182;
-/// Share of a life by which extrapolated lives of cards have come out too short (experiments/endurance/README.md).
+/// Relative amount by which extrapolated lives of cards were too short (experiments/endurance/README.md).
 const SHORT: f64 = 0.06;
-/// Estimates of a doubling that lie closer together than this do not drift.
+/// Relative difference between the estimates of a doubling below which they do not drift.
 const STEADY: f64 = 0.05;
-/// Relative error where too few estimates were made to tell.
+/// Relative error if there are too few estimates to compute one.
 const UNKNOWN: f64 = 0.5;
 
-/// The lengths of a history at which it is looked at, in steps: [`GRID`] in each doubling.
+/// Returns the lengths at which a history is examined, in steps: [`GRID`] in each doubling.
 pub(super) fn lengths() -> impl Iterator<Item = u64> {
     (0..).flat_map(|doublings| (0..GRID as u64).map(move |n| (GRID as u64 + n) << doublings))
 }
@@ -32,13 +33,13 @@ pub(super) fn lengths() -> impl Iterator<Item = u64> {
 /// Estimates of the lives of media that share one history.
 pub(super) struct Estimates<'a> {
     media: &'a [Medium],
-    /// The media whose lives are estimated, of which the first is the one that is simulated.
+    /// Indices of the media whose lives are estimated. The first one is the simulated medium.
     sharing: Vec<usize>,
-    /// When the history began.
+    /// Start of the history.
     begin: Instant,
-    /// The last doubling of the history.
+    /// Snapshots of the last doubling of the history.
     snapshots: VecDeque<Snapshot>,
-    /// The estimates in it, by medium.
+    /// Estimates of the last doubling, by medium.
     known: Vec<VecDeque<Option<Estimate>>>,
 }
 
@@ -48,8 +49,8 @@ impl<'a> Estimates<'a> {
         Estimates { media, sharing, begin, snapshots: VecDeque::new(), known }
     }
 
-    /// Looks at the erase counts at the `end` of the history so far. Returns true if it gave estimates. Drops the media
-    /// that would have failed by now: they need a history of their own.
+    /// Examines the erase counts at the current `end` of the history. Returns true if the examination gave estimates.
+    /// Removes the media that would have failed by now, because they need a history of their own.
     pub(super) fn look(&mut self, end: Snapshot) -> bool {
         let media = self.media;
         self.sharing.retain(|n| !media[*n].has_failed(&end.erase_counts));
@@ -62,7 +63,7 @@ impl<'a> Estimates<'a> {
         true
     }
 
-    /// The media whose lives are estimated.
+    /// Returns the indices of the media whose lives are estimated.
     pub(super) fn sharing(&self) -> &[usize] {
         &self.sharing
     }
@@ -72,19 +73,19 @@ impl<'a> Estimates<'a> {
         self.sharing.iter().all(|n| self.media[*n].limits.is_empty())
     }
 
-    /// The latest estimate of a medium's life; `None` where nothing wears.
+    /// Returns the latest estimate of a medium's life; `None` if no block wears.
     pub(super) fn latest(&self, medium: usize) -> Option<Estimate> {
         self.known[medium].back().copied().flatten()
     }
 
-    /// Returns true if nothing has worn in the last doubling.
+    /// Returns true if no block was worn in the last doubling.
     pub(super) fn are_idle(&self) -> bool {
         self.sharing.iter().all(|n| self.known[*n].back() == Some(&None))
     }
 
-    /// Returns true if the estimates of every medium since the half of the history lie within `percent` of each other, the
-    /// block that fails first has seen some erases, and static levelling, if it will move data at all, does so from a
-    /// difference of `threshold` erases on.
+    /// Returns true if the wear of every medium is steady. The estimates since the midpoint of the history must lie
+    /// within `percent` of each other, and the block that fails first must have been erased a few times. Static wear
+    /// leveling, which begins at a difference of `threshold` erases, must have begun already or never begin.
     pub(super) fn are_steady(&self, percent: f64, threshold: Option<u32>) -> bool {
         let is_steady = |estimates: &VecDeque<Option<Estimate>>| {
             let Some(estimates) = estimates.iter().copied().collect::<Option<Vec<Estimate>>>() else {
@@ -105,15 +106,16 @@ impl<'a> Estimates<'a> {
         self.sharing.iter().all(|n| is_steady(&self.known[*n]))
     }
 
-    /// The estimated life of a medium in nanoseconds; `None` where nothing wears. Where too few erases tell how unevenly
-    /// blocks wear, it is the geometric mean of the lives with wear as uneven as it was seen and with even wear.
+    /// Returns the estimated life of a medium in nanoseconds; `None` if no block wears. If too few erases show how
+    /// unevenly blocks wear, the estimate is the geometric mean of two lives: the one with the observed unevenness and
+    /// the one with even wear.
     pub(super) fn life_ns(&self, medium: usize) -> Option<f64> {
         let now = self.latest(medium)?;
         let seen = now.first_failure_ns;
         Some(if now.erases < ERASES_LEAST { (seen * now.even_failure_ns.max(seen)).sqrt() } else { seen })
     }
 
-    /// The interval of 95 % around a medium's life, in nanoseconds; `None` where nothing wears.
+    /// Returns the 95 % interval of a medium's life, in nanoseconds; `None` if no block wears.
     pub(super) fn interval(&self, medium: usize) -> Option<(f64, f64)> {
         let now = self.latest(medium)?;
         let life = now.first_failure_ns;
@@ -123,14 +125,14 @@ impl<'a> Estimates<'a> {
         let resolution = 1.0 / now.erases.max(1.0);
         let batches = self.batch_error();
         let error = (drift * drift + batches * batches + resolution * resolution).sqrt();
-        // While estimates drift, wear may yet become as even as can be.
+        // While estimates drift, wear may still become even.
         let longest = if drift > STEADY || now.erases < ERASES_LEAST { now.even_failure_ns } else { 0.0 };
         let most = (life * (1.0 + error)).max(longest * (1.0 + batches)) * (1.0 + SHORT);
         Some((life / (1.0 + error), most))
     }
 
-    /// The 95 % confidence interval of the rate of erases, as a share of the rate, from the means of the batches between
-    /// looks.
+    /// Returns the 95 % confidence interval of the erase rate, as a fraction of the rate, from the means of the batches
+    /// between examinations.
     fn batch_error(&self) -> f64 {
         let erases = |s: &Snapshot| s.erase_counts.iter().map(|n| u64::from(*n)).sum::<u64>() as f64;
         let rate = |(a, b): (&Snapshot, &Snapshot)| (erases(b) - erases(a)) / b.at.since(a.at).as_ns() as f64;
@@ -143,7 +145,7 @@ impl<'a> Estimates<'a> {
     }
 }
 
-/// Keeps one doubling of what `next` ends; what lay one doubling before `next` falls out.
+/// Appends `next` and limits the queue to one doubling. Returns the element one doubling before `next`.
 fn pushed<T: Clone>(last: &mut VecDeque<T>, next: T) -> Option<T> {
     last.push_back(next);
     if last.len() > GRID + 1 {
@@ -156,7 +158,7 @@ fn pushed<T: Clone>(last: &mut VecDeque<T>, next: T) -> Option<T> {
 mod tests {
     use super::*;
 
-    /// Blocks that wear at a rate that `jitter` changes from look to look.
+    /// Returns estimates for blocks whose wear rate varies by `jitter` between examinations.
     fn estimates(media: &[Medium], looks: usize, jitter: u32) -> Estimates<'_> {
         let mut estimates = Estimates::new(media, vec![0], Instant::ZERO);
         let mut erased = 0;

@@ -1,22 +1,23 @@
-//! From the erase counts of a history to the end of a life.
+//! Extrapolation of a history's erase counts to the end of a life.
 //!
-//! The blocks are put in the order of their erase counts, at the half of a history and at its end. How much the count at
-//! each place of this order has grown is the rate of the block that is there now: a leader goes on at the pace of the
-//! leaders, whichever blocks they were. So a block that is always written keeps its own rate, blocks that take turns
-//! share one, and where levelling lets a pool of blocks wear ahead of the rest, that pool's front is carried on, although
-//! blocks come and go in it. Blocks of the same count have the same rate, the mean of their places.
+//! The blocks are sorted by erase count, at the midpoint of a history and at its end. The growth of the count at each
+//! rank is the wear rate of the block that has this rank at the end. The most worn blocks therefore continue at the
+//! rate of the most worn blocks, even if different blocks were the most worn ones before. A block that is always
+//! written keeps its own rate. Blocks that are written in turn share one rate. If wear leveling lets a pool of blocks
+//! wear ahead of the rest, the extrapolation continues the front of this pool, although blocks enter and leave the
+//! pool. Blocks with the same count have the same rate, the mean of their ranks.
 //!
-//! Each block has its own limit; the first that should be erased once more ends the life. Left out: that blocks change places on the way,
-//! so that one with a lower limit may come to the front later.
+//! Each block has its own limit. The life ends when a block would exceed its limit with the next erase. Later changes
+//! of rank are not modelled; through them, a block with a lower limit may come to the front.
 
 use flashlab_sim::Instant;
 
-/// What the seed says of a medium.
+/// The properties of a medium that its seed determines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Medium {
-    /// Erases that each block takes; empty where wear has no end.
+    /// Number of erases that each block endures; empty if blocks never wear out.
     pub(super) limits: Vec<u32>,
-    /// Blocks that are out of use from the beginning, ascending.
+    /// Indices of the blocks that are bad from the factory, ascending.
     pub(super) bad: Vec<u32>,
 }
 
@@ -27,32 +28,35 @@ pub(super) struct Snapshot {
     pub(super) erase_counts: Vec<u32>,
 }
 
-/// How a life would end if all went on.
+/// The end of a life if wear continues as before.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Estimate {
-    /// When the first block passes its limit, in nanoseconds from the instant that it is counted from.
+    /// Time until the first block exceeds its limit, in nanoseconds from the start of the life.
     pub(super) first_failure_ns: f64,
-    /// When it would if all blocks wore alike from now on: no life of these erases is longer.
+    /// The same time if all blocks wore evenly from now on, in nanoseconds. It is the longest life that these erases
+    /// allow.
     pub(super) even_failure_ns: f64,
-    /// Erases, in the mean, of the blocks of its count in the time over which rates were taken.
+    /// Mean number of erases, in the time over which rates were taken, of the blocks with the same count as the first
+    /// failing block.
     pub(super) erases: f64,
-    /// Difference of erases between the most and the least worn block, now and then.
+    /// Difference of erases between the most and the least worn block, now and at the end of the life.
     pub(super) gap_now: f64,
     pub(super) gap_at_end: f64,
 }
 
-/// How fast blocks wear in the second half of a history.
+/// Wear rates of blocks in the second half of a history.
 pub(super) struct Rates {
-    /// Each count that blocks have at the end, ascending, and the erases since the half that belong to it.
+    /// The distinct erase counts at the end, ascending, each with the erases since the midpoint that belong to it.
     places: Vec<(u32, f64)>,
-    /// Mean count of the blocks at the end, and how much it has grown since the half.
+    /// Mean erase count at the end, and its growth since the midpoint.
     mean: (f64, f64),
-    /// Nanoseconds of the second half.
+    /// Duration of the second half in nanoseconds.
     time: f64,
 }
 
 impl Rates {
-    /// Between the `half` and the `end` of a history on a medium of which `bad` is out of use.
+    /// Computes the rates between the midpoint (`half`) and the `end` of a history, on a medium whose blocks `bad` are
+    /// out of use.
     pub(super) fn new(half: &Snapshot, end: &Snapshot, bad: &[u32]) -> Self {
         let sorted = |snapshot: &Snapshot| {
             let mut counts: Vec<u32> = in_use(&snapshot.erase_counts, bad).collect();
@@ -72,13 +76,13 @@ impl Rates {
         Rates { places, mean, time: end.at.since(half.at).as_ns() as f64 }
     }
 
-    /// When the first block of `medium` passes its limit if the history goes on as it did up to its `end`, counted from
-    /// `begin`; `None` where nothing wears, or wear has no end.
+    /// Estimates when the first block of `medium` exceeds its limit if the history continues as it did up to its `end`.
+    /// Times count from `begin`. Returns `None` if no block wears, or if blocks never wear out.
     pub(super) fn carry_on(&self, end: &Snapshot, medium: &Medium, begin: Instant) -> Option<Estimate> {
         let counts = in_use(&end.erase_counts, &medium.bad);
         let lives = counts.zip(in_use(&medium.limits, &medium.bad)).filter_map(|(count, limit)| {
             let grown = self.grown(count);
-            // The erase that is one more fails.
+            // A block fails at the first erase beyond its limit.
             let left = f64::from(limit) + 1.0 - f64::from(count);
             (grown > 0.0).then(|| (left * self.time / grown, grown))
         });
@@ -97,7 +101,7 @@ impl Rates {
         })
     }
 
-    /// Erases since the half that belong to a count.
+    /// Returns the erases since the midpoint that belong to a count.
     fn grown(&self, count: u32) -> f64 {
         let place = self.places.binary_search_by_key(&count, |(count, _)| *count);
         self.places[place.expect("the counts are those of the history's end")].1
@@ -105,13 +109,13 @@ impl Rates {
 }
 
 impl Medium {
-    /// Whether a block would have failed: it was erased more often than it takes.
+    /// Returns true if a block would have failed, because it was erased more often than its limit.
     pub(super) fn has_failed(&self, erase_counts: &[u32]) -> bool {
         self.limits.iter().zip(erase_counts).any(|(limit, count)| count > limit)
     }
 }
 
-/// Of one number a block, those of the blocks in use.
+/// Selects from one number per block the numbers of the blocks in use.
 fn in_use(of: &[u32], bad: &[u32]) -> impl Iterator<Item = u32> {
     let mut bad = bad.iter().copied().peekable();
     (0..).zip(of).filter(move |(block, _)| bad.next_if_eq(block).is_none()).map(|(_, number)| *number)

@@ -1,13 +1,14 @@
-//! The lives of one device's media under a workload without end.
+//! The simulation of one device's media under a workload that repeats without end.
 //!
-//! The seed draws how often each block can be erased, and a few per cent of each block's time to program; what wears out,
-//! and how fast, is the workload's doing. So one history, on the first medium, serves all seeds: each seed's limits are
-//! applied to its erase counts. Two kinds of media have a history of their own: those that have other blocks bad from the
-//! factory, and those of which a block fails before the history is long enough, or the first medium's does.
+//! The seed determines the number of erases that each block endures, and a few percent of each block's program time.
+//! The workload determines which blocks wear, and how fast. One history, on the first medium, therefore serves all
+//! seeds: the limits of each seed are applied to its erase counts. Two kinds of media need a history of their own:
+//! media with other factory bad blocks, and media of which a block fails before the history is long enough. The other
+//! media also need another history if a block of the first medium fails that early.
 //!
-//! A history goes on until its wear is steady ([`Estimates::are_steady`]), or until it has taken its share of a
-//! [`budget`](Scene::budget). A budget is counted in what the simulation does and not in seconds, so that it ends a history
-//! at the same request on every machine.
+//! A history continues until its wear is steady ([`Estimates::are_steady`]), or until its share of the
+//! [`budget`](Scene::budget) is used up. The unit of a budget is simulated work, not seconds, so that a history ends at
+//! the same request on every machine.
 
 use super::EnduranceWorkload;
 use super::estimates::{Estimates, lengths};
@@ -22,58 +23,62 @@ use flashlab_fio::job::Job;
 use flashlab_fio::stats::Settings;
 use flashlab_sim::{Instant, Model};
 
-/// Runs of the workload after which one that has erased nothing is taken to wear nothing.
+/// Number of runs without an erase after which the workload counts as one that wears nothing.
 const IDLE_RUNS: u64 = 64;
-/// The most runs of the workload that are simulated.
+/// Maximum number of simulated runs of the workload.
 const RUNS_MAX: u64 = 1 << 20;
-/// Steps of a budget, in which a history is looked at: the first estimate comes after an eighth of it.
+/// Number of steps in a budget. A history is examined at multiples of a step: the first estimate comes after an eighth
+/// of the budget.
 const STEPS: u64 = 64;
-/// Programmed pages of 4 KiB that take as long to simulate as a request.
+/// Number of programmed 4 KiB pages that take as long to simulate as one request.
 const PAGES_A_REQUEST: u64 = 32;
-/// Requests that take as long to simulate as the beginning and the end of a run.
+/// Number of requests that take as long to simulate as the beginning and the end of a run.
 const REQUESTS_A_RUN: u64 = 128;
-/// Bytes of capacity for each request between looks at a device: a look at a large device takes longer.
+/// Bytes of capacity per request between two examinations. The examination of a large device takes longer, so the
+/// interval grows with the capacity.
 const LOOK_BYTES: u64 = 8 << 20;
 
-/// What is simulated.
+/// The simulated device with its workload and limits.
 pub(super) struct Scene<'a> {
     pub(super) device: &'a Device,
     pub(super) workload: &'a EnduranceWorkload,
-    /// Jobs that are run once, first.
+    /// Jobs that run once, before the workload.
     pub(super) preparation: &'a [Vec<Job>],
     pub(super) steady_percent: f64,
-    /// Requests that are simulated at most, with what else takes as long as a request; `None`: as many as it takes.
+    /// Maximum number of requests to simulate, including other work in units of a request; `None` for no limit.
     pub(super) budget: Option<u64>,
-    /// Counts the budget that is used up.
+    /// Receives the used part of the budget.
     pub(super) progress: &'a Progress,
-    /// Receives each estimate of the first medium's life as it is made.
+    /// Callback for each new estimate of the first medium's life.
     pub(super) told: &'a (dyn Fn(&Life) + Sync),
 }
 
-/// How the life of one medium ended.
+/// The life of one medium, simulated to its end or estimated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Life {
-    /// When the first block failed, in nanoseconds; `None`: never.
+    /// Time until the first block fails, in nanoseconds; `None` if no block ever fails.
     pub(super) first_failure_ns: Option<f64>,
-    /// The 95 % interval of it, in nanoseconds; `None` where it was simulated to its end or has none.
+    /// The 95 % interval of this time, in nanoseconds; `None` if the life was simulated to its end or there is no
+    /// estimate.
     pub(super) interval: Option<(f64, f64)>,
-    /// Whether its wear was steady, or it ended, before there was no patience left.
+    /// True if the wear became steady, or the life ended, before the simulation reached its limit.
     pub(super) steady: bool,
-    /// Bytes written a nanosecond, in the mean.
+    /// Mean write rate in bytes per nanosecond.
     pub(super) written_rate: f64,
     pub(super) amplification: Option<f64>,
-    /// What was simulated.
+    /// Duration of the simulation in nanoseconds.
     pub(super) simulated_ns: u64,
 }
 
-/// What a device had done when its first medium's history ended.
+/// Statistics and wear of the device at the end of the first medium's history.
 pub(super) struct Used {
     pub(super) statistics: DeviceStatistics,
     pub(super) wear: Option<Wear>,
 }
 
 impl Scene<'_> {
-    /// The lives of the media of `seeds`, in their order, and what the first one's device had done.
+    /// Simulates the lives of the media of `seeds`. Returns the lives in order, and the statistics and wear of the
+    /// first one's device.
     pub(super) fn lives(&self, seeds: &[u64]) -> Result<(Vec<Life>, Used), BenchError> {
         let media: Vec<Medium> =
             seeds.iter().map(|seed| Medium::of(&Bench::with(self.device, *seed))).collect();
@@ -94,11 +99,11 @@ impl Scene<'_> {
     }
 }
 
-/// A device under the workload.
+/// A device that runs the workload.
 struct History<'a> {
     scene: &'a Scene<'a>,
     bench: Bench,
-    /// Blocks that were bad before anything ran.
+    /// Number of bad blocks before the first job.
     bad_before: u64,
     begin: Instant,
     at_begin: Counters,
@@ -119,8 +124,8 @@ impl<'a> History<'a> {
         Ok(History { scene, bench, bad_before, begin, at_begin, runs: 0 })
     }
 
-    /// Goes on until the lives of the media that share it are known, or the budget is used up. Media that turn out to need a
-    /// history of their own are left out.
+    /// Runs the workload until the lives of the media that share the history are known, or the budget is used up. The
+    /// result omits media that need a history of their own.
     fn live(&mut self, estimates: Estimates<'_>) -> Result<Vec<(usize, Life)>, BenchError> {
         match self.scene.budget {
             None => self.live_by_runs(estimates),
@@ -128,7 +133,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Runs the workload until wear is steady, and looks at the device between runs.
+    /// Runs the workload until wear is steady. Examines the device between runs.
     fn live_by_runs(&mut self, mut estimates: Estimates<'_>) -> Result<Vec<(usize, Life)>, BenchError> {
         let first = estimates.sharing()[0];
         for length in lengths() {
@@ -150,7 +155,7 @@ impl<'a> History<'a> {
         unreachable!("lengths have no end")
     }
 
-    /// Runs the workload until wear is steady or the budget is used up, and looks at the device within runs too.
+    /// Runs the workload until wear is steady or the budget is used up. Examines the device between and within runs.
     fn live_within(
         &mut self,
         budget: u64,
@@ -190,7 +195,7 @@ impl<'a> History<'a> {
                 ));
                 steady = estimates.are_steady(scene.steady_percent, scene.device.levelling_threshold());
             }
-            // Of a device that does not wear out a few steps tell as much as all.
+            // For a device that never wears out, an eighth of the budget gives the same answer as all of it.
             !steady && !scene.progress.is_stopped() && done < if is_endless { budget / 8 } else { budget }
         };
         loop {
@@ -221,7 +226,8 @@ impl<'a> History<'a> {
         let programmed = self.bench.counters().get("programmed_bytes") - programmed_before;
         let idle = programmed == 0 || is_endless;
         let mut lives = self.lives(&estimates, steady || idle);
-        // A medium that would have failed by now is simulated for itself; the first one has not failed.
+        // Media that would have failed by now get a history of their own. If no medium remains, the first one still
+        // gets its estimate, since it has not failed.
         if lives.is_empty() {
             lives.push((first, self.life(&estimates, first, false)));
         }
@@ -238,7 +244,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Runs the workload once; the instant of a failure, if there was one.
+    /// Runs the workload once. Returns the instant of a failure, if there was one.
     fn run_once(&mut self) -> Result<Option<Instant>, BenchError> {
         let run = run_whole(&mut self.bench, &self.scene.workload.jobs, &Settings::default());
         self.runs += 1;
@@ -258,7 +264,7 @@ impl<'a> History<'a> {
         Life::of(estimates, medium, steady, simulated, &self.at_begin, &self.bench.counters())
     }
 
-    /// The life of a medium that failed in what was simulated.
+    /// Returns the life of a medium that failed during the simulation.
     fn failed(&self, at: Instant) -> Life {
         let simulated = self.bench.now().since(self.begin).as_ns();
         let life = Life::measured(simulated, &self.at_begin, &self.bench.counters());
@@ -272,7 +278,7 @@ impl<'a> History<'a> {
 }
 
 impl Life {
-    /// The estimated life of a medium.
+    /// Returns the estimated life of a medium.
     fn of(
         estimates: &Estimates<'_>,
         medium: usize,
@@ -289,7 +295,7 @@ impl Life {
         }
     }
 
-    /// Returns the figures of a device whose history says nothing about its life.
+    /// Returns the figures of a device whose history does not determine its life.
     fn measured(simulated_ns: u64, at_begin: &Counters, counters: &Counters) -> Self {
         let found = statistics(at_begin, counters, None);
         Life {

@@ -1,21 +1,24 @@
-//! Experiments of kind `endurance`: how long until the first erase block wears out under a workload that never ends.
+//! Experiments of kind `endurance`: the time until the first erase block wears out under a workload that repeats
+//! without end.
 //!
 //! ```toml
 //! kind = "endurance"
 //! [columns]
 //! kthn-16gb = "sd/kthn-16gb"
 //! [endurance]
-//! job = "--rw=randwrite --bs=4k ..."   # repeats without end
-//! seeds = 16                           # media that are drawn
-//! steady_percent = 1.0                 # see below
-//! [[preparation]]                      # jobs that are run once, first
+//! job = "--rw=randwrite --bs=4k ..."   # the workload; it repeats without end
+//! seeds = 16                           # number of media; each seed draws one
+//! steady_percent = 1.0                 # maximum difference between estimates when wear is steady
+//! [[preparation]]                      # jobs that run once, before the workload
 //! ```
-//! [`Experiment::set_endurance`] puts a user's job, devices and number of seeds in place of the file's.
 //!
-//! A life of years is not simulated whole. The workload runs until its wear is steady ([`history`]); from there the erase
-//! counts are carried on to the limits that the seed gave to the blocks ([`extrapolation`]), and the first block to pass its
-//! own ends the life. A device that fails before is simulated to its failure. What fails without being worn
-//! (`wear.program_fail`, `wear.erase_fail`) counts if it happens in what is simulated, and is not carried on.
+//! [`Experiment::set_endurance`] replaces the file's job, devices and number of seeds with the user's.
+//!
+//! The simulation does not cover a whole life of years. The workload runs until its wear is steady ([`history`]). The
+//! erase counts are then extrapolated to the limits that the seed assigns to the blocks ([`extrapolation`]), and the
+//! first block to exceed its limit ends the life. A device that fails earlier is simulated to its failure. Failures
+//! without wear (`wear.program_fail`, `wear.erase_fail`) count if they happen during the simulation, and are not
+//! extrapolated.
 
 mod estimates;
 mod extrapolation;
@@ -33,25 +36,25 @@ use flashlab_fio::job::Job;
 use history::{Life, Scene};
 use std::sync::Mutex;
 
-/// Share of a budget after which every device has a first figure: the one over this.
+/// Divisor of a budget: every device has a first estimate after this part of its budget.
 const FIRST_FIGURE: u64 = 8;
 
-/// What a user puts in place of the experiment's own.
+/// The user's replacements for parts of the experiment.
 #[derive(Clone, Debug, Default)]
 pub struct EnduranceSettings {
-    /// The workload.
+    /// The workload; `None` for the experiment's.
     pub workload: Option<EnduranceWorkload>,
-    /// The devices, by the name of their column.
+    /// The devices, by the name of their column; `None` for the experiment's.
     pub devices: Option<Vec<(String, Device)>>,
-    /// How many media are drawn.
+    /// Number of media; `None` for the experiment's.
     pub seeds: Option<u32>,
-    /// Requests that are simulated on all devices together, after which lives are estimated from what was seen; `None`:
-    /// until the wear of each device is steady, however long that takes.
+    /// Number of requests to simulate on all devices together. Lives are then estimated from the history so far. `None`
+    /// simulates until the wear of each device is steady, however long that takes.
     pub budget: Option<u64>,
 }
 
 impl EnduranceSettings {
-    /// Returns true if the workload or the devices are a user's.
+    /// Returns true if the user set the workload, the devices or the budget.
     fn is_users(&self) -> bool {
         self.workload.is_some() || self.devices.is_some() || self.budget.is_some()
     }
@@ -60,13 +63,13 @@ impl EnduranceSettings {
 /// A workload that repeats without end.
 #[derive(Clone, Debug)]
 pub struct EnduranceWorkload {
-    /// What it is called: the name of its file.
+    /// Name of the workload's file.
     pub name: String,
-    /// Its bytes, for the hash of the inputs.
+    /// Content of the file, for the hash of the inputs.
     pub bytes: Vec<u8>,
-    /// Its jobs; they run together and again as they end.
+    /// The jobs. They run together, and start again when they end.
     pub jobs: Vec<Job>,
-    /// The traces that they name.
+    /// The traces that the jobs name.
     pub iologs: Vec<(String, Iolog)>,
 }
 
@@ -100,7 +103,7 @@ pub(super) fn run(
     let preparation = preparation.collect::<Result<Vec<_>, _>>()?;
     let count = u64::from(experiment.endurance.seeds.unwrap_or(definition.seeds));
     let seeds: Vec<u64> = (0..count).map(|n| seed.wrapping_add(n)).collect();
-    // Two devices at least share a budget: one alone is simulated on one thread.
+    // A single device runs on one thread, so it gets only half of the budget.
     let budget = experiment.endurance.budget.map(|budget| budget / columns.len().max(2) as u64);
     let has_first_figures = budget.is_some() && columns.len() > 2;
     progress.plan(match budget {
@@ -110,7 +113,8 @@ pub(super) fn run(
         }
         None => columns.len() as u64 * count,
     });
-    // Each device's estimates are told once in each doubling of its history.
+    // Each device reports its estimates once in each doubling of its history. The numbers are the simulated times of
+    // the next reports.
     let told: Vec<Mutex<u64>> = columns.iter().map(|_| Mutex::new(0)).collect();
     let simulate = |at: usize, seeds: &[u64], budget: Option<u64>, first: bool| {
         progress.enter(columns[at].0.as_str());
@@ -121,7 +125,7 @@ pub(super) fn run(
         let tell = |life: &Life| {
             let mut next_ns = told[at].lock().expect("nobody panics with it");
             if life.simulated_ns >= *next_ns && experiment.endurance.is_users() {
-                // A first figure is told when it is as good as it gets.
+                // The first pass reports only its last estimate, which is its best; the report is below.
                 *next_ns = life.simulated_ns * if first { 1 } else { 2 };
                 if !first {
                     progress.report(report::estimate(column, life));
@@ -142,7 +146,7 @@ pub(super) fn run(
     };
     let places: Vec<usize> = (0..columns.len()).collect();
     if let Some(budget) = budget.filter(|_| has_first_figures) {
-        // First figures of all devices, before any of them takes its time.
+        // Estimate the lives of all devices roughly, before any device takes a long time.
         let figures = side_by_side(&places, |at| {
             let (lives, _) = simulate(*at, &seeds[..1], Some(budget / FIRST_FIGURE), true)?;
             progress.report(report::estimate(&columns[*at].0, &lives[0]));
@@ -151,7 +155,7 @@ pub(super) fn run(
         figures.into_iter().collect::<Result<(), ExperimentError>>()?;
     }
     let lives = side_by_side(&places, |at| {
-        // A state is that of one medium.
+        // A saved state has one medium.
         let seeds = if columns[*at].1.state.is_some() { &seeds[..1] } else { &seeds };
         let lives = simulate(*at, seeds, budget, false);
         if budget.is_none() {

@@ -1,4 +1,4 @@
-//! The lives of a device's media as cells, a curve of survivors, the wear map and notes.
+//! The lives of a device's media as cells, a survival curve, a wear map and notes.
 
 use super::history::{Life, Used};
 use crate::device::Device;
@@ -10,7 +10,7 @@ const NS_A_DAY: f64 = 86_400e9;
 const NS_A_HOUR: f64 = 3_600e9;
 const DAYS: &str = "days until the first failure";
 
-/// Puts the lives of a column into the outcome.
+/// Adds the lives of a column to the outcome.
 pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives: &[Life], used: Used) {
     let mut ends: Vec<&Life> = lives.iter().filter(|life| life.first_failure_ns.is_some()).collect();
     ends.sort_by(|a, b| days(a).total_cmp(&days(b)));
@@ -88,7 +88,7 @@ pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives
     outcome.statistics.push(statistics);
 }
 
-/// Puts the 95 % interval of a column's median life into the outcome, and how to narrow it.
+/// Adds the 95 % interval of a column's median life to the outcome, and a note on how to narrow it.
 pub(super) fn interval(outcome: &mut Outcome, column: &str, lives: &[Life], steady_percent: f64) {
     let mut ends: Vec<&Life> = lives.iter().filter(|life| life.interval.is_some()).collect();
     ends.sort_by(|a, b| days(a).total_cmp(&days(b)));
@@ -117,7 +117,7 @@ pub(super) fn interval(outcome: &mut Outcome, column: &str, lives: &[Life], stea
     outcome.notes.push(format!("{}.{more}", estimate(column, median)));
 }
 
-/// A line that tells how long a device lives as far as is known.
+/// Formats the life of a device as known so far, in one line.
 pub(super) fn estimate(column: &str, life: &Life) -> String {
     let hours = life.simulated_ns as f64 / NS_A_HOUR;
     let from = if hours < 24.0 {
