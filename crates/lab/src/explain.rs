@@ -29,12 +29,12 @@ impl fmt::Display for ExplainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExplainError::Unknown { name, did_you_mean: Some(nearest) } => {
-                write!(f, "nothing here is called {name}; did you mean {nearest}?")
+                write!(f, "unknown name {name}; did you mean {nearest}?")
             }
             ExplainError::Unknown { name, did_you_mean: None } => write!(
                 f,
-                "nothing here is called {name}; expected a parameter (t_prog), a device (`flashlab devices` lists all), \
-                 a mechanism (merge) or an fio option (bs)"
+                "unknown name {name}; expected a parameter (t_prog), a device (`flashlab devices` lists all), a \
+                 mechanism (merge) or an fio option (bs)"
             ),
             ExplainError::Device(error) => error.fmt(f),
         }
@@ -217,7 +217,7 @@ fn parameter(text: &mut Text, parameter: &Parameter, library: &Library) {
         Some((least, most)) if parameter.range.1 < u64::MAX => format!(", {least} to {most}"),
         _ => String::new(),
     };
-    let absent = parameter.absent.map_or(String::new(), |absent| format!(" Left out: {absent}."));
+    let absent = parameter.absent.map_or(String::new(), |absent| format!(" If omitted: {absent}."));
     let nouns: Vec<&str> = kinds.iter().map(|kind| kind.noun()).collect();
     let sentence = format!("Of {}: {}{range}.{absent}", or_list(&nouns), parameter.shape().kind());
     text.paragraph(2, &sentence);
@@ -297,7 +297,7 @@ fn numbers<'a>(text: &mut Text, numbers: impl Iterator<Item = &'a Number>) {
 fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
     match mechanism {
         Mechanism::Bus => (
-            "Time in which data and commands move over the wires between host and device, where nothing else was slower.",
+            "Transfer of data and commands between host and device, for the time in which nothing else was slower.",
             "card.modes, host.modes, host.bus_clock, host.bus_width; nvme.generation, nvme.lanes, nvme.payload",
         ),
         Mechanism::Host => (
@@ -305,17 +305,17 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
             "host.command_max, host.t_request, host.t_command, host.t_block, vfat.t_unexplained",
         ),
         Mechanism::Firmware => (
-            "The controller's processor: taking a command apart, deciding what it needs.",
+            "The controller's processor: decoding a command and planning its execution.",
             "nvme.t_command, nvme.t_command_write, nvme.t_command_unmapped",
         ),
         Mechanism::Program => (
-            "Programming what the request wrote, as far as it did not overlap with the transfer, and making a partial \
-             program unit durable.",
+            "Programming the data of the request, except for the time that overlaps with the transfer, and making a \
+             partial program unit durable.",
             "flash.page, flash.t_prog, flash.erase_block, flash.t_bers, ftl.program_unit, ftl.t_commit; nand.t_prog, \
              ftl.write_buffer, ftl.reserve",
         ),
         Mechanism::Read => (
-            "Reading what the request asked for from the array.",
+            "Reading the requested data from the array.",
             "flash.t_read, flash.read_rate; nand.t_read, nand.channel_rate",
         ),
         Mechanism::ReadModifyWrite => (
@@ -323,7 +323,7 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
             "ftl.superblock, ftl.map_unit, ftl.overwrite, flash.read_rate, flash.t_prog",
         ),
         Mechanism::Merge => (
-            "Completing an open superblock that had to give way to another one.",
+            "Completing an open superblock to make room for another one.",
             "ftl.open_units, ftl.superblock, ftl.overwrite",
         ),
         Mechanism::Map => (
@@ -337,9 +337,9 @@ fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
 fn mechanism(text: &mut Text, mechanism: Mechanism) {
     let (words, moved_by) = in_words(mechanism);
     text.line(mechanism.name());
-    text.paragraph(2, "A part of a request's latency; the parts of a latency sum to it exactly.");
+    text.paragraph(2, "A part of a request's latency. The parts sum to the latency exactly.");
     text.paragraph(2, words);
-    text.paragraph(2, &format!("Moved by: {moved_by}."));
+    text.paragraph(2, &format!("Depends on: {moved_by}."));
 }
 
 /// The devices, hosts and filesystems of a library, or those whose names match a pattern.
@@ -457,7 +457,7 @@ pub struct NoMatch {
 
 impl fmt::Display for NoMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no device, host or filesystem has a name that fits {}; ", self.pattern)?;
+        write!(f, "no device, host or filesystem matches {}; ", self.pattern)?;
         match &self.did_you_mean {
             Some(nearest) => write!(f, "did you mean {nearest}?"),
             None => write!(f, "`flashlab devices` lists all"),

@@ -407,7 +407,7 @@ impl fmt::Display for UnitError {
             UnitError::Space { should_be } => {
                 write!(
                     f,
-                    "space does not belong between or around a number and its unit; write \"{should_be}\""
+                    "spaces are not allowed between or around a number and its unit; write \"{should_be}\""
                 )
             }
             UnitError::TooFine { text, expected } => {
@@ -510,7 +510,7 @@ mod tests {
         );
         assert_eq!(
             say(Dimension::Time, "225 us"),
-            "space does not belong between or around a number and its unit; write \"225us\""
+            "spaces are not allowed between or around a number and its unit; write \"225us\""
         );
         assert_eq!(
             say(Dimension::Time, "1.4201us"),

@@ -95,21 +95,24 @@ impl fmt::Display for ArgumentProblem {
             ArgumentProblem::UnknownKey { key, did_you_mean: nearest } => {
                 let nearest = did_you_mean(nearest.as_deref());
                 let stop = if nearest.is_empty() { ";" } else { "" };
-                write!(f, "there is no {key} here{nearest}{stop} `flashlab explain NAME` lists what there is")
+                write!(
+                    f,
+                    "unknown parameter {key}{nearest}{stop} `flashlab explain NAME` lists the parameters"
+                )
             }
             ArgumentProblem::Ambiguous { key, of } => {
-                write!(f, "{key} could be {}; write the path", or_list(of))
+                write!(f, "{key} is ambiguous: {}; write the whole path", or_list(of))
             }
             ArgumentProblem::Elsewhere { path, kind: Kind::Filesystem } => {
                 let key = path.rsplit('.').next().unwrap_or(path);
                 write!(f, "{path} belongs to the filesystem: --fs vfat:{key}=...")
             }
             ArgumentProblem::Elsewhere { path, kind } => {
-                write!(f, "{path} belongs to {}, not here", kind.noun())
+                write!(f, "{path} is a parameter of {}; it cannot be set here", kind.noun())
             }
             ArgumentProblem::Twice { path } => write!(f, "{path} is set twice"),
             ArgumentProblem::CannotBeNone { path } => {
-                write!(f, "{path} cannot be none; it has to have a value")
+                write!(f, "{path} cannot be none; it must have a value")
             }
             ArgumentProblem::BadValue { path, error } => write!(f, "{path}: {error}"),
             ArgumentProblem::Unknown(unknown) => unknown.fmt(f),
@@ -122,7 +125,11 @@ impl fmt::Display for ArgumentProblem {
                 write!(f, "{} = {value} {}", impossible.path, impossible.why)
             }
             ArgumentProblem::Impossible { impossible, value: Some((value, Some(from))) } => {
-                write!(f, "with this, {} = {value} of {from} {}", impossible.path, impossible.why)
+                write!(
+                    f,
+                    "with these settings, {} = {value} (from {from}) {}",
+                    impossible.path, impossible.why
+                )
             }
         }
     }

@@ -574,7 +574,7 @@ impl fmt::Display for DeviceError {
             DeviceError::File(error) => error.fmt(f),
             DeviceError::State(error) => error.fmt(f),
             DeviceError::NoMatch { pattern } => {
-                write!(f, "no device is called {pattern}; `flashlab devices` lists all")
+                write!(f, "no device matches {pattern}; `flashlab devices` lists all")
             }
         }
     }

@@ -316,14 +316,15 @@ impl fmt::Display for StateError {
             StateError::CannotRead { file, why } => {
                 write!(
                     f,
-                    "{file}: the state cannot be read: {why}; `flashlab age DEVICE JOB --to FILE` makes one"
+                    "{file}: the state file cannot be read: {why}; `flashlab age DEVICE JOB --to FILE` creates one"
                 )
             }
             StateError::Wrong { file, problem } => write!(f, "{file}: {problem}"),
             StateError::Differs { file, kept, here, differences } => {
                 write!(
                     f,
-                    "{file}: the state of {kept} does not fit {here}; make it anew, or ask for the device as it was:"
+                    "{file}: the saved state of {kept} does not match {here}; create the file again, or open the \
+                     device with the saved numbers:"
                 )?;
                 const SHOWN: usize = 8;
                 let say = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
@@ -336,14 +337,15 @@ impl fmt::Display for StateError {
                 }
             }
             StateError::OtherKind { file, kept, here } => {
-                write!(f, "{file}: the state of {kept}, which is another kind of device than {here}")
+                write!(f, "{file}: the saved state belongs to {kept}, a different kind of device than {here}")
             }
             StateError::Refused { file, version, why } => write!(
                 f,
-                "{file}: the state of flashlab {version} is not one of this device in flashlab {}: {why}; make it anew",
+                "{file}: the state that flashlab {version} saved cannot be restored by flashlab {}: {why}; create the \
+                 file again",
                 env!("CARGO_PKG_VERSION")
             ),
-            StateError::NotKept { device } => write!(f, "{device}: the state of this device cannot be kept"),
+            StateError::NotKept { device } => write!(f, "{device}: the state of this device cannot be saved"),
         }
     }
 }
@@ -354,23 +356,21 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Problem::NotAState => {
-                write!(f, "not the state of a device; `flashlab age DEVICE JOB --to FILE` makes one")
+                write!(f, "not a state file; `flashlab age DEVICE JOB --to FILE` creates one")
             }
             Problem::Version { found } => write!(
                 f,
-                "a state in form {found}, of another version of flashlab; this one reads form {VERSION}: use that version, or delete the \
-                 file (and .bytes, .sums and .journal beside it) and make the device anew with `flashlab age` or `serve`"
+                "the state file has format {found}, from another version of flashlab; this version reads format \
+                 {VERSION}: use the other version, or delete the file (and the .bytes, .sums and .journal files \
+                 beside it) and create the device again with `flashlab age` or `serve`"
             ),
-            Problem::Cut => write!(f, "the file ends too early: copy it again, or make it anew"),
+            Problem::Cut => write!(f, "the file ends too early: copy it again, or create it again"),
             Problem::Checksum => write!(
                 f,
-                "the checksum does not match: the file is cut or damaged; copy it again, or make it anew"
+                "the checksum does not match: the file is truncated or damaged; copy it again, or create it again"
             ),
             Problem::Contradicts => {
-                write!(
-                    f,
-                    "what the file says of itself cannot be, although its checksum is right; make it anew"
-                )
+                write!(f, "the header is inconsistent although the checksum matches; create the file again")
             }
         }
     }

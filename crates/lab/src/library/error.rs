@@ -74,13 +74,13 @@ impl fmt::Display for LibraryError {
                 write!(f, "{path}: too many files or folders; a library has profiles/ and experiments/ only")
             }
             LibraryError::NotALibrary { path } => {
-                write!(f, "{path}: no library; expected a folder with profiles/ or experiments/ in it")
+                write!(f, "{path}: not a library; expected a folder that contains profiles/ or experiments/")
             }
             LibraryError::Twice { name, path, first } => {
-                write!(f, "{path}: there is {name} already, in {first}; choose another name")
+                write!(f, "{path}: {name} exists already, in {first}; choose another name")
             }
             LibraryError::BadName { path } => {
-                write!(f, "{path}: names here are made of a to z, 0 to 9, `-`, `_` and `.`; rename the file")
+                write!(f, "{path}: a name may contain only a to z, 0 to 9, `-`, `_` and `.`; rename the file")
             }
             LibraryError::Misplaced { path, kind, folder } => {
                 write!(f, "{path}: describes {}; expected it in profiles/{folder}", kind.noun())
@@ -142,7 +142,7 @@ impl fmt::Display for Untidy {
             Untidy::NoHost { file, unknown } => write!(f, "{file}: {unknown}"),
             Untidy::NotTypical { path, first, second } => write!(
                 f,
-                "{path}: {first}, but {second}; what is typical is the same for all devices of one published table"
+                "{path}: {first}, but {second}; a typical value must be the same for all devices of one published table"
             ),
         }
     }

@@ -134,7 +134,7 @@ impl fmt::Display for Problem {
             }
             Problem::Syntax(what) => write!(f, "not TOML: {what}"),
             Problem::UnknownKey { path, did_you_mean: nearest, expected } => {
-                write!(f, "there is no {path} here{}", did_you_mean(nearest.as_deref()))?;
+                write!(f, "unknown key {path}{}", did_you_mean(nearest.as_deref()))?;
                 if nearest.is_none() {
                     write!(f, "; expected {}", or_list(expected))?;
                 }
@@ -148,7 +148,7 @@ impl fmt::Display for Problem {
             Problem::NotOneOf { path, found, expected } => {
                 write!(f, "{path} is \"{found}\"; expected {}", or_list(expected))
             }
-            Problem::Empty { path } => write!(f, "{path} is empty; it has to say something"),
+            Problem::Empty { path } => write!(f, "{path} is empty; expected a text"),
             Problem::NoSource { path } => write!(
                 f,
                 "{path} has no source; add under [source]: \"{path}\" = {{ measured = \"...\" }}, or {}",
@@ -157,21 +157,21 @@ impl fmt::Display for Problem {
             Problem::SourceWithoutNumber { path, did_you_mean: nearest } => {
                 write!(
                     f,
-                    "the source of {path}, which this profile does not set{}",
+                    "the source of {path}, a number that this profile does not set{}",
                     did_you_mean(nearest.as_deref())
                 )
             }
             Problem::SourceNotQuoted { section } => {
-                write!(f, "the path of a source stands in quotes: \"{section}.KEY\" = {{ ... }}")
+                write!(f, "the path of a source must be in quotes: \"{section}.KEY\" = {{ ... }}")
             }
             Problem::NotOneSource { path } => {
                 write!(f, "{path} needs exactly one source: {}", or_list(&Source::WORDS))
             }
             Problem::Borrowed { path, cell, experiment, of } => write!(
                 f,
-                "{path} is fitted on {cell}, which belongs to {of} in the experiment {experiment}: a copy gives the results \
-                 of {of}; give it a source of its own, for example {{ typical = \"as {of}\" }}, or leave [source] out: \
-                 such a draft runs, marked unsourced"
+                "{path} is fitted on {cell}, which belongs to {of} in the experiment {experiment}: a copied number \
+                 gives the results of {of}; name another source, for example {{ typical = \"as {of}\" }}, or omit \
+                 [source]: the profile is then a draft, and its results are marked unsourced"
             ),
             Problem::Impossible { impossible, value: Some(value) } => {
                 write!(f, "{} = {value} {}", impossible.path, impossible.why)

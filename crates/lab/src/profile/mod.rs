@@ -144,12 +144,13 @@ fn simulable(card: &CardParameters) -> Result<(), Impossible> {
     const PAGES_MAX: u64 = 1 << 33;
     let units = card.capacity.div_ceil(card.mapping.map_unit);
     if units > UNITS_MAX {
-        let why = format!("makes {units} map units of the capacity; a simulation holds {UNITS_MAX} at most");
+        let why =
+            format!("divides the capacity into {units} map units; a simulation supports at most {UNITS_MAX}");
         return Err(Impossible::new("ftl.map_unit", why));
     }
     let pages = card.capacity / card.nand.page.min(4096);
     if pages > PAGES_MAX {
-        let why = format!("makes {pages} mapped pages; a simulation holds {PAGES_MAX} at most");
+        let why = format!("contains {pages} mapped pages; a simulation supports at most {PAGES_MAX}");
         return Err(Impossible::new("card.capacity", why));
     }
     Ok(())
@@ -161,7 +162,7 @@ fn simulable_ssd(ssd: &SsdParameters) -> Result<(), Impossible> {
     const UNITS_MAX: u64 = 1 << 31;
     let units = ssd.page_map.geometry.raw_bytes() / ssd.page_map.unit;
     if units > UNITS_MAX {
-        let why = format!("makes {units} units of the array; a simulation holds {UNITS_MAX} at most");
+        let why = format!("divides the array into {units} units; a simulation supports at most {UNITS_MAX}");
         return Err(Impossible::new("ftl.unit", why));
     }
     Ok(())

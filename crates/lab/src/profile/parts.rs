@@ -154,10 +154,7 @@ impl Parts {
         ssd.page_map.slc =
             optional.slc_blocks.map(|blocks| Slc { blocks, fold_ppm: optional.slc_fold_ppm.unwrap_or(0) });
         if optional.slc_blocks.is_none() && optional.slc_fold_ppm.is_some() {
-            return Err(Impossible::new(
-                "ftl.slc_fold",
-                "says what is folded, but there are no ftl.slc_blocks",
-            ));
+            return Err(Impossible::new("ftl.slc_fold", "has no effect without ftl.slc_blocks"));
         }
         ssd.scheduling.suspend = optional.suspend()?;
         ssd.reliability = optional.reliability()?;
@@ -188,20 +185,20 @@ fn path_here(path: &'static str) -> &'static str {
 fn pages(path: &'static str, bytes: u64) -> Result<u32, Impossible> {
     match u32::try_from(bytes / PAGE) {
         Ok(pages) if bytes.is_multiple_of(PAGE) => Ok(pages),
-        _ => Err(Impossible::new(path, format!("is no whole number of host memory pages of {PAGE} B"))),
+        _ => Err(Impossible::new(path, format!("is not a multiple of the host's memory page, {PAGE} B"))),
     }
 }
 
 /// Converts a probability to parts per billion, the resolution of the random draws.
 fn billionths(path: &'static str, probability: f64) -> Result<u32, Impossible> {
     if probability >= 1.0 {
-        let why = "is no probability below 1: none would ever succeed; expected for example 1e-6";
+        let why = "is not below 1, so that no operation would ever succeed; expected for example 1e-6";
         return Err(Impossible::new(path, why));
     }
     let billionths = probability * 1e9;
     let whole = billionths.round();
     if (billionths - whole).abs() > 1e-6 {
-        let why = "is no whole number of billionths, the finest that is drawn; expected for example 1e-6";
+        let why = "is not a multiple of 1e-9, the resolution of the random draws; expected for example 1e-6";
         return Err(Impossible::new(path, why));
     }
     Ok(whole as u32)
@@ -227,7 +224,7 @@ impl Optional {
             Suspending::Erases => (false, true),
             Suspending::Both => (true, true),
         };
-        let missing = |path| Impossible::new(path, "is missing: something is suspended, which takes time");
+        let missing = |path| Impossible::new(path, "is missing; scheduling.suspend requires it");
         Ok(Some(Suspend {
             t_suspend: self.t_suspend.ok_or_else(|| missing("scheduling.t_suspend"))?,
             t_resume: self.t_resume.ok_or_else(|| missing("scheduling.t_resume"))?,
@@ -240,7 +237,7 @@ impl Optional {
         let Some(fresh) = self.fresh else { return Ok(None) };
         fn needed<T>(path: &'static str, value: Option<T>) -> Result<T, Impossible> {
             value.ok_or_else(|| {
-                Impossible::new(path, "is missing: reliability.fresh needs all of its section")
+                Impossible::new(path, "is missing; reliability.fresh requires all parameters of its section")
             })
         }
         Ok(Some(Reliability {

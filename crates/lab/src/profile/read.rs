@@ -119,7 +119,7 @@ impl Reader<'_> {
         let of_device = |key| if kind.is_device() { key } else { "" };
         let host = self.head(root, of_device("host"));
         if title.is_none() && !root.iter().any(|e| e.key == "name") {
-            self.missing(0..0, "name", "the full name of the thing, in quotes");
+            self.missing(0..0, "name", "the full name, in quotes");
         }
         if kind.is_device() && !root.iter().any(|e| e.key == "host") {
             let example = if kind == Kind::Card { "raspberry-pi-4" } else { "linux-pc" };
@@ -291,7 +291,7 @@ impl Reader<'_> {
                         entry.value_span(),
                         parameter.path,
                         entry.value,
-                        "nothing but names in quotes in it",
+                        "a list that contains only names in quotes",
                     );
                     return None;
                 };

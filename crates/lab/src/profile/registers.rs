@@ -55,8 +55,8 @@ impl Registers {
         if let Some(csd) = &self.csd {
             identity.csd = Csd(hex(csd));
             if identity.csd.capacity() != Some(card.capacity) {
-                let says = identity.csd.capacity().map_or("is of no known version".to_owned(), |bytes| {
-                    format!("says {bytes} B, but card.capacity is {} B", card.capacity)
+                let says = identity.csd.capacity().map_or("has an unknown version".to_owned(), |bytes| {
+                    format!("states {bytes} B, but card.capacity is {} B", card.capacity)
                 });
                 return Err(Impossible::new("card.csd", says));
             }

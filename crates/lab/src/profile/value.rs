@@ -285,7 +285,7 @@ impl fmt::Display for ValueError {
                 write!(f, "{text} is not a count; expected {}", Shape::Count.expected())
             }
             ValueError::NotANumber(text) => {
-                write!(f, "{text} is no such number; expected {}", Shape::Number.expected())
+                write!(f, "{text} is not a valid number; expected {}", Shape::Number.expected())
             }
             ValueError::NotOneOf { found, expected, did_you_mean: nearest } => {
                 let nearest = did_you_mean(*nearest);
@@ -300,7 +300,7 @@ impl fmt::Display for ValueError {
             ValueError::OutOfRange { found, least, most } => {
                 write!(f, "{found} is out of range; expected {least} to {most}")
             }
-            ValueError::Twice(mode) => write!(f, "{mode} stands there twice"),
+            ValueError::Twice(mode) => write!(f, "{mode} is listed twice"),
         }
     }
 }
