@@ -15,22 +15,22 @@ mod machine {
 
     pub(in super::super) const TABLE: &[Parameter] = &[
         must!("host.modes", Modes machine.modes, ANY,
-        "Bus modes that the host drives, best first; the first that the card offers too is used."),
+        "Bus modes that the host supports, best first; the host uses the first one that the card supports too."),
         may!("host.bus_clock", ClockOrNone machine.bus_clock_hz, (100_000, 1_000_000_000),
-        "Highest clock of the bus; the mode's limit holds beside it.", "the mode's limit"),
+        "Maximum bus clock; the limit of the mode applies too.", "the mode's limit"),
         may!("host.overclock", FlagOrNone machine.overclock, ANY,
-        "True if the fastest mode is driven at host.bus_clock, beyond the mode's limit.", "false"),
+        "True if the fastest mode runs at host.bus_clock, beyond the limit of the mode.", "false"),
         may!("host.bus_width", CountOrNone machine.bus_width, ANY, "Data lines of the bus.", "the mode's, 4"),
         must!("host.command_max", Size machine.command_max, UP_TO_A_GIB,
         "Bytes of the largest data transfer that one command carries; larger requests are split."),
         must!("host.t_request", Time machine.t_request, TEN_SECONDS,
-        "The software's time for each request that reaches the block layer."),
+        "Software time per request that reaches the block layer."),
         must!("host.t_command", Time machine.t_command, TEN_SECONDS,
-        "The software's time for each command: building it, its interrupts."),
+        "Software time per command: building the command and handling its interrupts."),
         must!("host.t_block", Time machine.t_block, TEN_SECONDS,
-        "The software's time for each 512-byte block, while the data moves: the copy."),
+        "Software time per 512-byte block during the transfer: copying the data."),
         choice!("host.stack", optional machine.stack, ["blocks" = Stack::Blocks, "commands" = Stack::Commands],
-        "How the slot is simulated: requests as blocks, or as the commands that the host stack sends to the card.", "blocks"),
+        "Simulation of the slot: by blocks, or by the commands that the host stack sends to the card.", "blocks"),
     ];
 }
 
@@ -41,7 +41,7 @@ mod pc {
     const KINDS: &[Kind] = &[Kind::Pc];
 
     pub(in super::super) const TABLE: &[Parameter] = &[must!("pc.hmb", Size ssd.lend_max, (0, 64 * GIB),
-            "Bytes of its memory that the driver lends a drive at most; Linux: nvme.max_host_mem_size_mb.")];
+            "Maximum host memory in bytes that the driver lends to a drive; Linux: nvme.max_host_mem_size_mb.")];
 }
 
 /// The vfat filesystem.
@@ -54,9 +54,10 @@ mod vfat {
         must!("vfat.cluster", Size vfat.cluster, UP_TO_A_GIB, "Bytes of a cluster, the unit of allocation."),
         must!("vfat.partition_start", Size vfat.partition_start, (0, 128 << 40), "Byte of the device at which the partition begins."),
         must!("vfat.align", Size vfat.align, UP_TO_A_GIB,
-        "The cluster heap begins at a multiple of this many bytes, counted on the device."),
+        "Alignment of the cluster heap in bytes, relative to the beginning of the device."),
         must!("vfat.write_back", Time vfat.write_back, AN_HOUR, "Age at which dirty metadata is written back."),
         must!("vfat.t_unexplained", Time vfat.t_unexplained, TEN_SECONDS,
-        "An unexplained constant: time for each cluster that a write request touches, beyond the raw device's."),
+        "An unexplained constant: time per cluster that a write request touches, in addition to the time of the raw \
+         device."),
     ];
 }

@@ -14,16 +14,18 @@ const KINDS: &[Kind] = &[Kind::Card, Kind::Ssd];
 pub(super) const TABLE: &[Parameter] = &[
     choice!("wear.levelling", optional wear.levelling, ["none" = LevellingKind::None, "dynamic" = LevellingKind::Dynamic,
         "static" = LevellingKind::Static],
-        "How wear is spread: not at all, over the free erase blocks, or over all by moving data that stays.", "dynamic"),
+        "Wear leveling: none, over the free erase blocks, or over all erase blocks by moving cold data.", "dynamic"),
     may!("wear.threshold", CountOrNone wear.threshold, UP_TO_2_32,
-        "Static levelling: difference of erases at which data begins to move, from the most worn free block to the least worn \
-         used one.", "64"),
+        "Static wear leveling: difference of erases, between the most worn free block and the least worn used one, at \
+         which it begins to move data.",
+        "64"),
     may!("wear.relief", CountOrNone wear.relief, UP_TO_2_32,
-        "Static levelling: difference of erases below which moving ends again.", "as threshold"),
-    may!("wear.cycles", CountOrNone wear.cycles, UP_TO_2_32, "Erases that every erase block stands.",
+        "Static wear leveling: difference of erases below which it stops moving data.", "as threshold"),
+    may!("wear.cycles", CountOrNone wear.cycles, UP_TO_2_32, "Number of erases that every erase block endures.",
         "blocks do not wear out"),
     may!("wear.beyond", CountOrNone wear.beyond, UP_TO_2_32,
-        "Further erases after which 63 % of the erase blocks have failed (Weibull); the seed draws each block's.",
+        "Further erases after which 63 % of the erase blocks have failed (Weibull); the seed draws the number of each \
+         block.",
         "a quarter of cycles"),
     may!("wear.factory_bad", ShareOrNone wear.factory_bad, (0, 1_000_000), "Share of the erase blocks that are bad from the factory.",
         "none"),
@@ -38,9 +40,9 @@ mod card {
     pub(in super::super) const TABLE: &[Parameter] = &[
         may!("wear.raw", SizeOrNone wear.raw, (MIB, 256 << 40),
             "Bytes of the erase blocks that hold data, bad ones and spare ones included.",
-            "an eighth more than the capacity, and at least what the card cannot do without"),
+            "an eighth more than the capacity, and at least the minimum that the card needs"),
         may!("wear.pools", CountOrNone wear.pools, UP_TO_2_32,
-            "Groups of erase blocks that are levelled each on its own, such as dies.", "1"),
+            "Number of groups of erase blocks with separate wear leveling, such as dies.", "1"),
     ];
 }
 
@@ -52,9 +54,10 @@ mod drive {
 
     pub(in super::super) const TABLE: &[Parameter] = &[
         may!("wear.program_fail", NumberOrNone optional.program_fail, ANY,
-            "Probability that the program of a page fails in life, in billionths: its data is programmed elsewhere, and the \
-             erase block retired.", "none fails"),
+            "Probability that programming a page fails in service, in steps of 1e-9: its data is programmed \
+             elsewhere, and the erase block is retired.",
+            "none fails"),
         may!("wear.erase_fail", NumberOrNone optional.erase_fail, ANY,
-            "Probability that an erase fails in life, in billionths: the erase block is retired.", "none fails"),
+            "Probability that an erase fails in service, in steps of 1e-9: the erase block is retired.", "none fails"),
     ];
 }
