@@ -133,7 +133,7 @@ fn a_number_that_an_experiment_sets_by_key_counts_unless_it_is_a_condition() {
     let chosen = Some(ParameterKind::Chosen);
     assert_eq!(run("keys-3", &typical), (None, true, chosen, Role::Predicted, Role::Predicted));
     for (sources, words) in [
-        ("\"host.bus_widht\" = { condition = \"x\" }", "there is no number host.bus_widht"),
+        ("\"host.bus_widht\" = { condition = \"x\" }", "unknown parameter host.bus_widht"),
         ("\"flash.t_read\" = { typical = \"x\" }", "which no column, row or filesystem sets"),
         ("\"flash.t_prog\" = { guessed = \"x\" }", "unknown variant"),
     ] {
@@ -168,7 +168,7 @@ fn a_cell_that_depends_on_an_undetermined_number_is_assumed_and_says_so() {
         notes,
         [
             "Undetermined: flash.read_rate = 20MiB/s, which is undetermined: any rate above the bus gives the same figures. \
-          These cells depend on it and count as assumed: read/fast."
+          These cells depend on this number and count as assumed: read/fast."
         ]
     );
 }
@@ -518,7 +518,7 @@ fn a_life_that_is_carried_on_is_the_life_that_is_simulated() {
     let (part, all) = (written(&estimated), written(&media[0]));
     assert!(part * 2 < all, "{part} {all}: most of a life is carried on");
     assert!(
-        estimated.notes.iter().any(|note| note.starts_with("endless: wear has no end")),
+        estimated.notes.iter().any(|note| note.starts_with("endless: wear is not limited")),
         "{:?}",
         estimated.notes
     );

@@ -108,8 +108,8 @@ fn options_of_the_other_kind_of_experiment_are_refused() {
     assert!(refused(&["run", ".", "--seeds", "2"]).contains("--seeds belongs to simulated experiments"));
     for (from, to, what) in [
         ("kind = \"live\"", "kind = \"live\"\nsize = 3", "unknown field"),
-        ("path = \"lio-file\"", "path = \"lio file; reboot\"", "path is one of"),
-        ("name = \"lio\"", "name = \"loop\"", "is there twice"),
+        ("path = \"lio-file\"", "path = \"lio file; reboot\"", "path must be one of"),
+        ("name = \"lio\"", "name = \"loop\"", "exists twice"),
         ("reference = \"loop\"", "reference = \"lop\"", "there is no row"),
         ("runtime = 1, repeats = 2", "runtime = 0, repeats = 2", "at least 1"),
         (

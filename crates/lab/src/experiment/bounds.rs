@@ -80,7 +80,7 @@ impl BoundDefinition {
                 open: false,
             }),
             (None, None, Some(most)) => Some(Interval { least: f64::NEG_INFINITY, most, open: true }),
-            _ => return Err(format!("below stands alone; {EXPECTED}")),
+            _ => return Err(format!("below cannot be combined with at_least or at_most; {EXPECTED}")),
         };
         let mut found = Vec::new();
         found.extend(self.percent.map(Limit::Percent));
@@ -100,11 +100,13 @@ impl BoundDefinition {
             _ => return Err(EXPECTED.to_owned()),
         }
         if self.expected.is_some() && self.percent.is_none() {
-            return Err("expected stands with percent".into());
+            return Err("the key expected requires percent".into());
         }
         let mut figures = self.expected.iter().flat_map(toml::Table::values);
         if figures.any(|figure| number(figure).is_none_or(|n| n == 0.0)) {
-            return Err("expected has a figure for each row: { \"1 GiB\" = 58.0 }".into());
+            return Err(
+                "the key expected needs a figure other than 0 for each row: { \"1 GiB\" = 58.0 }".into()
+            );
         }
         if found.len() != 1 {
             return Err(EXPECTED.to_owned());

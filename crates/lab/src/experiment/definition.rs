@@ -272,7 +272,7 @@ impl Definition {
             }
         }
         if let Some(missing) = self.variants.iter().find(|v| !self.has_column(v)) {
-            return Err(format!("variants names {missing}, which is no column"));
+            return Err(format!("variants lists {missing}, which is not a column"));
         }
         self.check_kind()?;
         for path in self.sources.keys() {
@@ -289,7 +289,7 @@ impl Definition {
         }
         if self.steps.is_empty() != (self.kind == Kind::Endurance) {
             return Err(match self.kind {
-                Kind::Endurance => "an experiment of kind \"endurance\" has no steps, but [endurance]".into(),
+                Kind::Endurance => "an experiment of kind \"endurance\" has [endurance], not steps".into(),
                 _ => "expected at least one run, one step and one column".to_owned(),
             });
         }
@@ -300,7 +300,7 @@ impl Definition {
     fn check_source(&self, path: &str) -> Result<(), String> {
         let Some(parameter) = Parameter::at(path) else {
             let nearest = suggest(path, Parameter::all().iter().map(|p| p.path));
-            return Err(format!("[sources]: there is no number {path}{}", did_you_mean(nearest)));
+            return Err(format!("[sources]: unknown parameter {path}{}", did_you_mean(nearest)));
         };
         let columns = self.columns.values().filter_map(|device| device.as_str()?.split_once(':'));
         let filesystems = self.steps.iter().filter_map(|step| step.filesystem.as_ref()?.split_once(':'));
@@ -378,13 +378,13 @@ impl Definition {
             }
             let unit = published.tables.iter().find(|t| t.name == step.table).map(|t| &t.unit);
             if let Some(unit) = unit.filter(|unit| **unit != step.unit) {
-                return Err(format!(" is in {}, the published table in {unit}", step.unit));
+                return Err(format!(" has the unit {}, but the published table has {unit}", step.unit));
             }
         }
         let column = step.columns.iter().flatten().find(|c| !self.has_column(c));
         let row = step.rows.iter().flatten().find(|r| !self.rows.iter().any(|d| d.name == **r));
         match column.or(row) {
-            Some(missing) => Err(format!(" names {missing}, which is no column or row")),
+            Some(missing) => Err(format!(" names {missing}, which is not a column or row")),
             None => Ok(()),
         }
     }
@@ -401,7 +401,7 @@ pub(super) fn parse<T: DeserializeOwned>(folder: &Folder, file: &str) -> Result<
     let wrong = |what: String| ExperimentError::Wrong { path: folder.path_of(file), what };
     let bytes = folder.file(file).ok_or_else(|| wrong("the file is missing".into()))?;
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        wrong(format!("byte {} is not UTF-8; it should be a text", error.valid_up_to() + 1))
+        wrong(format!("byte {} is not valid UTF-8; expected a text file", error.valid_up_to() + 1))
     })?;
     toml::from_str(text).map_err(|error| {
         let text = SourceText::new(folder.path_of(file), text);

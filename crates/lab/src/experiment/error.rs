@@ -68,7 +68,7 @@ impl fmt::Display for ExperimentError {
                 write!(f, "no such folder: {path}; `flashlab experiments` lists the built-in ones")
             }
             ExperimentError::NoDefinition(path) => {
-                write!(f, "the folder {path} has no experiment.toml, which makes it an experiment")
+                write!(f, "the folder {path} has no experiment.toml, so it is not an experiment")
             }
             ExperimentError::Library(error) => error.fmt(f),
             ExperimentError::Wrong { path, what } => write!(f, "{path}: {what}"),
@@ -78,11 +78,12 @@ impl fmt::Display for ExperimentError {
             ExperimentError::Live(name) => {
                 write!(
                     f,
-                    "{name} is live: it is measured on a machine, by `flashlab run {name}`, not simulated"
+                    "{name} is a live experiment: `flashlab run {name}` measures it on this machine; it cannot be \
+                     simulated"
                 )
             }
             ExperimentError::Stopped => {
-                f.write_str("stopped before the experiment was done; nothing was written")
+                f.write_str("stopped before the experiment was complete; no results were written")
             }
         }
     }

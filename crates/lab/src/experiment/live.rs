@@ -128,19 +128,19 @@ impl Live {
         for (n, row) in rows.iter().enumerate() {
             let name = &row.name;
             if rows[..n].iter().any(|other| other.name == *name) {
-                return wrong(format!("row \"{name}\" is there twice"));
+                return wrong(format!("row \"{name}\" exists twice"));
             }
             if !PATHS.contains(&row.path.as_str()) {
-                return wrong(format!("row \"{name}\": path is one of {}", PATHS.join(", ")));
+                return wrong(format!("row \"{name}\": path must be one of {}", PATHS.join(", ")));
             }
             if !["device", "in-process"].contains(&row.how.as_str()) {
-                return wrong(format!("row \"{name}\": how is device or in-process"));
+                return wrong(format!("row \"{name}\": how must be device or in-process"));
             }
             let served = !matches!(&*row.path, "loop" | "lio-file" | "lio-ramdisk");
             let in_process = row.how == "in-process";
             if served != (row.sockets > 0) || in_process != (row.jobs == 0) || (in_process && !served) {
                 return wrong(format!(
-                    "row \"{name}\": servers have sockets, devices have jobs, and nothing else has them"
+                    "row \"{name}\": only servers have sockets, only devices have jobs, and only servers run in-process"
                 ));
             }
         }
@@ -150,7 +150,7 @@ impl Live {
         for settings in [machine, guest] {
             if [settings.device, settings.size, settings.runtime, settings.repeats].contains(&0) {
                 return wrong(
-                    "[machine] and [guest]: device, size, runtime and repeats are at least 1".into(),
+                    "[machine] and [guest]: device, size, runtime and repeats must be at least 1".into(),
                 );
             }
         }

@@ -57,9 +57,9 @@ impl Experiment {
             let others: Vec<&Alternative> =
                 alternatives.iter().filter(|other| other.number == *number).collect();
             if self.kind() == Kind::Endurance || others.iter().any(|other| other.device.is_none()) {
-                outcome
-                    .notes
-                    .push(format!("{UNDETERMINED}{number}. Whether a cell depends on it was not tried."));
+                outcome.notes.push(format!(
+                    "{UNDETERMINED}{number}. It was not tested whether cells depend on this number."
+                ));
                 continue;
             }
             let mut values: Vec<&String> = others.iter().map(|other| &other.value).collect();
@@ -84,7 +84,7 @@ impl Experiment {
             dependent.dedup();
             if !dependent.is_empty() {
                 outcome.notes.push(format!(
-                    "{UNDETERMINED}{number}. These cells depend on it and count as assumed: {}.",
+                    "{UNDETERMINED}{number}. These cells depend on this number and count as assumed: {}.",
                     dependent.join(", ")
                 ));
             }

@@ -121,8 +121,8 @@ impl Step {
         }
         if !self.unit.is_empty() || self.role.is_some() || self.points == Some(0) {
             return Err(
-                ": a step of kind \"wear\" has no unit and no role (each measure has a unit and may have a \
-                        role), and series of at least one point"
+                ": a step of kind \"wear\" must not have a unit or a role (each measure has a unit and may have a \
+                 role), and points must be at least 1"
                     .into(),
             );
         }
@@ -148,7 +148,10 @@ impl Step {
             }
             let table = published.tables.iter().find(|t| t.name == self.table && t.row == measure.row);
             if let Some(table) = table.filter(|table| table.unit != measure.unit) {
-                return wrong(&format!("is in {}, the published table in {}", measure.unit, table.unit));
+                return wrong(&format!(
+                    "the unit is {}, but that of the published table is {}",
+                    measure.unit, table.unit
+                ));
             }
         }
         Ok(())

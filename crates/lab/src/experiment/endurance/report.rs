@@ -52,19 +52,25 @@ pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives
         });
     } else {
         outcome.notes.push(match &used.wear {
-            None => format!("{column}: {} counts no erase blocks, so nothing is known of its life.", device.argument),
+            None => format!(
+                "{column}: {} does not report erase blocks, so its life cannot be estimated.",
+                device.argument
+            ),
             Some(wear) if wear.limits.is_empty() => format!(
-                "{column}: wear has no end on {}: its profile has no endurance. To give it one, add for example \
-                 :cycles=3000 to the device.",
+                "{column}: wear is not limited on {}, because its profile has no endurance. To set one, add for \
+                 example :cycles=3000 to the device.",
                 device.argument
             ),
             Some(_) if lives.iter().any(|life| !life.steady) => format!(
-                "{column}: the workload erased nothing on {} in {:.1} simulated days, too short a time to tell its life. Simulate \
-                 more with `--budget`, or until wear is steady with `--exact`.",
+                "{column}: the workload caused no erase on {} in {:.1} simulated days, too short a time to estimate \
+                 its life. Simulate more with `--budget`, or until wear is steady with `--exact`.",
                 device.argument,
                 lives[0].simulated_ns as f64 / NS_A_DAY
             ),
-            Some(_) => format!("{column}: the workload erases nothing on {}, so it never wears out.", device.argument),
+            Some(_) => format!(
+                "{column}: the workload causes no erases on {}, so the device never wears out.",
+                device.argument
+            ),
         });
     }
     if let Some(life) = ends.iter().find(|life| !life.steady) {
@@ -76,7 +82,7 @@ pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives
     }
     if device.state.is_some() {
         outcome.notes.push(format!(
-            "{column}: a device in a state of its own is one medium, whatever seeds are asked for."
+            "{column}: a device restored from a state file has one medium, so the number of seeds has no effect."
         ));
     }
     let simulated = lives[0].simulated_ns as f64 / NS_A_DAY;
@@ -110,8 +116,9 @@ pub(super) fn interval(outcome: &mut Outcome, column: &str, lives: &[Life], stea
         String::new()
     } else {
         format!(
-            " A longer simulation narrows it: a `--budget` four times as large about halves what is left to chance, and \
-             `--exact` goes on until all estimates since the half of the history lie within {steady_percent} %."
+            " A longer simulation narrows the interval: a `--budget` four times as large about halves the random \
+             part, and `--exact` continues until all estimates since the midpoint of the history lie within \
+             {steady_percent} %."
         )
     };
     outcome.notes.push(format!("{}.{more}", estimate(column, median)));
@@ -130,8 +137,8 @@ pub(super) fn estimate(column: &str, life: &Life) -> String {
             let (low, high) = (low / NS_A_DAY, high / NS_A_DAY);
             format!("{column}: {:.1} days (95 %: {low:.1} to {high:.1}), {from}", days(life))
         }
-        (Some(_), None) => format!("{column}: {:.1} days, simulated whole", days(life)),
-        (None, _) => format!("{column}: nothing has worn so far, {from}"),
+        (Some(_), None) => format!("{column}: {:.1} days, simulated to the end", days(life)),
+        (None, _) => format!("{column}: no wear so far, {from}"),
     }
 }
 
