@@ -1,7 +1,7 @@
 //! Experiments of kind `live`: fio measures block devices of this machine. Nothing is simulated, so there is no digest.
 //!
 //! `experiment.toml` contains the options of fio and the rows, and `published.toml` the published figures. Scripts in
-//! the folder perform the measurements: `paths.sh` on a machine, `guest.sh` for a guest that runs it.
+//! the folder perform the measurements: `paths.sh` runs on a machine, and `guest.sh` runs `paths.sh` in a guest.
 
 use super::definition::parse;
 use super::error::ExperimentError;
