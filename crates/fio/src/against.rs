@@ -1,6 +1,7 @@
-//! A simulated run beside a real one: reads the JSON that fio wrote on hardware and compares figure by figure.
+//! Comparison of a simulated run with a real one, figure by figure, from the JSON that fio wrote on hardware.
 //!
-//! The file comes from outside: its size is limited, and what is missing or of another type is named with its path.
+//! The JSON is untrusted input: its size is limited, and an error names the path of each value that is missing or has
+//! the wrong type.
 
 use crate::job::Direction;
 use crate::output::{Base, count, rate};
@@ -8,33 +9,33 @@ use crate::stats::Report;
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};
 
-/// Largest file that is read. fio's largest (`json+` of hundreds of jobs) are a few megabytes.
+/// Maximum size of the file. fio's largest files (`json+` of hundreds of jobs) have a few megabytes.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// What keeps a file from being compared with.
+/// The reasons why a file cannot be used for a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgainstError {
     /// The file is larger than [`BYTES_MAX`].
     TooLarge {
-        /// Its bytes.
+        /// Size of the file in bytes.
         bytes: usize,
     },
-    /// There is no JSON object in it.
+    /// The file contains no JSON object.
     NoObject,
-    /// The JSON is broken.
+    /// The JSON is malformed.
     Syntax {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// Column, from 1.
+        /// Column number, from 1.
         column: usize,
-        /// What the parser says.
+        /// Message of the parser.
         message: String,
     },
-    /// It is JSON, but a figure is missing or of another type.
+    /// The file is valid JSON, but a figure is missing or has the wrong type.
     Unexpected {
-        /// Where: `jobs[0].read.clat_ns.mean`.
+        /// Path of the figure: `jobs[0].read.clat_ns.mean`.
         path: String,
-        /// What should be there.
+        /// Description of the expected value.
         expected: &'static str,
     },
 }
@@ -64,26 +65,26 @@ impl std::error::Error for AgainstError {}
 /// A run of real fio.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RealRun {
-    /// `fio-3.33`
+    /// Version of fio, such as `fio-3.33`.
     pub version: String,
-    /// Whether it is a simulated run after all: flashlab wrote it.
+    /// True if flashlab wrote the file, so that the run is simulated too.
     pub simulated: bool,
-    /// Its jobs.
+    /// Jobs of the run.
     pub jobs: Vec<RealJob>,
 }
 
 /// A job of a real run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RealJob {
-    /// `jobname`
+    /// `jobname`.
     pub name: String,
-    /// `error`: other than 0 where the job failed.
+    /// `error`; not 0 if the job failed.
     pub error: i64,
-    /// Figures of the directions that moved bytes, under fio's names (`read`, `write`, `trim`, `mixed`).
+    /// Figures of the directions that transferred bytes, under fio's names (`read`, `write`, `trim`, `mixed`).
     pub directions: Vec<(String, Figures)>,
 }
 
-/// The compared figures of a direction.
+/// The figures of one direction that are compared.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figures {
     /// Bytes a second.
@@ -92,25 +93,25 @@ pub struct Figures {
     pub iops: f64,
     /// Mean clat in nanoseconds.
     pub clat_ns_mean: f64,
-    /// Median of clat in nanoseconds, where the percentile list has it.
+    /// Median of clat in nanoseconds, if the percentile list contains it.
     pub clat_ns_p50: Option<f64>,
-    /// 99th percentile of clat in nanoseconds, where the list has it.
+    /// 99th percentile of clat in nanoseconds, if the percentile list contains it.
     pub clat_ns_p99: Option<f64>,
-    /// 99.9th percentile of clat in nanoseconds, where the list has it.
+    /// 99.9th percentile of clat in nanoseconds, if the percentile list contains it.
     pub clat_ns_p99_9: Option<f64>,
 }
 
 impl RealRun {
-    /// Reads fio's JSON. What stands before the first line that begins with `{` (fio's notes) is skipped.
+    /// Parses fio's JSON. Text before the first line that begins with `{` (fio's notes) is skipped.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// Returns the fault and its position.
     pub fn parse(bytes: &[u8]) -> Result<RealRun, AgainstError> {
         if bytes.len() > BYTES_MAX {
             return Err(AgainstError::TooLarge { bytes: bytes.len() });
         }
         let (lines_before, json) = object(bytes).ok_or(AgainstError::NoObject)?;
-        // fio may print notes or a second format after the object; only the first value is read.
+        // After the object, fio may print notes or a second format; only the first value is read.
         let value = serde_json::Deserializer::from_slice(json).into_iter::<Value>().next();
         let value = value.ok_or(AgainstError::NoObject)?.map_err(|error| AgainstError::Syntax {
             line: lines_before + error.line(),
@@ -132,13 +133,13 @@ impl RealRun {
     }
 }
 
-/// serde_json's message without the place, which is told apart.
+/// Returns serde_json's message without the position, which the error reports separately.
 fn cause(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
-/// The bytes from the first line that begins with `{`, and how many lines stand before it.
+/// Returns the number of lines before the first line that begins with `{`, and the bytes from that line on.
 fn object(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut start = 0;
     for (number, line) in bytes.split_inclusive(|&b| b == b'\n').enumerate() {
@@ -170,7 +171,7 @@ fn figures(direction: &Place<'_>) -> Result<Figures, AgainstError> {
         None => Ok(None),
         Some(_) => clat.get("percentile")?.get(key)?.number().map(Some),
     };
-    // bw is in KiB/s; bw_bytes came with fio 3.3.
+    // `bw` is in KiB/s; `bw_bytes` exists since fio 3.3.
     let bytes_per_second = match direction.value.get("bw_bytes") {
         Some(_) => direction.get("bw_bytes")?.number()?,
         None => 1_024.0 * direction.get("bw")?.number()?,
@@ -185,7 +186,7 @@ fn figures(direction: &Place<'_>) -> Result<Figures, AgainstError> {
     })
 }
 
-/// A value and where it stands.
+/// A JSON value and its path.
 struct Place<'a> {
     value: &'a Value,
     path: String,
@@ -210,7 +211,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What a figure is.
+/// The kind of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
     /// Bytes a second.
@@ -228,7 +229,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// As it is printed.
+    /// Returns the name as printed.
     pub const fn name(self) -> &'static str {
         match self {
             Measure::Bandwidth => "bw",
@@ -251,7 +252,7 @@ impl Measure {
     }
 }
 
-/// Three significant digits in the unit that fits.
+/// Formats a latency with three significant digits, in the unit that fits.
 fn latency(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 1e3 => (ns, "ns"),
@@ -267,40 +268,40 @@ fn latency(ns: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// One figure, real and simulated.
+/// One figure of a real and of a simulated run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compared {
-    /// The job's name.
+    /// Name of the job.
     pub job: String,
     /// `read`, `write`, `trim` or `mixed`.
     pub direction: String,
-    /// Which figure.
+    /// Kind of the figure.
     pub measure: Measure,
-    /// Real fio's.
+    /// Value of the real run.
     pub real: f64,
-    /// Ours.
+    /// Value of the simulated run.
     pub simulated: f64,
 }
 
 impl Compared {
-    /// 100 (simulated - real) / real; `None` where the real one is zero.
+    /// Returns 100 (simulated - real) / real, or `None` if the real value is zero.
     pub fn error_percent(&self) -> Option<f64> {
         (self.real != 0.0).then(|| 100.0 * (self.simulated - self.real) / self.real)
     }
 }
 
-/// A simulated run beside a real one.
+/// The comparison of a simulated run with a real one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Comparison {
-    /// Figures that both have, job by job.
+    /// Figures that exist in both runs, job by job.
     pub figures: Vec<Compared>,
-    /// What could not be compared, and why: jobs or directions that only one side has, jobs that failed.
+    /// Notes on jobs and directions that only one run has, and on jobs that failed, with the reason.
     pub notes: Vec<String>,
 }
 
 impl Comparison {
-    /// Pairs jobs by name, those of one name by their order, and compares their directions. Where each side has a single
-    /// job, these are a pair whatever their names.
+    /// Compares the runs. Jobs are paired by name, jobs of equal name in order. If each run has a single job, the two
+    /// are paired regardless of their names. Then the directions of each pair are compared.
     pub fn new(real: &RealRun, simulated: &[Report]) -> Comparison {
         let mut out = Comparison { figures: Vec::new(), notes: Vec::new() };
         if real.simulated {
@@ -389,7 +390,7 @@ fn simulated_figures(report: &Report, direction: Direction) -> Figures {
 }
 
 impl Display for Comparison {
-    /// A table, the job and direction named once, then the notes.
+    /// Writes a table, which names each job and direction once, then the notes.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut rows = vec![["job", "direction", "figure", "real", "simulated", "error"].map(str::to_owned)];
         let mut last = ("", "");

@@ -1,27 +1,27 @@
-//! What can be wrong with a job file or a command line, where, and what to do about it.
+//! Errors in job files and command lines, with their position and advice on how to correct them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::number::ValueError;
 
-/// Where something stands. Lines, columns (in characters) and arguments count from 1.
+/// A position in the input. Lines, columns (in characters) and arguments count from 1.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Place {
-    /// In a job file or a file that it includes.
+    /// A position in a job file, or in a file that it includes.
     File {
-        /// As it was named.
+        /// Name of the file as given.
         name: Arc<str>,
-        /// Line.
+        /// Line number.
         line: usize,
-        /// Column.
+        /// Column number.
         column: usize,
     },
-    /// On the command line.
+    /// A position on the command line.
     Argument {
-        /// Which argument.
+        /// Number of the argument.
         number: usize,
-        /// Which character of it.
+        /// Number of the character within the argument.
         column: usize,
     },
     /// The command line as a whole.
@@ -29,7 +29,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// `characters` further on the same line.
+    /// Returns the place `characters` further on the same line.
     pub(crate) fn further(&self, characters: usize) -> Place {
         let mut place = self.clone();
         match &mut place {
@@ -50,12 +50,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why jobs were not understood.
+/// An error in a job file or on a command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
-    /// Where.
+    /// Position of the error.
     pub place: Place,
-    /// What is wrong there.
+    /// Cause of the error.
     pub problem: Box<Problem>,
 }
 
@@ -73,69 +73,69 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What is wrong.
+/// Cause of an error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Problem {
     /// A file cannot be loaded.
     Unreadable {
-        /// Its name.
+        /// Name of the file.
         file: String,
-        /// What the loader said.
+        /// Message of the loader.
         reason: String,
     },
-    /// The bytes are not UTF-8.
+    /// The file is not valid UTF-8.
     NotText,
-    /// A control character: the file is not a text.
+    /// The file contains a control character, so it is not a text file.
     ControlCharacter {
-        /// Its code.
+        /// Code of the character.
         code: u32,
     },
-    /// fio's own limit for a line.
+    /// A line exceeds fio's limit.
     LineTooLong {
-        /// Bytes of the line.
+        /// Length of the line in bytes.
         bytes: usize,
-        /// Most bytes.
+        /// Maximum length in bytes.
         most: usize,
     },
     /// An option before the first `[section]`.
     OutsideSection {
-        /// The line.
+        /// Text of the line.
         text: String,
     },
     /// `[name` without `]`.
     UnclosedSection,
     /// `[name] something`.
     TextAfterSection {
-        /// What follows.
+        /// Text after the bracket.
         text: String,
     },
-    /// `[]`
+    /// `[]`, a section without a name.
     UnnamedSection,
     /// A `[section]` in an included file.
     SectionInInclude {
-        /// Its name.
+        /// Name of the section.
         name: String,
     },
     /// `include` without a file.
     IncludeWithoutFile,
     /// A file that includes itself, directly or through others.
     IncludeCycle {
-        /// The files from the outermost to the repeated one.
+        /// Files from the outermost to the repeated one.
         chain: Vec<String>,
     },
-    /// Includes nested too deeply, or too many of them.
+    /// Includes are nested too deeply, or there are too many of them.
     TooManyIncludes {
-        /// The limit that was met.
+        /// The limit that was exceeded.
         most: usize,
-        /// Whether it is the nesting that is limited.
+        /// True if the limit applies to the nesting, false if it applies to the number of included files.
         nested: bool,
     },
     /// `${NAME` without `}`.
     UnclosedVariable,
-    /// `${NAME}` where the environment has no such name.
+    /// `${NAME}` where the environment variable is unset or empty.
     UnsetVariable {
-        /// The name.
+        /// Name of the variable.
         name: String,
     },
     /// `$ncpus` or `$mb_memory`: their values differ between machines.
@@ -143,106 +143,107 @@ pub enum Problem {
         /// The keyword.
         keyword: &'static str,
     },
-    /// Not an option of fio 3.33.
+    /// fio 3.33 has no option of this name.
     UnknownOption {
-        /// As written.
+        /// Name as written.
         name: String,
-        /// The nearest known name.
+        /// Nearest known name, if one is near.
         did_you_mean: Option<&'static str>,
     },
-    /// An abbreviation of several options.
+    /// The name abbreviates several options.
     AmbiguousOption {
-        /// As written.
+        /// Name as written.
         name: String,
-        /// What it may stand for.
+        /// Options that the name may stand for.
         candidates: Vec<&'static str>,
     },
     /// An option that needs a value has none.
     MissingValue {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
     },
     /// A program option that takes no value has one.
     UnwantedValue {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
     },
-    /// A value that the option cannot have.
+    /// The value is not valid for the option.
     BadValue {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// As written.
+        /// Value as written.
         value: String,
-        /// What is wrong with it.
+        /// Fault in the value.
         error: ValueError,
     },
     /// An option that changes results and is not modelled.
     Refused {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// Its value.
+        /// Value as written, if there is one.
         value: Option<String>,
-        /// Why it is refused.
+        /// Reason for the refusal.
         reason: &'static str,
-        /// Values with which it would be accepted.
+        /// Values with which the option is accepted.
         harmless: &'static [&'static str],
     },
-    /// An option of fio's program that is not taken here.
+    /// A program option of fio that is not supported here.
     RefusedProgramOption {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// Why, and what to use.
+        /// Reason, and the alternative if there is one.
         reason: &'static str,
     },
-    /// Options of one job that do not go together.
+    /// Options of one job contradict each other.
     Contradiction {
-        /// The job.
+        /// Name of the job.
         job: String,
-        /// Which ones, and what to do.
+        /// The contradiction.
         what: Contradiction,
     },
-    /// `numjobs=1` or the `0` of `--time_based 0` on a command line: a job file's name to fio.
+    /// `numjobs=1`, or the `0` of `--time_based 0`, on a command line. fio takes such a word for the name of a job
+    /// file.
     NotAJobFile {
-        /// The word.
+        /// Word as written.
         word: String,
-        /// What was probably meant.
+        /// Argument that was probably meant.
         did_you_mean: String,
     },
-    /// `bs 4k` in a job file.
+    /// `bs 4k` in a job file; the `=` is missing.
     MissingEquals {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
     },
-    /// `--section=` names no section.
+    /// `--section=` names a section that does not exist.
     UnknownSection {
-        /// As written.
+        /// Name as written.
         name: String,
-        /// The nearest section.
+        /// Name of the nearest section, if one is near.
         did_you_mean: Option<String>,
     },
-    /// There is nothing to run.
+    /// The input defines no job.
     NoJobs,
-    /// More than fio runs.
+    /// More jobs than fio runs.
     TooManyJobs {
-        /// Most jobs.
+        /// Maximum number of jobs.
         most: usize,
     },
     /// The texts of all jobs together are too long.
     TooMuchText {
-        /// Most bytes.
+        /// Maximum in bytes.
         most: usize,
     },
 }
 
-/// Options of a job that do not go together.
+/// A contradiction between the options of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Contradiction {
-    /// Neither `direct=1` nor `ioengine=null`.
+    /// The job has neither `direct=1` nor `ioengine=null`, so its I/O is buffered.
     Buffered {
-        /// Whether the job asks for it, by `direct=0` or `buffered=1`; otherwise it is fio's default.
+        /// True if the job requests buffered I/O by `direct=0` or `buffered=1`, false if fio's default applies.
         asked: bool,
-        /// What to write: with dashes on a command line.
+        /// Option to add, with dashes if the job is on a command line.
         write: &'static str,
     },
     /// `time_based` without `runtime`.
@@ -251,34 +252,34 @@ pub enum Contradiction {
     RateAndRateIops,
     /// `bsrange` with `bssplit`.
     RangeAndSplit,
-    /// `size` below the least block size.
+    /// `size` or `filesize` is smaller than the smallest block.
     SizeBelowBlock {
-        /// `size`, `filesize`.
+        /// `size` or `filesize`.
         option: &'static str,
-        /// Its bytes.
+        /// Value of the option in bytes.
         size: u64,
-        /// The least block.
+        /// Smallest block in bytes.
         block: u64,
     },
-    /// A region that cannot hold a block: `offset=100%`.
+    /// The region cannot hold a block: `offset=100%`.
     NothingAfterOffset,
-    /// A job that writes or trims, with `--readonly`.
+    /// A job that writes or trims, together with `--readonly`.
     WritesWhileReadOnly,
-    /// `directory=` and a `filename=` that is a path of its own.
+    /// `directory=` together with an absolute path in `filename=`.
     AbsoluteNameInDirectory {
-        /// The path.
+        /// The absolute path.
         path: String,
     },
-    /// `rate` where a request of `bs` would take more than an hour.
+    /// A `rate` at which one block takes more than an hour.
     RateTooLow {
-        /// Bytes a second.
+        /// Rate in bytes a second.
         rate: u64,
-        /// Largest block.
+        /// Largest block in bytes.
         block: u64,
     },
-    /// More files than fio takes.
+    /// More files than fio accepts.
     TooManyFiles {
-        /// Most files.
+        /// Maximum number of files.
         most: usize,
     },
 }
@@ -442,10 +443,10 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Characters of foreign text that a message shows.
+/// Maximum number of characters of foreign text in a message.
 const SHOWN: usize = 60;
 
-/// Foreign text for a message: control characters escaped, cut where it is long.
+/// Returns foreign text for a message: control characters are escaped, and long text is truncated.
 pub(crate) fn inner(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN).is_some() {
@@ -454,7 +455,7 @@ pub(crate) fn inner(text: &str) -> String {
     shown
 }
 
-/// The same in quotation marks.
+/// Returns the text of [`inner`] in quotation marks.
 pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", inner(text))
 }

@@ -1,4 +1,4 @@
-//! What `flashlab explain` says of an option, and docs/fio-options.md: both are the table of options in words.
+//! The option table as text, for `flashlab explain` and for docs/fio-options.md.
 
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -6,7 +6,8 @@ use std::fmt::Write;
 use crate::cmdline::{PROGRAM, Use};
 use crate::option::{self, Entry, Standing, TABLE};
 
-/// The meaning of an option by any of its names (also as `--bs`), or `None`; then [`option::suggest`] may know better.
+/// Returns the description of an option by any of its names (also as `--bs`), or `None` if no option has that name.
+/// [`option::suggest`] finds a similar name.
 ///
 /// ```
 /// let text = flashlab_fio::explain::explain("blocksize").unwrap();
@@ -23,7 +24,7 @@ pub fn explain(name: &str) -> Option<String> {
     }
 }
 
-/// Returns the same as JSON.
+/// Returns the description of [`explain`] as JSON.
 pub fn explain_json(name: &str) -> Option<Value> {
     let name = name.trim_start_matches('-');
     let name = name.split('=').next().unwrap_or(name);
@@ -109,7 +110,7 @@ fn in_words(does: Use) -> (&'static str, &'static str) {
 
 const STRING: &str = "a String takes all that is written";
 
-/// docs/fio-options.md: every option of fio 3.33 and what becomes of it.
+/// Returns the text of docs/fio-options.md, which lists every option of fio 3.33 and its support.
 pub fn support_list() -> String {
     let count = |wanted: fn(&Standing) -> bool| option::entries().filter(|e| wanted(&e.standing)).count();
     let modelled = count(|standing| matches!(standing, Standing::Modelled));
@@ -164,7 +165,7 @@ fn emphasised(standing: &str) -> String {
     if standing == "modelled" { "**modelled**".to_string() } else { standing.to_string() }
 }
 
-/// Text for a cell of a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('|', "\\|").replace('_', "\\_").replace('*', "\\*")
 }

@@ -1,16 +1,16 @@
-//! Arithmetic in parentheses, as fio's manual describes it: `size=(4k * 16)`.
+//! Evaluates arithmetic in parentheses, as fio's manual describes it: `size=(4k * 16)`.
 //!
-//! `+ - * / % ^` on whole numbers with suffixes, exact in 128 bits. A division that leaves a remainder, a negative
-//! result and anything above 2^63 - 1 are errors.
+//! The operators `+ - * / % ^` apply to whole numbers with suffixes. The result is exact in 128 bits. A division with a
+//! remainder, a negative result and a result above 2^63 - 1 are errors.
 
 use crate::number::{Fault, LARGEST, ValueError};
 
-/// Nesting that is taken; each level costs a little stack.
+/// Maximum nesting depth. Each level uses some stack.
 const DEPTH_MAX: u32 = 32;
-/// Between operations numbers stay below this, so that nothing overflows on the way.
+/// Bound of intermediate results. It keeps each operation from overflowing.
 const BOUND: i128 = 1 << 100;
 
-/// The value of an expression; `factor` gives what a number's suffix (maybe empty) multiplies it by.
+/// Evaluates an expression. `factor` returns the multiplier of a number's suffix, which may be empty.
 pub(crate) fn evaluate(text: &str, factor: &dyn Fn(&str) -> Option<u64>) -> Result<u64, ValueError> {
     let mut parser = Parser { text, at: 0, depth: 0, factor };
     let value = parser.sum()?;

@@ -1,92 +1,92 @@
-//! What can be wrong with a value, and where in it: said so that a person can mend it.
+//! Faults in the value of an option. Their messages tell the user how to correct the value.
 
 use std::fmt;
 
 use crate::error::quoted;
 use crate::number::LARGEST;
 
-/// What is wrong with a value, and where in it.
+/// A fault in a value, with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueError {
-    /// Characters before the fault.
+    /// Number of characters before the fault.
     pub at: usize,
     /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong with a value.
+/// A fault in a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nothing stands after the `=`.
+    /// The text after the `=` is empty.
     Empty,
-    /// Neither a digit nor anything else that a number begins with.
+    /// The text does not begin with a digit, nor with any other character that can begin a number.
     NotANumber,
-    /// A `-` before a number that counts something.
+    /// A count with a `-` sign.
     Negative,
-    /// Something after the number that is no suffix.
+    /// The text after the number is not a valid suffix.
     Suffix {
-        /// What follows the number.
+        /// Text after the number.
         rest: String,
-        /// The suffixes that are taken.
+        /// Valid suffixes.
         expected: &'static str,
     },
-    /// `4.5k`: fio takes whole numbers.
+    /// `4.5k`: fio accepts only whole numbers.
     Fraction,
-    /// More than 2^63 - 1.
+    /// The number is larger than 2^63 - 1.
     TooLarge,
-    /// Below or above what the option takes.
+    /// The number is outside the option's limits.
     OutOfRange {
-        /// Least value.
+        /// Minimum.
         least: u64,
-        /// Greatest value.
+        /// Maximum.
         most: u64,
     },
-    /// `10%` where fio takes no share.
+    /// `10%` for an option that fio does not accept as a percentage.
     Percent,
-    /// A share above 100 %.
+    /// A percentage above 100.
     OverHundred,
-    /// `10z`: zones.
+    /// `10z`: a number of zones.
     Zones,
-    /// Something other than 0 or 1.
+    /// The value is neither 0 nor 1.
     NotBoolean,
-    /// Not one of the words that the option takes.
+    /// The value is none of the option's words.
     NotOneOf {
-        /// The words.
+        /// Valid words.
         words: Vec<&'static str>,
-        /// The nearest of them.
+        /// Valid word that is nearest to the value, if one is near.
         did_you_mean: Option<&'static str>,
     },
-    /// A range, a list or a clock form where one value is taken.
+    /// A range, a list or a clock time (`1:30`) for an option that takes one value.
     OneValue {
-        /// What to write.
+        /// Advice on the form to use instead.
         instead: &'static str,
     },
-    /// More parts than the option takes.
+    /// The value has more parts than the option accepts.
     TooManyParts {
-        /// The greatest number of them.
+        /// Maximum number of parts.
         most: usize,
     },
-    /// A part of a structured value is missing or not as it should be.
+    /// A part of a structured value is missing or malformed.
     Malformed {
-        /// The form that is expected.
+        /// Expected form.
         expected: &'static str,
     },
-    /// Shares that should sum to 100.
+    /// Percentages that do not sum to 100.
     SharesSum {
-        /// What they sum to.
+        /// Sum of the percentages.
         sum: u64,
-        /// Of what.
+        /// Name of the quantity that the percentages divide.
         of: &'static str,
     },
-    /// An expression in parentheses that cannot be evaluated.
+    /// An invalid expression in parentheses, with the reason.
     Expression(&'static str),
-    /// Taken by fio, not modelled here.
+    /// A value that fio accepts but that is not modelled here, with the reason.
     NotModelled(&'static str),
 }
 
 impl Fault {
-    /// This fault, `at` characters into the value.
+    /// Returns this fault with its position, `at` characters into the value.
     pub fn at(self, at: usize) -> ValueError {
         ValueError { at, fault: self }
     }

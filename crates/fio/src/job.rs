@@ -1,6 +1,7 @@
-//! A job as it will run: every option resolved to a value, nothing left to interpret.
+//! A job with every option resolved to a value.
 //!
-//! The option table turns text into this; workloads, statistics and output read only this.
+//! The option table converts the text of the options into a [`Job`]. Workloads, statistics and output read only the
+//! [`Job`].
 
 use crate::verify::Verify;
 use flashlab_sim::Duration;
@@ -8,18 +9,18 @@ use flashlab_sim::Duration;
 /// The `rw=` pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pattern {
-    /// Sequential or random offsets.
+    /// True for random offsets, false for sequential ones.
     pub random: bool,
-    /// What is done.
+    /// Operations that the job mixes.
     pub mix: Mix,
-    /// `rw=randread:8`: how many random requests before a new offset is drawn (1 by default); for sequential patterns
+    /// `rw=randread:8`: number of random requests before a new offset is drawn (1 by default). For sequential patterns
     /// the stride is `sequence_skip`.
     pub sequence: u32,
-    /// `rw=write:4k`: bytes skipped after each sequential request; may be negative.
+    /// `rw=write:4k`: number of bytes skipped after each sequential request; may be negative.
     pub sequence_skip: i64,
 }
 
-/// Which operations a job mixes.
+/// The operations that a job mixes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mix {
     /// Only reads.
@@ -30,11 +31,11 @@ pub enum Mix {
     Trim,
     /// Reads and writes, in `rwmixread` percent.
     ReadWrite,
-    /// Each range is trimmed, then written.
+    /// Trims each range, then writes it.
     TrimWrite,
 }
 
-/// A direction of fio's statistics; also an index into `[_; 3]`.
+/// A direction of fio's statistics. It is also an index into `[_; 3]`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
 pub enum Direction {
@@ -47,9 +48,9 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// In the order of fio's output.
+    /// All directions, in the order of fio's output.
     pub const ALL: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
-    /// As fio's JSON calls it.
+    /// Returns the name of the direction in fio's JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Direction::Read => "read",
@@ -62,9 +63,9 @@ impl Direction {
 /// One entry of `bssplit`: a block size and its share in percent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SizeShare {
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Percent of the requests.
+    /// Share of the requests in percent.
     pub percent: u32,
 }
 
@@ -73,75 +74,75 @@ pub struct SizeShare {
 pub enum BlockSize {
     /// `bs=4k`
     Fixed(u64),
-    /// `bsrange=4k-16k`: uniform over the multiples of the least.
+    /// `bsrange=4k-16k`: uniform over the multiples of the minimum.
     Range {
-        /// Least bytes.
+        /// Minimum in bytes.
         min: u64,
-        /// Greatest bytes.
+        /// Maximum in bytes.
         max: u64,
     },
     /// `bssplit=4k/60:64k/40`; the shares sum to 100.
     Split(Vec<SizeShare>),
 }
 
-/// A size that may be a share of the whole: `size=10g`, `size=50%`.
+/// A size in bytes or relative to the whole: `size=10g`, `size=50%`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// Bytes.
+    /// Size in bytes.
     Bytes(u64),
-    /// Percent of the device or file.
+    /// Percentage of the device or file.
     Percent(u32),
 }
 
-/// How submissions and completions are ordered: what an ioengine means without an operating system below.
+/// Order of submissions and completions. An ioengine determines only this order, since there is no operating system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
-    /// `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`, `mmap`-less: one request at a time whatever iodepth says.
+    /// `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`, but not `mmap`: one request at a time, regardless of `iodepth`.
     Synchronous,
-    /// `libaio`, `io_uring`, `posixaio`: up to `iodepth` at a time.
+    /// `libaio`, `io_uring`, `posixaio`: up to `iodepth` requests at a time.
     Asynchronous,
 }
 
 /// `random_distribution=`
 #[derive(Clone, PartialEq, Debug)]
 pub enum Distribution {
-    /// Every block alike.
+    /// Every block has the same probability.
     Uniform,
     /// Zipf with exponent theta.
     Zipf(f64),
     /// Pareto with shape h.
     Pareto(f64),
-    /// Normal around the middle, deviation in percent of the range.
+    /// Normal around the middle of the range, with the deviation in percent of the range.
     Normal(f64),
-    /// `zoned=60/10:30/20:...`: shares of the accesses (percent) over shares of the range (percent).
+    /// `zoned=60/10:30/20:...`: percentage of the accesses and percentage of the range, per zone.
     Zoned(Vec<(u32, u32)>),
-    /// `zoned_abs=60/20G:...`: shares of the accesses (percent) over bytes.
+    /// `zoned_abs=60/20G:...`: percentage of the accesses and size in bytes, per zone.
     ZonedAbsolute(Vec<(u32, u64)>),
 }
 
-/// What a synchronous write waits for.
+/// The data and metadata that a synchronous write waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncWrites {
-    /// O_SYNC: its data and all metadata.
+    /// `O_SYNC`: the data and all metadata.
     All,
-    /// O_DSYNC: its data and what is needed to find it.
+    /// `O_DSYNC`: the data, and the metadata needed to find it.
     Data,
 }
 
-/// What `fallocate=` does when a file is laid out.
+/// The effect of `fallocate=` when a file is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallocate {
     /// Nothing is allocated; the file grows as it is written.
     None,
-    /// posix_fallocate, and `native` (fio's default): the whole file is allocated before the timed window.
+    /// `posix_fallocate`, and `native` (fio's default): the whole file is allocated before the timed window.
     Native,
-    /// fallocate with KEEP_SIZE.
+    /// `fallocate` with `KEEP_SIZE`.
     Keep,
-    /// The size is set, nothing is allocated.
+    /// The size of the file is set, but nothing is allocated.
     Truncate,
 }
 
-/// `slat_percentiles=`, `clat_percentiles=` and `lat_percentiles=`.
+/// Latencies whose percentiles are reported: `slat_percentiles=`, `clat_percentiles=` and `lat_percentiles=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PercentilesOf {
     /// Submission latency.
@@ -159,47 +160,49 @@ impl Default for PercentilesOf {
 }
 
 impl PercentilesOf {
-    /// Returns true if the percentiles of flushes are reported, which belong to those of completion or total latency.
+    /// Returns true if percentiles of flush latencies are reported. They accompany those of completion or total
+    /// latency.
     pub const fn syncs(self) -> bool {
         self.clat || self.lat
     }
 }
 
-/// What a job's statistics and its time limits need.
+/// A job with the values of all its options.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    /// The section's name.
+    /// Name of the section.
     pub name: String,
-    /// Which of `numjobs` clones this is, from 0.
+    /// Number of this clone among the `numjobs` clones, from 0.
     pub clone: u32,
-    /// Jobs of a wave run together; a `stonewall` starts the next wave.
+    /// Number of the job's wave. The jobs of a wave run together; `stonewall` starts the next wave.
     pub wave: u32,
-    /// Jobs of a reporting group share one line with `group_reporting`; `stonewall` and `new_group` start the next.
+    /// Number of the job's reporting group. With `group_reporting` the jobs of a group share one line; `stonewall` and
+    /// `new_group` start the next group.
     pub group: u32,
-    /// Whether the group is reported as one.
+    /// True if the group is reported as one job.
     pub group_reporting: bool,
     /// `description=`
     pub description: Option<String>,
-    /// Options as written, for the JSON `job options` object: (name, value), in order.
+    /// Options as written, as (name, value) in order, for the JSON object `job options`.
     pub options: Vec<(String, String)>,
 
     /// `rw=`
     pub pattern: Pattern,
     /// `rwmixread=` in percent.
     pub rw_mix_read: u32,
-    /// `bs=`, `bssplit=`, `bsrange=` by direction.
+    /// `bs=`, `bssplit=`, `bsrange=`, per direction.
     pub block_size: [BlockSize; 3],
-    /// `blockalign=` by direction, in bytes; offsets of random requests are multiples of it.
+    /// `blockalign=` per direction, in bytes. The offsets of random requests are multiples of it.
     pub block_align: [u64; 3],
-    /// `size=`: the bytes that one pass covers; the file's or the device's size where not given.
+    /// `size=`: number of bytes that one pass covers. `None` means the size of the file or device.
     pub size: Option<Extent>,
     /// `filesize=`
     pub file_size: Option<u64>,
-    /// `io_size=`: bytes after which the job ends; `size` where not given.
+    /// `io_size=`: number of bytes after which the job ends. `None` means `size`.
     pub io_size: Option<Extent>,
     /// `offset=`
     pub offset: Extent,
-    /// `offset_increment=` bytes (or percent) times the clone's number is added to the offset.
+    /// `offset_increment=`: bytes (or percent) per clone. The product with the clone's number is added to the offset.
     pub offset_increment: Extent,
     /// `number_ios=`
     pub number_ios: Option<u64>,
@@ -218,16 +221,16 @@ pub struct Job {
     pub think_time: Duration,
     /// `thinktime_blocks=`
     pub think_time_blocks: u64,
-    /// `rate=` in bytes a second, by direction.
+    /// `rate=` in bytes a second, per direction.
     pub rate: [Option<u64>; 3],
-    /// `rate_iops=` by direction.
+    /// `rate_iops=` per direction.
     pub rate_iops: [Option<u64>; 3],
-    /// `max_latency=` by direction: a request that takes longer ends the job.
+    /// `max_latency=` per direction: a request that takes longer ends the job.
     pub max_latency: [Option<Duration>; 3],
 
-    /// `ioengine=`, and its name as written.
+    /// `ioengine=`.
     pub engine: Engine,
-    /// The engine's name, for output.
+    /// Name of the engine as written, for the output.
     pub engine_name: String,
     /// `iodepth=`
     pub depth: u32,
@@ -240,7 +243,7 @@ pub struct Job {
     /// `iodepth_low=`
     pub depth_low: u32,
 
-    /// `fsync=`: a flush after this many writes; 0 for none.
+    /// `fsync=`: number of writes after which a flush follows; 0 for none.
     pub fsync: u32,
     /// `fdatasync=`
     pub fdatasync: u32,
@@ -248,25 +251,25 @@ pub struct Job {
     pub fsync_on_close: bool,
     /// `end_fsync`
     pub end_fsync: bool,
-    /// `sync=sync` or `dsync`: every write is durable before it completes.
+    /// `sync=sync` or `sync=dsync`: every write is durable before it completes.
     pub sync: Option<SyncWrites>,
 
     /// `random_distribution=`
     pub distribution: Distribution,
     /// `norandommap`
     pub no_random_map: bool,
-    /// `randrepeat` (true by default): the same offsets in every run.
+    /// `randrepeat` (true by default): every run uses the same offsets.
     pub rand_repeat: bool,
     /// `randseed=`
     pub rand_seed: Option<u64>,
     /// `allrandrepeat`
     pub all_rand_repeat: bool,
-    /// `percentage_random=` by direction.
+    /// `percentage_random=` per direction.
     pub percentage_random: [u32; 3],
 
-    /// `filename=` (split at `:`) or the names that fio makes: `name.clone.file`.
+    /// `filename=` (split at `:`), or the names that fio generates: `name.clone.file`.
     pub files: Vec<String>,
-    /// Whether `directory=` was given: the files lie on a filesystem.
+    /// `directory=`: the files lie on a filesystem, in this directory.
     pub directory: Option<String>,
     /// `nrfiles=`
     pub nr_files: u32,
@@ -274,38 +277,38 @@ pub struct Job {
     pub fallocate: Fallocate,
     /// `overwrite=`: the file is written once before the timed window.
     pub overwrite: bool,
-    /// `unlink=`: the job's files are removed when it has ended.
+    /// `unlink=`: the job's files are removed after the job has ended.
     pub unlink: bool,
     /// `read_iolog=`: the requests come from this file.
     pub read_iolog: Option<String>,
-    /// `replay_no_stall`: as fast as possible.
+    /// `replay_no_stall`: requests are replayed as fast as possible.
     pub replay_no_stall: bool,
 
-    /// `verify=` and what belongs to it.
+    /// `verify=` and its related options.
     pub verify: Verify,
 
-    /// `write_bw_log=`, `write_lat_log=`, `write_iops_log=`, `write_iolog=`: prefixes (or the file).
+    /// `write_bw_log=`: prefix of the `_bw` logs.
     pub write_bw_log: Option<String>,
-    /// Prefix of `_lat`, `_clat`, `_slat` logs.
+    /// `write_lat_log=`: prefix of the `_lat`, `_clat` and `_slat` logs.
     pub write_lat_log: Option<String>,
-    /// Prefix of `_iops` logs.
+    /// `write_iops_log=`: prefix of the `_iops` logs.
     pub write_iops_log: Option<String>,
-    /// File for the issued requests, in fio's iolog format.
+    /// `write_iolog=`: file for the issued requests, in fio's iolog format.
     pub write_iolog: Option<String>,
-    /// `log_avg_msec=`: 0 logs every request.
+    /// `log_avg_msec=`: averaging window of the logs in milliseconds; with 0, every request is logged.
     pub log_avg_msec: u64,
     /// `percentile_list=`; fio's default list where not given.
     pub percentiles: Vec<f64>,
-    /// The latencies of which percentiles are reported.
+    /// Latencies whose percentiles are reported.
     pub percentiles_of: PercentilesOf,
     /// `unified_rw_reporting`
     pub unified_rw_reporting: bool,
-    /// `kb_base=`: 1024 (fio's default) or 1000; which of MiB and MB the normal output puts first.
+    /// `kb_base=`: 1024 (fio's default) or 1000. It decides whether the normal output puts MiB or MB first.
     pub kb_base: u32,
 }
 
 impl Default for Job {
-    /// What fio 3.33 does when nothing is set: sequential 4 KiB reads, one at a time, by the engine `psync`.
+    /// Returns the defaults of fio 3.33: sequential 4 KiB reads, one at a time, by the engine `psync`.
     fn default() -> Self {
         Job {
             name: "job".to_string(),
@@ -375,6 +378,6 @@ impl Default for Job {
     }
 }
 
-/// The percentiles of completion latency that fio prints unless `percentile_list` says otherwise.
+/// Percentiles of completion latency that fio prints by default; `percentile_list` replaces them.
 pub const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];

@@ -1,4 +1,4 @@
-//! fio job files, workload generators, traces, fio's statistics and output.
+//! fio job files, workload generators, traces, and fio's statistics and output.
 #![forbid(unsafe_code)]
 
 pub mod against;

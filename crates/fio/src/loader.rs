@@ -1,26 +1,29 @@
-//! What a job file may ask of its surroundings: other files, and variables of the environment.
+//! Access of a job file to its surroundings: other files and environment variables.
 //!
-//! The parser itself opens nothing; a caller decides what may be read.
+//! The parser itself opens nothing. Its caller provides a [`Loader`] and so decides which files can be read.
 
-/// Gives the parser what it may not fetch itself.
+/// Provides files and environment variables to the parser.
 pub trait Loader {
-    /// The contents of the file `path`, as the job file or the command line names it; else why not.
+    /// Returns the contents of the file `path`, as the job file or the command line names it.
+    ///
+    /// # Errors
+    /// Returns the reason if the file cannot be read.
     fn load(&self, path: &str) -> Result<Vec<u8>, String>;
-    /// The value of the environment's variable `name`, for `${name}`.
+    /// Returns the value of the environment variable `name`, for `${name}`.
     fn variable(&self, name: &str) -> Option<String> {
         let _ = name;
         None
     }
 }
 
-/// A function from names to contents, with no environment.
+/// A function from file names to contents; it provides no environment.
 impl<F: Fn(&str) -> Result<Vec<u8>, String>> Loader for F {
     fn load(&self, path: &str) -> Result<Vec<u8>, String> {
         self(path)
     }
 }
 
-/// No file and no variable: for job files that must stand alone.
+/// A loader without files and variables, for job files that use neither.
 pub struct Nothing;
 
 impl Loader for Nothing {

@@ -1,10 +1,11 @@
-//! `verify=` and the options beside it: what lies in each block that a job writes, so that whoever reads it can judge it.
+//! `verify=` and related options: the contents of each written block, so that its reader can verify them.
 //!
-//! A simulation of times alone has no bytes and takes none of this; what has bytes fills and judges them by it.
+//! A simulation of timing alone has no bytes and ignores these options. A device with contents fills and verifies
+//! blocks by them.
 
 use crate::fault::{Fault, ValueError};
 
-/// What stands in a block's header, or in place of one.
+/// Contents of a block's header, or the pattern that replaces the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "they are named as the options' values are")]
 pub enum Method {
@@ -22,15 +23,15 @@ pub enum Method {
     Sha3_512,
     Xxhash,
     Sha1,
-    /// The pattern fills the block, and there is no header.
+    /// The pattern fills the block. There is no header.
     Pattern,
-    /// A header without a sum, and the pattern: what `verify_pattern=` alone means.
+    /// A header without a checksum, followed by the pattern: the meaning of `verify_pattern=` alone.
     PatternHeader,
-    /// Nothing is written for it, and nothing judged.
+    /// Nothing is written for verification, and nothing is verified.
     Null,
 }
 
-/// The values of `verify=`; the first two are none.
+/// Valid values of `verify=`. The first two stand for no verification.
 pub(crate) const WORDS: &[&str] = &[
     "0",
     "none",
@@ -54,7 +55,7 @@ pub(crate) const WORDS: &[&str] = &[
 ];
 
 impl Method {
-    /// Of the word at this place.
+    /// Returns the method of the word at this index of [`WORDS`], or `None` for no verification.
     pub(crate) fn of_word(word: usize) -> Option<Method> {
         use Method as M;
         Some(match WORDS[word] {
@@ -78,7 +79,7 @@ impl Method {
         })
     }
 
-    /// As the option's value.
+    /// Returns the value of the option for this method.
     pub fn name(self) -> &'static str {
         use Method as M;
         match self {
@@ -103,48 +104,48 @@ impl Method {
     }
 }
 
-/// A part of `verify_pattern=`, which is repeated over a block.
+/// A part of `verify_pattern=`. The parts together are repeated over a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PatternPart {
-    /// These bytes.
+    /// Literal bytes.
     Bytes(Vec<u8>),
-    /// `%o`: the block's first byte, in eight bytes, the lowest first.
+    /// `%o`: the byte offset of the block, as eight bytes in little-endian order.
     Offset,
 }
 
-/// `verify=` and what belongs to it.
+/// `verify=` and related options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verify {
     /// `verify=`
     pub(crate) method: Option<Method>,
-    /// `verify_pattern=`; empty where none was given.
+    /// `verify_pattern=`; empty if not set.
     pub pattern: Vec<PatternPart>,
-    /// `verify_interval=`: bytes of a block that is judged by itself; each request is one where not given.
+    /// `verify_interval=`: size in bytes of a block that is verified by itself; `None` means one block per request.
     pub interval: Option<u64>,
-    /// `do_verify=`: what was written is read back when the job has written all.
+    /// `do_verify=`: after the job has written all its data, it reads them back.
     pub reads_back: bool,
 }
 
 impl Default for Verify {
-    /// None.
+    /// Returns the settings without verification.
     fn default() -> Verify {
         Verify { method: None, pattern: Vec::new(), interval: None, reads_back: true }
     }
 }
 
 impl Verify {
-    /// What is verified by, if anything; a pattern alone is a method, too.
+    /// Returns the method of verification, if there is one. A pattern without `verify=` implies a method.
     pub fn method(&self) -> Option<Method> {
         self.method.or((!self.pattern.is_empty()).then_some(Method::PatternHeader))
     }
 }
 
-/// The most bytes of a pattern (fio's MAX_PATTERN_SIZE).
+/// Maximum size of a pattern in bytes (fio's `MAX_PATTERN_SIZE`).
 const PATTERN_MAX: usize = 512;
 
 const FORM: &str = "hexadecimal bytes (0xdeadbeef), a number, a text in double quotes, %o for the offset, or several of them";
 
-/// `verify_pattern=`
+/// Parses `verify_pattern=`.
 pub(crate) fn pattern(text: &str) -> Result<Vec<PatternPart>, ValueError> {
     let (mut parts, mut rest, mut bytes) = (Vec::new(), text, 0);
     let malformed = |rest: &str| {
@@ -166,7 +167,7 @@ pub(crate) fn pattern(text: &str) -> Result<Vec<PatternPart>, ValueError> {
     Ok(parts)
 }
 
-/// The first part of a text, and what stands behind it.
+/// Splits a text into its first part and the remaining text.
 fn part(text: &str) -> Option<(PatternPart, &str)> {
     if let Some(rest) = text.strip_prefix("%o") {
         return Some((PatternPart::Offset, rest));
@@ -178,20 +179,20 @@ fn part(text: &str) -> Option<(PatternPart, &str)> {
     if let Some(digits) = text.strip_prefix("0x") {
         let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
         let (digits, rest) = digits.split_at(end);
-        // An odd digit is one in front, as in a number.
+        // An odd number of digits is padded with a zero in front, as in a number.
         let padded = if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.to_owned() };
         let byte = |n: usize| u8::from_str_radix(&padded[2 * n..2 * n + 2], 16).ok();
         let bytes: Option<Vec<u8>> = (0..padded.len() / 2).map(byte).collect();
         return bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| (PatternPart::Bytes(bytes), rest));
     }
-    // The lowest byte first, as many as it needs.
+    // A decimal number is stored in little-endian order, in as many bytes as it needs.
     let digits_from = usize::from(text.starts_with('-'));
     let end = text[digits_from..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |n| n + digits_from);
     let number: i64 = text[..end].parse().ok()?;
     let all = number.to_le_bytes();
     let filler = if number < 0 { 0xff } else { 0 };
     let length = all.iter().rposition(|byte| *byte != filler).map_or(1, |last| last + 1);
-    // A negative number keeps all of its four bytes.
+    // A negative number has at least four bytes.
     let length = if number < 0 { length.max(4) } else { length };
     Some((PatternPart::Bytes(all[..length].to_vec()), &text[end..]))
 }
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn patterns_are_the_bytes_that_fio_writes_for_them() {
-        // Each beside the first bytes of a block that fio 3.33 wrote at 4096.
+        // Each text is followed by the first bytes of a block that fio 3.33 wrote at 4096.
         for (text, bytes) in [
             ("0xdeadbe", "deadbedeadbe"),
             ("0xabc", "0abc0abc0abc"),

@@ -1,4 +1,4 @@
-//! Options as they stand while a section is read: a job in the making, and what is settled only when it ends.
+//! Options while a section is read: a job under construction, and values that are resolved at the end of the section.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use crate::error::Place;
 use crate::job::{Job, SizeShare};
 use crate::number::KbBase;
 
-/// The values that `[global]` sections hand down and a job's own options change.
+/// Values that a job inherits from `[global]` sections and that its own options override.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// What needs no further thought.
+    /// Values that need no further resolution.
     pub(crate) job: Job,
     /// `name=`
     pub(crate) name: Option<String>,
-    /// `direct=`, or the contrary of `buffered=`.
+    /// `direct=`, or the negation of `buffered=`.
     pub(crate) direct: bool,
     /// `numjobs=`
     pub(crate) numjobs: u32,
@@ -21,29 +21,29 @@ pub(crate) struct Settings {
     pub(crate) stonewall: bool,
     /// `new_group`
     pub(crate) new_group: bool,
-    /// `kb_base=`, for what is read from here on.
+    /// `kb_base=`, for the options that follow.
     pub(crate) kb_base: KbBase,
-    /// `bs=` by direction.
+    /// `bs=` per direction.
     pub(crate) block: [u64; 3],
-    /// `bsrange=` by direction.
+    /// `bsrange=` per direction.
     pub(crate) block_range: [Option<(u64, u64)>; 3],
-    /// `bssplit=` by direction.
+    /// `bssplit=` per direction.
     pub(crate) block_split: [Option<Vec<SizeShare>>; 3],
-    /// `blockalign=` by direction.
+    /// `blockalign=` per direction.
     pub(crate) block_align: [Option<u64>; 3],
     /// `iodepth_batch_complete_max=`
     pub(crate) batch_complete_max: Option<u32>,
     /// `iodepth_low=`
     pub(crate) depth_low: u32,
-    /// `filename=`, split.
+    /// `filename=`, split at `:`.
     pub(crate) filenames: Vec<String>,
     /// `filename_format=`
     pub(crate) filename_format: String,
-    /// `directory=`, split.
+    /// `directory=`, split at `:`.
     pub(crate) directories: Vec<String>,
-    /// `read_iolog=`, split.
+    /// `read_iolog=`, split at `:`.
     pub(crate) read_iologs: Vec<String>,
-    /// Where each option that was given stands.
+    /// Position of each option that was set.
     pub(crate) places: BTreeMap<&'static str, Place>,
 }
 
