@@ -1,10 +1,12 @@
-//! fio's command line: jobs given as options, job files, and fio's own program options.
+//! Parser of fio's command line: jobs given as options, job files, and fio's program options.
 //!
-//! As fio 3.33 does: `--bs=4k`, `--bs 4k`, `-bs=4k` and unambiguous abbreviations are alike; options before the first
-//! `--name` hold for all jobs; options and job files may be mixed, and the jobs given as options come first; a switch
-//! such as `--time_based` takes a value only after `=`. Each job file after the first waits for those before it.
-//! A leading `fio` or `sudo fio`, as in a line that was pasted whole, is skipped.
-//! A word such as `numjobs=1` is a job file's name to fio; here it is an error that says so.
+//! The rules are those of fio 3.33. `--bs=4k`, `--bs 4k`, `-bs=4k` and unambiguous abbreviations are equivalent.
+//! Options before the first `--name` apply to all jobs. Options and job files may be mixed; the jobs given as options
+//! come first. A switch such as `--time_based` takes a value only after `=`. The jobs of each job file after the first
+//! wait for all jobs before them.
+//!
+//! Two cases differ from fio. A leading `fio` or `sudo fio`, as in a line that was pasted whole, is skipped. A word
+//! such as `numjobs=1`, which fio takes for the name of a job file, is an error with its own message.
 
 use crate::error::{Error, Place, Problem};
 use crate::ini::Assignment;
@@ -14,16 +16,16 @@ use crate::loader::Loader;
 use crate::number::{Fault, ValueError};
 use crate::option::{self, Entry};
 
-/// How results are written: `--output-format`.
+/// Format of the results: `--output-format`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OutputFormat {
-    /// fio's text for people.
+    /// fio's human-readable text.
     Normal,
     /// fio's JSON.
     Json,
     /// JSON with the bins of the latency histograms.
     JsonPlus,
-    /// One line a job, its fields separated by semicolons.
+    /// One line per job, with fields separated by semicolons.
     Terse,
 }
 
@@ -32,16 +34,16 @@ pub enum OutputFormat {
 pub enum TerseVersion {
     /// Reads, writes and trims, without fio's version.
     Two,
-    /// Reads and writes; fio's default.
+    /// Reads and writes. This is fio's default.
     #[default]
     Three,
     /// Reads, writes and trims.
     Four,
-    /// The same, with the samples of bandwidth and of requests a second.
+    /// Reads, writes and trims, with the samples of bandwidth and of requests a second.
     Five,
 }
 
-/// A command line, understood.
+/// A parsed command line.
 ///
 /// ```
 /// use flashlab_fio::cmdline::{Invocation, OutputFormat};
@@ -53,34 +55,34 @@ pub enum TerseVersion {
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Invocation {
-    /// Every job, clones included, in the order of waves.
+    /// All jobs, clones included, in the order of waves.
     pub jobs: Vec<Job>,
-    /// Options that change nothing here, to be listed.
+    /// Options that change nothing here; the output lists them.
     pub irrelevant: Vec<Irrelevant>,
-    /// What is set for all jobs, as written, for the JSON `global options` object.
+    /// Options set for all jobs, as written, for the JSON object `global options`.
     pub global_options: Vec<(String, String)>,
-    /// How results are written; at least one.
+    /// Formats of the results; at least one.
     pub output_formats: Vec<OutputFormat>,
     /// The version of the terse format.
     pub terse_version: TerseVersion,
-    /// Where they are written; standard output where it is `None`.
+    /// Output file; `None` means standard output.
     pub output: Option<String>,
-    /// `--section`: the sections of the job files that run; all where it is empty.
+    /// `--section`: names of the job-file sections that run. If the list is empty, all sections run.
     pub sections: Vec<String>,
-    /// `--parse-only`: nothing is to be run.
+    /// `--parse-only`: the jobs are parsed but not run.
     pub parse_only: bool,
 }
 
-/// Whether a program option has a value.
+/// The kinds of program option by their value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Nothing,
     Value,
-    /// Only after `=`.
+    /// A value is optional, and only possible after `=`.
     Optional,
 }
 
-/// What a program option does here.
+/// The effect of a program option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Output,
@@ -174,7 +176,7 @@ impl Known {
             Known::Job(..) => Takes::Value,
         }
     }
-    /// The option's first name, which is the same for all its aliases.
+    /// Returns the option's first name, which all its aliases share.
     fn name(self) -> &'static str {
         match self {
             Known::Program(option) => option.name,
@@ -194,7 +196,7 @@ fn known() -> impl Iterator<Item = Known> {
     PROGRAM.iter().map(Known::Program).chain(names)
 }
 
-/// The option of this name, or the one that it abbreviates.
+/// Returns the option with this name, or the option that the name abbreviates.
 fn find(name: &str, place: &Place) -> Result<Known, Error> {
     if let Some(exact) = known().find(|known| known.written() == name) {
         return Ok(exact);
@@ -215,7 +217,7 @@ fn find(name: &str, place: &Place) -> Result<Known, Error> {
     Err(Error::new(place.clone(), problem))
 }
 
-/// What a command line says, before it is done.
+/// An argument that is processed after all arguments have been read.
 enum Item {
     Option(Assignment),
     File { name: String, place: Place },
@@ -233,7 +235,7 @@ struct Reader {
 }
 
 impl Invocation {
-    /// The jobs of these arguments (without the program's name); `loader` gives the job files.
+    /// Parses the arguments (without the program's name). `loader` provides the job files.
     pub fn parse<S: AsRef<str>>(args: &[S], loader: &dyn Loader) -> Result<Invocation, Error> {
         let mut reader = Reader {
             items: Vec::new(),
@@ -379,7 +381,7 @@ impl Reader {
         if let Some((draft, name, place)) = job.take() {
             self.plan.finish(draft, &name, &place)?;
         }
-        // A name that --name=global left behind is no job's.
+        // `--name=global` may have set a name, which applies to no job.
         self.plan.global.settings.name = None;
         let sections: Vec<String> = self.sections.iter().map(|(name, _)| name.clone()).collect();
         for (name, place) in &files {
@@ -425,7 +427,7 @@ impl Reader {
     }
 }
 
-/// A job file's name for messages. What `-` means is the loader's business; to fio it is standard input.
+/// Returns the name of a job file for messages. The loader interprets `-`, which is standard input to fio.
 fn shown(name: &str) -> &str {
     if name == "-" { "standard input" } else { name }
 }
@@ -436,7 +438,7 @@ fn words_before_options<'a>(mut args: impl Iterator<Item = &'a str>) -> usize {
     match (first, second) {
         (Some("sudo"), Some(fio)) if calls_fio(fio) => 2,
         (Some("fio"), _) => 1,
-        // A job file may be called fio, too.
+        // A job file may be named `fio` too, so the path alone is not enough.
         (Some(path), Some(_)) if calls_fio(path) => 1,
         _ => 0,
     }
@@ -446,7 +448,7 @@ fn calls_fio(word: &str) -> bool {
     word == "fio" || word.ends_with("/fio")
 }
 
-/// A word that names a job file to fio, and hardly is one: `numjobs=1`, or the `0` of `--time_based 0`.
+/// Returns an error if `word` is hardly the name of a job file: `numjobs=1`, or the `0` of `--time_based 0`.
 fn not_a_job_file(word: &str, switch_before: Option<&str>) -> Option<Problem> {
     let did_you_mean = match (word.split_once('='), switch_before) {
         (Some((name, value)), _) => {
@@ -467,13 +469,13 @@ fn set_global(plan: &mut Plan, assignment: &Assignment) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether an argument is another option rather than the value of the one before it.
+/// Returns true if an argument is another option rather than the value of the preceding option.
 fn looks_like_an_option(arg: &str) -> bool {
     let name = arg.strip_prefix("--").map(|body| body.split('=').next().unwrap_or(body));
     name.is_some_and(|name| known().any(|known| known.written() == name))
 }
 
-/// `--output-format=normal,json`
+/// Parses the value of `--output-format`: `normal,json`.
 fn formats(text: &str) -> Result<Vec<OutputFormat>, ValueError> {
     let mut formats = Vec::new();
     let mut at = 0;

@@ -1,11 +1,12 @@
-//! Job files as text: sections, options, comments, includes and variables, before any option is understood.
+//! Syntax of job files: sections, assignments, comments, includes and variables. Options are not interpreted here.
 //!
-//! As fio 3.33 does: everything after a `;` or a `#` is a comment, wherever it stands; `include FILE` puts the options
-//! of another file in its place, looked for as named and then beside the including file; an included file has no
-//! sections; `${NAME}` in a value is the environment's. Blanks around `=` are dropped (fio trips over those after it).
-//! `$pagesize` is 4096; `$ncpus` and `$mb_memory` are refused, since results would depend on the machine.
+//! The rules are those of fio 3.33. A `;` or `#` anywhere in a line begins a comment. `include FILE` is replaced by the
+//! options of another file, which is searched for under the given name and then beside the including file. An included
+//! file has no sections. `${NAME}` in a value is an environment variable. Blanks around `=` are dropped, although fio
+//! mishandles blanks after it. `$pagesize` is 4096. `$ncpus` and `$mb_memory` are refused, since results would depend
+//! on the machine.
 //!
-//! Any bytes give sections or an [`Error`] with its place, in time linear in their number.
+//! For any bytes, the parser returns sections or an [`Error`] with its position, in time linear in the number of bytes.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::expression;
 use crate::loader::Loader;
 use crate::number::{KbBase, byte_factor};
 
-/// The longest line that fio takes, in bytes.
+/// Maximum length of a line in bytes, as in fio.
 pub const LINE_BYTES_MAX: usize = 4096;
 const INCLUDE_DEPTH_MAX: usize = 16;
 const INCLUDES_MAX: usize = 1024;
@@ -23,30 +24,30 @@ const PAGE_BYTES: &str = "4096";
 /// One option as written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assignment {
-    /// Left of the `=`.
+    /// Text left of the `=`.
     pub name: String,
-    /// Right of the `=`, variables replaced; `None` without `=`.
+    /// Text right of the `=`, with variables replaced; `None` without a `=`.
     pub value: Option<String>,
-    /// Where the name begins.
+    /// Position of the name.
     pub place: Place,
-    /// Where the value begins.
+    /// Position of the value.
     pub value_place: Place,
-    /// Whether the value stands there as written, so that places within it can be told.
+    /// True if the value is the text of the file, so that a position within the value is a position in the line.
     pub literal: bool,
 }
 
-/// `[name]` and what follows it.
+/// A section: `[name]` and the options below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Section {
-    /// Between the brackets.
+    /// Text between the brackets.
     pub name: String,
-    /// Where it begins.
+    /// Position of the `[`.
     pub place: Place,
-    /// Its options, those of included files in their place.
+    /// Options of the section. Those of an included file replace the `include`.
     pub assignments: Vec<Assignment>,
 }
 
-/// The sections of the job file `name` with these contents.
+/// Parses `bytes`, the contents of the job file `name`.
 pub fn parse(name: &str, bytes: &[u8], loader: &dyn Loader) -> Result<Vec<Section>, Error> {
     let mut reader = Reader { loader, sections: Vec::new(), chain: Vec::new(), includes: 0 };
     reader.file(name, bytes)?;
@@ -56,12 +57,12 @@ pub fn parse(name: &str, bytes: &[u8], loader: &dyn Loader) -> Result<Vec<Sectio
 struct Reader<'a> {
     loader: &'a dyn Loader,
     sections: Vec<Section>,
-    /// The file being read and those that include it, outermost first.
+    /// The current file and the files that include it, outermost first.
     chain: Vec<String>,
     includes: usize,
 }
 
-/// A line without its comment and the blanks around it.
+/// A line without its comment and the surrounding blanks.
 struct Line<'a> {
     text: &'a str,
     place: Place,
@@ -161,7 +162,7 @@ impl Reader<'_> {
         self.file(&path, &bytes)
     }
 
-    /// As named, or beside the file that names it.
+    /// Loads a file under the given name, or from the folder of the file that includes it.
     fn load(&self, path: &str) -> Result<(String, Vec<u8>), String> {
         self.loader.load(path).map(|bytes| (path.to_string(), bytes)).or_else(|reason| {
             let folder = self.chain.last().and_then(|file| file.rsplit_once('/'));
@@ -177,7 +178,7 @@ impl Reader<'_> {
     }
 }
 
-/// The bytes as text, without a byte order mark.
+/// Decodes the bytes as UTF-8, without a byte order mark.
 fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Error> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
@@ -217,7 +218,7 @@ fn assignment(line: &Line<'_>, loader: &dyn Loader) -> Result<Assignment, Error>
     })
 }
 
-/// `text` with variables and fio's keywords replaced.
+/// Replaces variables and fio's keywords in `text`.
 pub(crate) fn expand(text: &str, place: &Place, loader: &dyn Loader) -> Result<String, Error> {
     let error = |at: usize, problem| Error::new(place.further(text[..at].chars().count()), problem);
     let mut expanded = String::new();
@@ -245,7 +246,7 @@ pub(crate) fn expand(text: &str, place: &Place, loader: &dyn Loader) -> Result<S
     }
     if expanded.contains("$pagesize") {
         expanded = expanded.replace("$pagesize", PAGE_BYTES);
-        // fio calculates with keywords without parentheses: 8*$pagesize.
+        // fio also evaluates expressions with keywords outside parentheses: `8*$pagesize`.
         let value =
             expression::evaluate(&format!("({expanded})"), &|suffix| byte_factor(suffix, KbBase::Binary));
         expanded = value.map_or(expanded, |value| value.to_string());

@@ -1,8 +1,9 @@
-//! From sections to jobs: what is inherited, cloned, grouped and ordered, and what contradicts itself.
+//! Makes jobs from sections: inheritance, clones, reporting groups, waves, and the check for contradictions.
 //!
-//! As fio 3.33 does: `[global]` holds for the sections below it and may come again; `kb_base` is read before the other
-//! options of its section; each job is made `numjobs` times; `stonewall` begins a wave and a reporting group,
-//! `new_group` only a group. A second job file starts from fio's defaults, and after the jobs of the first.
+//! The rules are those of fio 3.33. `[global]` applies to the sections below it and may occur again. `kb_base` is read
+//! before the other options of its section. Each job is cloned `numjobs` times. `stonewall` starts a wave and a
+//! reporting group, `new_group` only a group. A second job file starts from fio's defaults, and its jobs run after
+//! those of the first.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,27 +15,27 @@ use crate::loader::Loader;
 use crate::option::settings::Settings;
 use crate::option::{self, NotTaken, Standing};
 
-/// The most jobs that fio runs.
+/// Maximum number of jobs that fio runs.
 pub const JOBS_MAX: usize = 4096;
 const FILES_MAX: usize = 1 << 18;
-/// Bytes that the texts of all jobs may have together; only a job file made to exhaust memory has more.
+/// Maximum length of the texts of all jobs together, in bytes. Only a job file made to exhaust memory exceeds it.
 const TEXT_BYTES_MAX: usize = 256 << 20;
 
-/// An option that was accepted although it changes nothing, to be listed in the output.
+/// An accepted option that changes nothing. The output lists it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Irrelevant {
-    /// The option.
+    /// Name of the option.
     pub option: &'static str,
-    /// Its value.
+    /// Value as written, if there is one.
     pub value: Option<String>,
-    /// Where it stands.
+    /// Position of the option.
     pub place: Place,
-    /// Why it changes nothing here.
+    /// Reason why the option changes nothing here.
     pub reason: &'static str,
 }
 
 impl Irrelevant {
-    /// The option with its value, on one line however long or odd the value is.
+    /// Returns the option and its value on one line. Control characters are escaped, and a long value is truncated.
     pub fn as_written(&self) -> String {
         match &self.value {
             Some(value) => format!("{}={}", self.option, inner(value)),
@@ -49,7 +50,7 @@ impl fmt::Display for Irrelevant {
     }
 }
 
-/// A job file, understood.
+/// A parsed job file.
 ///
 /// ```
 /// use flashlab_fio::jobfile::JobFile;
@@ -62,16 +63,16 @@ impl fmt::Display for Irrelevant {
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobFile {
-    /// Every job, clones included, in the order of waves.
+    /// All jobs, clones included, in the order of waves.
     pub jobs: Vec<Job>,
     /// Options that change nothing here.
     pub irrelevant: Vec<Irrelevant>,
-    /// What `[global]` sections set, as written, for the JSON `global options` object.
+    /// Options of the `[global]` sections, as written, for the JSON object `global options`.
     pub global_options: Vec<(String, String)>,
 }
 
 impl JobFile {
-    /// The jobs of the file `name` with these contents; `loader` gives what it includes.
+    /// Parses `bytes`, the contents of the job file `name`. `loader` provides the included files.
     pub fn parse(name: &str, bytes: &[u8], loader: &dyn Loader) -> Result<JobFile, Error> {
         let mut plan = Plan::default();
         plan.file(name, bytes, loader, &[])?;
@@ -83,14 +84,14 @@ impl JobFile {
     }
 }
 
-/// Options on their way to a job, and how they were written.
+/// The options of a job under construction, both parsed and as written.
 #[derive(Clone, Default)]
 pub(crate) struct Draft {
     pub(crate) settings: Settings,
     pub(crate) options: Vec<(String, String)>,
 }
 
-/// Jobs as they come together from files and the command line.
+/// The jobs collected from job files and the command line.
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<Job>,
@@ -98,9 +99,9 @@ pub(crate) struct Plan {
     pub(crate) global: Draft,
     /// `--readonly`
     pub(crate) read_only: bool,
-    /// Sections of job files that were seen, for `--section`.
+    /// Names of the job-file sections that were read, to check `--section`.
     pub(crate) seen: BTreeSet<String>,
-    /// What was listed already.
+    /// Options in `irrelevant`, so that each is listed once.
     listed: BTreeSet<(&'static str, Place)>,
     files: usize,
     wave: u32,
@@ -111,7 +112,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Adds the jobs of a file, or those of its `sections` if there are any.
+    /// Adds the jobs of a file. If `sections` is not empty, only the jobs of those sections are added.
     pub(crate) fn file(
         &mut self,
         name: &str,
@@ -144,7 +145,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A job that inherits what is global by now.
+    /// Begins a job that inherits the current global options.
     pub(crate) fn begin(&self) -> Draft {
         Draft { settings: self.global.settings.clone(), options: Vec::new() }
     }
@@ -154,7 +155,7 @@ impl Plan {
         units.into_iter().chain(others).try_for_each(|assignment| self.set(draft, assignment))
     }
 
-    /// One option of a job or of `[global]`.
+    /// Applies one option to a job or to `[global]`.
     pub(crate) fn set(&mut self, draft: &mut Draft, assignment: &Assignment) -> Result<(), Error> {
         let Assignment { name, value, place, value_place, literal } = assignment;
         let Some(entry) = option::lookup(name) else {
@@ -211,7 +212,7 @@ impl Plan {
         }
     }
 
-    /// Ends a section: its jobs join the plan.
+    /// Ends a section and adds its jobs to the plan.
     pub(crate) fn finish(&mut self, draft: Draft, name: &str, place: &Place) -> Result<(), Error> {
         let Draft { settings, options } = draft;
         let name = settings.name.clone().unwrap_or_else(|| name.to_string());
@@ -269,7 +270,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Modelled options that change nothing in this job.
+    /// Lists the modelled options that change nothing in this job.
     fn list_what_has_no_effect(&mut self, settings: &Settings, job: &Job) {
         if let Some(place) = settings.places.get("filename").filter(|_| settings.directories.is_empty()) {
             let value = Some(settings.filenames.join(":"));
@@ -285,12 +286,12 @@ impl Plan {
     }
 }
 
-/// fio takes every name that begins so for a global section.
+/// Returns true if the section is global. As in fio, every name that begins with `global` is.
 pub(crate) fn is_global(section: &str) -> bool {
     section.starts_with("global")
 }
 
-/// Block sizes and alignment from `bs`, `bsrange`, `bssplit` and `blockalign`.
+/// Resolves block sizes and alignment from `bs`, `bsrange`, `bssplit` and `blockalign`.
 fn resolve_sizes(settings: &Settings, job: &mut Job) {
     for direction in Direction::ALL.map(|d| d as usize) {
         let size = match (&settings.block_split[direction], settings.block_range[direction]) {
@@ -302,7 +303,8 @@ fn resolve_sizes(settings: &Settings, job: &mut Job) {
         };
         let least = least_block(&size);
         let align = settings.block_align[direction].unwrap_or(least);
-        // fio drops the map of random blocks where blocks do not fill it, and where a distribution repeats them.
+        // fio drops the random map if the alignment differs from the smallest block, or if a distribution repeats
+        // blocks.
         job.no_random_map |= align != least && uses(job.pattern.mix, direction);
         job.block_size[direction] = size;
         job.block_align[direction] = align;
@@ -310,7 +312,7 @@ fn resolve_sizes(settings: &Settings, job: &mut Job) {
     job.no_random_map |= job.distribution != Distribution::Uniform;
 }
 
-/// Queue parameters that depend on each other.
+/// Resolves the queue parameters that depend on each other.
 fn resolve_depth(settings: &Settings, job: &mut Job) {
     let or_depth = |n: u32| if n == 0 || n > job.depth { job.depth } else { n };
     (job.batch_submit, job.depth_low) = (or_depth(job.batch_submit), or_depth(settings.depth_low));
@@ -343,7 +345,7 @@ fn greatest_block(size: &BlockSize) -> u64 {
     }
 }
 
-/// What contradicts itself, and the option to point at.
+/// Checks the options of a job for contradictions. The error names the option to point at.
 fn check(settings: &Settings, job: &Job, read_only: bool) -> Result<(), (&'static str, Contradiction)> {
     let replays = !settings.read_iologs.is_empty();
     let mix = job.pattern.mix;
@@ -388,7 +390,7 @@ fn check(settings: &Settings, job: &Job, read_only: bool) -> Result<(), (&'stati
     Ok(())
 }
 
-/// One of `numjobs` clones, with its names.
+/// Makes one of the `numjobs` clones, with its own file names.
 fn make_clone(settings: &Settings, job: &Job, clone: u32) -> Job {
     let mut job = Job { clone, ..job.clone() };
     let dealt = |list: &[String]| list.get(clone as usize % list.len().max(1)).cloned();

@@ -1,19 +1,20 @@
-//! Numbers as fio 3.33 reads them: sizes, times, shares, ranges and lists.
+//! Numbers as fio 3.33 reads them: sizes, times, percentages, ranges and lists.
 //!
 //! Suffixes are not case sensitive. With `kb_base=1024`, fio's default, `k`, `kb` and `ki` are 1024 and only `kib` is
-//! 1000; with `kb_base=1000` the four are 1000 and 1024. (fio's manual gives `ki` to the other side; fio 3.33 does what
-//! stands here.) Where fio takes the beginning of a number and drops the rest without a word (`4.5k` is 4 to it, `1min`
-//! one microsecond, `1:30` thirty seconds), this refuses and says what to write. No value is above 2^63 - 1, as in fio.
+//! 1000. With `kb_base=1000` the values are swapped. (fio's manual groups `ki` with `kib`; this module follows fio
+//! 3.33.) fio silently truncates some numbers: it reads `4.5k` as 4, `1min` as one microsecond and `1:30` as thirty
+//! seconds. This module rejects such numbers, and the error says what to write instead. No value exceeds 2^63 - 1, as
+//! in fio.
 
 use crate::expression;
 pub use crate::fault::{Fault, ValueError};
 use crate::job::Extent;
 use flashlab_sim::Duration;
 
-/// The largest number that fio takes.
+/// The largest number that fio accepts.
 pub const LARGEST: u64 = i64::MAX as u64;
 
-/// What `k` means: `kb_base=`.
+/// The meaning of `k`: `kb_base=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum KbBase {
     /// `k` is 1024, `kib` is 1000; fio's default.
@@ -23,14 +24,14 @@ pub enum KbBase {
     Decimal,
 }
 
-/// What a time without a suffix counts.
+/// The unit of a time without a suffix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeUnit {
-    /// `runtime`, `ramp_time`, `startdelay`.
+    /// Unit of `runtime`, `ramp_time` and `startdelay`.
     Seconds,
-    /// `log_avg_msec`.
+    /// Unit of `log_avg_msec`.
     Milliseconds,
-    /// `thinktime`.
+    /// Unit of `thinktime`.
     Microseconds,
 }
 
@@ -42,7 +43,7 @@ impl TimeUnit {
             TimeUnit::Microseconds => 1_000,
         }
     }
-    /// As a word.
+    /// Returns the name of the unit.
     pub const fn name(self) -> &'static str {
         match self {
             TimeUnit::Seconds => "seconds",
@@ -55,7 +56,7 @@ impl TimeUnit {
 const BYTE_SUFFIXES: &str = "k, m, g, t or p, alone or followed by b or ib";
 const TIME_SUFFIXES: &str = "d, h, m, s, ms or us";
 
-/// Digits with an optional `0x`, and what follows them.
+/// Splits a text into a number, which may begin with `0x`, and the text after it.
 fn digits(text: &str) -> Result<(u64, &str), ValueError> {
     if text.is_empty() {
         return Err(Fault::Empty.at(0));
@@ -75,7 +76,7 @@ fn digits(text: &str) -> Result<(u64, &str), ValueError> {
     }
 }
 
-/// Characters before `rest`, which is the end of `text`.
+/// Returns the number of characters before `rest`, which is the end of `text`.
 fn before(text: &str, rest: &str) -> usize {
     text[..text.len() - rest.len()].chars().count()
 }
@@ -96,7 +97,7 @@ fn bad_suffix(text: &str, rest: &str, expected: &'static str) -> ValueError {
     fault.at(at)
 }
 
-/// The factor that a suffix of a size stands for.
+/// Returns the factor of a size suffix.
 pub(crate) fn byte_factor(suffix: &str, base: KbBase) -> Option<u64> {
     let suffix = suffix.to_ascii_lowercase();
     let (letter, rest) = match suffix.chars().next() {
@@ -121,7 +122,7 @@ pub(crate) fn byte_factor(suffix: &str, base: KbBase) -> Option<u64> {
     Some(unit.pow(power))
 }
 
-/// The nanoseconds that a suffix of a time stands for.
+/// Returns the factor of a time suffix in nanoseconds.
 pub(crate) fn time_factor(suffix: &str) -> Option<u64> {
     let factor = match suffix.to_ascii_lowercase().as_str() {
         "d" => 86_400_000_000_000,
@@ -139,7 +140,7 @@ fn product(n: u64, factor: u64) -> Result<u64, ValueError> {
     n.checked_mul(factor).filter(|n| *n <= LARGEST).ok_or(Fault::TooLarge.at(0))
 }
 
-/// A size in bytes, or a count (`iodepth=1k` is 1024).
+/// Parses a size in bytes, or a count (`iodepth=1k` is 1024).
 ///
 /// ```
 /// use flashlab_fio::number::{self, KbBase};
@@ -164,7 +165,7 @@ pub fn bytes(text: &str, base: KbBase) -> Result<u64, ValueError> {
     }
 }
 
-/// A size or count between `least` and `most`.
+/// Parses a size or count between `least` and `most`.
 pub fn bounded(text: &str, base: KbBase, least: u64, most: u64) -> Result<u64, ValueError> {
     match bytes(text, base)? {
         n if n < least || n > most => Err(Fault::OutOfRange { least, most }.at(0)),
@@ -172,7 +173,7 @@ pub fn bounded(text: &str, base: KbBase, least: u64, most: u64) -> Result<u64, V
     }
 }
 
-/// A size that may be a share: `10g`, `50%`.
+/// Parses a size that may be a percentage: `10g`, `50%`.
 pub fn extent(text: &str, base: KbBase) -> Result<Extent, ValueError> {
     let Some(number) = text.trim_end().strip_suffix('%') else { return bytes(text, base).map(Extent::Bytes) };
     match bytes(number, base)? {
@@ -181,7 +182,7 @@ pub fn extent(text: &str, base: KbBase) -> Result<Extent, ValueError> {
     }
 }
 
-/// A time; in `unit` where it has no suffix. In parentheses it counts microseconds, as in fio.
+/// Parses a time. A number without a suffix counts `unit`; in parentheses it counts microseconds, as in fio.
 pub fn time(text: &str, unit: TimeUnit) -> Result<Duration, ValueError> {
     let text = text.trim_end();
     if text.starts_with('(') {
@@ -212,7 +213,7 @@ pub fn time(text: &str, unit: TimeUnit) -> Result<Duration, ValueError> {
     n.checked_mul(factor).map(Duration::from_ns).ok_or(Fault::TooLarge.at(0))
 }
 
-/// 0 or 1.
+/// Parses 0 or 1.
 pub fn boolean(text: &str) -> Result<bool, ValueError> {
     match text.trim() {
         "0" => Ok(false),
@@ -222,7 +223,7 @@ pub fn boolean(text: &str) -> Result<bool, ValueError> {
     }
 }
 
-/// `4k-16k` or `4k:16k`, the lesser first whichever way it is written.
+/// Parses `4k-16k` or `4k:16k`. The result has the smaller value first, regardless of the order in the text.
 pub fn range(text: &str, base: KbBase) -> Result<(u64, u64), ValueError> {
     const EXPECTED: &str = "a range such as 4k-16k";
     let middle = text.find(['-', ':']).ok_or(Fault::Malformed { expected: EXPECTED }.at(0))?;
@@ -235,8 +236,8 @@ pub fn range(text: &str, base: KbBase) -> Result<(u64, u64), ValueError> {
     Ok((low.min(high), low.max(high)))
 }
 
-/// Up to three values for reads, writes and trims, by fio's rule: one stands for all, the second of two also for
-/// trims, and an empty one keeps the default (`None`).
+/// Parses up to three values for reads, writes and trims, by fio's rule: one value applies to all directions, the
+/// second of two also to trims, and an empty one means the default (`None`).
 pub fn each_direction<T: Clone>(
     text: &str,
     separator: &[char],
@@ -260,7 +261,7 @@ pub fn each_direction<T: Clone>(
     })
 }
 
-/// The parts of `text` between separators outside parentheses, with the byte where each begins.
+/// Splits `text` at the separators outside parentheses. Each part comes with the byte position where it begins.
 pub(crate) fn pieces<'a>(
     text: &'a str,
     separators: &'a [char],
@@ -292,12 +293,12 @@ pub(crate) fn pieces<'a>(
     })
 }
 
-/// An error of a part that begins at byte `start` of `text`, placed in the whole.
+/// Moves the position of an error in a part to its position in `text`, where the part begins at byte `start`.
 pub(crate) fn shifted<T>(result: Result<T, ValueError>, text: &str, start: usize) -> Result<T, ValueError> {
     result.map_err(|e| ValueError { at: e.at + text[..start].chars().count(), fault: e.fault })
 }
 
-/// A finite decimal fraction between `least` and `most`.
+/// Parses a finite decimal fraction between `least` and `most`.
 pub fn fraction(text: &str, least: f64, most: f64) -> Result<f64, ValueError> {
     let text = text.trim();
     if text.is_empty() {
@@ -315,7 +316,7 @@ pub fn fraction(text: &str, least: f64, most: f64) -> Result<f64, ValueError> {
     }
 }
 
-/// Fractions separated by `:`, as in `percentile_list=99:99.9`.
+/// Parses fractions separated by `:`, as in `percentile_list=99:99.9`.
 pub fn fractions(text: &str, most_parts: usize, least: f64, most: f64) -> Result<Vec<f64>, ValueError> {
     let mut list = Vec::new();
     for (start, part) in pieces(text, &[':']) {
@@ -333,7 +334,7 @@ mod tests {
 
     #[test]
     fn sizes_equal_those_of_fio_3_33() {
-        // Each pair was read off `fio --parse-only --debug=parse`.
+        // The values were read from the output of `fio --parse-only --debug=parse`.
         let cases = [
             ("4k", 4096),
             ("4K", 4096),

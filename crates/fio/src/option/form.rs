@@ -1,4 +1,4 @@
-//! Values with a form of their own: `rw=randread:8`, `bssplit=4k/60:64k/40`, `random_distribution=zipf:1.2`.
+//! Parsers for values with their own syntax: `rw=randread:8`, `bssplit=4k/60:64k/40`, `random_distribution=zipf:1.2`.
 
 use super::nearest;
 use crate::job::{Distribution, Mix, Pattern, SizeShare};
@@ -6,10 +6,10 @@ use crate::number::{self, Fault, KbBase, LARGEST, ValueError, each_direction, pi
 
 const SPLIT_MAX: usize = 64;
 const ZONES_MAX: usize = 256;
-/// The longest list of names: numjobs has no more clones.
+/// Maximum number of names. `numjobs` makes at most as many clones.
 const NAMES_MAX: usize = 4096;
 
-/// The place of `text` among `words`.
+/// Returns the index of `text` in `words`.
 pub(crate) fn word(text: &str, words: &'static [&'static str]) -> Result<usize, ValueError> {
     let text = text.trim_end();
     words.iter().position(|word| *word == text).ok_or_else(|| {
@@ -32,7 +32,7 @@ const PATTERNS: &[&str] = &[
     "randtrimwrite",
 ];
 
-/// `rw=`
+/// Parses `rw=`.
 pub(crate) fn pattern(text: &str, base: KbBase) -> Result<Pattern, ValueError> {
     let (name, modifier) = match text.split_once(':') {
         Some((name, modifier)) => (name, Some(modifier)),
@@ -64,7 +64,7 @@ pub(crate) fn pattern(text: &str, base: KbBase) -> Result<Pattern, ValueError> {
     Ok(pattern)
 }
 
-/// `bssplit=` of one direction. Blank shares have the rest in equal parts; what division leaves goes to the last.
+/// Parses `bssplit=` for one direction. Blank shares divide the rest equally; the last entry gets the remainder.
 pub(crate) fn split(text: &str, base: KbBase) -> Result<Vec<SizeShare>, ValueError> {
     const FORM: &str = "sizes and shares such as 4k/60:64k/40";
     let mut entries: Vec<(u64, Option<u32>)> = Vec::new();
@@ -106,7 +106,7 @@ pub(crate) fn split(text: &str, base: KbBase) -> Result<Vec<SizeShare>, ValueErr
     Ok(shares)
 }
 
-/// `random_distribution=`
+/// Parses `random_distribution=`.
 pub(crate) fn distribution(text: &str, base: KbBase) -> Result<Distribution, ValueError> {
     const WORDS: &[&str] = &["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"];
     let (name, input) = match text.split_once(':') {
@@ -166,7 +166,7 @@ pub(crate) fn distribution(text: &str, base: KbBase) -> Result<Distribution, Val
     }
 }
 
-/// `60/10:30/20:10/70`: shares of the accesses over shares of the range, or over bytes.
+/// Parses zones such as `60/10:30/20:10/70`: percentages of the accesses over percentages of the range, or over bytes.
 fn zones(text: &str, base: KbBase, relative: bool) -> Result<Vec<(u32, u64)>, ValueError> {
     let expected = if relative { "a zone such as 60/10" } else { "a zone such as 60/20G" };
     let most = if relative { 100 } else { LARGEST };
@@ -202,7 +202,7 @@ fn zones(text: &str, base: KbBase, relative: bool) -> Result<Vec<(u32, u64)>, Va
     Ok(zones.into_iter().map(|(share, range)| (share, range.unwrap_or(each))).collect())
 }
 
-/// Names separated by `:`, where `\:` stands for a colon.
+/// Parses names separated by `:`. In a name, `\:` stands for a colon.
 pub(crate) fn names(text: &str) -> Result<Vec<String>, ValueError> {
     let mut names = vec![String::new()];
     let mut characters = text.chars().enumerate().peekable();
@@ -228,7 +228,7 @@ pub(crate) fn names(text: &str) -> Result<Vec<String>, ValueError> {
     }
 }
 
-/// `bs=`
+/// Parses `bs=`.
 pub(crate) fn block_sizes(text: &str, base: KbBase) -> Result<[Option<u64>; 3], ValueError> {
     each_direction(text, &[','], |part| number::bounded(part, base, 1, LARGEST)).map_err(|error| {
         let is_list = matches!(error.fault, Fault::OneValue { .. });

@@ -1,8 +1,8 @@
-//! The one table of fio's options: the parser, `flashlab explain` and docs/fio-options.md all read it.
+//! The table of fio's options, from which the parser, `flashlab explain` and docs/fio-options.md are made.
 //!
-//! It names every option of fio 3.33. Each is *modelled*, *irrelevant* (accepted and listed in the output, since it
-//! cannot change a result here) or *refused* (it changes results and is not modelled). To add one, add an [`Entry`] to
-//! the chapter where fio's manual has it.
+//! The table lists every option of fio 3.33 as *modelled*, *irrelevant* (accepted and listed in the output, since it
+//! cannot change a result here) or *refused* (it changes results and is not modelled). To add an option, add an
+//! [`Entry`] to the chapter where fio's manual describes it.
 
 mod engine;
 mod files;
@@ -19,66 +19,66 @@ use crate::number::{self, Fault, TimeUnit, ValueError};
 use flashlab_sim::Duration;
 use settings::Settings;
 
-/// What happens to an option.
+/// The support of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// It does here what it does in fio.
+    /// The option has the same effect as in fio.
     Modelled,
-    /// Accepted and listed in the output: it cannot change a result here.
+    /// The option cannot change a result here. It is accepted, and listed in the output.
     Irrelevant,
-    /// It changes results and is not modelled: an error, unless it has one of these values, which ask for nothing.
+    /// The option changes results and is not modelled. It is an error, except with a value that turns it off.
     Refused {
-        /// Values that are accepted.
+        /// Values that are accepted because they turn the option off.
         harmless: &'static [&'static str],
     },
 }
 
-/// How a value is read, and where it goes.
+/// Parser and destination of an option's value.
 pub(crate) enum Kind {
     /// Any text.
     Text(fn(&mut Settings, &str)),
-    /// The beginning of files' names; empty where it is left out, and then the job's name takes its place.
+    /// A prefix of file names. Without a value the prefix is empty, and the job's name replaces it.
     Prefix(fn(&mut Settings, &str)),
-    /// 0 or 1, or nothing for 1.
+    /// 0 or 1. No value means 1.
     Switch(fn(&mut Settings, bool)),
     /// 0 or 1.
     Boolean(fn(&mut Settings, bool)),
     /// A count or a size.
     Count { least: u64, most: u64, set: fn(&mut Settings, u64) },
-    /// A size or a share.
+    /// A size or a percentage.
     Extent { least: u64, set: fn(&mut Settings, Extent) },
     /// A time.
     Time { unit: TimeUnit, set: fn(&mut Settings, Duration) },
-    /// One of some words; the function gets its place in the list.
+    /// One of several words. The function receives the index of the word.
     Word { words: &'static [&'static str], set: fn(&mut Settings, usize) },
-    /// A form of its own.
+    /// A value with its own syntax.
     Form { form: &'static str, read: fn(&mut Settings, &str) -> Result<(), ValueError> },
-    /// A value that is not looked at.
+    /// A value that is ignored.
     Unread,
-    /// A switch that is not looked at.
+    /// A switch that is ignored.
     UnreadSwitch,
 }
 
 /// One option.
 pub struct Entry {
-    /// fio's first name for it; in fio's JSON it stands under this one.
+    /// fio's first name for the option, which fio's JSON uses.
     pub name: &'static str,
-    /// fio's other names for it.
+    /// fio's other names for the option.
     pub aliases: &'static [&'static str],
-    /// fio's default; empty for none.
+    /// fio's default; empty if there is none.
     pub default: &'static str,
-    /// What happens to it.
+    /// Support of the option.
     pub standing: Standing,
-    /// What it means; for an option that is not modelled, why not.
+    /// Meaning of the option, or the reason why it is not modelled.
     pub meaning: &'static str,
     pub(crate) kind: Kind,
 }
 
-/// Options that belong together.
+/// A group of related options.
 pub struct Chapter {
-    /// Its heading.
+    /// Heading of the chapter.
     pub title: &'static str,
-    /// Its options, in the order of fio's manual.
+    /// Options of the chapter, in the order of fio's manual.
     pub entries: &'static [Entry],
 }
 
@@ -104,22 +104,22 @@ pub static TABLE: &[Chapter] = &[
     Chapter { title: "Options of engines that are not modelled", entries: engine::OTHER_ENGINES },
 ];
 
-/// Every option, in the order of the table.
+/// Returns every option, in the order of the table.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
     TABLE.iter().flat_map(|chapter| chapter.entries)
 }
 
-/// The option with this name or alias.
+/// Returns the option with this name or alias.
 pub fn lookup(name: &str) -> Option<&'static Entry> {
     entries().find(|entry| entry.names().any(|known| known == name))
 }
 
-/// The known name that is most like `name`, if one is much like it.
+/// Returns the known name that is most similar to `name`, if one is similar enough.
 pub fn suggest(name: &str) -> Option<&'static str> {
     nearest(name, entries().flat_map(Entry::names))
 }
 
-/// The candidate that is most like `word`, if one is much like it.
+/// Returns the candidate that is most similar to `word`, if one is similar enough.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     if word.is_empty() || word.len() > LONGEST {
@@ -135,11 +135,11 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
-/// Days of the longest time that an option may have. Simulated time ends after 584 years, and a job may add four of
-/// them to where it is.
+/// Maximum time of an option in days. Simulated time ends after 584 years, and a job can add four such times to its
+/// current time.
 const DAYS_MAX: u64 = 36_500;
 
-/// A time of an option.
+/// Parses the time of an option, which is at most [`DAYS_MAX`].
 pub(crate) fn time(text: &str, unit: TimeUnit) -> Result<Duration, ValueError> {
     let time = number::time(text, unit)?;
     if time > Duration::from_secs(86_400 * DAYS_MAX) {
@@ -148,11 +148,11 @@ pub(crate) fn time(text: &str, unit: TimeUnit) -> Result<Duration, ValueError> {
     Ok(time)
 }
 
-/// Why a value was not taken.
+/// The reason why a value was rejected.
 pub(crate) enum NotTaken {
-    /// There is none.
+    /// The value is missing.
     Missing,
-    /// It is wrong.
+    /// The value is faulty.
     Wrong(ValueError),
 }
 
@@ -163,17 +163,17 @@ impl From<ValueError> for NotTaken {
 }
 
 impl Entry {
-    /// The name and the aliases.
+    /// Returns the name and the aliases.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// Whether the value may be left out; on a command line it must then follow a `=`.
+    /// Returns true if the value may be omitted. On a command line the value of such an option must follow a `=`.
     pub fn is_switch(&self) -> bool {
         matches!(self.kind, Kind::Switch(_) | Kind::UnreadSwitch)
     }
 
-    /// What a value looks like.
+    /// Describes the form of a value.
     pub fn form(&self) -> String {
         match &self.kind {
             Kind::Text(_) => "a text".to_string(),
@@ -191,7 +191,7 @@ impl Entry {
         }
     }
 
-    /// Whether this value of a refused option asks for nothing.
+    /// Returns false if the option is refused and `value` does not turn it off.
     pub fn is_harmless(&self, value: Option<&str>) -> bool {
         match (self.standing, value) {
             (Standing::Refused { harmless }, Some(value)) => harmless.contains(&value.trim()),
@@ -200,7 +200,7 @@ impl Entry {
         }
     }
 
-    /// Reads `value` into `settings`.
+    /// Parses `value` and stores it in `settings`.
     pub(crate) fn apply(&self, settings: &mut Settings, value: Option<&str>) -> Result<(), NotTaken> {
         let text = match (value, &self.kind) {
             (Some(value), _) => value,
@@ -237,7 +237,7 @@ impl Entry {
     }
 }
 
-/// An option that does what it does in fio.
+/// Returns the entry of a modelled option.
 const fn modelled(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -248,7 +248,7 @@ const fn modelled(
     Entry { name, aliases, default, standing: Standing::Modelled, meaning, kind }
 }
 
-/// An option that cannot change a result here.
+/// Returns the entry of an option that cannot change a result here.
 const fn irrelevant(name: &'static str, reason: &'static str) -> Entry {
     Entry {
         name,
@@ -260,19 +260,19 @@ const fn irrelevant(name: &'static str, reason: &'static str) -> Entry {
     }
 }
 
-/// An option that changes results and is not modelled, unless it has one of the values that ask for nothing.
+/// Returns the entry of an option that changes results and is not modelled. The `harmless` values turn it off.
 const fn refused(name: &'static str, harmless: &'static [&'static str], reason: &'static str) -> Entry {
     let standing = Standing::Refused { harmless };
     Entry { name, aliases: &[], default: "", standing, meaning: reason, kind: Kind::Unread }
 }
 
 impl Entry {
-    /// The same with fio's other names for it.
+    /// Adds fio's other names for the option.
     const fn or(mut self, aliases: &'static [&'static str]) -> Entry {
         self.aliases = aliases;
         self
     }
-    /// The same, with a value that may be left out.
+    /// Allows the value to be omitted.
     const fn switch(mut self) -> Entry {
         self.kind = Kind::UnreadSwitch;
         self
