@@ -1,74 +1,74 @@
-//! What can be wrong with an iolog, and where.
+//! Errors of iologs, with their position.
 
 use std::fmt;
 
-/// A line that is not one of an iolog.
+/// An error in a line of an iolog.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IologError {
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// Column number in characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// Cause of the error.
     pub problem: IologProblem,
 }
 
-/// What is wrong.
+/// Cause of an error in an iolog.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum IologProblem {
-    /// The first line is no header of version 2 or 3.
+    /// The first line is not a header of version 2 or 3.
     Header {
-        /// What it is.
+        /// Text of the first line.
         found: String,
     },
-    /// A header stands in the middle.
+    /// A header occurs after the first line.
     SecondHeader,
     /// The line is not UTF-8.
     NotText,
-    /// An action that iologs do not have.
+    /// The action does not exist in iologs.
     UnknownAction {
-        /// As written.
+        /// Name as written.
         name: String,
-        /// The most similar one.
+        /// Most similar action, if one is similar.
         did_you_mean: Option<&'static str>,
     },
-    /// A file that no `add` line names.
+    /// No `add` line names the file.
     UnknownFile {
-        /// As written.
+        /// Name as written.
         name: String,
-        /// The most similar one.
+        /// Most similar file, if one is similar.
         did_you_mean: Option<String>,
     },
     /// The line ends too early.
     Missing {
-        /// What should follow.
+        /// Name of the missing field.
         what: &'static str,
     },
-    /// The line goes on.
+    /// The line has an additional field.
     Unexpected {
-        /// With this.
+        /// Text of the additional field.
         found: String,
     },
-    /// No whole number.
+    /// A field is not a whole number.
     NotANumber {
-        /// What it should be.
+        /// Name of the field.
         what: &'static str,
-        /// As written.
+        /// Text as written.
         found: String,
     },
-    /// More than 64 bits hold.
+    /// A number exceeds 64 bits.
     TooLarge {
-        /// What is too large.
+        /// Name of the number.
         what: &'static str,
     },
-    /// A read, write or trim of no bytes.
+    /// A read, write or trim has no length.
     NoLength,
-    /// `wait`, which version 3 does not have.
+    /// A `wait` line, which version 3 does not have.
     WaitInVersionThree,
 }
 
-/// Text of an error message, cut to a length that a person reads.
+/// Returns text for an error message, truncated to a readable length.
 pub(super) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut shown: String =

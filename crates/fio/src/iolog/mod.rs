@@ -1,9 +1,9 @@
-//! fio's iologs: requests as they were made, versions 2 and 3, read and written.
+//! Reader and writer of fio's iologs, versions 2 and 3, which record requests.
 //!
-//! Version 3, which fio 3.33 writes, begins every line with microseconds; a replay keeps the differences, also where it is
-//! late (so fio was measured to do, though its manual does not name the unit). Version 2 has `wait` lines instead. The manual calls
-//! their number microseconds since the previous one; fio 3.33 was measured to wait until that many *milliseconds* have
-//! passed since the start, and so does a replay here.
+//! Version 3, which fio 3.33 writes, begins every line with a time in microseconds. A replay preserves the differences
+//! between these times, even if it is late. (This was measured on fio; its manual does not name the unit.) Version 2
+//! has `wait` lines instead. The manual describes their number as microseconds since the previous one. fio 3.33 was
+//! measured to wait until that many *milliseconds* have passed since the start, and a replay does the same here.
 
 mod error;
 mod read;
@@ -14,17 +14,17 @@ pub use write::{IologWriter, Recording};
 
 use flashlab_sim::Duration;
 
-/// Which format.
+/// Version of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
-    /// `fio version 2 iolog`
+    /// `fio version 2 iolog`, with `wait` lines.
     Two,
     /// `fio version 3 iolog`, with a time on every line.
     Three,
 }
 
 impl Version {
-    /// The first line.
+    /// Returns the first line of an iolog.
     pub const fn header(self) -> &'static str {
         match self {
             Version::Two => "fio version 2 iolog",
@@ -33,7 +33,7 @@ impl Version {
     }
 }
 
-/// What a line asks for. Opening and closing files takes no time here, and is not kept.
+/// The action of a line. Opening and closing files takes no time here; a read iolog does not contain these actions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Read the range.
@@ -42,16 +42,16 @@ pub enum Action {
     Write,
     /// Trim the range.
     Trim,
-    /// fsync
+    /// `fsync`.
     Sync,
-    /// fdatasync
+    /// `fdatasync`.
     DataSync,
 }
 
 impl Action {
     const ALL: [Action; 5] = [Action::Read, Action::Write, Action::Trim, Action::Sync, Action::DataSync];
 
-    /// As iologs call it.
+    /// Returns the name of the action in an iolog.
     pub const fn name(self) -> &'static str {
         match self {
             Action::Read => "read",
@@ -62,7 +62,7 @@ impl Action {
         }
     }
 
-    /// Whether it is a flush, whose range means nothing.
+    /// Returns true if the action is a flush, whose range has no meaning.
     pub const fn is_flush(self) -> bool {
         matches!(self, Action::Sync | Action::DataSync)
     }
@@ -71,26 +71,25 @@ impl Action {
 /// One request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// When it was recorded, since the first line; in version 2 how long after the start of a replay it comes at the
-    /// earliest.
+    /// Recorded time since the first line. In version 2: earliest time of the request since the start of a replay.
     pub at: Duration,
-    /// What.
+    /// Action of the request.
     pub action: Action,
-    /// Which file, as an index of [`Iolog::files`].
+    /// Index of the file in [`Iolog::files`].
     pub file: u32,
-    /// First byte.
+    /// First byte of the request.
     pub offset: u64,
-    /// Bytes.
+    /// Length of the request in bytes.
     pub length: u64,
 }
 
-/// An iolog that was read.
+/// A parsed iolog.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Iolog {
-    /// Its format.
+    /// Version of the format.
     pub version: Version,
-    /// The files in the order in which they were added.
+    /// Names of the files, in the order of their `add` lines.
     pub files: Vec<String>,
-    /// The requests in order; their times do not decrease.
+    /// Requests in order. Their times do not decrease.
     pub entries: Vec<Entry>,
 }

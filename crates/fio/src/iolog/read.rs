@@ -1,21 +1,21 @@
-//! Reading iologs, in time proportional to their length.
+//! Parser of iologs. Its time is proportional to their length.
 
 use super::error::excerpt;
 use super::{Action, Entry, Iolog, IologError, IologProblem, Version};
 use flashlab_sim::Duration;
 use std::collections::BTreeMap;
 
-/// Where no suggestion is sought: among many files, or for long names.
+/// Maximum number of files for which a similar name is searched.
 const SUGGEST_FILES_MAX: usize = 64;
 const SUGGEST_NAME_MAX: usize = 256;
 
-/// Fields of one line, from left to right.
+/// The fields of one line, from left to right.
 struct Fields<'a> {
     line: &'a str,
     number: usize,
-    /// Byte at which the rest begins.
+    /// Byte position where the rest of the line begins.
     at: usize,
-    /// Byte at which the last field began.
+    /// Byte position where the last field begins.
     last: usize,
 }
 
@@ -50,14 +50,14 @@ impl<'a> Fields<'a> {
         self.line[self.at..].trim_ascii().is_empty()
     }
 
-    /// An error at the last field.
+    /// Returns an error at the last field.
     fn error(&self, problem: IologProblem) -> IologError {
         let column = self.line[..self.last].chars().count() + 1;
         IologError { line: self.number, column, problem }
     }
 }
 
-/// What a line may do besides asking for something.
+/// The verb of a line.
 enum Verb {
     Add,
     OpenOrClose,
@@ -93,10 +93,10 @@ fn most_similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<
 }
 
 impl Iolog {
-    /// Reads an iolog of version 2 or 3.
+    /// Parses an iolog of version 2 or 3.
     ///
     /// # Errors
-    /// With line and column at the first thing that is not of an iolog.
+    /// Returns the line and column of the first fault.
     pub fn read(bytes: &[u8]) -> Result<Iolog, IologError> {
         let mut lines = bytes.split(|&b| b == b'\n').zip(1..);
         let first = lines.next().map_or(&b""[..], |(line, _)| line);
@@ -129,7 +129,7 @@ impl Iolog {
 struct Reader<'a> {
     log: Iolog,
     names: BTreeMap<&'a str, u32>,
-    /// The time on the first line of version 3.
+    /// Time on the first line of version 3.
     first_us: Option<u64>,
     at: Duration,
 }
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
                     fields.error(IologProblem::TooLarge { what: "the time in nanoseconds" })
                 })?;
                 self.at = self.at.max(Duration::from_ns(ns));
-                // fio's tools write a second number, which means nothing.
+                // fio's tools write a second number, which has no meaning.
                 if !fields.is_at_end() {
                     fields.number("the length")?;
                 }

@@ -1,4 +1,4 @@
-//! Writing iologs, line for line as fio does.
+//! Writer of iologs, line for line as in fio.
 
 use super::{Action, Version};
 use crate::job::Direction;
@@ -6,7 +6,7 @@ use crate::workload::{Cause, Io, Record};
 use flashlab_sim::{Duration, FileId, Instant, Spent};
 use std::fmt::Write;
 
-/// An iolog that grows.
+/// An iolog under construction.
 #[derive(Clone, Debug)]
 pub struct IologWriter {
     version: Version,
@@ -14,7 +14,7 @@ pub struct IologWriter {
 }
 
 impl IologWriter {
-    /// With its header.
+    /// Returns an iolog that contains only the header.
     pub fn new(version: Version) -> IologWriter {
         IologWriter { version, text: format!("{}\n", version.header()) }
     }
@@ -30,34 +30,34 @@ impl IologWriter {
         writeln!(self.text, "{file} {action}").expect("a string takes all");
     }
 
-    /// A file is named, before it is opened.
+    /// Adds a file. This precedes its `open` line.
     pub fn add(&mut self, at: Duration, file: &str) {
         self.file_line(at, file, "add");
     }
-    /// A file is opened, before it is used.
+    /// Opens a file. This precedes its use.
     pub fn open(&mut self, at: Duration, file: &str) {
         self.file_line(at, file, "open");
     }
-    /// A file is closed.
+    /// Closes a file.
     pub fn close(&mut self, at: Duration, file: &str) {
         self.file_line(at, file, "close");
     }
-    /// A request; fio logs where the one before was as the offset of a flush.
+    /// Adds a request. For a flush, fio logs the offset of the previous request.
     pub fn ask(&mut self, at: Duration, file: &str, action: Action, offset: u64, length: u64) {
         self.begin(at);
         writeln!(self.text, "{file} {} {offset} {length}", action.name()).expect("a string takes all");
     }
-    /// What was written since the last call, for a log that grows in a file.
+    /// Returns the text written since the last call, for a log that grows in a file.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
-    /// The log, or what was not taken of it.
+    /// Returns the log, or the part that [`IologWriter::take`] has not returned.
     pub fn finish(self) -> String {
         self.text
     }
 }
 
-/// Records the requests of a wave as iologs, one a job, on their way to another recorder.
+/// Records the requests of a wave as iologs, one per job, and forwards all events to another recorder.
 #[derive(Clone, Debug)]
 pub struct Recording<R> {
     inner: R,
@@ -67,13 +67,13 @@ pub struct Recording<R> {
 #[derive(Clone, Debug)]
 struct Taken {
     writer: IologWriter,
-    /// The files with their names, and whether they are open.
+    /// Files with their names; the flag is true if the file is open.
     files: Vec<(FileId, String, bool)>,
     start: Instant,
 }
 
 impl<R: Record> Recording<R> {
-    /// Records in front of `inner`; `files` are the files of each job with the names that the logs give them.
+    /// Returns a recorder in front of `inner`. `files` are the files of each job with their names in the logs.
     pub fn new(version: Version, files: Vec<Vec<(FileId, String)>>, inner: R) -> Recording<R> {
         let taken = |files: Vec<(FileId, String)>| Taken {
             writer: IologWriter::new(version),
@@ -83,7 +83,7 @@ impl<R: Record> Recording<R> {
         Recording { inner, jobs: files.into_iter().map(taken).collect() }
     }
 
-    /// The recorder behind, and the log of each job.
+    /// Returns the inner recorder, and the log of each job.
     pub fn finish(self) -> (R, Vec<String>) {
         (self.inner, self.jobs.into_iter().map(|job| job.writer.finish()).collect())
     }

@@ -1,11 +1,11 @@
-//! Engines, queue depth, and what makes writes durable.
+//! Options of engines, queue depth and durability.
 
 use super::{Entry, Kind, irrelevant, modelled, nearest, refused};
 use crate::job::{Engine, SyncWrites};
 use crate::number::{Fault, ValueError};
 
 const U32: u64 = u32::MAX as u64;
-/// As many as an NVMe queue has entries.
+/// Maximum queue depth; an NVMe queue has as many entries.
 const DEPTH_MAX: u64 = 65_536;
 
 const SYNCHRONOUS: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2"];

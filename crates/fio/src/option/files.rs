@@ -1,4 +1,4 @@
-//! Files, devices, and traces of requests.
+//! Options of files, devices and traces of requests.
 
 use super::{Entry, Kind, form, irrelevant, modelled, refused};
 use crate::job::Fallocate;

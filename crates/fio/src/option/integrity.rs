@@ -1,4 +1,4 @@
-//! Verification, trimming within it, errors, and zoned devices.
+//! Options of verification, of trimming within it, of errors and of zoned devices.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::LARGEST;

@@ -1,4 +1,4 @@
-//! What is reported and logged.
+//! Options of reports and logs.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::{Fault, fractions};

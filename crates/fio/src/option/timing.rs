@@ -1,4 +1,4 @@
-//! When jobs start and end, and how fast they are allowed to be.
+//! Options of start, end and speed of jobs.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::{self, Fault, LARGEST, TimeUnit, each_direction};

@@ -1,7 +1,8 @@
 //! fio's JSON, with the keys, their order, the types and the layout of fio 3.33.
 //!
-//! `fio version` names the format. What fio does not know is under `flashlab` in each job: what made it, where the time
-//! went (integer nanoseconds that sum to the total clat) and the tail of the writes.
+//! `fio version` names the format. Data that fio does not have is under `flashlab` in each job: the version of the
+//! program, the time per mechanism (integer nanoseconds that sum to the total clat) and the tail of the write
+//! latencies.
 
 use super::Run;
 use crate::job::{Direction, Job};
@@ -12,24 +13,24 @@ use crate::stats::{
 use flashlab_sim::{Histogram, Moments};
 use serde_json::{Map, Value, json};
 
-/// The version of fio whose format this is.
+/// Version of fio that defines the format.
 pub const FORMAT: &str = "fio-3.33";
 
-/// `json` or `json+`.
+/// Choice between `json` and `json+`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bins {
     /// Percentiles only.
     Without,
-    /// Each histogram's occupied buckets too.
+    /// The occupied buckets of each histogram, too.
     With,
 }
 
-/// The text of `--output-format=json` or `json+`, with a line end.
+/// Returns the text of `--output-format=json` or `json+`, with a line end.
 pub fn text(run: &Run<'_>, bins: Bins) -> String {
     layout(&document(run, bins))
 }
 
-/// A document as fio lays its JSON out, with a line end.
+/// Formats a document with the layout of fio's JSON, with a line end.
 pub fn layout(document: &Value) -> String {
     let mut out = String::new();
     write_value(&mut out, document, 0);
@@ -37,7 +38,7 @@ pub fn layout(document: &Value) -> String {
     out
 }
 
-/// The same as a value.
+/// Returns the JSON document as a value.
 pub fn document(run: &Run<'_>, bins: Bins) -> Value {
     let mut document = json!({
         "fio version": FORMAT,
@@ -53,7 +54,7 @@ pub fn document(run: &Run<'_>, bins: Bins) -> Value {
     document
 }
 
-/// Options with a value, as fio lists them.
+/// Returns the options that have a value, as fio lists them.
 fn options(options: &[(String, String)]) -> Value {
     let valued = options.iter().filter(|(_, value)| !value.is_empty());
     Value::Object(valued.map(|(name, value)| (name.clone(), value.as_str().into())).collect())
@@ -73,7 +74,7 @@ fn job(run: &Run<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)], bins: B
         let per = share_of_group(groups, report, direction);
         out[name] = direction_value(stats.direction(direction), job, per, bins);
     }
-    // fio 3.33 leaves these out of a unified report.
+    // fio 3.33 omits these members from a unified report.
     if !job.unified_rw_reporting {
         out["sync"] = json!({
             "total_ios": stats.sync.count(),
@@ -225,7 +226,7 @@ fn extras(run: &Run<'_>, report: &Report) -> Value {
     out
 }
 
-/// Writes a value as fio lays it out: two spaces a level, a space before the colon, six decimals.
+/// Writes a value with fio's layout: two spaces per level, a space before the colon, six decimals.
 fn write_value(out: &mut String, value: &Value, level: usize) {
     let line = |out: &mut String, level: usize| {
         out.push('\n');

@@ -1,5 +1,5 @@
-//! The files of `write_bw_log`, `write_iops_log` and `write_lat_log`: `time, value, direction, block size, priority` in
-//! each line, time in milliseconds since the job began.
+//! The files of `write_bw_log`, `write_iops_log` and `write_lat_log`. Each line contains `time, value, direction, block
+//! size, priority`, with the time in milliseconds since the start of the job.
 
 use crate::job::Job;
 use crate::stats::{JobStats, Log};
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 /// One log file of a job.
 #[derive(Clone, Debug)]
 pub struct LogFile<'a> {
-    /// `PREFIX_bw.1.log`
+    /// Name of the file, such as `PREFIX_bw.1.log`.
     pub name: String,
     log: &'a Log,
 }
@@ -17,7 +17,7 @@ impl LogFile<'_> {
     /// Writes the lines.
     ///
     /// # Errors
-    /// What `to` answers.
+    /// Returns the error of `to`.
     pub fn write_to(&self, to: &mut impl Write) -> io::Result<()> {
         for entry in self.log.entries() {
             let direction = entry.direction as usize;
@@ -27,7 +27,7 @@ impl LogFile<'_> {
     }
 }
 
-/// The log files of the job that is the `number`th of the run, from 1.
+/// Returns the log files of the job with this `number` in the run, counted from 1.
 pub fn files<'a>(job: &Job, number: usize, stats: &'a JobStats) -> Vec<LogFile<'a>> {
     let mut files = Vec::new();
     let mut add = |prefix: &Option<String>, kind: &str, log: Option<&'a Log>| {

@@ -1,6 +1,6 @@
-//! fio's outputs: the normal text, JSON, the terse lines, and log files, as fio 3.33 writes them.
+//! fio's outputs as fio 3.33 writes them: normal text, JSON, terse lines and log files.
 //!
-//! Nothing here depends on when or where it runs: timestamps and process ids are 0.
+//! The outputs do not depend on the time or the machine: timestamps and process ids are 0.
 
 pub mod json;
 pub mod logs;
@@ -12,21 +12,21 @@ pub(crate) use number::{Base, Unit, bytes, count, rate, short};
 
 use crate::stats::Report;
 
-/// Everything that an output is made of.
+/// The data of an output.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// What made it: `flashlab-0.1.0`.
+    /// Version of the program, such as `flashlab-0.1.0`.
     pub version: &'a str,
-    /// The entries, in order.
+    /// Entries in order.
     pub reports: &'a [Report],
     /// Options of `[global]` as written, for JSON.
     pub global_options: &'a [(String, String)],
-    /// Options that were accepted and cannot matter here; the output lists them.
+    /// Options that were accepted although they have no effect here. The output lists them.
     pub accepted: &'a [String],
 }
 
 impl Run<'_> {
-    /// Whole seconds from the beginning to the end, the begun one included.
+    /// Returns the number of whole seconds from the start to the end, plus the second that has begun.
     fn elapsed_s(&self) -> u64 {
         let end = self.reports.iter().map(|report| report.stats.finished).max().unwrap_or_default();
         end.as_ns() / 1_000_000_000 + 1

@@ -1,8 +1,8 @@
-//! fio's normal output, line for line in structure.
+//! fio's normal output, with the same structure line by line.
 //!
-//! In place of fio's version stands ours, a process id is 0, no date is printed and no disk statistics. `cpu` is what
-//! is simulated of it: `sys` is the host's own work. What fio does not know is in lines of its own: where the time
-//! went, and the tail of the writes.
+//! The version of this program replaces fio's, the process id is 0, and neither a date nor disk statistics are printed.
+//! `cpu` contains the simulated part: `sys` is the host's own work. Data that fio does not have is in separate lines:
+//! the time per mechanism, and the tail of the write latencies.
 
 use super::{Base, Run, Unit, bytes, count, rate, short};
 use crate::job::{Direction, Job};
@@ -13,12 +13,12 @@ use crate::stats::{
 use flashlab_sim::{Histogram, Moments};
 use std::fmt::{self, Display, Formatter};
 
-/// The text for `run`; `jobs` are all that ran, for the lines before the first result.
+/// The text for `run`. `jobs` are all jobs that ran, for the lines before the first result.
 #[derive(Clone, Copy, Debug)]
 pub struct Normal<'a> {
-    /// All jobs, clones too.
+    /// All jobs, clones included.
     pub jobs: &'a [Job],
-    /// What they did.
+    /// Results of the jobs.
     pub run: Run<'a>,
 }
 
@@ -44,7 +44,7 @@ impl Display for Normal<'_> {
     }
 }
 
-/// `name: (g=0): rw=...`, and `...` for clones.
+/// Writes `name: (g=0): rw=...` for each job, and `...` for its clones.
 fn job_lines(f: &mut Formatter<'_>, jobs: &[Job]) -> fmt::Result {
     let mut clones = 0;
     for job in jobs {
@@ -66,7 +66,7 @@ fn job_lines(f: &mut Formatter<'_>, jobs: &[Job]) -> fmt::Result {
     Ok(())
 }
 
-/// The pattern as `rw=` has it.
+/// Returns the pattern as the value of `rw=`.
 fn pattern(job: &Job) -> &'static str {
     use crate::job::Mix::{Read, ReadWrite, Trim, TrimWrite, Write};
     match (job.pattern.mix, job.pattern.random) {
@@ -164,10 +164,10 @@ fn direction_lines(
     iops_line(f, &stats.iops)
 }
 
-/// The unit in which fio prints a spread: nanoseconds unless the numbers are long.
+/// Returns the unit in which fio prints a spread: nanoseconds, or a larger unit for large numbers.
 ///
-/// fio also asks for a deviation above a thousandth of the unit, which measured latencies always have. Simulated ones
-/// may all be alike, and are scaled all the same.
+/// fio scales only if the deviation also exceeds a thousandth of the unit, which is always true of measured latencies.
+/// Simulated latencies may all be equal; they are scaled regardless.
 fn scale(least_ns: u64, greatest_ns: u64) -> (u64, &'static str) {
     if least_ns > 2_000_000 && greatest_ns > 99_999_999 {
         (1_000_000, "msec")
@@ -194,7 +194,7 @@ fn moments_line(f: &mut Formatter<'_>, what: &str, moments: &Moments) -> fmt::Re
     )
 }
 
-/// `percentile_list=`, sorted, with as many decimals as its longest entry.
+/// The sorted `percentile_list=`, with as many decimals as its longest entry.
 struct Percentiles {
     list: Vec<f64>,
     decimals: usize,
@@ -209,7 +209,7 @@ impl Percentiles {
         Percentiles { list, decimals }
     }
 
-    /// The table of percentiles in the unit that fits all of them.
+    /// Writes the table of percentiles in the unit that fits all of them.
     fn lines(&self, f: &mut Formatter<'_>, what: &str, latencies: &Histogram) -> fmt::Result {
         if self.list.is_empty() || latencies.count() == 0 {
             return Ok(());
@@ -241,7 +241,7 @@ fn bandwidth_line(f: &mut Formatter<'_>, samples: &Samples, per: f64, kb_base: u
     if samples.count() == 0 {
         return Ok(());
     }
-    // The samples are KiB/s whatever kb_base says; fio 3.33 only writes another unit beside them, and so do we.
+    // The samples are in KiB/s regardless of `kb_base`. As in fio 3.33, only the printed unit differs.
     let kb_base = u64::from(kb_base.max(1));
     let (unit, name) = match samples.mean() > (kb_base * kb_base) as f64 {
         true => (kb_base, "MiB"),
@@ -334,7 +334,7 @@ fn group_line(f: &mut Formatter<'_>, line: &GroupLine) -> fmt::Result {
     )
 }
 
-/// Where a request's time went on average: not in fio.
+/// Writes the mean time of a request per mechanism, which fio does not have.
 fn mechanism_lines(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     for &(direction, name) in report.shown() {
         let stats = report.stats.direction(direction);
@@ -355,7 +355,7 @@ fn mechanism_lines(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     Ok(())
 }
 
-/// The tail of the writes: not in fio.
+/// Writes the tail of the write latencies, which fio does not have.
 fn tail_lines(f: &mut Formatter<'_>, Report { job, stats, .. }: &Report) -> fmt::Result {
     let base = Base::of(job.kb_base).0;
     if stats.direction(Direction::Write).runtime_ms == 0 {

@@ -1,27 +1,27 @@
-//! Numbers as fio prints them: at most so many digits, then the next prefix.
+//! Numbers in fio's format: above a maximum number of digits, the next prefix is used.
 
-/// What a number counts; `Bytes` and `BytesPerSecond` follow the prefix.
+/// The unit of a number. `Bytes` and `BytesPerSecond` follow the prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
-    /// Nothing.
+    /// No unit.
     None,
-    /// `B`
+    /// `B`.
     Bytes,
-    /// `B/s`
+    /// `B/s`.
     BytesPerSecond,
 }
 
-/// Powers of 1024 (Ki, Mi) or of 1000 (k, M).
+/// The base of the prefixes: powers of 1024 (Ki, Mi) or of 1000 (k, M).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Base {
-    /// 1024
+    /// Powers of 1024.
     Binary,
-    /// 1000
+    /// Powers of 1000.
     Decimal,
 }
 
-/// `number` in at most `digits` digits: 8850 is `8850B` in four, 9999999 is `9.54MiB`; three digits or more have no
-/// fraction.
+/// Formats `number` with at most `digits` digits. With four digits, 8850 is `8850B` and 9999999 is `9.54MiB`; three
+/// digits or more have no fraction.
 pub(crate) fn short(number: u64, digits: usize, base: Base, unit: Unit) -> String {
     let (thousand, prefixes) = match base {
         Base::Binary => (1_024, ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]),
@@ -52,21 +52,21 @@ fn length(number: u64) -> usize {
 }
 
 impl Base {
-    /// The base that `kb_base=` asks for, and the other one, which fio prints in parentheses.
+    /// Returns the base that `kb_base=` requests, and the other one, which fio prints in parentheses.
     pub(crate) fn of(kb_base: u32) -> (Base, Base) {
         if kb_base == 1_000 { (Base::Decimal, Base::Binary) } else { (Base::Binary, Base::Decimal) }
     }
 }
 
-/// Bytes: `64.0MiB`, `67.1MB`.
+/// Formats bytes: `64.0MiB`, `67.1MB`.
 pub(crate) fn bytes(number: u64, base: Base) -> String {
     short(number, 4, base, Unit::Bytes)
 }
-/// Bytes a second: `8850KiB/s`, `9062kB/s`.
+/// Formats bytes a second: `8850KiB/s`, `9062kB/s`.
 pub(crate) fn rate(number: u64, base: Base) -> String {
     short(number, 4, base, Unit::BytesPerSecond)
 }
-/// A count: `2212`, `8192k`.
+/// Formats a count: `2212`, `8192k`.
 pub(crate) fn count(number: u64) -> String {
     short(number, 4, Base::Decimal, Unit::None)
 }
@@ -121,7 +121,7 @@ mod tests {
                 let scale = thousand.powi(power.expect("a prefix") as i32);
                 let value: f64 = digits.parse().expect("a number");
                 let last = digits.split_once('.').map_or(1.0, |(_, f)| 0.1f64.powi(f.len() as i32));
-                // Half the last digit, and what the smaller prefixes cut off.
+                // The error is half of the last digit, plus the digits that the smaller prefixes truncate.
                 let error = (value * scale - number as f64).abs();
                 prop_assert!(error <= (0.5 * last + 1.01 / thousand) * scale, "{number}: {text}");
             }

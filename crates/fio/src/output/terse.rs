@@ -1,6 +1,6 @@
-//! fio's terse output: a line for each entry, its fields separated by semicolons.
+//! fio's terse output: one line per entry, with fields separated by semicolons.
 //!
-//! Fields, their order and their formats are those of fio 3.33 with `disk_util=0`. Times are in microseconds, and
+//! The fields, their order and their formats are those of fio 3.33 with `disk_util=0`. Times are in microseconds, and
 //! bandwidths in KiB/s.
 
 use super::json::FORMAT;
@@ -10,7 +10,7 @@ use crate::stats::{DirectionStats, GroupLine, LatencyTable, Report, groups, shar
 use flashlab_sim::{Histogram, Moments};
 use std::fmt::{self, Write};
 
-/// Percentile fields of each direction, however many percentiles a job has.
+/// Number of percentile fields of each direction, regardless of the number of percentiles of a job.
 const PERCENTILES: usize = 20;
 
 /// Returns the lines of `reports`, each with a line end.
@@ -109,7 +109,8 @@ fn percentiles(out: &mut String, latencies: &Histogram, list: &[f64]) -> fmt::Re
     (list.len()..PERCENTILES).try_for_each(|_| write!(out, ";0%=0"))
 }
 
-/// The shares of the latencies in microseconds, where all below one are in the first, and in milliseconds.
+/// Writes the percentages of the latencies per bin, in microseconds and in milliseconds. The first bin contains all
+/// latencies below 1 us.
 fn latencies(out: &mut String, table: &LatencyTable, total: u64) -> fmt::Result {
     let below: u64 = table.ns().iter().sum();
     let exact = if total == 0 { 0.0 } else { 100.0 * below as f64 / total as f64 };

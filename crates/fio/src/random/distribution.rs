@@ -1,17 +1,17 @@
-//! The distributions of `random_distribution=`, equal to fio's over the range of a file.
+//! The distributions of `random_distribution=`, equal to those of fio over the range of a file.
 //!
 //! - zipf: the approximation of Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994),
-//!   with the zeta sum cut at ten million ranks.
+//!   with the zeta sum truncated at ten million ranks.
 //! - pareto: `n u^(ln h / ln (1 - h))`.
-//! - normal: as fio 3.33 was measured to have it, which is not quite what its option says: the mean of twelve uniform
-//!   numbers over the range (deviation n / 12) plus one uniform number as wide as the percentage of the range, so that
-//!   the variance is (n / 12)^2 + (percent n)^2 / 12.
-//! - zoned: shares of the accesses over parts of the range, each uniform.
+//! - normal: as measured on fio 3.33, which differs slightly from the option's description: the mean of twelve uniform
+//!   numbers over the range (deviation n / 12), plus one uniform number as wide as the percentage of the range. The
+//!   variance is therefore (n / 12)^2 + (percent n)^2 / 12.
+//! - zoned: percentages of the accesses over parts of the range, each part uniform.
 //!
-//! fio spreads the ranks of the first three over the range: rank r goes to `(r g + rotation) mod n` in 64-bit
-//! arithmetic, where g is 2^64 times (3 - sqrt 5) / 2 and the rotation is random. That is a permutation only where n
-//! is a power of two; elsewhere ranks share blocks and some blocks are never used, in fio as here. Recorded iologs
-//! confirm it.
+//! fio spreads the ranks of the first three distributions over the range. Rank r becomes `(r g + rotation) mod n` in
+//! 64-bit arithmetic, where g is 2^64 times (3 - sqrt 5) / 2 and the rotation is random. This is a permutation only if
+//! n is a power of two. Otherwise several ranks share a block and some blocks are never used, in fio as here. Recorded
+//! iologs confirm it.
 
 use crate::job::Distribution;
 use flashlab_sim::Rng;
@@ -19,10 +19,10 @@ use libm::{ceil, log, pow};
 
 /// 2^64 (3 - sqrt 5) / 2.
 const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
-/// Ranks that fio sums exactly for zipf.
+/// Number of ranks that fio sums exactly for zipf.
 const ZETA_RANKS_MAX: u64 = 10_000_000;
 
-/// Draws slots out of `0..n`.
+/// Draws slots from `0..n`.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     n: u64,
@@ -46,15 +46,15 @@ enum Shape {
     Normal {
         width: u64,
     },
-    /// Cumulative percent of the accesses, first slot, number of slots.
+    /// Cumulative percentage of the accesses, first slot, number of slots.
     Zoned(Vec<(u64, u64, u64)>),
 }
 
 impl Sampler {
-    /// A sampler of `n` slots of `slot` bytes each; `rng` draws the rotation.
+    /// Returns a sampler of `n` slots of `slot` bytes each. `rng` draws the rotation.
     ///
     /// # Panics
-    /// Where `n` is zero.
+    /// Panics if `n` is zero.
     pub fn new(distribution: &Distribution, n: u64, slot: u64, rng: &mut Rng) -> Sampler {
         assert!(n > 0, "a sampler has something to draw");
         let shape = match distribution {
@@ -84,7 +84,7 @@ impl Sampler {
         Sampler { n, rotation, shape }
     }
 
-    /// The next slot.
+    /// Draws the next slot.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         match self.shape {
@@ -134,8 +134,8 @@ fn zipf(theta: f64, n: u64) -> Shape {
     Shape::Zipf { exponent: theta, alpha: 1.0 / (1.0 - theta), eta, zeta, second: 1.0 + pow(0.5, theta) }
 }
 
-/// The sum of r^-theta for r = 1..=n: the first ranks one by one, the rest by Euler and Maclaurin's formula, whose
-/// error here is below 1e-12.
+/// Returns the sum of r^-theta for r = 1..=n. The first ranks are summed one by one, the others with the
+/// Euler-Maclaurin formula, whose error here is below 1e-12.
 fn zeta(n: u64, theta: f64) -> f64 {
     const EXACT: u64 = 1_000;
     let sum: f64 = (1..=n.min(EXACT)).map(|rank| pow(rank as f64, -theta)).sum();
@@ -158,7 +158,7 @@ fn zoned(ends: impl Iterator<Item = (u32, u128)>, n: u64) -> Shape {
     for (share, end) in ends {
         percent += u64::from(share);
         let end = u64::try_from(end.min(u128::from(n))).expect("not above n");
-        // A zone of no slots takes its accesses at its place.
+        // The accesses of a zone without slots go to the slot at its position.
         let start = first.min(n - 1);
         zones.push((percent, start, end.saturating_sub(start).max(1)));
         first = end.max(first);
@@ -195,7 +195,7 @@ mod tests {
                 2
             }] += 1;
         }
-        // Binomial deviations: 155, 145 and 95. Five of them.
+        // Binomial deviations: 155, 145 and 95. The limits are five deviations.
         assert!(counts[0].abs_diff(60_000) < 775, "{counts:?}");
         assert!(counts[1].abs_diff(30_000) < 725, "{counts:?}");
     }

@@ -1,25 +1,25 @@
-//! fio's random map for blocks of several sizes: which blocks of the range were done in this pass.
+//! fio's random map for blocks of several sizes: the set of blocks that were accessed in this pass.
 //!
-//! A bit a block, and above it a tree of bits that say which words are full, so that the next free block is found in
-//! as many steps as the tree has levels: 4 Mi blocks take 520 KiB and four levels.
+//! The map has a bit per block. Above these bits, a tree of bits marks the full words, so that the search for the next
+//! free block takes as many steps as the tree has levels. 4 Mi blocks need 520 KiB and four levels.
 
-/// A set of blocks out of `0..n`.
+/// A set of blocks from `0..n`.
 #[derive(Clone, Debug)]
 pub struct BlockMap {
     n: u64,
-    /// Level 0 has a bit a block; a bit of level `i + 1` says that a word of level `i` is full.
+    /// Level 0 has a bit per block. A bit of level `i + 1` is set if a word of level `i` is full.
     levels: Vec<Vec<u64>>,
 }
 
 impl BlockMap {
-    /// An empty set of blocks out of `0..n`.
+    /// Returns an empty set of blocks from `0..n`.
     pub fn new(n: u64) -> BlockMap {
         let mut levels = Vec::new();
         let mut bits = n;
         loop {
             let words = bits.div_ceil(64).max(1);
             let mut level = vec![0u64; usize::try_from(words).expect("a bit a block fits in memory")];
-            // What lies beyond the end counts as done.
+            // The bits beyond the end are set.
             let used = bits % 64;
             if used != 0 || bits == 0 {
                 *level.last_mut().expect("a level has a word") = !0 << used;
@@ -32,18 +32,18 @@ impl BlockMap {
         }
     }
 
-    /// How many blocks there are, done or not.
+    /// Returns the number of blocks, in the set or not.
     #[allow(clippy::len_without_is_empty, reason = "whether none is done is of no use")]
     pub fn len(&self) -> u64 {
         self.n
     }
 
-    /// Forgets all blocks.
+    /// Removes all blocks.
     pub fn clear(&mut self) {
         *self = BlockMap::new(self.n);
     }
 
-    /// Whether `block` is in the set; blocks beyond the end are.
+    /// Returns true if `block` is in the set. Blocks beyond the end are in the set.
     pub fn contains(&self, block: u64) -> bool {
         block >= self.n || self.levels[0][(block / 64) as usize] & (1 << (block % 64)) != 0
     }
@@ -61,7 +61,8 @@ impl BlockMap {
         }
     }
 
-    /// The first block at or after `from` that is not in the set, starting over at the end; `None` if all are.
+    /// Returns the first block at or after `from` that is not in the set. The search wraps at the end. Returns `None`
+    /// if all blocks are in the set.
     pub fn next_free(&self, from: u64) -> Option<u64> {
         self.free_at_or_after(from.min(self.n)).or_else(|| self.free_at_or_after(0))
     }

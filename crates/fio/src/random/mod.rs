@@ -1,8 +1,8 @@
-//! Where random jobs go: seeds, the order of a pass, and the distributions of `random_distribution=`.
+//! Random offsets of jobs: seeds, the order of a pass, and the distributions of `random_distribution=`.
 //!
-//! What decides a result is kept as fio has it: each block once a pass with the random map, the same offsets in every
-//! run and for reads and writes alike, other ones under another seed or in another clone, and distributions equal to
-//! fio's. The offsets themselves are not fio's.
+//! The properties that influence results equal those of fio. With the random map, each block occurs once per pass. The
+//! offsets are the same in every run, and the same for reads and writes. Another seed or another clone has other
+//! offsets. The distributions are fio's. The offsets themselves differ from fio's.
 
 mod distribution;
 mod map;

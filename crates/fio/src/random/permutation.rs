@@ -1,30 +1,31 @@
 //! A keyed permutation of `0..n` that needs no memory: the random map of a pass with blocks of one size.
 //!
-//! A Feistel network of four rounds over the least power of two that holds `n`, its halves unequal where the number of
-//! bits is odd (Luby and Rackoff: three rounds of a random function give a pseudorandom permutation, four resist
-//! queries of the inverse), and cycle walking for what lies beyond `n` (Black and Rogaway, "Ciphers with arbitrary
-//! finite domains", 2002). The domain is less than twice `n`, so that fewer than two steps are walked on average.
+//! The permutation is a Feistel network of four rounds over the smallest power of two that holds `n`. Its halves are
+//! unequal if the number of bits is odd. (Luby and Rackoff: three rounds of a random function give a pseudorandom
+//! permutation; four rounds also resist queries of the inverse.) Values beyond `n` are handled by cycle walking (Black
+//! and Rogaway, "Ciphers with arbitrary finite domains", 2002). The domain is smaller than twice `n`, so that an
+//! element takes fewer than two steps on average.
 
 use flashlab_sim::mix;
 
 const ROUNDS: usize = 4;
 
-/// An order in which to visit each of `0..n` once.
+/// An order that visits each element of `0..n` once.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     n: u64,
     keys: [u64; ROUNDS],
-    /// Bits of the low half; the high half has as many, or one more.
+    /// Number of bits of the low half. The high half has as many, or one more.
     low_bits: u32,
     low_mask: u64,
     high_mask: u64,
 }
 
 impl Permutation {
-    /// The order that `key` gives to `0..n`.
+    /// Returns the order of `0..n` for `key`.
     ///
     /// # Panics
-    /// Where `n` is zero.
+    /// Panics if `n` is zero.
     pub fn new(n: u64, key: u64) -> Permutation {
         assert!(n > 0, "a permutation has something to permute");
         let bits = (64 - (n - 1).leading_zeros()).max(2);
@@ -35,13 +36,13 @@ impl Permutation {
         Permutation { n, keys, low_bits, low_mask, high_mask }
     }
 
-    /// How many are permuted.
+    /// Returns the number of elements.
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> u64 {
         self.n
     }
 
-    /// The element at `place`, which is less than `n`.
+    /// Returns the element at `place`, which is less than `n`.
     #[inline]
     pub fn at(&self, place: u64) -> u64 {
         debug_assert!(place < self.n);
@@ -65,7 +66,7 @@ impl Permutation {
     }
 }
 
-/// The round function: two multiplications (the constants are those of Stafford's thirteenth mixer).
+/// Round function: two multiplications, with the constants of Stafford's mixer 13.
 #[inline]
 fn scramble(half: u64, key: u64) -> u64 {
     let z = (half ^ key).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -90,7 +91,7 @@ mod tests {
         }
     }
 
-    /// Pearson's statistic of counts that should be equal.
+    /// Returns Pearson's statistic of counts whose expected values are equal.
     fn chi_square(counts: &[u64]) -> f64 {
         let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
         counts.iter().map(|&c| (c as f64 - mean).powi(2) / mean).sum()
@@ -98,8 +99,8 @@ mod tests {
 
     #[test]
     fn neighbours_in_the_order_are_far_apart_as_if_drawn_at_random() {
-        // 2^20 elements and a number that is no power of two; differences of successive elements modulo n are uniform
-        // for a random order. 255 degrees of freedom: 99.9 % lie below 330.5.
+        // 2^20 elements, and a number that is not a power of two. In a random order, the differences of successive
+        // elements modulo n are uniform. 255 degrees of freedom: 99.9 % lie below 330.5.
         for n in [1u64 << 20, 1_000_003] {
             for key in 0..4 {
                 let order = Permutation::new(n, key);

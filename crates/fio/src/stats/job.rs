@@ -1,4 +1,4 @@
-//! What is known of a job after it ran: fio's thread statistics.
+//! Statistics of a job after its run: fio's thread statistics.
 
 use super::log::Logs;
 use super::samples::Samples;
@@ -8,24 +8,24 @@ use crate::job::Direction;
 use crate::workload::{Cause, Io};
 use flashlab_sim::{Duration, Histogram, Instant, Mechanism, Moments, Spent, Status};
 
-/// One direction of a job.
+/// Statistics of one direction of a job.
 #[derive(Clone, Debug, Default)]
 pub struct DirectionStats {
-    /// Bytes of the requests that completed.
+    /// Number of bytes of the completed requests.
     pub io_bytes: u64,
-    /// From handed over to done, every request.
+    /// Completion latency of every request: from its submission to its completion.
     pub clat: Histogram,
-    /// Whether slat means something: for synchronous engines it does not.
+    /// True for asynchronous engines. slat has no meaning for synchronous ones.
     pub asynchronous: bool,
-    /// Milliseconds that the job ran, rounded up as fio does; 0 where the direction saw no request.
+    /// Runtime of the job in milliseconds, rounded up as in fio; 0 if the direction had no request.
     pub runtime_ms: u64,
     /// KiB/s in each window of 500 ms (or of `log_avg_msec` with `write_bw_log`).
     pub bandwidth: Samples,
-    /// Requests a second in the same windows.
+    /// Requests a second, in the same windows.
     pub iops: Samples,
-    /// Nanoseconds by mechanism over all requests.
+    /// Nanoseconds per mechanism, over all requests.
     spent_ns: [u64; Mechanism::ALL.len()],
-    /// Only where a request was handed over later than it was made; else slat is zero and lat is clat.
+    /// Set once a request was submitted later than it was made. Until then slat is zero and lat equals clat.
     waited: Option<Box<Waited>>,
 }
 
@@ -36,7 +36,7 @@ struct Waited {
 }
 
 impl Waited {
-    /// No request waited.
+    /// Returns the latencies for the case that no request has waited.
     fn none(clat: &Histogram) -> Waited {
         Waited { slat: Histogram::zeros(clat.count()), lat: clat.clone() }
     }
@@ -54,7 +54,7 @@ impl DirectionStats {
         }
     }
 
-    /// Whether [`DirectionStats::record_waited`] comes before [`DirectionStats::record`].
+    /// Returns true if [`DirectionStats::record_waited`] must be called before [`DirectionStats::record`].
     #[inline]
     pub(super) fn waits(&self, io: &Io) -> bool {
         io.ready != io.issued || self.waited.is_some()
@@ -73,11 +73,11 @@ impl DirectionStats {
         }
     }
 
-    /// Requests that completed.
+    /// Returns the number of completed requests.
     pub fn total_ios(&self) -> u64 {
         self.clat.count()
     }
-    /// From made to handed over; empty for synchronous engines.
+    /// Returns the moments of slat, from a request's making to its submission. They are empty for synchronous engines.
     pub fn slat(&self) -> Moments {
         match &self.waited {
             _ if !self.asynchronous => Moments::default(),
@@ -85,36 +85,37 @@ impl DirectionStats {
             None => Moments::zeros(self.clat.count()),
         }
     }
-    /// From made to done.
+    /// Returns the moments of lat, from a request's making to its completion.
     pub fn lat(&self) -> Moments {
         *self.waited.as_ref().map_or(&self.clat, |waited| &waited.lat).moments()
     }
-    /// The histogram of slat; empty for synchronous engines.
+    /// Returns the histogram of slat, which is empty for synchronous engines.
     pub fn slat_histogram(&self) -> Histogram {
         if self.asynchronous { self.waited().slat } else { Histogram::new() }
     }
-    /// The histogram of lat.
+    /// Returns the histogram of lat.
     pub fn lat_histogram(&self) -> Histogram {
         self.waited().lat
     }
-    /// Nanoseconds by mechanism over all requests, in printing order; they sum to the sum of clat exactly.
+    /// Returns the nanoseconds per mechanism over all requests, in printing order. Their sum is exactly the sum of
+    /// clat.
     pub fn mechanisms_ns(&self) -> impl Iterator<Item = (Mechanism, u64)> + '_ {
         Mechanism::ALL.into_iter().zip(self.spent_ns)
     }
-    /// Nanoseconds that one mechanism took over all requests.
+    /// Returns the nanoseconds of one mechanism over all requests.
     pub fn mechanism_ns(&self, mechanism: Mechanism) -> u64 {
         self.spent_ns[mechanism as usize]
     }
-    /// Bytes a second over the runtime, rounded down.
+    /// Returns bytes a second over the runtime, rounded down.
     pub fn bytes_per_second(&self) -> u64 {
         per_second(self.io_bytes, self.runtime_ms)
     }
-    /// Requests a second over the runtime.
+    /// Returns requests a second over the runtime.
     pub fn requests_per_second(&self) -> f64 {
         if self.runtime_ms == 0 { 0.0 } else { 1_000.0 * self.total_ios() as f64 / self.runtime_ms as f64 }
     }
 
-    /// Adds a direction that ran beside this one.
+    /// Adds the same direction of a job that ran in parallel.
     fn merge(&mut self, other: &DirectionStats) {
         if self.waited.is_some() || other.waited.is_some() {
             let (mut mine, theirs) = (self.waited(), other.waited());
@@ -134,7 +135,7 @@ impl DirectionStats {
     }
 }
 
-/// Amount a second over `ms` milliseconds, rounded down; zero over no time.
+/// Returns the amount a second over `ms` milliseconds, rounded down. The result is zero if `ms` is zero.
 pub(crate) fn per_second(amount: u64, ms: u64) -> u64 {
     if ms == 0 {
         return 0;
@@ -142,14 +143,14 @@ pub(crate) fn per_second(amount: u64, ms: u64) -> u64 {
     u64::try_from(u128::from(amount) * 1_000 / u128::from(ms)).unwrap_or(u64::MAX)
 }
 
-/// A request that ended its job.
+/// The failure that ended a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The request.
+    /// The failed request.
     pub io: Io,
-    /// When.
+    /// Time of the failure.
     pub at: Instant,
-    /// Why.
+    /// Cause of the failure.
     pub cause: Cause,
 }
 
@@ -175,55 +176,55 @@ impl Failure {
     }
 }
 
-/// A job, or a group of jobs with `group_reporting`.
+/// Statistics of a job, or of a group of jobs with `group_reporting`.
 #[derive(Clone, Debug, Default)]
 pub struct JobStats {
-    /// Reads, writes, trims; index with [`JobStats::direction`].
+    /// Statistics of reads, writes and trims; index with [`JobStats::direction`].
     pub directions: [DirectionStats; 3],
-    /// Latencies of fsync and fdatasync.
+    /// Latencies of `fsync` and `fdatasync`.
     pub sync: Histogram,
     /// clat of all directions in fio's coarse table.
     pub latency: LatencyTable,
-    /// How many requests were outstanding at submission.
+    /// Numbers of in-flight requests at submission.
     pub depths: DepthTable,
-    /// How many were handed over at a time.
+    /// Numbers of requests submitted at a time.
     pub submits: BatchTable,
-    /// How many were taken back at a time.
+    /// Numbers of requests reaped at a time.
     pub completes: BatchTable,
-    /// Milliseconds that the jobs of the group ran, summed.
+    /// Sum of the runtimes of the jobs in milliseconds.
     pub job_runtime_ms: u64,
-    /// When the last of the jobs ended.
+    /// End of the last job.
     pub finished: Instant,
-    /// What ended the first job that failed.
+    /// Failure that ended the first job that failed.
     pub failure: Option<Failure>,
-    /// The buffers that loggers of the asked rates need.
+    /// Buffers that loggers of the requested rates need.
     pub loggers: Vec<LoggerBuffer>,
-    /// Series over time (of one job; groups have none).
+    /// Series over time; empty for a group.
     pub logs: Logs,
 }
 
 impl JobStats {
-    /// One direction.
+    /// Returns the statistics of one direction.
     pub fn direction(&self, direction: Direction) -> &DirectionStats {
         &self.directions[direction as usize]
     }
-    /// Requests that completed in all directions.
+    /// Returns the number of completed requests in all directions.
     pub fn total_ios(&self) -> u64 {
         self.directions.iter().map(DirectionStats::total_ios).sum()
     }
-    /// The write-latency tail, `None` without writes.
+    /// Returns the tail of the write latencies, or `None` without writes.
     pub fn write_tail(&self) -> Option<Tail> {
         Tail::of(&self.direction(Direction::Write).clat)
     }
-    /// The share of the running time in which the host itself worked on requests, in percent: what fio calls `sys`.
+    /// Returns the percentage of the running time in which the host itself worked on requests: fio's `sys`.
     pub fn host_percent(&self) -> f64 {
         let host: u64 = self.directions.iter().map(|d| d.mechanism_ns(Mechanism::Host)).sum();
         let ran = Duration::from_ms(self.job_runtime_ms).as_ns();
         if ran == 0 { 0.0 } else { (100.0 * host as f64 / ran as f64).min(100.0) }
     }
 
-    /// Adds what the same job did later, in a phase of its own: there the times follow each other. Of the windows of a
-    /// direction that both phases have, those of the first stay.
+    /// Adds the statistics of a later phase of the same job. The runtimes of the two phases are summed. If a direction
+    /// has windows in both phases, those of the first phase remain.
     pub(super) fn append(&mut self, later: &JobStats) {
         let logs = std::mem::take(&mut self.logs);
         let before = self.directions.each_ref().map(|way| (way.runtime_ms, way.bandwidth, way.iops));
@@ -239,7 +240,7 @@ impl JobStats {
         self.logs = logs;
     }
 
-    /// Adds a job that ran beside this one.
+    /// Adds the statistics of a job that ran in parallel.
     pub fn merge(&mut self, other: &JobStats) {
         for (mine, theirs) in self.directions.iter_mut().zip(&other.directions) {
             mine.merge(theirs);
@@ -258,7 +259,7 @@ impl JobStats {
         self.logs = Logs::default();
     }
 
-    /// The same with all directions counted as one, in the place of reads: `unified_rw_reporting`.
+    /// Returns the statistics with all directions counted as one, in the place of reads: `unified_rw_reporting`.
     pub fn unified(&self) -> JobStats {
         let mut all = self.clone();
         let [read, write, trim] = &mut all.directions;

@@ -1,21 +1,22 @@
-//! Series over time: what `write_bw_log`, `write_iops_log` and `write_lat_log` keep.
+//! Series over time: the contents of `write_bw_log`, `write_iops_log` and `write_lat_log`.
 //!
-//! Without `log_avg_msec` each request is an entry. With it, latencies are averaged as fio does: the first request that
-//! completes at or after the end of a window is still part of it and closes it, at its own time; the next window ends
-//! at the following multiple. Rates are entries of the sampling windows.
+//! Without `log_avg_msec` each request is an entry. With it, latencies are averaged as in fio: the first request that
+//! completes at or after the end of a window still belongs to that window and closes it, at the time of its own
+//! completion. The next window ends at the following multiple of `log_avg_msec`. The entries of rates are those of the
+//! sampling windows.
 
 use crate::job::{Direction, Job};
 
 /// One line of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Milliseconds since the job began (or since its ramp was over).
+    /// Milliseconds since the start of the job, or since the end of its ramp.
     pub time_ms: u64,
-    /// KiB/s, IOPS or nanoseconds.
+    /// Value in KiB/s, IOPS or nanoseconds.
     pub value: u64,
-    /// Read, write or trim.
+    /// Direction of the request.
     pub direction: Direction,
-    /// Bytes of the request; 0 where the entry is an average.
+    /// Size of the request in bytes; 0 if the entry is an average.
     pub bytes: u64,
 }
 
@@ -26,7 +27,7 @@ struct Window {
     began_ms: u64,
 }
 
-/// One log file's entries.
+/// The entries of one log file.
 #[derive(Clone, Debug)]
 pub struct Log {
     average_ms: u64,
@@ -35,12 +36,12 @@ pub struct Log {
 }
 
 impl Log {
-    /// An empty log of averages over `average_ms`, or of each request where that is 0.
+    /// Returns an empty log of averages over `average_ms`, or of each request if `average_ms` is 0.
     pub fn new(average_ms: u64) -> Self {
         Log { average_ms, windows: Default::default(), entries: Vec::new() }
     }
 
-    /// What was logged, in order.
+    /// Returns the entries in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -64,7 +65,7 @@ impl Log {
         self.entries.push(Entry { time_ms, value, direction, bytes: 0 });
     }
 
-    /// The job is over: what is in unfinished windows is logged.
+    /// Ends the log with the job, and adds the averages of unfinished windows.
     pub(super) fn finish(&mut self, time_ms: u64) {
         for direction in Direction::ALL {
             if self.windows[direction as usize].count > 0 {
@@ -73,7 +74,7 @@ impl Log {
         }
     }
 
-    /// Forgets everything: the ramp is over.
+    /// Discards all entries at the end of the ramp.
     pub(super) fn clear(&mut self) {
         *self = Log::new(self.average_ms);
     }
@@ -87,12 +88,12 @@ impl Log {
     }
 }
 
-/// The logs that a job keeps.
+/// The logs of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Logs {
-    /// Rates in KiB/s (per request: in kB/s, as fio has it).
+    /// Rates in KiB/s (per request: in kB/s, as in fio).
     pub bandwidth: Option<Log>,
-    /// Requests a second (per request: 1, as fio has it).
+    /// Requests a second (per request: 1, as in fio).
     pub iops: Option<Log>,
     /// Latencies.
     pub latency: Option<LatencyLogs>,
@@ -101,16 +102,16 @@ pub struct Logs {
 /// The three files of `write_lat_log`.
 #[derive(Clone, Debug)]
 pub struct LatencyLogs {
-    /// From made to handed over; empty for synchronous engines.
+    /// Time from a request's making to its submission; empty for synchronous engines.
     pub slat: Log,
-    /// From handed over to done.
+    /// Time from a request's submission to its completion.
     pub clat: Log,
-    /// From made to done.
+    /// Time from a request's making to its completion.
     pub lat: Log,
 }
 
 impl Logs {
-    /// The empty logs that `job` asks for.
+    /// Returns the empty logs that `job` requests.
     pub fn of(job: &Job) -> Self {
         let log = || Log::new(job.log_avg_msec);
         Logs {

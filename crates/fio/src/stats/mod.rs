@@ -1,11 +1,12 @@
-//! What jobs did, counted while they run: fio's statistics, where the time went, and the tail of the writes.
+//! Statistics of jobs, collected while the jobs run: fio's statistics, the time per mechanism, and the tail of the
+//! write latencies.
 //!
-//! [`Statistics`] takes the events of a wave of jobs through [`crate::workload::Record`]; a completion costs one step in
-//! one histogram and a few additions, and allocates nothing unless a log was asked for. [`Report`]s are what output
-//! describes: a job, or a group of jobs.
+//! [`Statistics`] receives the events of a wave of jobs through [`crate::workload::Record`]. A completion costs one
+//! update of one histogram and a few additions. It allocates nothing unless a log was requested. A [`Report`] describes
+//! one entry of the output: a job, or a group of jobs.
 //!
-//! Simulated submission takes no time: slat is what a request waited in the job itself before it was handed over, lat
-//! is slat and clat together.
+//! A simulated submission takes no time. slat is therefore the time that a request waits in the job before its
+//! submission, and lat is the sum of slat and clat.
 
 mod job;
 mod log;
@@ -30,53 +31,55 @@ use flashlab_sim::{Instant, Spent};
 use recorder::Recorder;
 use std::ops::Range;
 
-/// What is counted beyond fio's own statistics.
+/// Settings of statistics that fio does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes a second of producers for which the buffer is computed. None by default: each costs time at every write.
+    /// Producers' data rates, in bytes a second, for which a buffer size is computed. Empty by default, since each rate
+    /// costs time at every write.
     pub logger_rates: Vec<u64>,
 }
 
-/// Counts a run of jobs.
+/// The statistics of a run of jobs.
 #[derive(Clone, Debug)]
 pub struct Statistics {
     recorders: Vec<Recorder>,
 }
 
 impl Statistics {
-    /// For `jobs`, all waves of them.
+    /// Returns empty statistics for `jobs`, all waves included.
     pub fn new(jobs: &[Job], settings: &Settings) -> Self {
         Statistics { recorders: jobs.iter().map(|job| Recorder::new(job, &settings.logger_rates)).collect() }
     }
 
-    /// The recorder of the wave that consists of these jobs: job 0 of the wave is the first of the range.
+    /// Returns the recorder of the wave that consists of these jobs. Job 0 of the wave is the first job of the range.
     ///
     /// # Panics
-    /// If the range is not within the jobs.
+    /// Panics if the range is not within the jobs.
     pub fn wave(&mut self, jobs: Range<usize>) -> WaveRecorder<'_> {
         WaveRecorder(&mut self.recorders[jobs])
     }
 
-    /// Adds what `job` did later, in a phase of its own, from statistics of that phase alone.
+    /// Adds the statistics of a later, separate phase of `job`. In `later`, the statistics of that phase alone, the job
+    /// has the number `job_of_later`.
     ///
     /// # Panics
-    /// If there is no such job in one of them.
+    /// Panics if one of the statistics has no such job.
     pub fn append(&mut self, job: usize, later: &Statistics, job_of_later: usize) {
         self.recorders[job].append(later.job(job_of_later));
     }
 
-    /// What is known of one job.
+    /// Returns the statistics of one job.
     ///
     /// # Panics
-    /// If there is no such job.
+    /// Panics if there is no such job.
     pub fn job(&self, job: usize) -> &JobStats {
         self.recorders[job].stats()
     }
 
-    /// The entries of the output; `jobs` are those that this was made for.
+    /// Returns the entries of the output. `jobs` are the jobs passed to [`Statistics::new`].
     ///
     /// # Panics
-    /// If the number of jobs is another.
+    /// Panics if the number of jobs differs.
     pub fn reports(&self, jobs: &[Job]) -> Vec<Report> {
         assert_eq!(
             jobs.len(),
@@ -87,7 +90,7 @@ impl Statistics {
     }
 }
 
-/// Takes the events of one wave.
+/// Records the events of one wave.
 #[derive(Debug)]
 pub struct WaveRecorder<'a>(&'a mut [Recorder]);
 

@@ -1,4 +1,4 @@
-//! A job while it runs: each completion is one step in one histogram, and little else.
+//! The recorder of one running job. A completion updates one histogram and little else.
 
 use super::job::{Failure, JobStats, per_second};
 use super::log::Logs;
@@ -7,10 +7,10 @@ use crate::job::{Direction, Engine, Job};
 use crate::workload::{Cause, Io};
 use flashlab_sim::{Duration, Instant, Spent};
 
-/// Windows of the rate samples where no log asks for others (fio's bwavgtime and iopsavgtime).
+/// Window of the rate samples in milliseconds, unless a log requests another one (fio's bwavgtime and iopsavgtime).
 const SAMPLE_MS: u64 = 500;
 
-/// Cuts time into windows and gives the rate in each.
+/// Divides time into windows and returns the rate of each window.
 #[derive(Clone, Debug)]
 struct Sampler {
     every_ms: u64,
@@ -28,8 +28,8 @@ impl Sampler {
         self.seen = [0; 3];
     }
 
-    /// Closes the window that ended before `now`: (its end, amounts a second of the directions that had any). Later
-    /// windows up to `now` are empty, and fio samples nothing where nothing completed.
+    /// Closes the window that ended before `now`. Returns its end, and the amount a second of each direction that
+    /// completed requests. Later windows up to `now` are empty, and fio takes no sample in an empty window.
     fn close(&mut self, now: Instant, totals: [u64; 3]) -> (Instant, impl Iterator<Item = (Direction, u64)>) {
         let end = self.end;
         let every = Duration::from_ms(self.every_ms);
@@ -44,7 +44,8 @@ impl Sampler {
     }
 }
 
-/// Requests of one instant, up to a limit, as one batch. With a limit of one nothing is counted: every batch is one.
+/// Counts the requests of one instant, up to a limit, as one batch. A limit of one needs no counting, since every batch
+/// has one request.
 #[derive(Clone, Debug)]
 struct Batch {
     limit: u32,
@@ -58,7 +59,7 @@ impl Batch {
         Batch { limit, at: Instant::ZERO, size: 0, depth: 0 }
     }
 
-    /// Adds a request; returns the size and depth of the batch before it, if that is closed by it.
+    /// Adds a request. If it closes the previous batch, returns the size and depth of that batch.
     fn push(&mut self, at: Instant, depth: u32) -> Option<(u32, u32)> {
         let closed = if at != self.at || self.size == self.limit { self.take() } else { None };
         self.at = at;
@@ -74,16 +75,16 @@ impl Batch {
     }
 }
 
-/// Counts one job.
+/// The recorder of one job.
 #[derive(Clone, Debug)]
 pub(super) struct Recorder {
     stats: JobStats,
     began: Instant,
-    /// The end of the earliest sampling window.
+    /// End of the earliest sampling window.
     next_sample: Instant,
     bandwidth: Option<Sampler>,
     iops: Option<Sampler>,
-    /// Whether a completion has to be told to more than histograms.
+    /// True if a completion has to be recorded beyond the histograms.
     watched: bool,
     submits: Batch,
     completes: Batch,
@@ -127,7 +128,7 @@ impl Recorder {
         &self.stats
     }
 
-    /// The same job did this later.
+    /// Adds the statistics of a later phase of the same job.
     pub(super) fn append(&mut self, later: &JobStats) {
         self.stats.append(later);
     }
@@ -188,7 +189,7 @@ impl Recorder {
         self.count(io, done, spent);
     }
 
-    /// A completion that is told to more than the tables: a window has ended, or the request waited in the job.
+    /// Records a completion that involves more than the tables: a window has ended, or the request waited in the job.
     #[inline(never)]
     fn completed_aside(&mut self, io: &Io, done: Instant, spent: &Spent) {
         if done > self.next_sample {
@@ -241,7 +242,7 @@ impl Recorder {
         let direction = &mut stats.directions[io.direction as usize];
         let clat = done.saturating_since(io.issued).as_ns();
         if self.bandwidth.is_none() {
-            // fio takes bytes times 10^6 over nanoseconds for KiB/s here; tools that read its logs expect that.
+            // Here fio computes KiB/s as bytes times 10^6 over nanoseconds; tools that read its logs expect that.
             let rate = (u128::from(io.length) * 1_000_000).checked_div(u128::from(clat)).unwrap_or(0);
             let rate = u64::try_from(rate).unwrap_or(u64::MAX);
             direction.bandwidth.record(rate);
@@ -283,7 +284,7 @@ impl Recorder {
     }
 
     pub(super) fn finished(&mut self, at: Instant) {
-        // A window that ends with the job is whole.
+        // A window that ends with the job is complete.
         self.sample(at + Duration::from_ns(1));
         let ran = at.saturating_since(self.began).as_ns();
         let submitted = self.submits.take();

@@ -1,5 +1,5 @@
-//! What one entry of the output describes: a job, or the jobs of a group with `group_reporting`; and the summary of a
-//! run status group.
+//! The entries of the output: a job, or the jobs of a group with `group_reporting`. Also the summary of a run status
+//! group.
 
 use super::job::{JobStats, per_second};
 use crate::job::{BlockSize, Direction, Job};
@@ -7,29 +7,29 @@ use crate::job::{BlockSize, Direction, Job};
 /// One entry of the output.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The (first) job as it was resolved.
+    /// The job with its options resolved; for a group, the first job.
     pub job: Job,
-    /// How many jobs it stands for.
+    /// Number of jobs in the entry.
     pub jobs: usize,
-    /// Their statistics, in the place of reads alone with `unified_rw_reporting`.
+    /// Statistics of the jobs. With `unified_rw_reporting`, all directions are counted in the place of reads.
     pub stats: JobStats,
 }
 
 impl Report {
-    /// The directions that the entry shows, with their names.
+    /// Returns the directions that the entry shows, with their names.
     pub fn shown(&self) -> &'static [(Direction, &'static str)] {
         const APART: [(Direction, &str); 3] =
             [(Direction::Read, "read"), (Direction::Write, "write"), (Direction::Trim, "trim")];
         if self.job.unified_rw_reporting { &[(Direction::Read, "mixed")] } else { &APART }
     }
 
-    /// Least and greatest block of a direction in bytes.
+    /// Returns the minimum and maximum block of a direction in bytes.
     pub fn block_sizes(&self, direction: Direction) -> (u64, u64) {
         block_sizes(&self.job, direction)
     }
 }
 
-/// Least and greatest block of a job's direction in bytes.
+/// Returns the minimum and maximum block of a direction of `job` in bytes.
 pub(crate) fn block_sizes(job: &Job, direction: Direction) -> (u64, u64) {
     match &job.block_size[direction as usize] {
         BlockSize::Fixed(bytes) => (*bytes, *bytes),
@@ -41,7 +41,8 @@ pub(crate) fn block_sizes(job: &Job, direction: Direction) -> (u64, u64) {
     }
 }
 
-/// The entries for `jobs`: those of a group whose jobs are reported together are one, under the first one's name.
+/// Returns the entries for `jobs`. The jobs of a group that is reported as one share an entry, under the name of the
+/// first job.
 pub(super) fn reports<'a>(jobs: &[Job], stats: impl Iterator<Item = &'a JobStats>) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::new();
     for (job, stats) in jobs.iter().zip(stats) {
@@ -59,20 +60,20 @@ pub(super) fn reports<'a>(jobs: &[Job], stats: impl Iterator<Item = &'a JobStats
     reports
 }
 
-/// A direction's line under `Run status group`.
+/// The line of one direction under `Run status group`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLine {
     /// `READ`, `WRITE`, `TRIM` or `MIXED`.
     pub name: &'static str,
-    /// The direction whose statistics were summed.
+    /// Direction whose statistics were summed.
     pub direction: Direction,
-    /// Bytes a second of all entries together.
+    /// Rate of all entries together in bytes a second.
     pub aggregate: u64,
-    /// Bytes a second of the slowest entry.
+    /// Rate of the slowest entry in bytes a second.
     pub slowest: u64,
-    /// Bytes a second of the fastest entry.
+    /// Rate of the fastest entry in bytes a second.
     pub fastest: u64,
-    /// Bytes.
+    /// Number of bytes transferred.
     pub io_bytes: u64,
     /// Shortest runtime in milliseconds.
     pub shortest_ms: u64,
@@ -82,7 +83,7 @@ pub struct GroupLine {
     pub kb_base: u32,
 }
 
-/// The groups of some entries in order: (group, its lines).
+/// Returns the groups of the entries in order, as (group, lines).
 pub fn groups(reports: &[Report]) -> Vec<(u32, Vec<GroupLine>)> {
     let mut groups: Vec<(u32, Vec<GroupLine>)> = Vec::new();
     for report in reports {
@@ -134,7 +135,7 @@ pub fn groups(reports: &[Report]) -> Vec<(u32, Vec<GroupLine>)> {
     groups
 }
 
-/// The share of its group's rate that an entry had in its windows, in percent (fio's `per=` and `bw_agg`).
+/// Returns the share of its group's rate that an entry had in its windows, in percent (fio's `per=` and `bw_agg`).
 pub(crate) fn share_of_group(groups: &[(u32, Vec<GroupLine>)], report: &Report, direction: Direction) -> f64 {
     let aggregate = groups
         .iter()

@@ -1,6 +1,6 @@
-//! Spread of a series of rates, as fio keeps it for its windows.
+//! Spread of a series of rates, computed as fio computes it for its windows.
 
-/// Rates seen in successive windows: fio's `bw_min` to `bw_samples`, `iops_min` to `iops_samples`.
+/// Statistics of the rates in successive windows: fio's `bw_min` to `bw_samples`, and `iops_min` to `iops_samples`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Samples {
     count: u64,
@@ -21,8 +21,8 @@ impl Samples {
         self.deviations += delta * (rate as f64 - self.mean);
     }
 
-    /// Adds the rates of a job that ran beside this one. As fio does, least, greatest and mean are summed: together the
-    /// jobs were as fast as all of them.
+    /// Adds the rates of a job that ran in parallel. As in fio, the minima, maxima and means are summed, since the jobs
+    /// together have the sum of their rates.
     pub fn add_parallel(&mut self, other: &Samples) {
         self.count += other.count;
         self.min += other.min;
@@ -31,23 +31,23 @@ impl Samples {
         self.deviations += other.deviations;
     }
 
-    /// How many windows.
+    /// Returns the number of windows.
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// The least rate, zero where there is none.
+    /// Returns the minimum rate, or zero if there is none.
     pub fn min(&self) -> u64 {
         self.min
     }
-    /// The greatest rate.
+    /// Returns the maximum rate.
     pub fn max(&self) -> u64 {
         self.max
     }
-    /// The mean rate.
+    /// Returns the mean rate.
     pub fn mean(&self) -> f64 {
         self.mean
     }
-    /// The sample standard deviation.
+    /// Returns the sample standard deviation.
     pub fn stddev(&self) -> f64 {
         if self.count < 2 { 0.0 } else { (self.deviations / (self.count as f64 - 1.0)).sqrt() }
     }

@@ -1,8 +1,9 @@
-//! fio's coarse tables: latencies in steps of 2, 4, 10, 20, 50, ..., queue depths in powers of two, batch sizes.
+//! fio's coarse tables: latencies in steps of 2, 4, 10, 20, 50, ..., queue depths in powers of two, and batch sizes.
 
 use flashlab_sim::Duration;
 
-/// Upper bounds (exclusive) of the latency table in nanoseconds; what reaches the last has a bin of its own.
+/// Upper bounds (exclusive) of the latency table in nanoseconds. Latencies at or above the last bound have their own
+/// bin.
 const BOUNDS_NS: [u64; 31] = {
     let steps = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1_000];
     let mut bounds = [0; 31];
@@ -15,8 +16,8 @@ const BOUNDS_NS: [u64; 31] = {
     bounds
 };
 
-/// For each power of two: how many bounds are at or below it, and the last values before the (at most two) bounds that
-/// lie above it and below the next.
+/// The bounds near one power of two: the number of bounds at or below it, and the last value before each of the (at
+/// most two) bounds between it and the next power.
 #[derive(Clone, Copy)]
 struct Octave {
     first: usize,
@@ -55,7 +56,7 @@ impl Default for LatencyTable {
 }
 
 impl LatencyTable {
-    /// Bounds of the nanosecond and microsecond parts, as fio names them.
+    /// Bounds of the nanosecond and microsecond parts, with fio's names.
     pub const STEPS: [&str; 10] = ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000"];
     /// Bounds of the millisecond part.
     pub const STEPS_MS: [&str; 12] =
@@ -73,54 +74,54 @@ impl LatencyTable {
         octave.first + usize::from(ns > octave.inside[0]) + usize::from(ns > octave.inside[1])
     }
 
-    /// Adds all that another one holds.
+    /// Adds the counts of another table.
     pub fn merge(&mut self, other: &LatencyTable) {
         add(&mut self.0, &other.0);
     }
 
-    /// Counts below 2, 4, ..., 1000 nanoseconds.
+    /// Returns the counts below 2, 4, ..., 1000 nanoseconds.
     pub fn ns(&self) -> &[u64] {
         &self.0[..10]
     }
-    /// Counts from 1 microsecond to below 2, 4, ..., 1000 microseconds.
+    /// Returns the counts from 1 microsecond to below 2, 4, ..., 1000 microseconds.
     pub fn us(&self) -> &[u64] {
         &self.0[10..20]
     }
-    /// Counts from 1 millisecond to below 2, 4, ..., 2000 milliseconds, and of what is longer.
+    /// Returns the counts from 1 millisecond to below 2, 4, ..., 2000 milliseconds, and of longer latencies.
     pub fn ms(&self) -> &[u64] {
         &self.0[20..]
     }
 }
 
-/// fio's `IO depths` line: how many requests were outstanding when one was handed over (itself included).
+/// fio's `IO depths` line: numbers of in-flight requests when a request is submitted, itself included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DepthTable([u64; 7]);
 
 impl DepthTable {
-    /// The bins as fio names them: each counts from its name to below the next.
+    /// The bins with fio's names. Each bin counts from its name to below the next one.
     pub const STEPS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 
-    /// Adds `count` requests that were handed over at `depth`.
+    /// Adds `count` requests that were submitted at `depth`.
     #[inline]
     pub fn record(&mut self, depth: u32, count: u64) {
         self.0[((depth | 1).ilog2() as usize).min(6)] += count;
     }
-    /// Adds all that another one holds.
+    /// Adds the counts of another table.
     pub fn merge(&mut self, other: &DepthTable) {
         add(&mut self.0, &other.0);
     }
-    /// The counts.
+    /// Returns the counts.
     pub fn counts(&self) -> &[u64; 7] {
         &self.0
     }
 }
 
-/// fio's `submit` and `complete` lines: how many requests were handed over, or taken back, at a time.
+/// fio's `submit` and `complete` lines: numbers of requests submitted, or reaped, at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchTable([u64; 7]);
 
 impl BatchTable {
-    /// The bins as fio names them: each counts up to its name.
+    /// The bins with fio's names. Each bin counts up to its name.
     pub const STEPS: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
 
     /// Adds `times` batches of `size` requests.
@@ -137,15 +138,15 @@ impl BatchTable {
         };
         self.0[bin] += times;
     }
-    /// Adds all that another one holds.
+    /// Adds the counts of another table.
     pub fn merge(&mut self, other: &BatchTable) {
         add(&mut self.0, &other.0);
     }
-    /// The counts.
+    /// Returns the counts.
     pub fn counts(&self) -> &[u64; 7] {
         &self.0
     }
-    /// How many batches.
+    /// Returns the number of batches.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -157,7 +158,8 @@ fn add(mine: &mut [u64], theirs: &[u64]) {
     }
 }
 
-/// `count` of `total` in percent, and never less than `least` where there is any: fio prints no zero for a few.
+/// Returns `count` of `total` in percent, and at least `least` if `count` is not zero: fio prints no zero for a small
+/// count.
 pub(crate) fn share(count: u64, total: u64, least: f64) -> f64 {
     if count == 0 || total == 0 { 0.0 } else { (100.0 * count as f64 / total as f64).max(least) }
 }

@@ -1,22 +1,22 @@
-//! The long writes: what a program that must not lose data has to buffer.
+//! The longest write latencies, and the buffer that a program needs so that it loses no data.
 //!
-//! Tails are predictions: no profile is fitted on them.
+//! Tails are predictions: no profile is fitted to them.
 
 use flashlab_sim::{Duration, Histogram, Instant};
 
-/// The greatest write latencies.
+/// The tail of the write latencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tail {
-    /// 99 of 100 writes do not exceed this.
+    /// Latency that 99 of 100 writes do not exceed.
     pub p99: Duration,
-    /// 999 of 1,000 writes do not exceed this.
+    /// Latency that 999 of 1,000 writes do not exceed.
     pub p99_9: Duration,
-    /// No write exceeds this.
+    /// Latency that no write exceeds.
     pub max: Duration,
 }
 
 impl Tail {
-    /// The tail of some latencies, `None` where there are none.
+    /// Returns the tail of the latencies, or `None` if there are none.
     pub fn of(latencies: &Histogram) -> Option<Tail> {
         (latencies.count() > 0).then(|| Tail {
             p99: latencies.percentile(99.0).min(latencies.max()),
@@ -28,16 +28,16 @@ impl Tail {
 
 const NS: u128 = 1_000_000_000;
 
-/// The buffer that a producer of a constant rate needs before these writes.
+/// The buffer that a producer with a constant rate needs in front of these writes.
 ///
-/// While the device works on writes, the producer adds `rate` bytes a second; a write's bytes leave the buffer when the
-/// write completes. Time in which nothing was outstanding does not count (a logger would have waited for data), and
-/// the backlog is never below zero (it would have written less). The greatest backlog is what the buffer must hold,
-/// beside the block that is being filled.
+/// While the device works on writes, the producer adds `rate` bytes a second. The bytes of a write leave the buffer
+/// when the write completes. Time without an in-flight write does not count (a logger would have waited for data), and
+/// the backlog never falls below zero (the logger would have written less). The required size of the buffer is the
+/// maximum backlog. The block that is being filled comes in addition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoggerBuffer {
     rate: u64,
-    /// In bytes times nanoseconds a second, so that it is exact.
+    /// Backlog in bytes times nanoseconds a second, so that it is exact.
     backlog: u128,
     greatest: u128,
     busy_ns: u128,
@@ -46,16 +46,16 @@ pub struct LoggerBuffer {
 }
 
 impl LoggerBuffer {
-    /// Limit of every answer.
+    /// Limitation that accompanies every result.
     pub const LEAVES_OUT: &'static str = "a lower bound: the model of a fresh card has no latency tail. Real cards pause for \
         garbage collection and housekeeping; worst writes of 8 to 500 ms are published";
 
-    /// For a producer of `rate` bytes a second.
+    /// Returns the buffer of a producer of `rate` bytes a second.
     pub fn new(rate: u64) -> Self {
         LoggerBuffer { rate, backlog: 0, greatest: 0, busy_ns: 0, bytes: 0, last: Instant::ZERO }
     }
 
-    /// Adds a write of `length` bytes. Completions come in order.
+    /// Adds a write of `length` bytes. Writes must be added in the order of completion.
     pub fn completed(&mut self, issued: Instant, done: Instant, length: u64) {
         let busy_ns = u128::from(done.saturating_since(issued.max(self.last)).as_ns());
         self.last = done;
@@ -66,22 +66,23 @@ impl LoggerBuffer {
         self.backlog = self.backlog.saturating_sub(u128::from(length) * NS);
     }
 
-    /// Adds what another logger of the same rate saw beside this one; each has its own buffer, the greater is told.
+    /// Adds another logger of the same rate that ran in parallel. Each logger has its own buffer; the result is the
+    /// larger one.
     pub fn merge(&mut self, other: &LoggerBuffer) {
         self.greatest = self.greatest.max(other.greatest);
         self.busy_ns += other.busy_ns;
         self.bytes += other.bytes;
     }
 
-    /// The producer's rate in bytes a second.
+    /// Returns the producer's rate in bytes a second.
     pub fn rate(&self) -> u64 {
         self.rate
     }
-    /// The greatest backlog in bytes, rounded up.
+    /// Returns the maximum backlog in bytes, rounded up.
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.greatest.div_ceil(NS)).unwrap_or(u64::MAX)
     }
-    /// Whether the writes were at least as fast as the producer; where not, no buffer is large enough for long.
+    /// Returns true if the writes were at least as fast as the producer. If not, no buffer is large enough for long.
     pub fn keeps_up(&self) -> bool {
         self.bytes * NS >= self.busy_ns * u128::from(self.rate)
     }
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn one_long_write_needs_rate_times_its_latency() {
-        // A millisecond each, 4 KiB; the 50th takes 300 ms.
+        // Each write has 4 KiB and takes 1 ms; the 50th takes 300 ms.
         let mut buffer = LoggerBuffer::new(2_000_000);
         let mut now = 0;
         for i in 0..100 {
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn two_long_writes_add_up_but_for_what_drained_between_them() {
-        // At 1 MB/s: 100 ms bring 100,000 bytes; five writes of 1 ms take 4,096 - 1,000 each; then 100 ms more.
+        // At 1 MB/s: 100 ms add 100,000 bytes, five writes of 1 ms remove 4,096 - 1,000 each, then 100 ms follow.
         let mut buffer = LoggerBuffer::new(1_000_000);
         let mut now = 0;
         for ms in [100, 1, 1, 1, 1, 1, 100] {
@@ -152,8 +153,8 @@ mod tests {
     }
 
     proptest! {
-        /// The recursion against its definition: the greatest of rate times busy time less what completed before,
-        /// over every stretch of writes.
+        /// Compares the recursion with its definition: the maximum, over every contiguous sequence of writes, of rate
+        /// times busy time minus the bytes that completed before.
         #[test]
         fn the_backlog_is_the_worst_stretch_of_writes(
             rate in 1u64..100_000_000,
