@@ -1,17 +1,18 @@
-//! Random offsets, drawn before they are asked for.
+//! Random offsets that are drawn in advance.
 //!
-//! A group at a time, so that their computations overlap; and a group ahead, so that a device can be told what comes soon.
+//! Offsets are drawn in groups, so that their computations overlap. They are drawn one group ahead, so that a device
+//! can be told about upcoming requests.
 
-/// Offsets of a group.
+/// Number of offsets in a group.
 pub(crate) const GROUP: usize = 16;
 
-/// A group of offsets that is being taken, and the one after it.
+/// The current group of offsets, and the next one.
 #[derive(Clone, Debug)]
 pub(crate) struct Ahead {
     group: [u64; GROUP],
     taken: usize,
     next: [u64; GROUP],
-    /// Whether `next` is drawn, and told.
+    /// True if `next` is drawn. `is_told` is true if `next` was reported as upcoming.
     is_drawn: bool,
     is_told: bool,
 }
@@ -20,7 +21,7 @@ impl Ahead {
     pub(crate) const NOTHING: Ahead =
         Ahead { group: [0; GROUP], taken: GROUP, next: [0; GROUP], is_drawn: false, is_told: true };
 
-    /// The next offset; `draw` fills a group.
+    /// Returns the next offset. `draw` fills a group.
     #[inline]
     pub(crate) fn take(&mut self, draw: impl FnMut(&mut [u64; GROUP])) -> u64 {
         if self.taken == GROUP {
@@ -30,7 +31,7 @@ impl Ahead {
         self.group[self.taken - 1]
     }
 
-    /// A whole group, where none was begun; `draw` fills one.
+    /// Returns a whole group, or `None` if the current group is partly used. `draw` fills a group.
     pub(crate) fn take_group(&mut self, draw: impl FnMut(&mut [u64; GROUP])) -> Option<&[u64; GROUP]> {
         if self.taken != GROUP {
             return None;
@@ -40,12 +41,12 @@ impl Ahead {
         Some(&self.group)
     }
 
-    /// The last `count` of a group are to be taken again.
+    /// Returns the last `count` offsets of the group, so that they are used again.
     pub(crate) fn put_back(&mut self, count: usize) {
         self.taken -= count;
     }
 
-    /// Turns to the next group, and draws the one after it.
+    /// Turns to the next group, and draws the group after it.
     #[inline(never)]
     fn turn(&mut self, mut draw: impl FnMut(&mut [u64; GROUP])) {
         if !self.is_drawn {
@@ -58,7 +59,7 @@ impl Ahead {
         self.is_told = false;
     }
 
-    /// The group that comes after the one that is being taken, once.
+    /// Returns the group after the current one, but only once.
     #[inline]
     pub(crate) fn tell(&mut self) -> &[u64] {
         if core::mem::replace(&mut self.is_told, true) { &[] } else { &self.next }
@@ -82,7 +83,7 @@ mod tests {
             assert_eq!(taken, n);
             told.extend_from_slice(ahead.tell());
             assert!(ahead.tell().is_empty(), "told twice");
-            // All but the first group, and none that is being taken.
+            // All groups but the first were told, and none of the current group.
             let group = n / GROUP as u64;
             assert!(told.iter().copied().eq(GROUP as u64..(group + 2) * GROUP as u64), "after {n}: {told:?}");
         }

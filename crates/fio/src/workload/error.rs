@@ -1,53 +1,53 @@
-//! Why a job cannot run on what it is given.
+//! Errors of jobs that cannot run on their files or their device.
 
 use crate::job::Direction;
 use std::fmt;
 
-/// A job that cannot run.
+/// The reason why a job cannot run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WorkloadError {
-    /// There is no file to work on.
+    /// The job has no file.
     NoFile {
-        /// The job's name.
+        /// Name of the job.
         job: String,
     },
     /// `bs` or `blockalign` of a direction is zero.
     NoBlockSize {
-        /// The job's name.
+        /// Name of the job.
         job: String,
-        /// The direction.
+        /// Direction of the block size.
         direction: Direction,
     },
-    /// The offset is at or beyond the end.
+    /// The offset is at or beyond the end of the file or device.
     OffsetBeyondEnd {
-        /// The job's name.
+        /// Name of the job.
         job: String,
-        /// First byte of its region.
+        /// First byte of the job's region.
         offset: u64,
-        /// Bytes of the file or device.
+        /// Size of the file or device in bytes.
         size: u64,
     },
-    /// The block size is larger than what is to be covered.
+    /// The block size is larger than the region.
     BlockTooLarge {
-        /// The job's name.
+        /// Name of the job.
         job: String,
-        /// Bytes of the smallest request.
+        /// Size of the smallest request in bytes.
         block: u64,
-        /// Bytes to cover.
+        /// Size of the region in bytes.
         region: u64,
     },
     /// `read_iolog=` is set, but the log was not loaded.
     NoIolog {
-        /// The job's name.
+        /// Name of the job.
         job: String,
     },
     /// The log names more files than the job has.
     TooFewFiles {
-        /// The job's name.
+        /// Name of the job.
         job: String,
-        /// Files that the log names.
+        /// Number of files that the log names.
         named: usize,
-        /// Files of the job.
+        /// Number of files of the job.
         files: usize,
     },
 }

@@ -1,7 +1,8 @@
 //! A wave of jobs as one workload.
 //!
-//! The earliest arrival goes first, jobs of one instant in their order. Nothing is allocated for a request (but for a
-//! write under `sync=1`): those that are out lie in a slab whose places are their names.
+//! The earliest request is submitted first; jobs with requests at the same instant go in their order. A request needs
+//! no allocation (except a write under `sync=1`): outstanding requests are stored in a slab, and the index there is the
+//! request's id.
 
 use crate::iolog::Iolog;
 use crate::job::{Direction, Job, SyncWrites};
@@ -13,47 +14,48 @@ use flashlab_sim::{Arrival, Completion, FileId, Instant, Op, Request, RequestId,
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// A job and what it runs on.
+/// A job and the files that it runs on.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
-    /// The job, one clone of it.
+    /// One clone of a job.
     pub job: &'a Job,
-    /// Its files, or the device alone.
+    /// Files of the job, or the device alone.
     pub files: Vec<File>,
-    /// Its place in the whole job file, clones counted, from 0: jobs at different places have different offsets.
+    /// Position in the whole job file, clones counted, from 0. Jobs at different positions have different offsets.
     pub number: u32,
     /// A number of this run, for the offsets under `randrepeat=0`.
     pub entropy: u64,
-    /// What `read_iolog=` names.
+    /// Contents of the `read_iolog=` file.
     pub iolog: Option<Iolog>,
 }
 
 impl<'a> Task<'a> {
-    /// `job` at place `number` of its job file, on the whole of a bare device of `capacity` bytes.
+    /// Returns the task that runs `job`, at position `number` of its job file, on a whole bare device of `capacity`
+    /// bytes.
     pub fn on_device(job: &'a Job, number: u32, capacity: u64) -> Task<'a> {
         let files = vec![File { id: FileId::DEVICE, size: capacity }];
         Task { job, files, number, entropy: 0, iolog: None }
     }
 }
 
-/// Jobs that run together, told to a [`Record`]. `sync=1` adds a flush to each write, whose time is part of the
-/// write's latency.
+/// Jobs that run together and report to a [`Record`]. `sync=1` adds a flush to each write. The time of the flush is
+/// part of the write's latency.
 #[derive(Clone, Debug)]
 pub struct Jobs<R> {
     jobs: Vec<Submitter>,
     record: R,
     slots: Vec<Slot>,
-    /// Slots that are free, the next one last.
+    /// Free slots; the last one is used next.
     free: Vec<u32>,
-    /// Writes that now need their flush.
+    /// Completed writes whose flush is to be submitted.
     unflushed: VecDeque<u32>,
-    /// The jobs that have something to hand over, by time.
+    /// Jobs that have something to submit, by time.
     agenda: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// The job that handed something over last.
+    /// Job of the last submission.
     latest: u32,
 }
 
-/// What is out.
+/// An outstanding request or flush.
 #[derive(Clone, Debug)]
 struct Slot {
     job: u32,
@@ -63,7 +65,7 @@ struct Slot {
 #[derive(Clone, Debug)]
 enum Out {
     Io(Io),
-    /// A write that is done, and its flush.
+    /// A completed write with its outstanding flush.
     Durable(Box<(Io, Spent)>),
     Flush {
         issued: Instant,
@@ -71,10 +73,11 @@ enum Out {
 }
 
 impl<R: Record> Jobs<R> {
-    /// The jobs of `tasks`, to run from `start`. The calls to `record` name them by their place in `tasks`.
+    /// Returns the wave of the jobs of `tasks`, which start at `start`. The calls to `record` identify a job by its
+    /// index in `tasks`.
     ///
     /// # Errors
-    /// Where a job cannot run on its files.
+    /// Returns an error if a job cannot run on its files.
     pub fn new(start: Instant, tasks: Vec<Task<'_>>, record: R) -> Result<Jobs<R>, WorkloadError> {
         let jobs = tasks
             .into_iter()
@@ -100,14 +103,14 @@ impl<R: Record> Jobs<R> {
         Ok(wave)
     }
 
-    /// When the last job ended, which may be after the last completion (a job that sleeps ends when it would wake);
-    /// `None` while one runs, and where there is none.
+    /// Returns the end of the last job. It may be after the last completion, since a job that sleeps ends when it would
+    /// wake. Returns `None` while a job runs, and if there are no jobs.
     pub fn end(&self) -> Option<Instant> {
         self.jobs.iter().map(|job| job.end).reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 
-    /// Ends all jobs at `now`, as a signal ends fio's: no request is handed over any more but the flushes at a job's end,
-    /// and those that are outstanding complete.
+    /// Ends all jobs at `now`, as a signal ends fio's jobs. No more requests are submitted, except the flushes at the
+    /// end of a job. Outstanding requests complete.
     pub fn stop(&mut self, now: Instant) {
         self.agenda.clear();
         for job in 0..self.jobs.len() {
@@ -116,23 +119,23 @@ impl<R: Record> Jobs<R> {
         }
     }
 
-    /// Returns the share of the work that is done at `now`, between 0 and 1: the mean over the jobs.
+    /// Returns the fraction of the work that is done at `now`, between 0 and 1: the mean over the jobs.
     pub fn share_done(&self, now: Instant) -> f64 {
         let done: f64 = self.jobs.iter().map(|job| job.share_done(now)).sum();
         done / self.jobs.len().max(1) as f64
     }
 
-    /// The recorder.
+    /// Returns the recorder.
     pub fn record(&self) -> &R {
         &self.record
     }
 
-    /// The recorder, when all is done.
+    /// Returns the recorder at the end of the run.
     pub fn into_record(self) -> R {
         self.record
     }
 
-    /// Enters a job into the agenda, if it has something to hand over. A job that is alone needs none.
+    /// Enters a job into the agenda if it has something to submit. A single job needs no agenda.
     #[inline]
     fn note(&mut self, job: usize) {
         if self.jobs.len() > 1 {
@@ -147,7 +150,7 @@ impl<R: Record> Jobs<R> {
         }
     }
 
-    /// Takes out of the agenda the job that hands over now.
+    /// Removes the job of the next submission from the agenda.
     #[inline]
     fn take_earliest(&mut self) -> u32 {
         if self.jobs.len() > 1 { self.take_from_agenda() } else { 0 }
@@ -159,7 +162,7 @@ impl<R: Record> Jobs<R> {
         job
     }
 
-    /// When a job has something to hand over.
+    /// Returns the time of the next submission.
     #[inline]
     fn earliest(&self) -> Option<Instant> {
         match &self.jobs[..] {
@@ -168,7 +171,7 @@ impl<R: Record> Jobs<R> {
         }
     }
 
-    /// A free slot; its place is the request's name.
+    /// Returns the index of a free slot, which becomes the request's id.
     #[inline]
     fn free_slot(&mut self) -> u32 {
         match self.free.pop() {
@@ -183,7 +186,7 @@ impl<R: Record> Jobs<R> {
         self.slots.len() as u32 - 1
     }
 
-    /// What completes is not simply a request that is done.
+    /// Handles the completions that are more than a successful request.
     #[cold]
     fn completed_otherwise(&mut self, completion: &Completion) {
         let Completion { id, at, status, ref spent } = *completion;
@@ -195,7 +198,7 @@ impl<R: Record> Jobs<R> {
             Out::Io(io) if !submitter.flushes(io) => {
                 submitter.arrive(io, at, spent, &mut self.record);
             }
-            // A write under `sync=1` lasts until its flush is done.
+            // A write under `sync=1` lasts until its flush completes.
             Out::Io(io) => {
                 *out = Out::Durable(Box::new((*io, *spent)));
                 return self.unflushed.push_back(id.0 as u32);
@@ -209,7 +212,7 @@ impl<R: Record> Jobs<R> {
         self.vacate(id, job, had_next);
     }
 
-    /// A slot is free, and its job may have something to hand over since.
+    /// Frees a slot. Its job may have something to submit since.
     #[inline]
     fn vacate(&mut self, slot: RequestId, job: u32, had_next: bool) {
         self.free.push(slot.0 as u32);
@@ -218,7 +221,7 @@ impl<R: Record> Jobs<R> {
         }
     }
 
-    /// The flush of a write under `sync=1`.
+    /// Returns the flush of a write under `sync=1`.
     #[cold]
     fn flush_of(&self, place: u32) -> Request {
         let Slot { job, out } = &self.slots[place as usize];

@@ -1,9 +1,9 @@
-//! How long the next request is: `bs`, `bsrange` and `bssplit` of one direction.
+//! Lengths of requests: `bs`, `bsrange` and `bssplit` of one direction.
 
 use crate::job::BlockSize;
 use flashlab_sim::Rng;
 
-/// Lengths of one direction.
+/// The lengths of the requests of one direction.
 #[derive(Clone, Debug)]
 pub(crate) enum Lengths {
     Fixed(u64),
@@ -12,7 +12,7 @@ pub(crate) enum Lengths {
         min: u64,
         max: u64,
     },
-    /// (bytes, share), the smallest first.
+    /// (bytes, share) pairs, the smallest size first.
     Split(Vec<(u64, u64)>),
 }
 
@@ -23,7 +23,7 @@ impl Lengths {
             BlockSize::Range { min, max } if min >= max => Lengths::Fixed(*min),
             BlockSize::Range { min, max } => Lengths::Range { min: *min, max: *max },
             BlockSize::Split(shares) => {
-                // fio rounds down to multiples of the least, whatever its share is.
+                // fio rounds sizes down to multiples of the smallest one, even if the smallest has no share.
                 let least = shares.iter().map(|share| share.bytes).min().unwrap_or(1).max(1);
                 let mut sizes: Vec<(u64, u64)> = shares
                     .iter()
@@ -39,8 +39,8 @@ impl Lengths {
         }
     }
 
-    /// A length of at most `room` bytes, `None` if not even the smallest fits. fio draws again until one fits; so the
-    /// shares of those that fit keep their proportions.
+    /// Draws a length of at most `room` bytes. Returns `None` if not even the smallest fits. fio draws until a length
+    /// fits, so the lengths that fit preserve the ratio of their shares.
     #[inline]
     pub(crate) fn draw(&self, room: u64, rng: &mut Rng) -> Option<u64> {
         match self {
@@ -53,7 +53,8 @@ impl Lengths {
         match self {
             Lengths::Fixed(bytes) => Some(*bytes),
             Lengths::Range { min, max } => {
-                // fio draws from `min..min + max` and rounds down: what `max` is above a multiple is its share.
+                // fio draws from `min..min + max` and rounds down to a multiple. The remainder of `max` above a
+                // multiple is the share of `max`.
                 let fitting = if room >= *max { *max } else { room - room % min };
                 (fitting > 0).then(|| (min * (1 + rng.below(fitting) / min)).min(*max))
             }
@@ -97,7 +98,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        // Five binomial deviations of 155, 145 and 95.
+        // The limits are five binomial deviations of 155, 145 and 95.
         assert!(counts[0].abs_diff(60_000) < 775 && counts[1].abs_diff(30_000) < 725, "{counts:?}");
         assert!((0..1_000).all(|_| lengths.draw(16384, &mut rng).is_some_and(|l| l <= 16384)));
         assert_eq!(lengths.draw(4095, &mut rng), None);
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn sizes_of_a_split_are_rounded_down_to_multiples_of_the_least() {
-        // fio 3.33 with bssplit=3k/50:8k/50 sends 3072 and 6144, with 4k/0:6k/100 only 4096.
+        // fio 3.33 sends 3072 and 6144 with bssplit=3k/50:8k/50, and only 4096 with 4k/0:6k/100.
         let share = |bytes, percent| SizeShare { bytes, percent };
         let lengths = Lengths::of(&BlockSize::Split(vec![share(3072, 50), share(8192, 50)]));
         let mut rng = Rng::new(4);
@@ -140,7 +141,7 @@ mod tests {
             let length = lengths.draw(u64::MAX, &mut rng).expect("there is room");
             counts[[3072, 6144, 8192].iter().position(|l| *l == length).expect("one of them")] += 1;
         }
-        // Five binomial deviations of 137, 137 and 122.
+        // The limits are five binomial deviations of 137, 137 and 122.
         let expected = [30_000, 30_000, 20_000];
         assert!(counts.iter().zip(expected).all(|(c, e)| c.abs_diff(e) < 700), "{counts:?}");
         assert!((0..1_000).all(|_| lengths.draw(8191, &mut rng).is_some_and(|l| l <= 6144)));

@@ -1,23 +1,24 @@
-//! Whose turn it is where reads and writes are mixed.
+//! Choice of the direction where reads and writes are mixed.
 //!
-//! fio draws a direction for each request; but one that has just been turned to goes on, without a draw, until its requests
-//! are as many as its share of those that the other one had then. So what is rare keeps up: of 1 % writes there are hardly
-//! ever fewer, while an even mix is drawn freely, since its bound is half of what is expected.
+//! fio draws a direction for each request. After a change of direction, however, the new direction continues without a
+//! draw until the number of its requests has reached its share of the number that the other direction had at the
+//! change. A rare direction therefore keeps up: of 1 % writes there are hardly ever fewer. An even mix is drawn freely,
+//! since its bound is half of the expected number.
 
 use crate::job::Direction;
 use crate::random::{Purpose, Seed};
 use flashlab_sim::Rng;
 
-/// Reads and writes in their shares.
+/// The mix of reads and writes in their shares.
 #[derive(Clone, Debug)]
 pub(crate) struct Mixture {
-    /// The share of reads, in percent.
+    /// Share of the reads in percent.
     reads: u64,
     draws: Rng,
     turn: Direction,
-    /// Reads and writes asked for.
+    /// Numbers of reads and writes that were made.
     asked: [u64; 2],
-    /// Requests of `turn` before the next draw.
+    /// Number of requests of `turn` at which the next draw happens.
     until: u64,
 }
 
@@ -27,7 +28,7 @@ impl Mixture {
         Mixture { reads: reads.into(), draws, turn: Direction::Read, asked: [0; 2], until: 0 }
     }
 
-    /// The direction of the next request.
+    /// Returns the direction of the next request.
     pub(crate) fn next(&mut self) -> Direction {
         let asked = self.asked[self.turn as usize];
         if asked >= self.until {
@@ -42,14 +43,14 @@ impl Mixture {
         self.turn
     }
 
-    /// A request was asked for; a rate may have changed its direction.
+    /// Counts a request. Its direction may differ from the last draw because of a rate.
     #[inline]
     pub(crate) fn asked(&mut self, direction: Direction) {
         self.turn = direction;
         self.asked[direction as usize] += 1;
     }
 
-    /// The next loop draws, and draws what this one did where `seed` is given.
+    /// Begins the next loop with a draw. If `seed` is given, the loop repeats the draws of this one.
     pub(crate) fn begin_another_loop(&mut self, seed: Option<Seed>) {
         self.until = 0;
         if let Some(seed) = seed {
@@ -57,7 +58,7 @@ impl Mixture {
         }
     }
 
-    /// What was asked for in the ramp does not count.
+    /// Resets the counts, since requests in the ramp do not count.
     pub(crate) fn ramp_over(&mut self) {
         (self.asked, self.until) = ([0; 2], 0);
     }

@@ -1,9 +1,16 @@
-//! Jobs as workloads: what fio would ask of a device, and when.
+//! Jobs as workloads: the requests that fio sends to a device, and their times.
 //!
-//! [`Jobs`] is a wave of jobs on a [`flashlab_sim::Model`]; it tells a [`Record`] what happens. Below it, one noun a
-//! file: a *submitter* is a job's loop in time, a *stream* is what it asks, a *place* is where in one file, drawn *ahead*
-//! where it is random (a *series* where nothing else differs), a *region* is what of the file, a *length* is how much at once, and a *pace* is how fast. A *replay*
-//! is a stream out of an iolog.
+//! [`Jobs`] runs a wave of jobs on a [`flashlab_sim::Model`] and reports the events to a [`Record`]. Each module below
+//! it has one task:
+//!
+//! - `submitter` is the loop of a job in simulated time.
+//! - `stream` generates the requests of a job, and `mixture` their directions.
+//! - `place` chooses the offsets in one file. `ahead` draws random offsets in advance, and `series` groups requests
+//!   that differ only in their offset.
+//! - `region` is the part of a file that a job covers.
+//! - `length` chooses the size of a request.
+//! - `pace` limits the rate.
+//! - `replay` is a stream of requests from an iolog.
 
 mod ahead;
 mod error;

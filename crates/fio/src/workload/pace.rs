@@ -1,8 +1,8 @@
-//! `rate=` and `rate_iops=`: when a job may ask again.
+//! `rate=` and `rate_iops=`: the earliest time of the next request.
 //!
-//! fio's linear pacing: the next request of a direction may be made when the bytes asked for so far would have passed
-//! at the rate, counted from the job's start (or its ramp's end); a job that is behind makes up for it, also where it thought.
-//! `rate_iops` counts its requests as bytes of the smallest block size.
+//! The pacing is fio's linear one. The next request of a direction may be made when the bytes requested so far would
+//! have passed at the rate, counted from the start of the job (or the end of its ramp). A job that is behind catches
+//! up, even after a think time. `rate_iops` counts requests as bytes of the smallest block size.
 
 use crate::job::{Direction, Job, Mix};
 use crate::workload::region::block_bounds;
@@ -10,7 +10,7 @@ use flashlab_sim::{Duration, Instant};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
-    /// Bytes a second, zero for no limit.
+    /// Rate in bytes a second; zero for no limit.
     rate: [u64; 3],
     asked: [u64; 3],
     since: Instant,
@@ -18,7 +18,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// The job's, where it has one.
+    /// Returns the pace of the job, or `None` without a rate.
     pub(crate) fn new(job: &Job, since: Instant) -> Option<Pace> {
         let rate = Direction::ALL.map(|direction| {
             let d = direction as usize;
@@ -37,7 +37,7 @@ impl Pace {
         self.asked = [0; 3];
     }
 
-    /// When a request of `direction` may be made.
+    /// Returns the earliest time of a request of `direction`.
     fn due(&self, direction: Direction) -> Instant {
         let d = direction as usize;
         if self.rate[d] == 0 {
@@ -47,8 +47,8 @@ impl Pace {
         self.since.saturating_add(Duration::from_ns(u64::try_from(ns).unwrap_or(u64::MAX)))
     }
 
-    /// What may be asked, and when, where `drawn` is what the mix wants: a mixed job turns to its other direction where
-    /// that one may go earlier and `drawn` may not go now.
+    /// Returns the direction of the next request and its earliest time. `drawn` is the direction chosen by the mix. A
+    /// mixed job switches to the other direction if `drawn` has to wait and the other direction may go earlier.
     pub(crate) fn choose(&self, drawn: Direction, now: Instant) -> (Direction, Instant) {
         let due = self.due(drawn);
         if due <= now || !self.mixed {

@@ -1,4 +1,4 @@
-//! Where the next request of one file goes: sequential positions with their skips and wraps, random passes, and
+//! Offsets of the requests in one file: sequential positions with their skips and wraps, random passes, and
 //! distributions.
 
 use crate::job::{Direction, Distribution, Job, Pattern};
@@ -8,45 +8,45 @@ use crate::workload::length::Lengths;
 use crate::workload::region::{Region, block_bounds, block_max, block_min, directions};
 use flashlab_sim::Rng;
 
-/// One file of a job and how far the job has come in it.
+/// One file of a job, and the progress of the job in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) region: Region,
     index: usize,
-    /// The byte after the last request, by direction.
+    /// Byte after the last request, per direction.
     position: [u64; 3],
-    /// The byte after the region.
+    /// Byte after the region.
     end: u64,
     order: Order,
-    /// Random offsets, where they are drawn ahead: each slot once, or any slot where one file and one direction have the
-    /// generator for themselves.
+    /// Random offsets that are drawn in advance. This is possible if each slot occurs once, or if one file and one
+    /// direction have the generator of offsets to themselves.
     ahead: Ahead,
-    /// How many offsets may be taken from `ahead` in this pass.
+    /// Number of offsets that may be taken from `ahead` in this pass.
     ahead_left: u64,
-    /// Complete passes, which make the next one's order.
+    /// Number of complete passes, from which the order of the next pass is derived.
     pass: u64,
     seed: Seed,
-    /// Nothing is left in this pass.
+    /// True if nothing remains in this pass.
     pub(crate) done: bool,
-    /// The last trim of `trimwrite`, until it is written.
+    /// The last trim of `trimwrite`, until its write.
     pub(crate) trimmed: Option<(u64, u64)>,
 }
 
-/// How random requests choose their slot.
+/// The way in which random requests choose their slot.
 #[derive(Clone, Debug)]
 enum Order {
-    /// Only sequential requests.
+    /// All requests are sequential.
     None,
-    /// Each slot of `slot` bytes once a pass: requests that cannot overlap.
+    /// Each slot of `slot` bytes once per pass, for requests that cannot overlap.
     Once { order: Permutation, drawn: u64, slot: u64 },
-    /// Each block of `unit` bytes once a pass, by requests of several sizes.
+    /// Each block of `unit` bytes once per pass, for requests of several sizes.
     Map { map: BlockMap, unit: u64, slots: [u64; 3], align: [u64; 3] },
-    /// Any slot at any time, by direction.
+    /// Any slot at any time, with a sampler per direction.
     Any { samplers: Box<[Option<Sampler>; 3]>, align: [u64; 3] },
 }
 
 impl Place {
-    /// The job's file `index`, and whether it is `alone`.
+    /// Returns the place in file number `index` of the job. `alone` is true if the job has no other file.
     pub(crate) fn new(job: &Job, region: Region, index: usize, seed: Seed, alone: bool) -> Place {
         let order = Order::of(job, &region, index, seed);
         let used = directions(job.pattern.mix);
@@ -74,7 +74,7 @@ impl Place {
         }
     }
 
-    /// Begins the next loop: positions and the map are as at first, and so is the random order under `repeat`.
+    /// Begins the next loop. Positions and the map are reset; with `repeat`, the random order is repeated.
     pub(crate) fn restart(&mut self, repeat: bool) {
         self.position = [self.region.start; 3];
         self.done = false;
@@ -99,7 +99,8 @@ impl Place {
         }
     }
 
-    /// The next sequential request; `None` at the end of the region, unless the job is `wrapping` (time-based).
+    /// Returns the next sequential request, or `None` at the end of the region. A `wrapping` (time-based) job starts
+    /// again.
     #[inline]
     pub(crate) fn sequential(
         &mut self,
@@ -111,15 +112,15 @@ impl Place {
     ) -> Option<(u64, u64)> {
         let skip = if pattern.random { 0 } else { pattern.sequence_skip };
         let offset = self.sequential_offset(direction, skip, wrapping)?;
-        // As in fio, the last block of a region is sent whole where blocks are of one size and the file goes on.
+        // As in fio, the last block of a region is sent whole if all blocks have one size and the file continues.
         let end = if matches!(lengths, Lengths::Fixed(_)) { self.region.file_size } else { self.end };
         let length = lengths.draw(end - offset, rng)?;
         self.position[direction as usize] = offset + length;
         Some((offset, length))
     }
 
-    /// fio's rules, as recorded iologs show them: relative positions wrap in 64 bits, a skip that passes the *file's*
-    /// end wraps, one that passes only the region's end finishes the pass.
+    /// Returns the next offset by fio's rules, which were derived from recorded iologs. Relative positions wrap in 64
+    /// bits. A skip beyond the end of the *file* wraps; a skip beyond the end of only the region ends the pass.
     #[inline]
     fn sequential_offset(&mut self, direction: Direction, skip: i64, wrapping: bool) -> Option<u64> {
         let Region { start, length, file_size, .. } = self.region;
@@ -149,14 +150,14 @@ impl Place {
         (relative < length && offset < file_size).then_some(offset)
     }
 
-    /// Where the random requests that come soon begin, as far as that is known; each is told once.
+    /// Returns the offsets of upcoming random requests, as far as they are known. Each offset is returned once.
     #[inline]
     pub(crate) fn upcoming(&mut self) -> &[u64] {
         self.ahead.tell()
     }
 
-    /// The next random request; `None` when the pass is complete, unless the job is `wrapping` (time-based) and begins
-    /// another in a new order.
+    /// Returns the next random request, or `None` at the end of the pass. A `wrapping` (time-based) job begins another
+    /// pass in a new order.
     #[inline]
     pub(crate) fn random(
         &mut self,
@@ -208,7 +209,7 @@ impl Place {
         Some((offset, lengths.draw(self.end - offset, sizes)?))
     }
 
-    /// As many random offsets as are drawn together, where none of them was taken and all are in this pass.
+    /// Returns a whole group of random offsets, if none of the group was taken and all of them belong to this pass.
     pub(crate) fn take_group(&mut self, direction: Direction, offsets: &mut Rng) -> Option<&[u64; GROUP]> {
         if self.done || self.ahead_left < GROUP as u64 {
             return None;
@@ -219,7 +220,7 @@ impl Place {
         Some(group)
     }
 
-    /// The last `count` of a group are to be taken again.
+    /// Returns the last `count` offsets of a group, so that they are used again.
     pub(crate) fn put_back(&mut self, count: usize) {
         self.ahead.put_back(count);
         self.ahead_left += count as u64;
@@ -248,8 +249,8 @@ impl Place {
                 loop {
                     let drawn = offsets.below(slots[d]) * align / unit;
                     let block = map.next_free(drawn)?;
-                    // Where directions differ in their alignment, a free block may lie inside of a slot that is partly
-                    // done: the whole slot is asked again.
+                    // If the directions differ in their alignment, a free block may lie inside a slot that is partly
+                    // done. The whole slot is then requested again.
                     let relative = block * unit - block * unit % align;
                     map.insert(block);
                     let room = end.saturating_sub(start + relative);
@@ -258,7 +259,7 @@ impl Place {
                     };
                     let first = relative / unit;
                     if first == block {
-                        // fio cuts a request short where it meets a block that is done.
+                        // As in fio, a request is truncated before a block that is done.
                         let wanted = length.div_ceil(unit);
                         let free = (1..wanted).find(|&i| map.contains(block + i)).unwrap_or(wanted);
                         length = length.min(free * unit);
@@ -276,7 +277,7 @@ impl Place {
 }
 
 impl Order {
-    /// Draws offsets ahead, counted from `start`; what comes after the last of a pass is not asked for.
+    /// Draws offsets in advance, counted from `start`. Offsets after the last one of a pass are not used.
     fn fill(&mut self, group: &mut [u64; GROUP], start: u64, direction: Direction, offsets: &mut Rng) {
         let d = direction as usize;
         match self {

@@ -1,8 +1,8 @@
-//! The seam between what is asked and what is counted: jobs tell a [`Record`], statistics and logs implement it.
+//! The interface between workloads and statistics: jobs report events to a [`Record`], which statistics and logs
+//! implement.
 //!
-//! Jobs are named by their place in the slice that the wave was made from. Calls for one job come in
-//! the order of simulated time. A *depth* is how many requests a job has out:
-//! handed over, and not yet looked at when done.
+//! Jobs are identified by their index in the slice that the wave was made from. The calls for one job come in the order
+//! of simulated time. A *depth* is the number of in-flight requests of a job, which are submitted and not yet reaped.
 
 use crate::job::Direction;
 use flashlab_sim::{Duration, FileId, Instant, Spent, Status};
@@ -10,21 +10,21 @@ use flashlab_sim::{Duration, FileId, Instant, Spent, Status};
 /// One read, write or trim of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Io {
-    /// What is done.
+    /// Direction of the request.
     pub direction: Direction,
-    /// On which file.
+    /// File of the request.
     pub file: FileId,
-    /// First byte.
+    /// First byte of the request.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// When the job had made it; fio's lat counts from here.
+    /// Time at which the job made the request. fio's lat and slat begin here.
     pub ready: Instant,
-    /// When it was handed over; fio's slat ends and its clat begins here.
+    /// Time of the submission. fio's slat ends and its clat begins here.
     pub issued: Instant,
 }
 
-/// Why a request ended its job.
+/// The reason why a request ended its job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// The device completed the request with this status.
@@ -33,36 +33,38 @@ pub enum Cause {
     MaxLatency {
         /// Time from the request's making to its completion.
         took: Duration,
-        /// The limit.
+        /// Limit of the option.
         limit: Duration,
     },
 }
 
-/// Takes what happens to the jobs of a wave.
+/// Receives the events of the jobs of a wave.
 ///
-/// A ramp needs no memory of what was issued in it: fio counts what *completes* after the ramp. So a recorder counts
-/// every [`Record::completed`], and forgets all of a job (not what is outstanding) at [`Record::ramp_over`].
+/// A ramp requires no record of the requests that were submitted in it, since fio counts every request that *completes*
+/// after the ramp. A recorder therefore counts every [`Record::completed`], and discards all counts of a job (but not
+/// its outstanding requests) at [`Record::ramp_over`].
 pub trait Record {
-    /// A job begins; its runtime counts from here (or from its [`Record::ramp_over`]).
+    /// A job starts. Its runtime counts from here, or from its [`Record::ramp_over`].
     fn started(&mut self, job: usize, at: Instant);
-    /// A request is handed to the device (`io.issued` is now); `depth` counts it too.
+    /// A request is submitted to the device (at `io.issued`). `depth` includes the request.
     fn submitted(&mut self, job: usize, io: &Io, depth: u32);
-    /// A request is done. `spent` sums to the time since its submission; it includes that of a flush which the request
-    /// had to wait for (`sync=1`).
+    /// A request has completed. The sum of `spent` is the time since the submission, including the time of a flush that
+    /// the request had to wait for (`sync=1`).
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent);
-    /// A flush is handed to the device; `offset` is where the request before it was, as fio logs it.
+    /// A flush is submitted to the device. `offset` is that of the previous request, as in fio's logs.
     fn flushing(&mut self, _job: usize, _file: FileId, _offset: u64, _data_only: bool, _at: Instant) {}
-    /// A flush (`fsync`, `fdatasync`, `fsync_on_close`, `end_fsync`, or one of an iolog) is done; `depth` still counts it.
+    /// A flush (`fsync`, `fdatasync`, `fsync_on_close`, `end_fsync`, or from an iolog) has completed. `depth` includes
+    /// the flush.
     fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32);
-    /// The job's ramp is over: all that was counted for it so far is dropped, and its runtime counts from `at`.
+    /// The job's ramp is over. All counts of the job so far are dropped, and its runtime counts from `at`.
     fn ramp_over(&mut self, job: usize, at: Instant);
-    /// A request failed or took too long; the job ends as fio's does, and `finished` follows.
+    /// A request failed or took too long. The job ends as in fio, and [`Record::finished`] follows.
     fn failed(&mut self, job: usize, io: &Io, at: Instant, cause: Cause);
-    /// The job has ended, flushes at its end included.
+    /// The job has ended, including the flushes at its end.
     fn finished(&mut self, job: usize, at: Instant);
 }
 
-/// Counts nothing.
+/// A recorder that counts nothing.
 impl Record for () {
     fn started(&mut self, _: usize, _: Instant) {}
     fn submitted(&mut self, _: usize, _: &Io, _: u32) {}

@@ -1,5 +1,5 @@
-//! Where a job works in its files: fio's rules for `size`, `filesize`, `offset`, `offset_increment` and `io_size`,
-//! the percentages and several files included.
+//! The regions of files that a job covers: fio's rules for `size`, `filesize`, `offset`, `offset_increment` and
+//! `io_size`, including percentages and several files.
 
 use crate::job::{BlockSize, Direction, Extent, Job, Mix};
 use crate::workload::WorkloadError;
@@ -8,37 +8,37 @@ use flashlab_sim::FileId;
 /// A file, or the whole device, that a job works on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct File {
-    /// Its name in the model.
+    /// Identifier of the file in the model.
     pub id: FileId,
-    /// Its size in bytes when the job runs (see [`file_bytes`] for one that the job lays out).
+    /// Size in bytes when the job runs (see [`file_bytes`] for a file that the job lays out).
     pub size: u64,
 }
 
 /// The part of a file that a job covers in one pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// The file.
+    /// Identifier of the file.
     pub file: FileId,
-    /// First byte.
+    /// First byte of the region.
     pub start: u64,
-    /// Bytes from there.
+    /// Length of the region in bytes.
     pub length: u64,
-    /// The file's own size, where skipping patterns wrap.
+    /// Size of the file in bytes, where patterns with a skip wrap.
     pub file_size: u64,
 }
 
-/// All regions of a job, and how much it moves.
+/// All regions of a job, and the amount of data that it transfers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Regions {
-    /// One a file.
+    /// One region per file.
     pub regions: Vec<Region>,
-    /// fio's `size`: what one loop moves where there is no `io_size`.
+    /// fio's `size`: number of bytes that one loop transfers without `io_size`.
     pub size: u64,
     /// `io_size=` in bytes.
     pub io_size: Option<u64>,
 }
 
-/// The directions that a mix uses.
+/// Returns the directions that a mix uses.
 pub(crate) fn directions(mix: Mix) -> &'static [Direction] {
     match mix {
         Mix::Read => &[Direction::Read],
@@ -49,7 +49,7 @@ pub(crate) fn directions(mix: Mix) -> &'static [Direction] {
     }
 }
 
-/// Least and greatest bytes of a request of one direction.
+/// Returns the minimum and maximum size of a request of one direction in bytes.
 pub(crate) fn block_bounds(size: &BlockSize) -> (u64, u64) {
     match size {
         BlockSize::Fixed(bytes) => (*bytes, *bytes),
@@ -61,7 +61,7 @@ pub(crate) fn block_bounds(size: &BlockSize) -> (u64, u64) {
     }
 }
 
-/// Least bytes over the directions that a job uses.
+/// Returns the minimum size of a request in bytes, over the directions that a job uses.
 pub(crate) fn block_min(job: &Job) -> u64 {
     directions(job.pattern.mix)
         .iter()
@@ -70,7 +70,7 @@ pub(crate) fn block_min(job: &Job) -> u64 {
         .unwrap_or(0)
 }
 
-/// Greatest bytes over the directions that a job uses.
+/// Returns the maximum size of a request in bytes, over the directions that a job uses.
 pub(crate) fn block_max(job: &Job) -> u64 {
     directions(job.pattern.mix)
         .iter()
@@ -83,7 +83,8 @@ fn percent_of(bytes: u64, percent: u32) -> u64 {
     u64::try_from(u128::from(bytes) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-/// First byte of the job's region in a file of `file_size` bytes; an offset in percent goes up to a whole block.
+/// Returns the first byte of the job's region in a file of `file_size` bytes. An offset in percent is rounded up to a
+/// whole block.
 fn start(job: &Job, file_size: u64) -> u64 {
     let in_bytes = |extent: Extent| match extent {
         Extent::Bytes(bytes) => bytes,
@@ -97,7 +98,7 @@ fn start(job: &Job, file_size: u64) -> u64 {
     }
 }
 
-/// `size=` of one of the files: equal shares, whole blocks that are left over to the first ones.
+/// Returns the part of `size=` for one of the files. The parts are equal; remaining whole blocks go to the first files.
 fn share_of(job: &Job, size: u64, file: usize, files: usize) -> u64 {
     let files = files as u64;
     let share = size / files;
@@ -105,25 +106,25 @@ fn share_of(job: &Job, size: u64, file: usize, files: usize) -> u64 {
     if (file as u64) < left_over { share.saturating_add(block_min(job)) } else { share }
 }
 
-/// The bytes that file number `file` of `files` has after the job has laid it out; `None` where the job gives neither
-/// `size=` nor `filesize=` in bytes, so that the file must be there before.
+/// Returns the size in bytes of file number `file` of `files` after the job has laid it out. Returns `None` if the job
+/// has neither `size=` nor `filesize=` in bytes, so that the file must exist before.
 pub fn file_bytes(job: &Job, file: usize, files: usize) -> Option<u64> {
     if let Some(bytes) = job.file_size {
         return Some(bytes);
     }
     match job.size {
-        // An offset in percent of a file that is not there yet is one of nothing, as in fio.
+        // As in fio, an offset in percent of a file that does not exist yet is zero.
         Some(Extent::Bytes(size)) => Some(start(job, 0).saturating_add(share_of(job, size, file, files))),
         _ => None,
     }
 }
 
 impl Regions {
-    /// The regions of `job` in `files`.
+    /// Returns the regions of `job` in `files`.
     ///
     /// # Errors
-    /// Where there is no file, an offset beyond a file's end, a block of no bytes, or a block larger than what is to
-    /// be covered.
+    /// Returns an error if there is no file, if an offset is at or beyond a file's end, if a block has no bytes, or if
+    /// a block is larger than the region.
     pub fn of(job: &Job, files: &[File]) -> Result<Regions, WorkloadError> {
         let job_name = || job.name.clone();
         if files.is_empty() {
@@ -201,7 +202,7 @@ mod tests {
     }
     const K: u64 = 1024;
 
-    /// All seen with fio 3.33 on a file of 64 KiB.
+    /// The expected values were observed with fio 3.33 on a file of 64 KiB.
     #[test]
     fn percentages_are_of_the_file_and_cut_to_whole_blocks() {
         let with = |offset, size, io_size| Job { offset, size, io_size, ..job() };

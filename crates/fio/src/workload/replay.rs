@@ -7,22 +7,22 @@ use crate::workload::region::File;
 use crate::workload::stream::{Ask, Flush};
 use flashlab_sim::{Duration, FileId, Instant};
 
-/// The rest of an iolog.
+/// The remaining entries of an iolog.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
     entries: std::vec::IntoIter<Entry>,
     /// Number of entries of the whole iolog.
     entry_count: usize,
-    /// The job's file for each of the log's.
+    /// File of the job for each file of the log.
     files: Vec<FileId>,
     stall: bool,
     version: Version,
-    /// The entry before.
+    /// Time and offset of the previous entry.
     last_at: Duration,
     last_offset: u64,
 }
 
-/// What an entry asks for.
+/// The request or flush of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Replayed {
     Ask(Ask),
@@ -30,7 +30,8 @@ pub(crate) enum Replayed {
 }
 
 impl Replay {
-    /// The log's files are the job's in order; where the job has one, all go to it.
+    /// Returns the replay of `iolog`. The files of the log are those of the job, in order. If the job has one file, all
+    /// requests go to it.
     pub(crate) fn new(job: &Job, iolog: Iolog, files: &[File]) -> Result<Replay, WorkloadError> {
         let name = || job.name.clone();
         let named = iolog.files.len();
@@ -52,13 +53,14 @@ impl Replay {
         })
     }
 
-    /// Returns the share of the entries that were asked for.
+    /// Returns the fraction of the entries that were replayed.
     pub(crate) fn share_asked(&self) -> f64 {
         1.0 - self.entries.len() as f64 / self.entry_count.max(1) as f64
     }
 
-    /// The next request and when it comes at the earliest, in a replay since `start` of which the last request was handed
-    /// over at `last`. As in fio, the lines of version 3 keep their distance to the one before, however late that was.
+    /// Returns the next request and its earliest time, for a replay that began at `start` and submitted its last
+    /// request at `last`. As in fio, the lines of version 3 preserve their distance to the previous line, however late
+    /// that was.
     pub(crate) fn next(&mut self, start: Instant, last: Instant) -> Option<(Instant, Replayed)> {
         let entry = self.entries.next()?;
         let at = match self.version {

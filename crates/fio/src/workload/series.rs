@@ -1,14 +1,15 @@
-//! Requests of which only the offset differs.
+//! Requests that differ only in their offset.
 //!
-//! What most jobs ask at random: one size, one direction, one file, and nothing between two requests (no rate, no flush,
-//! no batch). Their offsets are drawn by groups, and so limits and kinds are looked at once a group.
+//! Most random jobs consist of such requests: one size, one direction, one file, and nothing between two requests (no
+//! rate, flush or batch). Their offsets are drawn in groups, so limits and kinds of requests are checked once per
+//! group.
 
 use crate::job::{BlockSize, Direction};
 use crate::workload::ahead::GROUP;
 use crate::workload::stream::Ask;
 use flashlab_sim::FileId;
 
-/// A group of requests that is being asked.
+/// The current group of requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     direction: Direction,
@@ -19,10 +20,10 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Requests of a series.
+    /// Number of requests in a series.
     pub(crate) const REQUESTS: u64 = GROUP as u64;
 
-    /// One that is over; `None` where sizes differ.
+    /// Returns a series without remaining requests, or `None` if sizes differ.
     pub(crate) fn of(direction: Direction, file: FileId, size: &BlockSize) -> Option<Series> {
         match *size {
             BlockSize::Fixed(length) => {
@@ -32,18 +33,18 @@ impl Series {
         }
     }
 
-    /// Bytes of a series.
+    /// Returns the number of bytes in a series.
     pub(crate) fn bytes(&self) -> u64 {
         self.length.saturating_mul(Self::REQUESTS)
     }
 
-    /// Begins another.
+    /// Begins another series.
     pub(crate) fn begin(&mut self, offsets: &[u64; GROUP]) {
         self.offsets = *offsets;
         self.taken = 0;
     }
 
-    /// The next request; `None` where the series is over.
+    /// Returns the next request, or `None` at the end of the series.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Ask> {
         let offset = *self.offsets.get(self.taken)?;
@@ -51,7 +52,7 @@ impl Series {
         Some(Ask { direction: self.direction, file: self.file, offset, length: self.length })
     }
 
-    /// Ends it; returns how many requests were left, and their bytes.
+    /// Ends the series. Returns the number of remaining requests, and their bytes.
     pub(crate) fn end(&mut self) -> (usize, u64) {
         let left = GROUP - std::mem::replace(&mut self.taken, GROUP);
         (left, self.length * left as u64)
@@ -66,7 +67,7 @@ mod tests {
     use crate::workload::stream::Stream;
     use proptest::prelude::*;
 
-    /// What a stream asks, up to `count` requests; its ramp is over after some of them.
+    /// Returns up to `count` requests of a stream whose ramp ends after `ramp` requests, with `out` in flight.
     fn asked(mut stream: Stream, count: usize, (ramp, out): (usize, u64)) -> Vec<Ask> {
         let mut asked = Vec::new();
         while asked.len() < count {

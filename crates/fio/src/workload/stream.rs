@@ -1,8 +1,9 @@
-//! What a job asks, request after request, without time: directions, offsets, lengths, flushes, loops and limits.
+//! The requests of a job in order, without time: directions, offsets, lengths, flushes, loops and limits.
 //!
-//! The rules are those of fio 3.33: a loop ends where the next offset would lie outside of the region (or all blocks of
-//! the random map are done), or at its limit of `io_size` (else `size`) times `loops`, whichever is first; then come
-//! as many loops as `loops` says, and under `io_size` as many as it takes. A time-based job begins again for ever.
+//! The rules are those of fio 3.33. A loop ends when the next offset would lie outside the region (or all blocks of the
+//! random map are done), or at the limit of `io_size` (without it: `size`) times `loops`, whichever is first. The
+//! number of loops is `loops`; with `io_size`, further loops follow until it is reached. A time-based job loops
+//! forever.
 
 use crate::job::{Direction, Job, Mix, Pattern};
 use crate::random::{Purpose, Seed};
@@ -23,24 +24,24 @@ pub(crate) struct Ask {
     pub(crate) length: u64,
 }
 
-/// A flush that a job owes.
+/// A flush that a job has to submit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Flush {
     pub(crate) file: FileId,
-    /// Where the request before it was (fio logs it).
+    /// Offset of the previous request, which fio logs.
     pub(crate) offset: u64,
-    /// `fdatasync` rather than `fsync`.
+    /// True for `fdatasync`, false for `fsync`.
     pub(crate) data_only: bool,
 }
 
-/// How the next request of a file is chosen.
+/// State and rules for the choice of the next request in a file.
 #[derive(Clone, Debug)]
 struct Choice {
     pattern: Pattern,
-    /// Whether all requests are random, or none is; `None` where each is asked.
+    /// True if all requests are random, false if none is. `None` if this is decided per request.
     all_random: Option<bool>,
     percentage_random: [u64; 3],
-    /// A random offset is drawn every so many requests, and next after so many.
+    /// A random offset is drawn every `drawn_every` requests. `until_drawn` counts down to the next draw.
     drawn_every: u32,
     until_drawn: u32,
     time_based: bool,
@@ -50,12 +51,12 @@ struct Choice {
     sequence: Rng,
 }
 
-/// Which direction comes next.
+/// The choice of the next direction.
 #[derive(Clone, Debug)]
 enum Turns {
     Only(Direction),
     Mixed(Mixture),
-    /// Each range is trimmed, and then written.
+    /// Each range is trimmed, then written.
     TrimWrite,
 }
 
@@ -64,31 +65,32 @@ enum Turns {
 pub(crate) struct Stream {
     turns: Turns,
     places: Vec<Place>,
-    /// Whose turn it is among several files.
+    /// Index of the next file, if there are several.
     turn: usize,
     choice: Choice,
-    /// Where requests may come in series: the one that is being asked.
+    /// The current series, if requests can come in series.
     series: Option<Series>,
     repeat: bool,
     seed: Seed,
 
-    /// Whether the job flushes at all, so that what it did last matters.
+    /// True if the job flushes at all. Only then is its last request tracked.
     flushes: bool,
     fsync: u64,
     fdatasync: u64,
     flushed_last: bool,
     writes: u64,
-    /// The last request.
+    /// File and offset of the last request.
     last: (FileId, u64),
 
-    /// Bytes and requests after which no loop goes on. Trims that are followed by writes do not count.
+    /// Remaining bytes and requests, at whose end no loop continues. The bytes of trims that are followed by writes do
+    /// not count.
     bytes_left: u64,
     requests_left: u64,
-    /// What there was of them at first, and when the loop began.
+    /// Initial limits; `requests_left_before` is the value of `requests_left` at the start of the loop.
     bytes_max: u64,
     requests_left_before: u64,
     requests_max: u64,
-    /// Bytes after which no further loop begins.
+    /// Number of bytes after which no further loop begins.
     bytes_enough: u64,
     io_size_given: bool,
     block_max: u64,
@@ -120,14 +122,14 @@ impl Choice {
         }
     }
 
-    /// Begins again with the same numbers.
+    /// Restarts the generators, so that the numbers repeat.
     fn repeat(&mut self, seed: Seed) {
         self.offsets = seed.rng(Purpose::Offset, 0);
         self.sizes = seed.rng(Purpose::Length, 0);
         self.sequence = seed.rng(Purpose::Sequence, 0);
     }
 
-    /// The next request of a file; `None` where nothing is left of it.
+    /// Returns the next request in a file, or `None` if nothing is left in it.
     #[inline]
     fn next(&mut self, place: &mut Place, direction: Direction) -> Option<(u64, u64)> {
         let is_random = match self.all_random {
@@ -144,7 +146,7 @@ impl Choice {
         place.random(direction, lengths, wrapping, &mut self.offsets, &mut self.sizes)
     }
 
-    /// `trimwrite`: what was trimmed is written.
+    /// Returns the next request of `trimwrite`: a trim, or the write of the trimmed range.
     #[cold]
     fn trim_or_write(&mut self, place: &mut Place, direction: Direction) -> Option<(u64, u64)> {
         if direction == Direction::Write {
@@ -154,7 +156,8 @@ impl Choice {
         place.trimmed
     }
 
-    /// Whether the next request of a random pattern is random: every so many are, or so many in a hundred.
+    /// Returns true if the next request of a random pattern is random. `drawn_every` and `percentage_random` decide
+    /// this.
     fn is_drawn(&mut self, direction: Direction) -> bool {
         self.until_drawn -= 1;
         if self.until_drawn > 0 {
@@ -167,7 +170,7 @@ impl Choice {
 }
 
 impl Stream {
-    /// The job looks at nothing between two requests if it is `unhindered`.
+    /// Returns the stream of a job. With `unhindered`, the job has nothing to check between two requests.
     pub(crate) fn new(
         job: &Job,
         files: &[File],
@@ -229,13 +232,13 @@ impl Stream {
         })
     }
 
-    /// Whether the job has asked for all that it may.
+    /// Returns true if the job has made all its requests.
     #[inline]
     pub(crate) fn is_satisfied(&self) -> bool {
         (self.bytes_left == 0 || self.requests_left == 0) && !self.choice.time_based
     }
 
-    /// Returns the share of its bytes or requests that the job has asked for; 0 if only time ends the job.
+    /// Returns the fraction of its bytes or requests that the job has made; 0 if only time ends the job.
     pub(crate) fn share_asked(&self) -> f64 {
         if self.choice.time_based {
             return 0.0;
@@ -244,7 +247,7 @@ impl Stream {
         share(self.bytes_left, self.bytes_max).max(share(self.requests_left, self.requests_max))
     }
 
-    /// The flush that is due before the next request. fio counts writes, and looks after every request.
+    /// Returns the flush that is due before the next request. fio counts writes, and checks after every request.
     #[inline]
     pub(crate) fn flush_due(&mut self) -> Option<Flush> {
         if self.flushes { self.flush_after_writes() } else { None }
@@ -265,7 +268,7 @@ impl Stream {
         Some(Flush { file, offset, data_only })
     }
 
-    /// The flushes at the end of a loop, one a file.
+    /// Returns the flushes at the end of a loop, one per file.
     pub(crate) fn flushes_at_end(&mut self) -> Vec<Flush> {
         let writes = directions(self.choice.pattern.mix).contains(&Direction::Write);
         if self.flushed_last || !writes {
@@ -276,7 +279,7 @@ impl Stream {
         self.places.iter().map(|place| Flush { file: place.region.file, offset, data_only: false }).collect()
     }
 
-    /// The direction of the next request.
+    /// Returns the direction of the next request.
     #[inline]
     pub(crate) fn direction(&mut self) -> Direction {
         match &mut self.turns {
@@ -286,7 +289,7 @@ impl Stream {
         }
     }
 
-    /// A write where the range whose turn it is was trimmed, else its trim.
+    /// Returns a write if the range of the next file is trimmed, and otherwise a trim.
     fn direction_of_range(&self) -> Direction {
         let (passed, turn) = self.places.split_at(self.turn);
         let next = turn.iter().chain(passed).find(|place| !place.done);
@@ -294,24 +297,24 @@ impl Stream {
         if is_trimmed { Direction::Write } else { Direction::Trim }
     }
 
-    /// Whether writes follow the trims of their ranges.
+    /// Returns true if writes follow the trims of their ranges.
     #[inline]
     fn trims_first(&self) -> bool {
         matches!(self.turns, Turns::TrimWrite)
     }
 
-    /// Whether requests come in series.
+    /// Returns true if requests can come in series.
     pub(crate) fn has_series(&self) -> bool {
         self.series.is_some()
     }
 
-    /// The next request of a series; `None` where all has to be looked at again.
+    /// Returns the next request of the series, or `None` if limits and the kind of request must be checked again.
     #[inline]
     pub(crate) fn next_of_series(&mut self) -> Option<Ask> {
         self.series.as_mut()?.next()
     }
 
-    /// Begins a series, where the limits leave room for all of it, and gives its first request.
+    /// Begins a series if the limits leave room for all of it, and returns its first request.
     fn begin_series(&mut self) -> Option<Ask> {
         let series = self.series.as_mut()?;
         let bytes = series.bytes();
@@ -327,8 +330,8 @@ impl Stream {
         series.next()
     }
 
-    /// The next request in `direction`; `None` at the end of a loop. Files take turns, those that are done are passed
-    /// over.
+    /// Returns the next request in `direction`, or `None` at the end of a loop. Files take turns; files without
+    /// remaining requests are skipped.
     #[inline]
     pub(crate) fn ask(&mut self, direction: Direction) -> Option<Ask> {
         if let Some(ask) = self.begin_series() {
@@ -379,7 +382,7 @@ impl Stream {
         }
     }
 
-    /// Where the requests that come soon begin, as far as that is known; each is told once.
+    /// Returns the offsets of upcoming requests, as far as they are known. Each offset is returned once.
     #[inline]
     pub(crate) fn upcoming(&mut self) -> (FileId, &[u64]) {
         match &mut self.places[..] {
@@ -388,13 +391,13 @@ impl Stream {
         }
     }
 
-    /// Begins the next loop, where there is one.
+    /// Begins the next loop, if there is one.
     pub(crate) fn begin_another_loop(&mut self) -> bool {
         if self.requests_left == self.requests_left_before || !self.goes_on() {
             return false;
         }
         self.requests_left_before = self.requests_left;
-        // A flush that was due at the end of the loop before is due again, as in fio.
+        // As in fio, a flush that was due at the end of the previous loop is due again.
         self.flushed_last = false;
         for place in &mut self.places {
             place.restart(self.repeat);
@@ -426,8 +429,8 @@ impl Stream {
         self.io_size_given && left > 0 && left >= self.block_max
     }
 
-    /// The ramp is over: fio counts writes for `fsync` and requests for `number_ios` from here, those that are `out`
-    /// included.
+    /// Ends the ramp. From here fio counts writes for `fsync`, and requests for `number_ios`. The `out` requests in
+    /// flight are included.
     pub(crate) fn ramp_over(&mut self, out: u64) {
         self.writes = 0;
         if let Turns::Mixed(mixture) = &mut self.turns {
@@ -439,7 +442,7 @@ impl Stream {
             self.bytes_left = self.bytes_left.saturating_add(bytes);
         }
         self.requests_left = self.requests_max.saturating_sub(out);
-        // The loop that goes on has asked for something.
+        // The current loop has already made requests.
         self.requests_left_before = 0;
     }
 }

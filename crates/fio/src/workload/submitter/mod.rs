@@ -1,11 +1,11 @@
-//! One job's loop in time: what it hands over, when it waits, and when it ends.
+//! The loop of one job in time: its submissions, its waits and its end.
 //!
-//! The order of steps is fio's: look at the limits, flush if one is due, wait for the rate, make a request, hand it over
-//! (or the batch, when it is complete), and reap when `iodepth` requests are out. A synchronous engine is a depth of
-//! one. The host takes no time here; a model may take it.
+//! The order of the steps is fio's: check the limits, flush if a flush is due, wait for the rate, make a request,
+//! submit it (or the batch, once it is complete), and reap when `iodepth` requests are in flight. A synchronous engine
+//! has a depth of one. The host takes no time here; a model may add it.
 //!
-//! Before it sleeps (`rate`, `thinktime`) a job waits for all that it has out, as fio does. So only a replay sleeps with
-//! requests out, and whatever a job does while it sleeps can be worked out at once.
+//! As in fio, a job that is about to sleep (`rate`, `thinktime`) first waits for all its requests in flight. Only a
+//! replay sleeps with requests in flight, so everything that another job does during its sleep can be computed at once.
 
 mod reap;
 
@@ -20,33 +20,33 @@ use flashlab_sim::{Duration, FileId, Instant};
 use reap::Arrived;
 use std::collections::VecDeque;
 
-/// What waits for being handed over.
+/// A request or flush that is to be submitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Next {
     Io(Io),
     Flush(Flush),
 }
 
-/// What a job is about, once what it has to hand over is handed over.
+/// The goal of a job after everything that it has to submit is submitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Goal {
-    /// Make the next request, if the depth allows.
+    /// Make the next request, if the depth permits.
     Ask,
-    /// Reap some: the depth is used up.
+    /// Reap some requests, since the depth is used up.
     Reap,
-    /// Reap all, then sleep until an instant.
+    /// Reap all requests, then sleep until an instant.
     SleepUntil(Instant),
-    /// Reap all, then sleep for a while.
+    /// Reap all requests, then sleep for the think time.
     Think,
-    /// Hand over the flush that is due.
+    /// Submit the flush that is due.
     Flush(Flush),
-    /// Wait for the flush that is out.
+    /// Wait for the flush in flight.
     AwaitFlush,
-    /// Reap all: the loop is over.
+    /// Reap all requests, since the loop is over.
     Drain,
-    /// Wait for the flushes at the end of the loop.
+    /// Submit the flushes at the end of the loop, and wait for them.
     EndFlush,
-    /// Nothing more.
+    /// Do nothing more.
     Finished,
 }
 
@@ -56,25 +56,26 @@ enum Source {
     Replay(Box<Replay>),
 }
 
-/// A job that runs.
+/// A running job.
 #[derive(Clone, Debug)]
 pub(crate) struct Submitter {
     index: usize,
     source: Source,
     pace: Option<Pace>,
     depth: usize,
-    /// Once the depth was used up: how many may be out when the job asks again.
+    /// Number of unreaped requests at which the job makes requests again after the depth was used up.
     refill_at: usize,
     batch_submit: usize,
     reap_min: usize,
     reap_max: usize,
-    /// Whether the job looks at whatever arrives before time goes on, so that it is recorded as it arrives: it waits for
-    /// one request at a time, and nothing comes between two (nor a thought, a flush or the end of a ramp).
+    /// True if the job reaps whatever completes before time advances, so that a request is recorded when it completes.
+    /// Such a job waits for one request at a time, and nothing happens between two requests (no think time, flush or
+    /// end of a ramp).
     looks_at_once: bool,
     pub(crate) sync_writes: Option<SyncWrites>,
-    /// `max_latency=` by direction.
+    /// `max_latency=` per direction.
     max_latency: [Option<Duration>; 3],
-    /// Directions whose completions need more than being counted: a flush follows, or a limit is checked.
+    /// Directions whose completions need more than recording: a flush follows, or a limit is checked.
     is_special: [bool; 3],
     flush_at_end: bool,
     think_time: Duration,
@@ -84,32 +85,32 @@ pub(crate) struct Submitter {
     start: Instant,
     last_submitted: Instant,
     started: bool,
-    /// When the job ends; [`Instant::MAX`] in the ramp.
+    /// Time at which the job ends; [`Instant::MAX`] during the ramp and without `runtime=`.
     deadline: Instant,
     /// Estimate of the deadline, from the start on; `None` for a job without `runtime=`.
     expected_end: Option<Instant>,
-    /// The end of a ramp that no completion has passed; else [`Instant::MAX`].
+    /// End of a ramp that no completion has passed; otherwise [`Instant::MAX`].
     ramp_end: Instant,
 
     goal: Goal,
-    /// What is to be handed over next, and when.
+    /// Next request or flush, and the time of its submission.
     pub(crate) next: Option<(Instant, Next)>,
-    /// Whether offsets may have been drawn of which the device was not told.
+    /// True if offsets may have been drawn that the device has not been told about.
     has_upcoming: bool,
     /// A direction that was drawn, but had to wait for the rate.
     drawn: Option<Direction>,
-    /// Made, not handed over.
+    /// Requests that are made and not submitted.
     batch: VecDeque<Io>,
-    /// Made, and not yet looked at when done: the requests that count as depth.
+    /// Number of requests that are made and not reaped. They count against the depth.
     out: usize,
     arrived: VecDeque<Arrived>,
-    /// How many have arrived and are recorded, and not looked at.
+    /// Number of requests that are completed and recorded, but not reaped.
     recorded: usize,
     end_flushes: Vec<Flush>,
     reaped: u64,
-    /// How many are to be reaped before the job thinks.
+    /// Number of reaped requests at which the next think time begins.
     thinks_at: u64,
-    /// By time or by failure.
+    /// True if the job was ended by time, by a failure or by [`Submitter::stop`].
     terminated: bool,
     failed: bool,
     pub(crate) end: Option<Instant>,
@@ -131,7 +132,7 @@ impl Submitter {
         let reap_min = if synchronous { 1 } else { option(job.batch_complete_min).clamp(1, depth) };
         let reap_max = match job.batch_complete_min {
             _ if synchronous => 1,
-            // Polling: whatever is there.
+            // Polling: the job reaps everything that has completed.
             0 => usize::MAX,
             _ => option(job.batch_complete_max).max(reap_min),
         };
@@ -210,7 +211,7 @@ impl Submitter {
         self.ask(self.start, record);
     }
 
-    /// The top of the loop: what comes next, seen at `now`.
+    /// Starts an iteration of the loop at `now`: determines the next step.
     #[inline]
     fn ask(&mut self, now: Instant, record: &mut impl Record) {
         if !self.failed
@@ -223,7 +224,7 @@ impl Submitter {
         self.look(now, record);
     }
 
-    /// As [`Submitter::ask`], where more than the next request of a series may come.
+    /// Continues [`Submitter::ask`] where the next step may be other than the next request of a series.
     #[inline(never)]
     fn look(&mut self, mut now: Instant, record: &mut impl Record) {
         self.has_upcoming = true;
@@ -276,7 +277,7 @@ impl Submitter {
         }
     }
 
-    /// A request is to be handed over alone.
+    /// Makes a request that is submitted alone.
     #[inline]
     fn make(&mut self, ask: Ask, at: Instant) {
         self.out += 1;
@@ -306,13 +307,14 @@ impl Submitter {
         }
     }
 
-    /// Hands the batch over, then turns to `goal`.
+    /// Submits the batch, then turns to `goal`.
     fn hand_over(&mut self, goal: Goal, now: Instant, record: &mut impl Record) {
         self.goal = goal;
         self.go_on_by_goal(now, record);
     }
 
-    /// What is next is handed over at `at`: returns it as it is now. [`Submitter::go_on`] follows.
+    /// Submits the next request or flush at `at` and returns it with that time. The caller then calls
+    /// [`Submitter::go_on`].
     #[inline]
     pub(crate) fn submitted(&mut self, at: Instant, record: &mut impl Record) -> Next {
         let depth = self.depth_now();
@@ -331,7 +333,7 @@ impl Submitter {
         next
     }
 
-    /// How many are handed over, and not looked at.
+    /// Returns the number of requests that are submitted and not reaped.
     #[inline]
     fn depth_now(&self) -> u32 {
         (self.out - self.batch.len()) as u32
@@ -345,7 +347,7 @@ impl Submitter {
         }
     }
 
-    /// After something was handed over: the rest of its batch comes next, or what the goal asks for.
+    /// Continues after a submission with the rest of the batch, or with the goal.
     #[inline]
     pub(crate) fn go_on(&mut self, now: Instant, record: &mut impl Record) {
         if self.looks_at_once {
@@ -355,7 +357,8 @@ impl Submitter {
         }
     }
 
-    /// As [`Submitter::go_on`], where what has arrived is recorded: if the depth is used up, the job looks at it.
+    /// Variant of [`Submitter::go_on`] for completed requests that are already recorded. If the depth is used up, the
+    /// job reaps them.
     #[inline]
     fn go_on_in_series(&mut self, now: Instant, record: &mut impl Record) {
         if self.out >= self.depth {
@@ -379,7 +382,7 @@ impl Submitter {
         }
     }
 
-    /// Where the requests that come soon begin, as far as that is known; each is told once.
+    /// Returns the offsets of upcoming requests, as far as they are known. Each offset is returned once.
     #[inline]
     pub(crate) fn upcoming(&mut self) -> (FileId, &[u64]) {
         match &mut self.source {
@@ -391,7 +394,7 @@ impl Submitter {
         }
     }
 
-    /// Everything is handed over, or something arrived: does what the goal allows.
+    /// Does what the goal permits, after everything is submitted or a request has completed.
     #[inline]
     fn turn_to_goal(&mut self, now: Instant, record: &mut impl Record) {
         if self.may_ask() {
@@ -406,7 +409,7 @@ impl Submitter {
         }
     }
 
-    /// As [`Submitter::turn_to_goal`], where the goal is more than the next request.
+    /// Continues [`Submitter::turn_to_goal`] for goals other than the next request.
     #[inline(never)]
     fn turn_to_other_goal(&mut self, now: Instant, record: &mut impl Record) {
         match self.goal {
@@ -433,20 +436,20 @@ impl Submitter {
         }
     }
 
-    /// Whether the job makes another request before it reaps.
+    /// Returns true if the job makes another request before it reaps.
     #[inline]
     fn may_ask(&self) -> bool {
         matches!(self.goal, Goal::Ask) && self.out < self.depth
     }
 
-    /// Whether enough was reaped since the last thought. fio looks whenever it has submitted something, and reaped if
-    /// the depth was used up.
+    /// Returns true if enough requests were reaped since the last think time. fio checks this after each submission,
+    /// and after it has reaped if the depth was used up.
     #[inline]
     fn thinks_now(&self) -> bool {
         self.reaped >= self.thinks_at
     }
 
-    /// What is still out counts for the next thought.
+    /// Begins a think time. Requests still in flight count towards the next one.
     #[cold]
     fn think(&mut self, now: Instant, record: &mut impl Record) {
         self.thinks_at = self.reaped.saturating_add(self.think_time_blocks);

@@ -1,11 +1,12 @@
-//! How a job takes back what it has out (what completes, fails or was flushed, and when it looks at it), and ends.
+//! Completion and end of a job: how it handles completed, failed and flushed requests, when it reaps them, and how it
+//! ends.
 
 use super::{Goal, Next, Source, Submitter};
 use crate::job::Direction;
 use crate::workload::{Cause, Io, Record};
 use flashlab_sim::{Instant, Mechanism, Spent, Status};
 
-/// A completed request that the job has not looked at.
+/// A completed request that the job has not reaped.
 #[derive(Clone, Debug)]
 pub(super) struct Arrived {
     io: Io,
@@ -14,7 +15,7 @@ pub(super) struct Arrived {
 }
 
 impl Submitter {
-    /// Whether as many have arrived as the job waits for.
+    /// Returns true if as many requests have completed as the job waits for.
     #[inline]
     pub(super) fn may_reap(&self) -> bool {
         self.arrived.len() >= self.reap_min.min(self.out) || self.failed
@@ -35,7 +36,7 @@ impl Submitter {
         }
     }
 
-    /// Looks at up to `count` that are recorded.
+    /// Reaps up to `count` requests that are already recorded.
     #[inline]
     pub(super) fn look_at_recorded(&mut self, count: usize) {
         let count = self.recorded.min(count);
@@ -43,7 +44,7 @@ impl Submitter {
         self.out -= count;
     }
 
-    /// Reaps what has arrived; true when nothing is out.
+    /// Reaps all completed requests. Returns true if no request is in flight.
     pub(super) fn reap_all(&mut self, now: Instant, record: &mut impl Record) -> bool {
         self.look_at_recorded(self.recorded);
         while !self.arrived.is_empty() {
@@ -57,13 +58,13 @@ impl Submitter {
         if self.thinks_now() { self.think(now, record) } else { self.ask(now, record) }
     }
 
-    /// The first that has arrived is done.
+    /// Reaps the oldest completed request and records it.
     fn count_arrived(&mut self, now: Instant, record: &mut impl Record) {
         if let Some(Arrived { io, at, spent }) = self.arrived.front_mut() {
-            // It lay there until the job looked.
+            // The request waited until the job reaped it.
             spent[Mechanism::Queue] += now.since(*at);
             record.completed(self.index, io, now, spent);
-            // fio measures nothing in a ramp, so that no latency is too long there.
+            // fio measures nothing in a ramp, so no latency exceeds the limit there.
             let limit = self.max_latency[io.direction as usize].filter(|_| self.ramp_end == Instant::MAX);
             let took = now.saturating_since(io.ready);
             if let Some(limit) = limit.filter(|limit| took > *limit && !self.failed) {
@@ -98,18 +99,18 @@ impl Submitter {
         record.ramp_over(self.index, now);
     }
 
-    /// Returns true if each request like this is followed by a flush.
+    /// Returns true if a flush follows the request because of `sync=`.
     pub(crate) fn flushes(&self, io: &Io) -> bool {
         self.sync_writes.is_some() && io.direction == Direction::Write
     }
 
-    /// Returns true if the completion of such a request needs more than being counted.
+    /// Returns true if the completion of the request needs more than recording.
     #[inline]
     pub(crate) fn is_special(&self, io: &Io) -> bool {
         self.is_special[io.direction as usize]
     }
 
-    /// A request of this job is done.
+    /// Handles the completion of a request of this job.
     #[inline]
     pub(crate) fn completed(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
         if matches!(self.goal, Goal::Reap) && self.reap_min == 1 {
@@ -126,7 +127,7 @@ impl Submitter {
         }
     }
 
-    /// A request of this job is done, and the job looks at it when its goal lets it.
+    /// Stores a completed request. The job reaps it when its goal permits.
     #[inline(never)]
     pub(crate) fn arrive(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
         self.arrived.push_back(Arrived { io: *io, at, spent: *spent });
@@ -136,7 +137,7 @@ impl Submitter {
     #[inline]
     fn something_arrived(&mut self, at: Instant, record: &mut impl Record) {
         match self.next {
-            // A replay that sleeps looks at what arrives.
+            // A sleeping replay reaps the requests that complete.
             Some((next_at, _)) if next_at > at => {
                 self.reap_all(at, record);
             }
@@ -145,7 +146,7 @@ impl Submitter {
         }
     }
 
-    /// The device refused a request of this job, which drains; so it looks at what is recorded, too.
+    /// Handles a request that the device rejected. The job drains, and therefore reaps the recorded requests too.
     pub(crate) fn refused(&mut self, io: &Io, at: Instant, status: Status, record: &mut impl Record) {
         self.out -= 1;
         self.failed = true;
@@ -154,7 +155,7 @@ impl Submitter {
         self.something_arrived(at, record);
     }
 
-    /// A flush of this job is done.
+    /// Handles the completion of a flush of this job.
     pub(crate) fn flushed(&mut self, issued: Instant, at: Instant, record: &mut impl Record) {
         record.synced(self.index, issued, at, self.depth_now() + 1);
         match self.goal {
@@ -166,8 +167,8 @@ impl Submitter {
         }
     }
 
-    /// Ends the job at `now`, as a signal ends one of fio: drops the requests that the device has not got, and waits for
-    /// those that it has. The figures of a ramp that is not over are dropped, too.
+    /// Ends the job at `now`, as a signal ends a job of fio. The job drops the requests that it has not submitted and
+    /// waits for those in flight. If a ramp is not over, its figures are dropped, too.
     pub(crate) fn stop(&mut self, now: Instant, record: &mut impl Record) {
         if self.end.is_some() {
             return;
@@ -192,7 +193,7 @@ impl Submitter {
         self.drain(now, record);
     }
 
-    /// Returns the share of the job that is done at `now`, by the limit that comes first.
+    /// Returns the fraction of the job that is done at `now`, by the limit that comes first.
     pub(crate) fn share_done(&self, now: Instant) -> f64 {
         if self.end.is_some() {
             return 1.0;
@@ -208,7 +209,7 @@ impl Submitter {
         asked.max(passed).min(1.0)
     }
 
-    /// Nothing more is asked: what is out comes back.
+    /// Makes no more requests, and waits for those in flight.
     pub(super) fn drain(&mut self, now: Instant, record: &mut impl Record) {
         self.hand_over(Goal::Drain, now, record);
     }
