@@ -1,7 +1,7 @@
-//! How many requests a second of CPU the workloads make, on a model that costs next to nothing: with nothing counted,
-//! and with fio's whole statistics.
+//! Measures the number of requests that the workloads make per second of CPU time, on a model of negligible cost:
+//! without a recorder, and with the complete statistics of fio.
 //!
-//! `cargo bench -p flashlab-fio --bench generator`. Nothing here is a test: it prints.
+//! `cargo bench -p flashlab-fio --bench generator`. The benchmark prints its results and tests nothing.
 
 use cpu_time::ProcessTime;
 use flashlab_fio::job::{BlockSize, Distribution, Engine, Job, Mix, Pattern};
@@ -17,7 +17,7 @@ const CAPACITY: u64 = 16 << 30;
 const REQUESTS: u64 = 1_000_000;
 const REPEATS: usize = 7;
 
-/// Each request takes as long as the one before.
+/// A device on which every request takes the same time.
 #[derive(Clone)]
 struct Fixed {
     out: VecDeque<(Instant, RequestId)>,
@@ -90,7 +90,7 @@ fn main() {
     }
 }
 
-/// Millions of requests a CPU second, the best of several runs: the machine may be shared.
+/// Returns millions of requests per CPU second, the best of several runs, since the machine may be shared.
 fn rate(simulate: impl Fn()) -> f64 {
     let seconds = (0..REPEATS).map(|_| {
         let start = ProcessTime::now();

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 const LATENCY: Duration = Duration::from_us(250);
 const CAPACITY: u64 = 16 << 30;
 
-/// Every request takes as long, however many there are.
+/// A device on which every request takes the same time, regardless of the number in flight.
 #[derive(Clone)]
 struct FixedLatency {
     out: VecDeque<(Instant, RequestId)>,
@@ -47,7 +47,7 @@ impl Model for FixedLatency {
     }
 }
 
-/// Counts requests and bytes of each job.
+/// A recorder that counts the requests and bytes of each job.
 struct Count(Vec<(u64, u64, Instant)>);
 
 impl Record for Count {

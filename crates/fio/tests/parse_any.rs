@@ -1,4 +1,4 @@
-//! Any bytes give jobs or an error with its place, never a panic, and never in more than linear time.
+//! Tests that any bytes give jobs or an error with its position, without a panic and in linear time.
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::error::Error;
@@ -9,7 +9,7 @@ use flashlab_fio::number::{self, KbBase, TimeUnit};
 use flashlab_fio::option;
 use proptest::prelude::*;
 
-/// What every job promises to those who run it.
+/// Asserts the guarantees for every parsed job.
 fn is_sound(job: &Job) {
     assert!(job.depth >= 1 && job.loops >= 1 && job.nr_files >= 1 && !job.files.is_empty());
     assert!(
@@ -43,7 +43,7 @@ fn parse(bytes: &[u8]) {
     judge(JobFile::parse("job.fio", bytes, &loader).map(|file| file.jobs));
 }
 
-/// Lines that look like those of a job file, right and wrong.
+/// Generates lines that resemble those of a job file, both valid and invalid.
 fn line() -> impl Strategy<Value = String> {
     let names: Vec<&'static str> = option::entries().flat_map(|entry| entry.names()).collect();
     let value = prop_oneof![
@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// Ten megabytes of each shape that a careless parser would read in quadratic time or memory.
+/// Tests texts of ten megabytes that a careless parser would read in quadratic time or memory.
 #[test]
 fn large_files_of_every_shape_come_to_an_end() {
     const BYTES: usize = 10 << 20;

@@ -1,4 +1,4 @@
-//! The support list in the documentation is the table of options in words.
+//! Compares docs/fio-options.md with the text generated from the option table.
 
 use flashlab_fio::explain::support_list;
 use std::path::Path;

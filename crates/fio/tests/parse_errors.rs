@@ -1,11 +1,11 @@
-//! What a person reads when a job file or a command line is wrong.
+//! Snapshots of the error messages for faulty job files and command lines.
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::jobfile::JobFile;
 use flashlab_fio::loader::Nothing;
 use insta::assert_snapshot;
 
-/// The messages for job files that hold one `[job]` each, with these lines below it.
+/// Returns the messages for job files that each contain one `[job]` with the given lines.
 fn messages(cases: &[&str]) -> String {
     let message = |lines: &&str| {
         let text = format!("[job]\n{lines}\n");

@@ -1,4 +1,4 @@
-//! Our parser beside the fio that is installed, where it is fio 3.33; otherwise each test says that it is skipped.
+//! Comparison of our parser with an installed fio 3.33. Without it, each test says that it is skipped.
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::jobfile::JobFile;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// Runs fio, or says why not.
+/// Runs fio, or prints the reason why it cannot.
 fn fio(arguments: &[&str]) -> Option<Output> {
     static VERSION: OnceLock<Option<String>> = OnceLock::new();
     let version = VERSION.get_or_init(|| {
@@ -27,7 +27,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
 }
 
-/// The number that fio reads.
+/// Returns the number that fio reads.
 fn read_by_fio(option: &str, value: &str, base: &str) -> Option<Option<u64>> {
     let option = format!("--{option}={value}");
     let base = format!("--kb_base={base}");
@@ -49,7 +49,7 @@ fn every_option_of_the_installed_fio_is_in_the_table_with_its_aliases() {
         assert_eq!(entry.name, name, "fio's first name for it");
         let about = text(&fio(&[&format!("--cmdhelp={name}")]).expect("fio is there"));
         let alias = about.lines().find_map(|line| line.trim().strip_prefix("alias: "));
-        // fio names one of an option's aliases.
+        // fio names one of the option's aliases.
         assert!(alias.is_none_or(|alias| entry.aliases.contains(&alias.trim())), "{name}, {alias:?}");
         let is_switch = about.contains("empty or boolean value");
         assert_eq!(entry.is_switch(), is_switch, "whether {name} may stand without a value");
@@ -88,7 +88,7 @@ fn times_are_those_of_the_installed_fio() {
     {
         let Some(theirs) = read_by_fio("runtime", value, "1024") else { return };
         let ours = number::time(value, TimeUnit::Seconds).ok().map(|time| time.as_ns() / 1000);
-        // Debian builds fio without arithmetic.
+        // Debian's build of fio has no arithmetic.
         assert!(
             ours == theirs || (value.starts_with('(') && theirs.is_none()),
             "{value}: {ours:?} {theirs:?}"
@@ -101,10 +101,10 @@ fn times_are_those_of_the_installed_fio() {
     }
 }
 
-/// A job's name, group and options as written.
+/// Name, group and options of a job, as written.
 type Described = (String, u64, Value);
 
-/// What fio's JSON says of its global options and its jobs.
+/// Returns the global options and the jobs of fio's JSON.
 fn jobs_of_fio(arguments: &[&str]) -> Option<(Value, Vec<Described>)> {
     let output = fio(&[&["--output-format=json"], arguments].concat())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -117,7 +117,7 @@ fn jobs_of_fio(arguments: &[&str]) -> Option<(Value, Vec<Described>)> {
     Some((json["global options"].clone(), jobs.collect()))
 }
 
-/// Options as fio's JSON has them: nothing where there are none.
+/// Returns options as in fio's JSON, which omits the object if there are none.
 fn object(options: &[(String, String)]) -> Value {
     if options.is_empty() {
         return Value::Null;

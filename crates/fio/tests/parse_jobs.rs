@@ -1,4 +1,4 @@
-//! What job files and command lines mean: the jobs that come out of them.
+//! Tests of the jobs that result from job files and command lines.
 
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::job::{
@@ -12,7 +12,7 @@ fn jobs(text: &str) -> Vec<Job> {
     JobFile::parse("job.fio", text.as_bytes(), &Nothing).unwrap_or_else(|e| panic!("{e}\n{text}")).jobs
 }
 
-/// The only job of a section with `direct=1` and these options, one a word.
+/// Returns the only job of a section with `direct=1` and these options, separated by blanks.
 fn job(options: &str) -> Job {
     let text = format!("[job]\ndirect=1\n{}\n", options.replace(' ', "\n"));
     let mut jobs = jobs(&text);
@@ -275,7 +275,7 @@ fn job_files_and_options_mix_as_in_fio() {
         invocation.jobs.into_iter().map(|j| (j.name, j.wave, j.block_size[0].clone())).collect()
     };
     let row = |name: &str, wave, bytes| (name.to_string(), wave, BlockSize::Fixed(bytes));
-    // Jobs of the command line come first, its globals reach the first file, and the second file waits.
+    // Jobs of the command line come first, its globals apply to the first file, and the second file waits.
     let invocation = parse("a.fio --ioengine=null b.fio --name=x --bs=8k").unwrap();
     let expected = [row("x", 0, 8192), row("one", 0, 65536), row("two", 0, 65536), row("three", 1, 4096)];
     assert_eq!(seen(invocation), expected);

@@ -1,4 +1,4 @@
-//! Simulated beside real.
+//! Tests of the comparison of simulated runs with real ones.
 
 use crate::fake::{self, ms, one};
 use crate::recorded;

@@ -1,11 +1,11 @@
-//! Jobs without a device: a script of completions.
+//! Jobs without a device: scripts of completions.
 
 use flashlab_fio::job::{BlockSize, Direction, Engine, Job, Mix, Pattern};
 use flashlab_fio::stats::{Report, Settings, Statistics, WaveRecorder};
 use flashlab_fio::workload::{Io, Record};
 use flashlab_sim::{Duration, FileId, Instant, Mechanism, Spent};
 
-/// A job that nothing was said of but its name, pattern and block.
+/// Returns a job with default options except its name, pattern and block size.
 pub(crate) fn job(name: &str, mix: Mix, random: bool, bytes: u64) -> Job {
     Job {
         name: name.to_owned(),
@@ -18,29 +18,29 @@ pub(crate) fn job(name: &str, mix: Mix, random: bool, bytes: u64) -> Job {
     }
 }
 
-/// A time in microseconds.
+/// Returns a time in microseconds.
 pub(crate) fn us(us: u64) -> Instant {
     Instant::ZERO + Duration::from_us(us)
 }
 
-/// A time in milliseconds.
+/// Returns a time in milliseconds.
 pub(crate) fn ms(ms: u64) -> Instant {
     us(1_000 * ms)
 }
 
-/// A request that was made when it was handed over.
+/// Returns a request that was submitted when it was made.
 pub(crate) fn io(direction: Direction, issued: Instant, length: u64) -> Io {
     Io { direction, file: FileId::DEVICE, offset: 0, length, ready: issued, issued }
 }
 
-/// All the time since submission in one mechanism.
+/// Attributes all time since the submission to one mechanism.
 pub(crate) fn spent(mechanism: Mechanism, io: &Io, done: Instant) -> Spent {
     let mut spent = Spent::default();
     spent[mechanism] = done.since(io.issued);
     spent
 }
 
-/// One request from submission to completion.
+/// Records one request from its submission to its completion.
 pub(crate) fn one(
     to: &mut WaveRecorder<'_>,
     job: usize,
@@ -55,12 +55,12 @@ pub(crate) fn one(
     to.completed(job, &io, done, &spent(mechanism, &io, done));
 }
 
-/// Runs a script for `jobs` and gives the entries.
+/// Runs a script for `jobs` and returns the entries.
 pub(crate) fn run(jobs: &[Job], script: impl FnOnce(&mut WaveRecorder<'_>)) -> Vec<Report> {
     run_with(jobs, &Settings::default(), script)
 }
 
-/// The same with settings.
+/// Runs a script for `jobs` with settings and returns the entries.
 pub(crate) fn run_with(
     jobs: &[Job],
     settings: &Settings,

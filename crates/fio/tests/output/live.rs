@@ -1,4 +1,4 @@
-//! Our JSON beside that of the fio that is installed, where one is.
+//! Comparison of our JSON with that of an installed fio, if there is one.
 
 use crate::fake;
 use crate::shape::assert_same_shape;
@@ -7,7 +7,7 @@ use flashlab_fio::output::{Run, json};
 use flashlab_fio::workload::Record;
 use std::process::Command;
 
-/// The JSON of real fio, or `None` with the reason on standard error: no fio, or another version.
+/// Returns the JSON of real fio. If fio is missing or has another version, prints the reason and returns `None`.
 fn fio(arguments: &[&str]) -> Option<String> {
     let version = Command::new("fio").arg("--version").output().ok();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

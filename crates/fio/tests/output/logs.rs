@@ -1,4 +1,4 @@
-//! Log files.
+//! Tests of the log files.
 
 use crate::fake::{self, ms, one, us};
 use crate::recorded;

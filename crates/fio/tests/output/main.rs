@@ -1,4 +1,4 @@
-//! Statistics and output held against what real fio 3.33 printed, and against closed forms.
+//! Tests of statistics and output against the output of fio 3.33, and against closed forms.
 
 mod against;
 mod fake;

@@ -1,7 +1,7 @@
-//! Runs of Debian's fio 3.33 with `write_lat_log`: each request's latency goes through our statistics, and what comes
-//! out is what fio printed of the same latencies.
+//! Comparison with runs of Debian's fio 3.33 with `write_lat_log`: our statistics of the recorded latencies must equal
+//! the output of fio for the same latencies.
 //!
-//! The windows of bw and iops are not in the log, nor are the latencies of fsync; those are left to closed forms.
+//! The log contains neither the windows of bw and iops nor the latencies of fsync. Closed forms test those.
 
 use crate::fake;
 use flashlab_fio::cmdline::TerseVersion;
@@ -14,7 +14,7 @@ use flashlab_sim::{Duration, FileId, Instant, Mechanism};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The recorded runs of one job. `usec` and `msec` are slow enough for these units; `msec` was stopped by a signal.
+/// Names of the recorded runs of one job. `usec` and `msec` are slow enough for these units; a signal stopped `msec`.
 pub(crate) const NAMES: [&str; 6] = ["depth", "fsync", "usec", "msec", "trim", "unified"];
 
 fn read(file: &str) -> String {
@@ -22,7 +22,7 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// fio's JSON of a run.
+/// Returns fio's JSON of a run.
 pub(crate) fn json(name: &str) -> String {
     read(&format!("{name}.json"))
 }
@@ -65,12 +65,12 @@ fn job(name: &str) -> Job {
     job
 }
 
-/// A latency log of a run.
+/// Returns the text of a latency log of a run.
 pub(crate) fn log_text(name: &str, kind: &str) -> String {
     read(&format!("{name}_{kind}.log"))
 }
 
-/// The columns of a log.
+/// Returns the columns of a log.
 fn log(name: &str, kind: &str) -> Vec<[u64; 5]> {
     let text = log_text(name, kind);
     let row = |line: &str| {
@@ -80,7 +80,7 @@ fn log(name: &str, kind: &str) -> Vec<[u64; 5]> {
     text.lines().map(row).collect()
 }
 
-/// Puts the recorded latencies through our statistics.
+/// Records the logged latencies in our statistics.
 pub(crate) fn replay(name: &str) -> (Vec<Job>, Vec<Report>) {
     let real: Value = serde_json::from_str(&json(name)).expect("JSON");
     let real = &real["jobs"][0];
@@ -91,7 +91,7 @@ pub(crate) fn replay(name: &str) -> (Vec<Job>, Vec<Report>) {
         .expect("one");
     let jobs = vec![job(name)];
     let reports = fake::run(&jobs, |to| {
-        // Anywhere, as long as what was ready before the first millisecond is not before the beginning.
+        // The start is arbitrary, but must precede the requests that were ready before the first millisecond.
         let began = fake::ms(1_000);
         to.started(0, began);
         for (clat, lat) in log(name, "clat").into_iter().zip(log(name, "lat")) {
@@ -120,7 +120,7 @@ pub(crate) fn replay(name: &str) -> (Vec<Job>, Vec<Report>) {
     (jobs, reports)
 }
 
-/// Compares numbers to the sixth digit, everything else exactly.
+/// Compares numbers to the sixth digit and everything else exactly.
 fn assert_same(path: &str, real: &Value, ours: &Value) {
     match (real, ours) {
         (Value::Object(real), Value::Object(_)) => {
@@ -149,7 +149,7 @@ fn the_same_latencies_give_the_same_json_figures_as_fio() {
             match key.as_str() {
                 "read" | "write" | "trim" | "mixed" => {
                     let mut real = real.clone();
-                    // The windows are not in the log.
+                    // The log does not contain the windows.
                     real.as_object_mut().expect("a direction").retain(|key, _| {
                         key == "bw" || key == "bw_bytes" || key == "iops" || !is_window(key)
                     });
@@ -160,7 +160,7 @@ fn the_same_latencies_give_the_same_json_figures_as_fio() {
                     let percentiles = |sync: &Value| sync["lat_ns"]["percentile"].clone();
                     assert_same(name, &percentiles(real), &percentiles(&ours[key]));
                 }
-                // The null engine completes within the submission, and fio counts no batches then.
+                // The null engine completes requests within the submission, and fio then counts no batches.
                 "iodepth_submit" | "iodepth_complete" if name != "fsync" => {}
                 _ if key.starts_with("latency_") || key.starts_with("iodepth_") => {
                     assert_same(&format!("{name}/{key}"), real, &ours[key]);
@@ -175,7 +175,7 @@ fn is_window(key: &str) -> bool {
     key.starts_with("bw_") || key.starts_with("iops_")
 }
 
-/// The lines that follow from the latencies.
+/// Returns the lines that are derived from the latencies.
 fn comparable(text: &str, name: &str) -> Vec<String> {
     let skipped = |line: &str| {
         let line = line.trim_start();
@@ -190,7 +190,7 @@ fn comparable(text: &str, name: &str) -> Vec<String> {
     text.lines().filter(|line| !skipped(line)).map(without_date).collect()
 }
 
-/// Lines are equal but for the last digit of means and deviations, where fio's own sums round.
+/// Returns true if the lines are equal, apart from the last digit of means and deviations, where fio's sums round.
 fn same_line(real: &str, ours: &str) -> bool {
     let number = |word: &str| {
         let (name, value) = word.split_once('=')?;
@@ -226,8 +226,8 @@ fn the_same_latencies_give_the_same_terse_line_as_fio() {
     let fields = |line: &'_ str| line.trim_end().split(';').map(str::to_owned).collect::<Vec<_>>();
     let (real, ours) = (fields(&real), fields(&ours));
     assert_eq!(real.len(), ours.len());
-    // Each direction has 48 fields, of which the last 11 are of windows that are not in the log; the use of the
-    // processor follows the directions.
+    // Each direction has 48 fields. Its last 11 fields are of windows, which the log does not contain. The CPU usage
+    // follows the directions.
     let skipped = |field: usize| match field.wrapping_sub(5) {
         n @ 0..144 => n % 48 >= 37,
         n => (144..149).contains(&n),

@@ -1,4 +1,4 @@
-//! The paths, types and order of keys of our JSON are those of fio's.
+//! Tests that our JSON has the paths, types and key order of fio's.
 
 use crate::{fake, recorded};
 use flashlab_fio::job::{Direction, Mix};
@@ -6,7 +6,7 @@ use flashlab_fio::output::{Run, json};
 use flashlab_fio::workload::Record;
 use serde_json::Value;
 
-/// Each path with the type of what stands there, in order; lists of job options and of bins have names of their own.
+/// Returns each path with the type of its value, in order. Lists of job options and of bins have their own names.
 pub(crate) fn shape(value: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     walk(value, "", &mut lines);
@@ -42,7 +42,7 @@ fn walk(value: &Value, path: &str, lines: &mut Vec<String>) {
     }
 }
 
-/// Panics with the first difference.
+/// Asserts that two JSON texts have the same shape; panics with the first difference.
 pub(crate) fn assert_same_shape(real: &str, ours: &str) {
     let parse = |text: &str| shape(&serde_json::from_str(text).expect("JSON"));
     let (real, ours) = (parse(real), parse(ours));

@@ -1,4 +1,4 @@
-//! A known run, whole.
+//! Snapshots of all outputs for a scripted run.
 
 use crate::fake::{self, io, ms, one, us};
 use flashlab_fio::cmdline::TerseVersion;
@@ -9,8 +9,9 @@ use flashlab_fio::stats::{Report, Settings};
 use flashlab_fio::workload::{Cause, Record};
 use flashlab_sim::{Duration, Mechanism, Spent, Status};
 
-/// Two clones that write 4 KiB every 452 us for a second, each 64th write 20 ms longer by a merge, with an fsync at
-/// each tenth; then a job that reads 1 MiB in 25 ms at depth 2; then one that is refused.
+/// Returns a run of two clones, then a reader, then a job that fails. The clones write 4 KiB every 452 us for a second;
+/// each 64th write takes 20 ms longer because of a merge, and an fsync follows each tenth. The reader reads 1 MiB in 25
+/// ms at depth 2. The device rejects the write of the last job.
 fn known() -> (Vec<Job>, Vec<Report>) {
     let mut logger = fake::job("logger", Mix::Write, true, 4_096);
     logger.group_reporting = true;
@@ -94,7 +95,7 @@ fn with_kb_base_1000_decimal_units_come_first() {
     });
     let run = Run { version: "flashlab-0", reports: &reports, global_options: &[], accepted: &[] };
     let text = Normal { jobs: &jobs, run }.to_string();
-    // As fio 3.33 printed 199 reads a second of 4,000 bytes.
+    // fio 3.33 printed these lines for 199 reads a second of 4,000 bytes.
     for line in [
         "k: (g=0): rw=randread, bs=(R) 4000B-4000B, (W) 4000B-4000B, (T) 4000B-4000B, ioengine=psync, iodepth=1",
         "  read: IOPS=199, BW=800kB/s (781KiB/s)(1600kB/2001msec)",

@@ -1,4 +1,4 @@
-//! What is counted, in closed forms.
+//! Tests of the statistics against closed forms.
 
 use crate::fake::{self, io, ms, one, spent, us};
 use flashlab_fio::job::{Direction, Engine, Job, Mix};
@@ -120,7 +120,8 @@ fn depths_and_batches_are_those_of_submission() {
         to.finished(0, us(90));
     });
     let stats = &reports[0].stats;
-    // Two batches of four at depths 4 and 8, one request alone at 1; eight taken back at once, and one.
+    // Two batches of four at depths 4 and 8, and a single request at depth 1. Eight requests are reaped at once, then
+    // one.
     assert_eq!(stats.depths.counts(), &[1, 0, 4, 4, 0, 0, 0]);
     assert_eq!(stats.submits.counts(), &[0, 3, 0, 0, 0, 0, 0]);
     assert_eq!(stats.completes.counts(), &[0, 1, 1, 0, 0, 0, 0]);
@@ -167,7 +168,7 @@ fn a_log_of_each_request_replaces_the_windows_as_in_fio() {
         to.finished(0, ms(2_000));
     });
     let write = reports[0].stats.direction(Direction::Write);
-    // fio's 4,096 bytes in 100,000 ns: 40,960 a millisecond.
+    // fio's 4,096 bytes in 100,000 ns are 40,960 a millisecond.
     assert_eq!((write.bandwidth.min(), write.bandwidth.count()), (40_960, 1));
     assert_eq!((write.iops.min(), write.iops.count()), (1, 1));
 }
@@ -201,7 +202,7 @@ fn waves_count_into_their_own_jobs() {
 }
 
 proptest! {
-    /// Whatever happens, mechanisms sum to clat to the nanosecond, and no table loses a request.
+    /// For any sequence of events, the mechanisms sum exactly to clat in nanoseconds, and no table loses a request.
     #[test]
     fn the_parts_sum_to_the_whole(
         requests in prop::collection::vec((0usize..3, prop::array::uniform8(0u64..3_000_000), 0u64..20_000), 1..200),

@@ -1,8 +1,8 @@
-//! Random distributions against what fio 3.33 drew: two-sample chi-square tests at the 0.1 % level.
+//! Comparison of random distributions with those of fio 3.33, by two-sample chi-square tests at the 0.1 % level.
 //!
-//! fio rotates each distribution over the range by a random number of blocks, and so do we; the test takes the rotation
-//! with the least statistic. Under a wrong one the statistic is larger by orders of magnitude, so that this choice does
-//! not help a wrong distribution: `a_slightly_different_exponent_is_told_apart` shows it.
+//! Like fio, we rotate each distribution over the range by a random number of blocks. The tests choose the rotation
+//! with the smallest statistic. A wrong rotation increases the statistic by orders of magnitude, so this choice does
+//! not hide a wrong distribution, as `a_slightly_different_exponent_is_told_apart` shows.
 
 use crate::fake::{jobs, offsets};
 use crate::recorded::numbers;
@@ -20,8 +20,8 @@ fn drawn(options: &str, blocks: usize) -> Vec<u64> {
     counts
 }
 
-/// The two-sample statistic and its degrees of freedom. Blocks with few counts in both samples are put together, until
-/// there are 20.
+/// Returns the two-sample statistic and its degrees of freedom. Blocks with few counts in both samples are merged until
+/// their count reaches 20.
 fn chi_square(a: &[u64], b: impl Iterator<Item = u64> + Clone) -> (f64, f64) {
     let (total_a, total_b) = (a.iter().sum::<u64>() as f64, b.clone().sum::<u64>() as f64);
     let (to_a, to_b) = ((total_b / total_a).sqrt(), (total_a / total_b).sqrt());
@@ -45,13 +45,13 @@ fn chi_square(a: &[u64], b: impl Iterator<Item = u64> + Clone) -> (f64, f64) {
     (statistic, bins - 1.0)
 }
 
-/// The value that 99.9 % of a chi-square distribution lie below (Wilson and Hilferty's approximation).
+/// Returns the 99.9 % quantile of a chi-square distribution (Wilson and Hilferty's approximation).
 fn critical(freedom: f64) -> f64 {
     let part = 2.0 / (9.0 * freedom);
     freedom * (1.0 - part + 3.0902 * part.sqrt()).powi(3)
 }
 
-/// Statistic and critical value at the rotation that fits best.
+/// Returns the statistic and the critical value at the rotation that fits best.
 fn compare(theirs: &[u64], ours: &[u64], rotates: bool) -> (f64, f64) {
     let blocks = theirs.len();
     let rotations = if rotates { blocks } else { 1 };

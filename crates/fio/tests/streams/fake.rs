@@ -1,5 +1,4 @@
-//! A device that takes the same time for every request, and is strict about what it is asked; and a recorder that
-//! keeps everything.
+//! A device with a fixed latency, which asserts that its requests are valid, and a recorder that stores all events.
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::{Direction, Job};
@@ -11,13 +10,13 @@ use flashlab_sim::{
 };
 use std::collections::VecDeque;
 
-/// Every request takes `latency`, however many there are; a flush takes `flush`.
+/// A device on which every request takes `latency` at any depth, and a flush takes `flush`.
 #[derive(Clone, Debug)]
 pub(crate) struct FixedLatency {
     pub(crate) latency: Duration,
     pub(crate) flush: Duration,
     pub(crate) capacity: u64,
-    /// Requests from this one on (counted from 0) are refused.
+    /// Number of the first request that is rejected, counted from 0.
     pub(crate) refuse_from: u64,
     seen: u64,
     out: VecDeque<(Instant, Instant, RequestId, Status)>,
@@ -81,7 +80,7 @@ impl Model for FixedLatency {
     }
 }
 
-/// A line of what happened.
+/// A recorded event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     Started(Instant),
@@ -94,7 +93,7 @@ pub(crate) enum Event {
     Finished(Instant),
 }
 
-/// Keeps all events of all jobs.
+/// The events of all jobs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept(pub(crate) Vec<(usize, Event)>);
 
@@ -105,7 +104,7 @@ impl Kept {
     pub(crate) fn asked(&self, job: usize) -> Vec<Io> {
         self.of(job).filter_map(|event| if let Event::Asked(io) = event { Some(io) } else { None }).collect()
     }
-    /// Requests with their ends, in the order of these.
+    /// Returns the requests and the times of their completion, in order of completion.
     pub(crate) fn done(&self, job: usize) -> Vec<(Io, Instant)> {
         self.of(job)
             .filter_map(|event| if let Event::Done(io, at) = event { Some((io, at)) } else { None })
@@ -149,14 +148,14 @@ impl Record for Kept {
     }
 }
 
-/// The jobs that fio options mean, with the engine `null` unless they say otherwise.
+/// Parses fio options into jobs, with the engine `null` unless the options name another.
 pub(crate) fn jobs(options: &str) -> Vec<Job> {
     let line = format!("--name=j --ioengine=null {options}");
     let words: Vec<&str> = line.split_whitespace().collect();
     Invocation::parse(&words, &Nothing).unwrap_or_else(|error| panic!("{error}\n{line}")).jobs
 }
 
-/// The files of a job that lays them out, or of `bytes` each.
+/// Returns the files of a job that lays them out, or files of `bytes` each.
 pub(crate) fn files(job: &Job, bytes: Option<u64>) -> Vec<File> {
     let count = job.files.len();
     (0..count)
@@ -182,7 +181,7 @@ pub(crate) fn run_jobs(jobs: &[Job], bytes: Option<u64>, model: &mut FixedLatenc
     wave.into_record()
 }
 
-/// A wave that is watched before each step, and may be stopped.
+/// A wave with a function that is called before each step and may stop the wave.
 struct Watched<F> {
     wave: Jobs<Kept>,
     watch: F,
@@ -210,8 +209,8 @@ fn run_watched(jobs: &[Job], watch: impl FnMut(&mut Jobs<Kept>, Instant)) -> (Ke
     (watched.wave.into_record(), last)
 }
 
-/// Runs all jobs together until the first event at `at` or later, and stops them there; returns that instant and the one
-/// of the last event, too.
+/// Runs all jobs together until the first event at `at` or later, and stops them there. Also returns the instant of
+/// that event and the instant of the last event.
 pub(crate) fn run_stopped(jobs: &[Job], at: Instant) -> (Kept, Instant, Instant) {
     let mut stopped = None;
     let (kept, last) = run_watched(jobs, |wave, now| {
@@ -223,19 +222,19 @@ pub(crate) fn run_stopped(jobs: &[Job], at: Instant) -> (Kept, Instant, Instant)
     (kept, stopped.expect("it runs for longer"), last)
 }
 
-/// The shares of the work that are done, over the whole run.
+/// Returns the fractions of the work that are done, over the whole run.
 pub(crate) fn shares_of(jobs: &[Job]) -> Vec<f64> {
     let mut shares = Vec::new();
     run_watched(jobs, |wave, now| shares.push(wave.share_done(now)));
     shares
 }
 
-/// Runs what the options mean, each request taking `us` microseconds.
+/// Runs the jobs of the options, with `us` microseconds per request.
 pub(crate) fn run_options(options: &str, us: u64) -> Kept {
     run_jobs(&jobs(options), None, &mut FixedLatency::new(Duration::from_us(us)))
 }
 
-/// The offsets of the only job of `options`.
+/// Returns the offsets of the only job of `options`.
 pub(crate) fn offsets(options: &str) -> Vec<u64> {
     run_options(options, 10).offsets(0)
 }

@@ -1,4 +1,4 @@
-//! Jobs as workloads: held against recorded iologs of fio 3.33, closed forms, and properties.
+//! Tests of jobs as workloads against recorded iologs of fio 3.33, closed forms and properties.
 
 mod distributions;
 mod fake;

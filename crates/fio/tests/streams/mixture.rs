@@ -1,17 +1,18 @@
-//! Mixes of reads and writes: what fio 3.33 recorded (iologs/README.md) and ours keep the same rule.
+//! Comparison of mixes of reads and writes with recorded runs of fio 3.33 (iologs/README.md): both follow the same
+//! rule.
 
 use crate::fake::{is_read, jobs, run_options};
 use crate::recorded::numbers;
 
-/// Options of a recorded mix, and for each request whether it reads.
+/// Returns the options of a recorded mix, and a flag per request that is true for a read.
 fn recorded(name: &str) -> (String, Vec<bool>) {
     let (options, turns) = numbers(&format!("{name}.turns"));
     let reads = [true, false].into_iter().cycle().zip(turns);
     (options, reads.flat_map(|(reads, turn)| vec![reads; turn as usize]).collect())
 }
 
-/// How many requests went on in their direction because it lagged: it had fewer requests than its share of those that the
-/// other had when it was turned to. Loops begin with a draw.
+/// Returns the number of requests that continued their direction because it lagged: it had fewer requests than its
+/// share of those that the other direction had at the change. Loops begin with a draw.
 fn without_draw(what: &str, reads: &[bool], percent: usize, loop_requests: usize) -> usize {
     let mut asked = [0, 0];
     let (mut turn, mut until, mut found) = (true, 0, 0);

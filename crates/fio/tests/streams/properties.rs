@@ -1,4 +1,4 @@
-//! What every stream keeps.
+//! Properties of every stream.
 
 use crate::fake::{FixedLatency, is_read, jobs, offsets, run_jobs, run_options};
 use flashlab_fio::job::{
@@ -69,7 +69,7 @@ fn a_mix_converges_to_its_share() {
         let asked = run_options(&options, 1).asked(0);
         assert_eq!(asked.len(), 40_960);
         let reads = asked.iter().filter(|io| is_read(io)).count() as f64;
-        // Five binomial deviations; none at 0 and 100 %.
+        // The limit is five binomial deviations, which are zero at 0 and 100 %.
         let (n, p) = (asked.len() as f64, f64::from(percent) / 100.0);
         assert!((reads - n * p).abs() <= 5.0 * (n * p * (1.0 - p)).sqrt(), "{options}: {reads}");
     }
@@ -80,7 +80,7 @@ fn a_sequence_draws_an_offset_every_so_many_requests() {
     let offsets = offsets("--rw=randread:8 --bs=4k --size=16m");
     let jumps = offsets.windows(2).filter(|pair| pair[1] != pair[0] + 4096).count();
     assert_eq!(offsets.len(), 4_096);
-    // 512 groups; the odd one follows its neighbour, or meets the end of the file.
+    // 512 groups. A few groups follow their neighbour, or meet the end of the file.
     assert!((500..=530).contains(&jumps), "{jumps}");
 }
 
@@ -207,7 +207,7 @@ fn is_of_one_size(size: &BlockSize) -> bool {
 }
 
 proptest! {
-    /// A rate that never holds a job up takes it out of the ways that jobs without one go; nothing else tells them apart.
+    /// A rate that never delays a job excludes the fast paths of jobs without a rate. Nothing else may differ.
     #[test]
     fn a_job_under_no_rate_does_what_it_does_under_a_rate_that_is_never_reached(
         (depth, depth_low) in (1u32..12, 0u32..12),
@@ -255,7 +255,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
-    /// Whatever is asked for lies in its region, the depth is kept, nothing waits for ever, and it all happens again.
+    /// Requests lie in their region and within the depth, no request waits forever, and a second run is identical.
     #[test]
     fn any_job_stays_in_its_region_and_its_depth(job in any_job(), capacity in 1u64..4_000_000, files in 1u32..4) {
         let files: Vec<File> = (0..files).map(|id| File { id: FileId(id), size: capacity + u64::from(id) }).collect();
@@ -276,7 +276,7 @@ proptest! {
             let region = regions.regions.iter().find(|region| region.file == io.file).expect("one of the files");
             prop_assert!(io.offset >= region.start, "{io:?} before {region:?}");
             prop_assert!(io.offset < region.start + region.length, "{io:?} behind {region:?}");
-            // The last of a sequence of blocks of one size is sent whole.
+            // The last block of a sequence of blocks of one size is sent whole.
             let trimmed = job.pattern.mix == Mix::TrimWrite;
             let drawn_as = if trimmed { Direction::Trim } else { io.direction };
             let is_fixed = is_of_one_size(&job.block_size[drawn_as as usize]);
@@ -306,7 +306,7 @@ proptest! {
         prop_assert_eq!(go().expect("it ran before").0.0, kept.0);
     }
 
-    /// With the random map no byte is asked for twice in a pass, and all are.
+    /// With the random map, a pass requests every byte exactly once.
     #[test]
     fn a_pass_covers_each_byte_once(
         size in prop_oneof![

@@ -1,4 +1,4 @@
-//! Sequential streams against iologs that fio 3.33 recorded: see iologs/README.md.
+//! Comparison of sequential streams with iologs recorded by fio 3.33: see iologs/README.md.
 
 use crate::fake::{Event, FixedLatency, Kept, files, jobs, run_jobs};
 use flashlab_fio::iolog::{Action, Iolog, Recording, Version};
@@ -21,7 +21,7 @@ fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-/// A file of iologs/.
+/// Returns the text of a file in iologs/.
 fn text(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/iologs").join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -31,7 +31,7 @@ fn log(name: &str) -> String {
     text(&format!("{name}.log"))
 }
 
-/// The options in the first line of a file, and the numbers that follow.
+/// Returns the options in the first line of a file, and the numbers after it.
 pub(crate) fn numbers(file: &str) -> (String, Vec<u64>) {
     let text = text(file);
     let (options, numbers) = text.split_once('\n').expect("options, then numbers");
@@ -39,16 +39,16 @@ pub(crate) fn numbers(file: &str) -> (String, Vec<u64>) {
     (options.to_owned(), numbers)
 }
 
-/// (action, file, offset, length), the file as a number.
+/// (action, file, offset, length), with the file as a number.
 type Line = (Action, u32, u64, u64);
 
-/// The requests of each clone; clones append to one log, in any order.
+/// Returns the requests of each clone. Clones append to one log, in any order.
 fn recorded(text: &str, clones: usize) -> Vec<Vec<Line>> {
     let header = Version::Three.header();
     let mut parts: Vec<Option<Vec<Line>>> = vec![None; clones];
     let mut undecided = Vec::new();
     for part in text.split(header).skip(1) {
-        // A file shared by clones is added only once in a log.
+        // A log adds a file that clones share only once.
         let added = if part.contains(" add\n") { String::new() } else { "\n0 file add".to_string() };
         let log = Iolog::read(format!("{header}{added}{part}").as_bytes()).expect("fio writes iologs");
         let lines = log.entries.iter().map(|e| (e.action, e.file, e.offset, e.length)).collect();
@@ -61,7 +61,7 @@ fn recorded(text: &str, clones: usize) -> Vec<Vec<Line>> {
             None => undecided.push(lines),
         }
     }
-    // Without a name of its own a clone is known by where it begins: offsets grow with its number.
+    // A clone without its own file name is identified by its first offset, since offsets grow with the clone's number.
     undecided.sort_by_key(|lines: &Vec<Line>| lines[0].2);
     let mut rest = undecided.into_iter();
     parts.into_iter().map(|part| part.or_else(|| rest.next()).expect("each clone has its part")).collect()
@@ -96,7 +96,7 @@ fn sequential_streams_are_those_of_fio() {
         let kept = run_jobs(&jobs, bytes, &mut FixedLatency::new(Duration::from_us(3)));
         for (clone, theirs) in theirs.iter().enumerate() {
             let mut ours = ours(&kept, clone);
-            // fio does not always name the file whose turn it is in a flush.
+            // In a flush, fio does not always name the file whose turn it is.
             let files_matter = |line: &Line| !line.0.is_flush();
             ours.iter_mut().filter(|line| !files_matter(line)).for_each(|line| line.1 = 0);
             if &ours != theirs {
@@ -107,7 +107,7 @@ fn sequential_streams_are_those_of_fio() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The lines without their times.
+/// Returns the lines without their times.
 fn untimed(text: &str) -> Vec<&str> {
     let mut lines = text.lines();
     let header = lines.next().into_iter();

@@ -1,4 +1,4 @@
-//! Recorded iologs, asked again.
+//! Tests of the replay of recorded iologs.
 
 use crate::fake::{Event, FixedLatency, Kept, jobs};
 use flashlab_fio::iolog::{Action, Iolog};
@@ -26,7 +26,7 @@ const LOG: &str = "fio version 3 iolog\n50 a add\n50 a open\n150 a write 0 4096\
 #[test]
 fn requests_come_when_they_were_recorded_or_as_soon_as_the_depth_allows() {
     let kept = replay(LOG, "--rw=read", 1).expect("it replays");
-    // The second waits for the first, the read for the flush.
+    // The second request waits for the first, and the read waits for the flush.
     assert_eq!(times_us(&kept), [100, 200, 1_190, 5_180]);
     assert!(kept.of(0).any(|event| matches!(
         event,
@@ -42,7 +42,7 @@ fn a_replay_that_is_late_keeps_the_distances() {
     let log = "fio version 3 iolog\n100 f add\n110 f write 0 4096\n200110 f read 0 4096\n200120 f sync 0 0\n\
                400120 f write 8192 4096\n";
     let kept = replay(log, "--rw=read --ioengine=null --thinktime=300ms", 1).expect("it replays");
-    // fio 3.33 with this log and these options: 0, 300, 800 ms, and 1102 in all.
+    // fio 3.33 with this log and these options: requests at 0, 300 and 800 ms, and 1102 ms in total.
     let ms: Vec<u64> = times_us(&kept).iter().map(|us| us / 1_000).collect();
     assert_eq!(ms, [0, 300, 800]);
     assert_eq!(kept.finished(0).as_ns() / 1_000_000, 1_100);

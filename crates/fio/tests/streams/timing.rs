@@ -1,4 +1,4 @@
-//! When requests go out and come back: depth, batches, rates, pauses, ramps, limits, flushes.
+//! Tests of the times of submissions and completions: depth, batches, rates, think times, ramps, limits and flushes.
 
 use crate::fake::{Event, FixedLatency, Kept, is_read, jobs, run_jobs, run_options, run_stopped, shares_of};
 use flashlab_fio::job::{Engine, Job};
@@ -9,7 +9,7 @@ fn ms(at: Instant) -> f64 {
     at.as_ns() as f64 / 1e6
 }
 
-/// Requests out at once, at most.
+/// Returns the maximum number of in-flight requests.
 fn depth_max(kept: &Kept, job: usize) -> usize {
     let (mut out, mut most) = (0usize, 0);
     for event in kept.of(job) {
@@ -33,7 +33,7 @@ fn iops_are_depth_over_latency() {
         let job = deep(depth, "--time_based --runtime=1");
         let mut model = FixedLatency::new(Duration::from_us(250));
         let kept = run_jobs(&[job], None, &mut model);
-        // 4,000 rounds; the requests of the last round are made before the second is over.
+        // 4,000 rounds. The requests of the last round are made before the second is over.
         assert_eq!(kept.done(0).len() as u64, u64::from(depth) * 4_000);
         assert_eq!(model.depth_max, depth as usize);
         assert_eq!(kept.finished(0), Instant::from_ns(1_000_000_000));
@@ -86,8 +86,8 @@ fn a_low_depth_lets_the_queue_run_empty_before_it_is_filled() {
 
 #[test]
 fn a_reaped_late_request_says_where_it_waited() {
-    // Two go out at 0; the second half of a pair is waited for, so all are reaped in pairs. The recorder asserts that the
-    // parts sum to the latency.
+    // Two requests are submitted at 0. A request waits for the other one of its pair, so all are reaped in pairs. The
+    // recorder asserts that the parts sum to the latency.
     let mut job = deep(2, "--iodepth_batch_complete_min=2 --number_ios=20");
     job.block_size = [const { flashlab_fio::job::BlockSize::Fixed(4096) }; 3];
     let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
@@ -101,7 +101,7 @@ fn a_rate_is_kept() {
         let job = deep(depth, "--rate=1m --time_based --runtime=4");
         let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
         assert_eq!(kept.asked(0).len(), 4 * 256, "depth {depth}: 256 blocks of 4 KiB a second");
-        // The next one may go when the bytes before it have passed.
+        // The next request may be submitted when the bytes before it have passed at the rate.
         for (number, io) in kept.asked(0).iter().enumerate() {
             let due = number as u64 * 1_000_000_000 / 256;
             assert!(io.issued.as_ns() >= due, "depth {depth}, request {number} at {:?}", io.issued);
@@ -147,12 +147,12 @@ fn thinking_follows_every_so_many_blocks() {
     let kept = run_options("--rw=read --bs=4k --size=40k --thinktime=1000 --thinktime_blocks=4", 100);
     let issued: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
     assert_eq!(issued, [0, 1, 2, 3, 14, 15, 16, 17, 28, 29]);
-    // fio thinks after the last block too, where it completes a group.
+    // fio also pauses for the think time after the last block if that block completes a group.
     let whole = run_options("--rw=read --bs=4k --size=16k --thinktime=1000 --thinktime_blocks=4", 100);
     assert!((ms(whole.finished(0)) - 1.4).abs() < 1e-9);
 }
 
-/// How many requests came between pauses of more than 9 ms.
+/// Returns the numbers of requests between pauses of more than 9 ms.
 fn groups(kept: &Kept) -> Vec<usize> {
     let asked = kept.asked(0);
     let far = |a: &Io, b: &Io| b.issued.since(a.issued) > Duration::from_ms(9);
@@ -161,7 +161,7 @@ fn groups(kept: &Kept) -> Vec<usize> {
 
 #[test]
 fn a_thought_empties_the_queue_first_and_what_it_waited_for_counts_for_the_next() {
-    // As fio 3.33 did with libaio, --size=400k and these options.
+    // The expected values are those of fio 3.33 with libaio, --size=400k and these options.
     for (depth, blocks, expected) in [
         (4, 8, &[11, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 1][..]),
         (8, 3, &[10, 1, 9, 1, 9, 1, 9, 1, 9, 1, 9, 1, 9, 1, 9, 1, 9, 1, 9]),
@@ -175,7 +175,7 @@ fn a_thought_empties_the_queue_first_and_what_it_waited_for_counts_for_the_next(
 
 #[test]
 fn a_rate_makes_up_for_thoughts() {
-    // As fio 3.33 did: ten at the rate, then half a second and ten at once.
+    // Observed with fio 3.33: ten requests at the rate, then half a second of pause and ten requests at once.
     let job = deep(1, "--thinktime=500000 --thinktime_blocks=10 --rate_iops=100 --time_based --runtime=2");
     let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
     let at: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 1_000_000).collect();
@@ -187,7 +187,7 @@ fn a_rate_makes_up_for_thoughts() {
 fn the_number_of_requests_counts_from_the_end_of_the_ramp() {
     let job = deep(1, "--rate_iops=50 --ramp_time=1 --runtime=2 --number_ios=60");
     let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
-    // fio 3.33 reports 60; 51 were asked for in the ramp.
+    // fio 3.33 reports 60 requests; another 51 were made in the ramp.
     assert_eq!(kept.asked(0).len(), 51 + 60);
 }
 
@@ -221,9 +221,9 @@ fn the_ramp_ends_with_the_first_completion_after_it_and_the_runtime_counts_from_
         .filter_map(|event| if let Event::RampOver(at) = event { Some(at) } else { None })
         .collect();
     assert_eq!(over, [Instant::from_ns(1_200_000_000)]);
-    // Asked until 3.2 s: at 3.0 s the last.
+    // The job makes requests until 3.2 s, the last one at 3.0 s.
     assert!((ms(kept.finished(0)) - 3_300.0).abs() < 1e-9);
-    // The completion that ends the ramp comes before the reset, so that it is not counted.
+    // The completion that ends the ramp precedes the reset, so it is not counted.
     let order: Vec<Event> = kept.of(0).collect();
     let reset = order.iter().position(|event| matches!(event, Event::RampOver(_))).expect("the ramp ends");
     assert!(matches!(order[reset - 1], Event::Done(_, at) if at == over[0]));
