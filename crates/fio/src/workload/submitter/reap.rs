@@ -85,7 +85,7 @@ impl Submitter {
         }
     }
 
-    /// As in fio, the first completion after the ramp ends it, and is not counted.
+    /// Ends the ramp at the first completion after it. As in fio, that completion is not counted.
     #[cold]
     fn ramp_over(&mut self, now: Instant, record: &mut impl Record) {
         self.ramp_end = Instant::MAX;
