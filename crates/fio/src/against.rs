@@ -45,13 +45,13 @@ impl Display for AgainstError {
         match self {
             AgainstError::TooLarge { bytes } => write!(
                 f,
-                "{bytes} bytes are more than the {BYTES_MAX} that fio's JSON may have; write it with --output-format=json"
+                "the file has {bytes} bytes, more than the maximum of {BYTES_MAX}; write it with --output-format=json"
             ),
             AgainstError::NoObject => {
                 write!(f, "no JSON object found; run fio with --output-format=json --output=FILE")
             }
             AgainstError::Syntax { line, column, message } => {
-                write!(f, "line {line}, column {column}: {message}; is the file fio's JSON, and whole?")
+                write!(f, "line {line}, column {column}: {message}; is the file complete fio JSON?")
             }
             AgainstError::Unexpected { path, expected } => {
                 write!(f, "{path}: expected {expected}; the file should be the JSON of fio 3")
@@ -204,7 +204,7 @@ impl<'a> Place<'a> {
         self.value.as_str().map(str::to_owned).ok_or_else(|| self.unexpected("a string"))
     }
     fn number(&self) -> Result<f64, AgainstError> {
-        self.value.as_f64().filter(|n| *n >= 0.0).ok_or_else(|| self.unexpected("a number, not negative"))
+        self.value.as_f64().filter(|n| *n >= 0.0).ok_or_else(|| self.unexpected("a non-negative number"))
     }
     fn unexpected(&self, expected: &'static str) -> AgainstError {
         AgainstError::Unexpected { path: self.path.clone(), expected }
@@ -315,7 +315,7 @@ impl Comparison {
             let found = (0..real.jobs.len()).find(|&i| !taken[i] && (single || real.jobs[i].name == *name));
             if single && real.jobs[0].name != *name {
                 out.notes.push(format!(
-                    "job {name} stands beside {}, the only job of the real run",
+                    "job {name} is compared with {}, the only job of the real run",
                     real.jobs[0].name
                 ));
             }
@@ -336,10 +336,10 @@ impl Comparison {
     fn compare_job(&mut self, real: &RealJob, report: &Report) {
         let name = &report.job.name;
         if real.error != 0 {
-            self.notes.push(format!("job {name}: the real one failed with error {}", real.error));
+            self.notes.push(format!("job {name}: the real run failed with error {}", real.error));
         }
         if let Some(failure) = &report.stats.failure {
-            self.notes.push(format!("job {name}: the simulated one failed with error {}", failure.errno()));
+            self.notes.push(format!("job {name}: the simulated run failed with error {}", failure.errno()));
         }
         let mut ours: Vec<(&str, Figures)> = Vec::new();
         for &(direction, direction_name) in report.shown() {

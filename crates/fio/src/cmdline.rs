@@ -132,8 +132,8 @@ pub(crate) static PROGRAM: &[ProgramOption] = &[
         Takes::Value,
         Use::Irrelevant("it measures this machine, whose load changes no result"),
     ),
-    program("warnings-fatal", Takes::Nothing, Use::Irrelevant("what fio warns of is an error in any case")),
-    program("max-jobs", Takes::Value, Use::Irrelevant("4096 jobs run in any case")),
+    program("warnings-fatal", Takes::Nothing, Use::Irrelevant("fio's warnings are errors here in any case")),
+    program("max-jobs", Takes::Value, Use::Irrelevant("the limit is 4096 jobs in any case")),
     program("alloc-size", Takes::Value, Use::Irrelevant("fio's shared memory is not needed")),
     program("aux-path", Takes::Value, Use::Irrelevant("fio's state files are not written")),
     program(

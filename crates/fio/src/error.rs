@@ -288,16 +288,16 @@ impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Contradiction::Buffered { asked: true, write } => {
-                write!(f, "this asks for buffered I/O, and no page cache is modelled: write\n    {write}")
+                write!(f, "this requests buffered I/O, and no page cache is modelled: write\n    {write}")
             }
             Contradiction::Buffered { asked: false, write } => {
                 write!(
                     f,
-                    "it does buffered I/O (fio's default), and no page cache is modelled: add\n    {write}"
+                    "it uses buffered I/O (fio's default), and no page cache is modelled: add\n    {write}"
                 )
             }
             Contradiction::TimeBasedWithoutRuntime => {
-                write!(f, "time_based needs a runtime: add runtime=60, or leave time_based out")
+                write!(f, "time_based needs a runtime: add runtime=60, or remove time_based")
             }
             Contradiction::RateAndRateIops => {
                 write!(f, "rate and rate_iops exclude each other; keep one of them")
@@ -315,10 +315,10 @@ impl fmt::Display for Contradiction {
                 write!(f, "offset=100% leaves nothing to read or write; lower it")
             }
             Contradiction::WritesWhileReadOnly => {
-                write!(f, "it writes or trims, and --readonly forbids both; take --readonly away")
+                write!(f, "it writes or trims, and --readonly forbids both; remove --readonly")
             }
             Contradiction::AbsoluteNameInDirectory { path } => {
-                write!(f, "filename={} is a path of its own; leave it or directory out", quoted(path))
+                write!(f, "filename={} is an absolute path; remove it or directory", quoted(path))
             }
             Contradiction::RateTooLow { rate, block } => write!(
                 f,
@@ -335,19 +335,15 @@ impl fmt::Display for Problem {
             Problem::Unreadable { file, reason } => {
                 write!(f, "cannot read the job file {}: {reason}", quoted(file))
             }
-            Problem::NotText => write!(f, "a byte that is not UTF-8; a job file is a text"),
+            Problem::NotText => write!(f, "this byte is not valid UTF-8; a job file must be text"),
             Problem::ControlCharacter { code } => {
-                write!(f, "a control character (code {code}); a job file is a text")
+                write!(f, "this is a control character (code {code}); a job file must be text")
             }
             Problem::LineTooLong { bytes, most } => {
                 write!(f, "this line has {bytes} bytes; fio takes at most {most}")
             }
             Problem::OutsideSection { text } => {
-                write!(
-                    f,
-                    "{} stands before the first section; put [global] or a [job] above it",
-                    quoted(text)
-                )
+                write!(f, "{} precedes the first section; put [global] or a [job] above it", quoted(text))
             }
             Problem::UnclosedSection => write!(f, "this section's name has no closing ]"),
             Problem::TextAfterSection { text } => {
@@ -374,7 +370,7 @@ impl fmt::Display for Problem {
             Problem::UnclosedVariable => write!(f, "this ${{ has no closing }}"),
             Problem::UnsetVariable { name } => write!(
                 f,
-                "the environment has no {} (fio would take it as empty); set it, or write the value",
+                "the environment has no {} (fio would treat it as empty); set it, or write the value",
                 inner(name)
             ),
             Problem::MachineKeyword { keyword } => {
@@ -384,11 +380,11 @@ impl fmt::Display for Problem {
                 write!(f, "fio 3.33 has no option {}", quoted(name))?;
                 match did_you_mean {
                     Some(known) => write!(f, "; did you mean {known}?"),
-                    None => write!(f, "; `flashlab explain` lists those it has"),
+                    None => write!(f, "; `flashlab explain` lists its options"),
                 }
             }
             Problem::AmbiguousOption { name, candidates } => {
-                write!(f, "{} may be {}; write it out", quoted(name), candidates.join(", "))
+                write!(f, "{} may be {}; write the name in full", quoted(name), candidates.join(", "))
             }
             Problem::MissingValue { option } => write!(f, "{option} needs a value: {option}=..."),
             Problem::UnwantedValue { option } => write!(f, "--{option} takes no value"),
@@ -401,16 +397,16 @@ impl fmt::Display for Problem {
                     None => write!(f, "{option} is not modelled: {reason}")?,
                 }
                 match harmless {
-                    [] => write!(f, "; take it out"),
-                    [one] => write!(f, "; take it out, or write {option}={one}"),
+                    [] => write!(f, "; remove it"),
+                    [one] => write!(f, "; remove it, or write {option}={one}"),
                     all => {
                         let all: Vec<String> = all.iter().map(|value| format!("{option}={value}")).collect();
-                        write!(f, "; take it out, or write {}", all.join(" or "))
+                        write!(f, "; remove it, or write {}", all.join(" or "))
                     }
                 }
             }
             Problem::RefusedProgramOption { option, reason } => {
-                write!(f, "--{option} is not taken here: {reason}")
+                write!(f, "--{option} is not supported here: {reason}")
             }
             Problem::Contradiction { job, what } => write!(f, "job {}: {what}", quoted(job)),
             Problem::NotAJobFile { word, did_you_mean } => write!(
@@ -428,13 +424,10 @@ impl fmt::Display for Problem {
                 }
             }
             Problem::NoJobs => {
-                write!(
-                    f,
-                    "there is no job in it: add a section such as [job], or --name=job before the options"
-                )
+                write!(f, "no job is defined: add a section such as [job], or --name=job before the options")
             }
             Problem::TooManyJobs { most } => {
-                write!(f, "this makes more than {most} jobs, the most that fio runs")
+                write!(f, "this makes more than {most} jobs, fio's maximum")
             }
             Problem::TooMuchText { most } => {
                 write!(f, "the options of all jobs together have more than {most} bytes")

@@ -72,7 +72,7 @@ fn of_job(entry: &Entry) -> String {
         Standing::Refused { harmless } => {
             write!(text, ": refused\n\nIt is not modelled: {}.\n", entry.meaning).expect(STRING);
             if !harmless.is_empty() {
-                writeln!(text, "Accepted with the value {}, which asks for nothing.", harmless.join(" or "))
+                writeln!(text, "Accepted with the value {}, which has no effect.", harmless.join(" or "))
                     .expect(STRING);
             }
         }
@@ -91,15 +91,15 @@ fn in_words(does: Use) -> (&'static str, &'static str) {
         Use::Output => ("modelled", "Writes results to this file instead of standard output"),
         Use::Format => (
             "modelled",
-            "How results are written: normal, json, json+ or terse, or several with commas between",
+            "Format of the results: normal, json, json+ or terse, or several separated by commas",
         ),
         Use::Minimal => {
             ("modelled", "Writes terse output: a line for each job, its fields separated by semicolons")
         }
         Use::AppendTerse => ("modelled", "Writes terse output after the others"),
-        Use::TerseVersion => ("modelled", "The version of the terse output, 2 to 5; 3 where it is not given"),
+        Use::TerseVersion => ("modelled", "Version of the terse output, 2 to 5; the default is 3"),
         Use::Section => {
-            ("modelled", "Runs only the sections of job files that have this name; may come again")
+            ("modelled", "Runs only the sections of job files that have this name; may be repeated")
         }
         Use::ParseOnly => ("modelled", "Reads the jobs and runs nothing"),
         Use::ReadOnly => ("modelled", "Refuses jobs that write or trim"),
@@ -119,10 +119,10 @@ pub fn support_list() -> String {
     let mut text = format!(
         "# fio's options\n\n\
          <!-- Written by UPDATE_DOCS=1 cargo test -p flashlab-fio --test parse_docs; change crates/fio/src/option. -->\n\n\
-         Every option of fio 3.33, and what becomes of it in a simulation: {modelled} are **modelled**, {irrelevant} are \
-         **irrelevant** (accepted, and listed in the output, since they cannot change a result here), {refused} are \
-         **refused** (they change results and are not modelled; with the values given they ask for nothing and are \
-         accepted). `flashlab explain NAME` says the same.\n\n{JOB_FILES}- {INCLUDE}\n\n{NUMBERS}"
+         This page lists every option of fio 3.33, and its support in a simulation: {modelled} are **modelled**, \
+         {irrelevant} are **irrelevant** (accepted, and listed in the output, since they cannot change a result here), \
+         {refused} are **refused** (they change results and are not modelled; the values listed as accepted have no \
+         effect). `flashlab explain NAME` prints the same text.\n\n{JOB_FILES}- {INCLUDE}\n\n{NUMBERS}"
     );
     for chapter in TABLE {
         write!(text, "\n## {}\n\n| option | here | default | meaning |\n|---|---|---|---|\n", chapter.title)
@@ -175,17 +175,17 @@ fn capitalised(text: &str) -> String {
     characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }
 
-const INCLUDE: &str = "`include FILE` puts the options of another file in its place. FILE is looked for as named, then \
-beside the including file; it has no sections of its own, may include others, and not itself.";
+const INCLUDE: &str = "`include FILE` is replaced by the options of another file. FILE is searched for under the given \
+name, then beside the including file. It has no sections of its own; it may include other files, but not itself.";
 
 const JOB_FILES: &str = "\
 ## Job files
 
-- `[global]` holds for the sections below it and may come again; every other section is a job.
-- After `;` or `#` the rest of a line is a comment. Blanks around `=` are dropped.
-- A second job file starts from fio's defaults, and its jobs after those of the first.
-- A job without `direct=1` is refused (but for `ioengine=null`): fio's default is buffered I/O, and no page cache is
-  modelled. That holds for replays too.
+- `[global]` applies to the sections below it and may occur again; every other section is a job.
+- After `;` or `#` the rest of a line is a comment. Blanks around `=` are ignored.
+- A second job file starts from fio's defaults, and its jobs start after those of the first have ended.
+- A job without `direct=1` is refused (except with `ioengine=null`): fio's default is buffered I/O, and no page cache is
+  modelled. This applies to replays too.
 ";
 
 const NUMBERS: &str = "\
@@ -193,16 +193,16 @@ const NUMBERS: &str = "\
 
 - Sizes and counts: decimal, or hexadecimal after `0x`, with the suffixes `k m g t p` (not case sensitive). With
   `kb_base=1024`, fio's default, `4k`, `4kb` and `4ki` are 4096 and `4kib` is 4000; with `kb_base=1000` the first three are
-  4000 and `4kib` is 4096. This is what fio 3.33 does; its manual has `ki` on the other side.
-- Times: `d h m s ms us`; without a suffix in the option's own unit.
-- Shares: `50%`, for size, io_size, offset and offset_increment.
-- Reads, writes and trims: `4k,8k,16k`. One value stands for all, the second of two also for trims, and an empty one
-  keeps the default.
-- Arithmetic in parentheses: `size=(4k * 16)`, with `+ - * / % ^`. (fio's manual has it; Debian's build has not.)
-- What fio reads only in part without a word is refused here: `4.5k` (4 to fio), `1min` (one microsecond), `1:30` (30
+  4000 and `4kib` is 4096. This is the behaviour of fio 3.33; its manual groups `ki` with `kib`.
+- Times: the suffixes `d h m s ms us`; without a suffix, the option's own unit applies.
+- Percentages: `50%`, for size, io_size, offset and offset_increment.
+- Values for reads, writes and trims: `4k,8k,16k`. One value applies to all, the second of two also to trims, and an
+  empty one means the default.
+- Arithmetic in parentheses: `size=(4k * 16)`, with `+ - * / % ^`. (fio's manual describes it; Debian's build lacks it.)
+- Numbers that fio silently truncates are refused here: `4.5k` (fio reads 4), `1min` (one microsecond), `1:30` (30
   seconds), `0x10k` (16).
-- `${NAME}` in a job file is the environment's variable, and an error where it is not set. `$pagesize` is 4096; `$ncpus`
-  and `$mb_memory` are refused, since results would depend on the machine.
+- `${NAME}` in a job file is an environment variable; an unset variable is an error. `$pagesize` is 4096; `$ncpus` and
+  `$mb_memory` are refused, since results would depend on the machine.
 ";
 
 #[cfg(test)]

@@ -95,23 +95,23 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Empty => write!(f, "it has no value"),
+            Fault::Empty => write!(f, "the value is empty"),
             Fault::NotANumber => write!(f, "this is not a number"),
             Fault::Negative => write!(f, "it must not be negative"),
             Fault::Suffix { rest, expected } => {
-                write!(f, "{} is no suffix of it; expected {expected}", quoted(rest))
+                write!(f, "{} is not a valid suffix; expected {expected}", quoted(rest))
             }
             Fault::Fraction => {
                 write!(
                     f,
-                    "only whole numbers are taken (fio drops what follows the point); use a smaller unit"
+                    "only whole numbers are accepted (fio drops the digits after the point); use a smaller unit"
                 )
             }
-            Fault::TooLarge => write!(f, "it is larger than 2^63 - 1, the most that fio takes"),
+            Fault::TooLarge => write!(f, "it is larger than 2^63 - 1, fio's maximum"),
             Fault::OutOfRange { least, most: LARGEST } => write!(f, "it must be at least {least}"),
             Fault::OutOfRange { least, most } => write!(f, "it must be between {least} and {most}"),
-            Fault::Percent => write!(f, "it is not a share; write it without %"),
-            Fault::OverHundred => write!(f, "a share is at most 100%"),
+            Fault::Percent => write!(f, "it is not a percentage; write it without %"),
+            Fault::OverHundred => write!(f, "a percentage is at most 100%"),
             Fault::Zones => write!(f, "z counts zones, and zoned devices are not modelled; write bytes"),
             Fault::NotBoolean => write!(f, "it must be 0 or 1"),
             Fault::NotOneOf { words, did_you_mean } => {
@@ -121,8 +121,8 @@ impl fmt::Display for Fault {
                     None => Ok(()),
                 }
             }
-            Fault::OneValue { instead } => write!(f, "only one value is taken; {instead}"),
-            Fault::TooManyParts { most } => write!(f, "at most {most} parts are taken"),
+            Fault::OneValue { instead } => write!(f, "only one value is accepted; {instead}"),
+            Fault::TooManyParts { most } => write!(f, "at most {most} parts are accepted"),
             Fault::Malformed { expected } => write!(f, "expected {expected}"),
             Fault::SharesSum { sum, of } => write!(f, "the shares of {of} sum to {sum}, not to 100"),
             Fault::Expression(why) => write!(f, "{why}"),

@@ -294,13 +294,13 @@ mod tests {
         let cases: [(&[u8], &str); 9] = [
             (
                 b"bs=4k",
-                r#"job.fio:1:1: "bs=4k" stands before the first section; put [global] or a [job] above it"#,
+                r#"job.fio:1:1: "bs=4k" precedes the first section; put [global] or a [job] above it"#,
             ),
             (b"\n  [a", "job.fio:2:3: this section's name has no closing ]"),
             (b"[a] bs=4k", r#"job.fio:1:5: "bs=4k" follows the section's name; begin a new line"#),
             (b"[]", "job.fio:1:1: this section has no name; write [job]"),
-            (b"[a]\nbs=\xff", "job.fio:2:4: a byte that is not UTF-8; a job file is a text"),
-            (b"[a]\nb\x00s=1", "job.fio:2:2: a control character (code 0); a job file is a text"),
+            (b"[a]\nbs=\xff", "job.fio:2:4: this byte is not valid UTF-8; a job file must be text"),
+            (b"[a]\nb\x00s=1", "job.fio:2:2: this is a control character (code 0); a job file must be text"),
             (b"[a]\ninclude", "job.fio:2:1: include needs a file: include common.fio"),
             (b"[a]\nsize=${X", "job.fio:2:6: this ${ has no closing }"),
             (long.as_bytes(), "job.fio:2:1: this line has 5003 bytes; fio takes at most 4096"),
@@ -364,7 +364,7 @@ mod tests {
         let unset = parse("a", b"[a]\nsize=x${NOPE}", &Environment).unwrap_err();
         assert_eq!(
             unset.to_string(),
-            "a:2:7: the environment has no NOPE (fio would take it as empty); set it, or write the value"
+            "a:2:7: the environment has no NOPE (fio would treat it as empty); set it, or write the value"
         );
         let cpus = parse("a", b"[a]\nnumjobs=$ncpus", &Environment).unwrap_err();
         assert_eq!(

@@ -274,7 +274,7 @@ impl Plan {
     fn list_what_has_no_effect(&mut self, settings: &Settings, job: &Job) {
         if let Some(place) = settings.places.get("filename").filter(|_| settings.directories.is_empty()) {
             let value = Some(settings.filenames.join(":"));
-            self.list("filename", value, place, "whatever its name, it means the simulated device");
+            self.list("filename", value, place, "every file name stands for the simulated device");
         }
         if job.engine == Engine::Synchronous
             && job.depth > 1

@@ -89,7 +89,7 @@ fn bad_suffix(text: &str, rest: &str, expected: &'static str) -> ValueError {
         (Some('%'), _) => Fault::Percent,
         (Some('z' | 'Z'), _) if rest.len() == 1 => Fault::Zones,
         (_, Some((end, suffix))) if byte_factor(suffix, KbBase::Binary).or(time_factor(suffix)).is_some() => {
-            return Fault::OneValue { instead: "a range or a list is not taken here" }
+            return Fault::OneValue { instead: "write no range or list" }
                 .at(at + rest[..end].chars().count());
         }
         _ => Fault::Suffix { rest: rest.to_string(), expected },

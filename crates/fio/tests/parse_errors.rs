@@ -33,12 +33,12 @@ fn options_that_are_unknown_or_lack_a_value() {
     assert_snapshot!(messages(&["nmjobs=2", "  BS=4k", "frobnicate=1", "bs", "bs=", "bs 4k", "--bs=4k", "size = "]), @r#"
     job.fio:2:1: fio 3.33 has no option "nmjobs"; did you mean numjobs?
     job.fio:2:3: fio 3.33 has no option "BS"; did you mean bs?
-    job.fio:2:1: fio 3.33 has no option "frobnicate"; `flashlab explain` lists those it has
+    job.fio:2:1: fio 3.33 has no option "frobnicate"; `flashlab explain` lists its options
     job.fio:2:1: bs needs a value: bs=...
-    job.fio:2:4: bs=: it has no value
+    job.fio:2:4: bs=: the value is empty
     job.fio:2:1: a = is missing; write bs=...
     job.fio:2:1: fio 3.33 has no option "--bs"; did you mean bs?
-    job.fio:2:7: size=: it has no value
+    job.fio:2:7: size=: the value is empty
     "#);
 }
 
@@ -49,27 +49,27 @@ fn numbers_that_are_none() {
         "size=101%", "offset=-1", "size=10z", "bs=4k-16k", "bs=4k,8k,16k,32k", "bs=4k,8q", "iodepth=0", "numjobs=0",
         "rwmixread=101", "direct=yes", "time_based=2", "filesize=50%", "filesize=1g-2g", "size=(1m", "size=(7/2)",
     ]), @r#"
-    job.fio:2:5: bs=4.5k: only whole numbers are taken (fio drops what follows the point); use a smaller unit
+    job.fio:2:5: bs=4.5k: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
     job.fio:2:4: bs=-4k: it must not be negative
     job.fio:2:4: bs=0: it must be at least 1
-    job.fio:2:5: bs=4x: "x" is no suffix of it; expected k, m, g, t or p, alone or followed by b or ib
-    job.fio:2:7: size=1e9: "e9" is no suffix of it; expected k, m, g, t or p, alone or followed by b or ib
-    job.fio:2:6: size=16384p: it is larger than 2^63 - 1, the most that fio takes
-    job.fio:2:6: size=99999999999999999999: it is larger than 2^63 - 1, the most that fio takes
+    job.fio:2:5: bs=4x: "x" is not a valid suffix; expected k, m, g, t or p, alone or followed by b or ib
+    job.fio:2:7: size=1e9: "e9" is not a valid suffix; expected k, m, g, t or p, alone or followed by b or ib
+    job.fio:2:6: size=16384p: it is larger than 2^63 - 1, fio's maximum
+    job.fio:2:6: size=99999999999999999999: it is larger than 2^63 - 1, fio's maximum
     job.fio:2:6: size=0: it must be at least 1
-    job.fio:2:6: size=101%: a share is at most 100%
+    job.fio:2:6: size=101%: a percentage is at most 100%
     job.fio:2:8: offset=-1: it must not be negative
     job.fio:2:8: size=10z: z counts zones, and zoned devices are not modelled; write bytes
-    job.fio:2:6: bs=4k-16k: only one value is taken; for a range write bsrange=4k-16k, for a mix bssplit=4k/50:16k/50
-    job.fio:2:14: bs=4k,8k,16k,32k: at most 3 parts are taken
-    job.fio:2:8: bs=4k,8q: "q" is no suffix of it; expected k, m, g, t or p, alone or followed by b or ib
+    job.fio:2:6: bs=4k-16k: only one value is accepted; for a range write bsrange=4k-16k, for a mix bssplit=4k/50:16k/50
+    job.fio:2:14: bs=4k,8k,16k,32k: at most 3 parts are accepted
+    job.fio:2:8: bs=4k,8q: "q" is not a valid suffix; expected k, m, g, t or p, alone or followed by b or ib
     job.fio:2:9: iodepth=0: it must be between 1 and 65536
     job.fio:2:9: numjobs=0: it must be between 1 and 4096
     job.fio:2:11: rwmixread=101: it must be between 0 and 100
     job.fio:2:8: direct=yes: it must be 0 or 1
     job.fio:2:12: time_based=2: it must be 0 or 1
-    job.fio:2:12: filesize=50%: it is not a share; write it without %
-    job.fio:2:12: filesize=1g-2g: only one value is taken; a range or a list is not taken here
+    job.fio:2:12: filesize=50%: it is not a percentage; write it without %
+    job.fio:2:12: filesize=1g-2g: only one value is accepted; write no range or list
     job.fio:2:9: size=(1m: expected an operator or )
     job.fio:2:10: size=(7/2): the division leaves a remainder
     "#);
@@ -78,12 +78,12 @@ fn numbers_that_are_none() {
 #[test]
 fn times_that_fio_would_misread() {
     assert_snapshot!(messages(&["runtime=1:30", "runtime=1min", "runtime=1.5h", "ramp_time=2sec", "startdelay=1-5", "thinktime=1x"]), @r#"
-    job.fio:2:10: runtime=1:30: only one value is taken; fio reads 1:30 as 1 and then 30, and keeps the 30; write 90 for a minute and a half
+    job.fio:2:10: runtime=1:30: only one value is accepted; fio reads 1:30 as 1 and then 30, and keeps the 30; write 90 for a minute and a half
     job.fio:2:10: runtime=1min: fio 3.33 reads this as microseconds; for minutes write m
-    job.fio:2:10: runtime=1.5h: only whole numbers are taken (fio drops what follows the point); use a smaller unit
+    job.fio:2:10: runtime=1.5h: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
     job.fio:2:12: ramp_time=2sec: fio 3.33 reads this as microseconds; for seconds write s
     job.fio:2:13: startdelay=1-5: a delay drawn from a range is not modelled; write one
-    job.fio:2:12: thinktime=1x: "x" is no suffix of it; expected d, h, m, s, ms or us
+    job.fio:2:12: thinktime=1x: "x" is not a valid suffix; expected d, h, m, s, ms or us
     "#);
 }
 
@@ -117,15 +117,15 @@ fn words_and_forms() {
 fn options_that_are_not_modelled() {
     assert_snapshot!(messages(&["verify_only", "zonemode=zbd", "latency_target=10ms", "steadystate=iops:1%", "hipri",
         "prioclass=1", "exec_prerun=rm -rf /", "clustername=ceph", "max_latency=1m,2x"]), @r#"
-    job.fio:2:1: verify_only is not modelled: nothing is judged that was not written in the same run, but by a job that only reads; take it out, or write verify_only=0
-    job.fio:2:1: zonemode=zbd is not modelled: there is no zoned device, and no walk in strides; take it out, or write zonemode=none
-    job.fio:2:1: latency_target=10ms is not modelled: the depth of the queue is not adjusted to a latency; take it out, or write latency_target=0
-    job.fio:2:1: steadystate=iops:1% is not modelled: a job ends by its size or runtime, not when its speed has settled; take it out
-    job.fio:2:1: hipri is not modelled: completions are interrupts; a host that polls has other costs; take it out, or write hipri=0
-    job.fio:2:1: prioclass=1 is not modelled: the queue has no priorities; take it out, or write prioclass=0 or prioclass=2
-    job.fio:2:1: exec_prerun=rm -rf / is not modelled: no program is run before a job; take it out
-    job.fio:2:1: clustername=ceph is not modelled: it belongs to an engine that is not modelled; take it out
-    job.fio:2:17: max_latency=1m,2x: "x" is no suffix of it; expected d, h, m, s, ms or us
+    job.fio:2:1: verify_only is not modelled: only data of the same run is verified, except by a job that only reads; remove it, or write verify_only=0
+    job.fio:2:1: zonemode=zbd is not modelled: there are neither zoned devices nor strided access; remove it, or write zonemode=none
+    job.fio:2:1: latency_target=10ms is not modelled: the depth of the queue is not adjusted to a latency; remove it, or write latency_target=0
+    job.fio:2:1: steadystate=iops:1% is not modelled: a job ends by its size or runtime, not when its speed has settled; remove it
+    job.fio:2:1: hipri is not modelled: completions arrive by interrupt; polling has other costs; remove it, or write hipri=0
+    job.fio:2:1: prioclass=1 is not modelled: the queue has no priorities; remove it, or write prioclass=0 or prioclass=2
+    job.fio:2:1: exec_prerun=rm -rf / is not modelled: no program is run before a job; remove it
+    job.fio:2:1: clustername=ceph is not modelled: it belongs to an engine that is not modelled; remove it
+    job.fio:2:17: max_latency=1m,2x: "x" is not a valid suffix; expected d, h, m, s, ms or us
     "#);
 }
 
@@ -146,22 +146,22 @@ fn options_that_contradict_each_other() {
         "direct=1\nnumjobs=4096\nnrfiles=4096",
         "direct=1\nnumjobs=4096\n[more]\ndirect=1",
     ]), @r#"
-    job.fio:1:1: job "job": it does buffered I/O (fio's default), and no page cache is modelled: add
+    job.fio:1:1: job "job": it uses buffered I/O (fio's default), and no page cache is modelled: add
         direct=1
-    job.fio:2:1: job "job": this asks for buffered I/O, and no page cache is modelled: write
+    job.fio:2:1: job "job": this requests buffered I/O, and no page cache is modelled: write
         direct=1
-    job.fio:3:1: job "job": this asks for buffered I/O, and no page cache is modelled: write
+    job.fio:3:1: job "job": this requests buffered I/O, and no page cache is modelled: write
         direct=1
-    job.fio:3:1: job "job": time_based needs a runtime: add runtime=60, or leave time_based out
+    job.fio:3:1: job "job": time_based needs a runtime: add runtime=60, or remove time_based
     job.fio:4:1: job "job": rate and rate_iops exclude each other; keep one of them
     job.fio:4:1: job "job": bsrange and bssplit exclude each other; keep one of them
     job.fio:3:1: job "job": size=1024 is less than one block of 4096 bytes; raise size or lower bs
     job.fio:4:1: job "job": filesize=65536 is less than one block of 1048576 bytes; raise filesize or lower bs
     job.fio:3:1: job "job": offset=100% leaves nothing to read or write; lower it
-    job.fio:4:1: job "job": filename="/dev/sdb" is a path of its own; leave it or directory out
+    job.fio:4:1: job "job": filename="/dev/sdb" is an absolute path; remove it or directory
     job.fio:4:1: job "job": at rate=100 bytes a second one block of 1048576 bytes takes over an hour; rate is in bytes a second
     job.fio:4:1: job "job": it has more than 262144 files
-    job.fio:4:1: this makes more than 4096 jobs, the most that fio runs
+    job.fio:4:1: this makes more than 4096 jobs, fio's maximum
     "#);
 }
 
@@ -191,28 +191,28 @@ fn command_lines_that_are_wrong() {
         "--",
         "-",
     ]), @r#"
-    command line: there is no job in it: add a section such as [job], or --name=job before the options
-    command line: there is no job in it: add a section such as [job], or --name=job before the options
+    command line: no job is defined: add a section such as [job], or --name=job before the options
+    command line: no job is defined: add a section such as [job], or --name=job before the options
     argument 3, character 1: "numjobs=1" is the name of a job file to fio; did you mean --numjobs=1?
     argument 3, character 1: "numjob=1" is the name of a job file to fio; did you mean --numjobs=1?
     argument 1, character 1: cannot read the job file "job.fio": no other file may be read here
     argument 2, character 3: fio 3.33 has no option "nmjobs"; did you mean numjobs?
-    argument 2, character 3: "dir" may be directory, direct; write it out
+    argument 2, character 3: "dir" may be directory, direct; write the name in full
     argument 2, character 1: bs needs a value: bs=...
     argument 2, character 1: bs needs a value: bs=...
-    argument 2, character 7: bs=4.5k: only whole numbers are taken (fio drops what follows the point); use a smaller unit
-    argument 3, character 2: bs=4.5k: only whole numbers are taken (fio drops what follows the point); use a smaller unit
+    argument 2, character 7: bs=4.5k: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
+    argument 3, character 2: bs=4.5k: only whole numbers are accepted (fio drops the digits after the point); use a smaller unit
     argument 3, character 1: "0" is the name of a job file to fio; did you mean --time_based=0?
-    argument 2, character 1: job "x": this asks for buffered I/O, and no page cache is modelled: write
+    argument 2, character 1: job "x": this requests buffered I/O, and no page cache is modelled: write
         --direct=1
-    argument 2, character 1: job "x": it writes or trims, and --readonly forbids both; take --readonly away
+    argument 2, character 1: job "x": it writes or trims, and --readonly forbids both; remove --readonly
     argument 1, character 17: terse-version=6: it must be one of 2, 3, 4, 5; did you mean 2?
     argument 1, character 22: output-format=json,xml: it must be one of normal, json, json+, terse
-    argument 1, character 1: --client is not taken here: jobs run in this process, not on a server
+    argument 1, character 1: --client is not supported here: jobs run in this process, not on a server
     argument 1, character 14: --parse-only takes no value
-    argument 1, character 1: --cmdhelp is not taken here: use flashlab explain
-    argument 1, character 8: name=: it has no value
-    command line: there is no job in it: add a section such as [job], or --name=job before the options
+    argument 1, character 1: --cmdhelp is not supported here: use flashlab explain
+    argument 1, character 8: name=: the value is empty
+    command line: no job is defined: add a section such as [job], or --name=job before the options
     argument 1, character 1: cannot read the job file "standard input": no other file may be read here
     "#);
 }
@@ -226,14 +226,14 @@ fn sections_that_do_not_exist() {
     argument 1, character 11: no section is named "x"
     "#);
     let empty = Invocation::parse(&["job.fio"], &|_: &str| Ok(b"[global]\ndirect=1\n".to_vec())).unwrap_err();
-    assert_snapshot!(empty, @"job.fio:1:1: there is no job in it: add a section such as [job], or --name=job before the options");
+    assert_snapshot!(empty, @"job.fio:1:1: no job is defined: add a section such as [job], or --name=job before the options");
 }
 
 #[test]
 fn foreign_text_is_escaped_and_cut() {
     let name = "\u{7f}".to_string();
     assert_snapshot!(command_lines(&[&format!("--name=x --{}=1", "y".repeat(5000)), &format!("--{name}")]), @r#"
-    argument 2, character 3: fio 3.33 has no option "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy..."; `flashlab explain` lists those it has
-    argument 1, character 3: fio 3.33 has no option "\u{7f}"; `flashlab explain` lists those it has
+    argument 2, character 3: fio 3.33 has no option "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy..."; `flashlab explain` lists its options
+    argument 1, character 3: fio 3.33 has no option "\u{7f}"; `flashlab explain` lists its options
     "#);
 }

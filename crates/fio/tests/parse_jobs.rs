@@ -227,7 +227,7 @@ fn what_cannot_matter_is_listed_with_its_place() {
     let expected = [
         "job.fio:3:1: nice=5: nothing else competes for the processor",
         "job.fio:5:1: thread: whether jobs are threads or processes makes no difference to a device",
-        "job.fio:7:1: filename=/dev/sdb: whatever its name, it means the simulated device",
+        "job.fio:7:1: filename=/dev/sdb: every file name stands for the simulated device",
         "job.fio:6:1: iodepth=4: a synchronous ioengine has one request at a time",
         "job.fio:10:1: cpus_allowed=0-3: the host's costs do not depend on which processor a job runs on",
     ];
@@ -310,7 +310,7 @@ fn a_line_that_was_pasted_whole_begins_with_fio() {
         places,
         [
             "argument 4, character 6: bs=x: this is not a number",
-            "command line: there is no job in it: add a section such as [job], or --name=job before the options"
+            "command line: no job is defined: add a section such as [job], or --name=job before the options"
         ]
     );
 }

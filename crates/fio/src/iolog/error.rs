@@ -95,7 +95,8 @@ impl fmt::Display for IologProblem {
             ),
             IologProblem::SecondHeader => write!(
                 f,
-                "a second header: several clones have written into this log; give each its own log, or split it here"
+                "this is a second header: several clones have written to this log; give each its own log, or split it \
+                 here"
             ),
             IologProblem::NotText => write!(f, "this is not UTF-8 text"),
             IologProblem::UnknownAction { name, did_you_mean: Some(known) } => {
@@ -109,17 +110,17 @@ impl fmt::Display for IologProblem {
                 write!(f, "file `{name}` was not added before; did you mean `{known}`?")
             }
             IologProblem::UnknownFile { name, did_you_mean: None } => {
-                write!(f, "file `{name}` was not added before: a line `{name} add` must stand above")
+                write!(f, "file `{name}` was not added before: a line `{name} add` must precede this line")
             }
             IologProblem::Missing { what } => write!(f, "the line ends where {what} should follow"),
             IologProblem::Unexpected { found } => write!(f, "the line should end before `{found}`"),
             IologProblem::NotANumber { what, found } => {
                 write!(f, "{what} should be a whole decimal number, not `{found}`")
             }
-            IologProblem::TooLarge { what } => write!(f, "{what} is larger than 64 bits hold"),
-            IologProblem::NoLength => write!(f, "a request of no bytes: give a length above zero"),
+            IologProblem::TooLarge { what } => write!(f, "{what} exceeds 64 bits"),
+            IologProblem::NoLength => write!(f, "the request has no bytes: give a length above zero"),
             IologProblem::WaitInVersionThree => {
-                write!(f, "`wait` is of version 2; in version 3 the times of the lines say it")
+                write!(f, "`wait` exists only in version 2; in version 3 each line has a time")
             }
         }
     }

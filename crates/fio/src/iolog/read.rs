@@ -267,7 +267,7 @@ mod tests {
         );
         assert_eq!(
             fails(&format!("{two}f write {} 1", u64::MAX)),
-            "line 4, column 30: the end of the request is larger than 64 bits hold"
+            "line 4, column 30: the end of the request exceeds 64 bits"
         );
         assert_eq!(
             fails("fio version 1 iolog\n"),
@@ -276,7 +276,7 @@ mod tests {
         );
         assert!(fails("").starts_with("line 1, column 1"));
         let three = "fio version 3 iolog\n0 f add\n";
-        assert!(fails(&format!("{three}1 f wait 3\n")).contains("`wait` is of version 2"));
+        assert!(fails(&format!("{three}1 f wait 3\n")).contains("`wait` exists only in version 2"));
         assert!(fails(&format!("{three}99999999999999999 f add\n")).contains("nanoseconds"));
         assert!(fails(&format!("{three}-1 f add\n")).contains("whole decimal number"));
         assert!(fails(&format!("{three}1 f read 0 4096 7\n")).contains("should end before `7`"));

@@ -82,54 +82,49 @@ pub(super) const ENGINE: &[Entry] = &[
                 Ok(())
             },
         },
-        "How requests are handed to the system. Here only the order matters that follows from it: the synchronous engines \
-         have one request at a time, libaio, io_uring and posixaio up to iodepth. null has a queue too, and needs no \
-         direct=1. What a call costs is in the host's profile, alike for all.",
+        "Interface through which requests are submitted. Here it only determines their order: the synchronous engines \
+         have one request in flight, libaio, io_uring and posixaio up to iodepth. null has a queue too, and needs no \
+         direct=1. The cost of a call is in the host's profile, and is the same for all engines.",
     ),
     modelled(
         "iodepth",
         &[],
         "1",
         Kind::Count { least: 1, most: DEPTH_MAX, set: |s, n| s.job.depth = n as u32 },
-        "How many requests an asynchronous engine keeps in flight. A synchronous one has one in flight whatever this says.",
+        "How many requests an asynchronous engine keeps in flight. A synchronous engine always has one in flight.",
     ),
     modelled(
         "iodepth_batch",
         &["iodepth_batch_submit"],
         "1",
         Kind::Count { least: 0, most: U32, set: |s, n| s.job.batch_submit = n as u32 },
-        "How many requests are collected before they are handed over together; 0, and anything above iodepth, stands for \
-         iodepth.",
+        "How many requests are collected and then submitted together; 0, and any value above iodepth, means iodepth.",
     ),
     modelled(
         "iodepth_batch_complete_min",
         &["iodepth_batch_complete"],
         "1",
         Kind::Count { least: 0, most: U32, set: |s, n| s.job.batch_complete_min = n as u32 },
-        "How many completions are awaited at once; with 0 the job looks for completions before each request and never \
-         waits for them while its queue has room.",
+        "How many completions the job waits for at a time. With 0 the job polls for completions before each request, \
+         and never waits for them while its queue has room.",
     ),
     modelled(
         "iodepth_batch_complete_max",
         &[],
         "",
         Kind::Count { least: 0, most: U32, set: |s, n| s.batch_complete_max = Some(n as u32) },
-        "How many completions are taken at once at most; iodepth_batch_complete_min where it is less or not given.",
+        "How many completions are reaped at a time, at most; iodepth_batch_complete_min if this is smaller or not set.",
     ),
     modelled(
         "iodepth_low",
         &[],
         "",
         Kind::Count { least: 0, most: U32, set: |s, n| s.depth_low = n as u32 },
-        "Once the queue was full, new requests wait until no more than this many are left; iodepth where it is 0, larger \
-         or not given.",
+        "After the queue was full, new requests wait until at most this many are in flight; iodepth if this is 0, \
+         larger or not set.",
     ),
-    refused("serialize_overlap", &["0"], "requests that overlap are not held back"),
-    refused(
-        "io_submit_mode",
-        &["inline"],
-        "requests are handed over by the job itself, not by other threads",
-    ),
+    refused("serialize_overlap", &["0"], "overlapping requests are not serialized"),
+    refused("io_submit_mode", &["inline"], "requests are submitted by the job itself, not by other threads"),
 ];
 
 pub(super) const DURABILITY: &[Entry] = &[
@@ -138,15 +133,15 @@ pub(super) const DURABILITY: &[Entry] = &[
         &[],
         "0",
         Kind::Boolean(|s, on| s.direct = on),
-        "I/O past the page cache. fio's default is 0; no page cache is modelled, so a job needs direct=1 (but for \
-         ioengine=null).",
+        "I/O that bypasses the page cache. fio's default is 0; no page cache is modelled, so a job needs direct=1 \
+         (except with ioengine=null).",
     ),
     modelled(
         "buffered",
         &[],
         "1",
         Kind::Boolean(|s, on| s.direct = !on),
-        "The contrary of direct; the last of the two counts.",
+        "The opposite of direct; the last of the two applies.",
     ),
     refused("atomic", &["0"], "no device here offers atomic writes"),
     modelled(
@@ -154,14 +149,14 @@ pub(super) const DURABILITY: &[Entry] = &[
         &[],
         "0",
         Kind::Count { least: 0, most: U32, set: |s, n| s.job.fsync = n as u32 },
-        "A flush after every so many writes; on a filesystem with its metadata. 0 for none.",
+        "A flush each time this many writes were made, on a filesystem including its metadata; 0 for none.",
     ),
     modelled(
         "fdatasync",
         &[],
         "0",
         Kind::Count { least: 0, most: U32, set: |s, n| s.job.fdatasync = n as u32 },
-        "As fsync, but without metadata that reading the data back does not need.",
+        "Like fsync, but without metadata that is not needed to read the data back.",
     ),
     modelled(
         "fsync_on_close",
@@ -202,24 +197,31 @@ pub(super) const DURABILITY: &[Entry] = &[
 ];
 
 pub(super) const ENGINE_DETAILS: &[Entry] = &[
-    irrelevant("userspace_reap", "how libaio collects completions costs the same here"),
-    irrelevant("fixedbufs", "the cost of a call is the host's, whichever way buffers are given to io_uring")
-        .switch(),
+    irrelevant("userspace_reap", "both ways to collect completions of libaio cost the same here"),
+    irrelevant(
+        "fixedbufs",
+        "the host's profile sets the cost of a call, regardless of how io_uring receives buffers",
+    )
+    .switch(),
     irrelevant(
         "registerfiles",
-        "the cost of a call is the host's, whichever way files are given to io_uring",
+        "the host's profile sets the cost of a call, regardless of how io_uring receives files",
     )
     .switch(),
     irrelevant("nonvectored", "a request has one buffer with both calls"),
     irrelevant("force_async", "io_uring's own threads cost nothing here"),
     irrelevant("cmd_type", "it chooses among commands of io_uring_cmd, which is not modelled"),
     irrelevant("sqthread_poll_cpu", "it has an effect only with sqthread_poll, which is refused"),
-    refused("hipri", &["0"], "completions are interrupts; a host that polls has other costs").switch(),
-    refused("hipri_percentage", &["0"], "completions are interrupts; a host that polls has other costs"),
-    refused("sqthread_poll", &["0"], "requests are submitted by calls; a polling thread has other costs")
-        .switch(),
+    refused("hipri", &["0"], "completions arrive by interrupt; polling has other costs").switch(),
+    refused("hipri_percentage", &["0"], "completions arrive by interrupt; polling has other costs"),
+    refused(
+        "sqthread_poll",
+        &["0"],
+        "requests are submitted by system calls; a polling thread has other costs",
+    )
+    .switch(),
     refused("uncached", &["0"], "it is buffered I/O, and no page cache is modelled"),
-    refused("nowait", &["0"], "requests are not turned away when the device is busy"),
+    refused("nowait", &["0"], "requests are not rejected when the device is busy"),
     refused("cmdprio_percentage", &["0"], "the queue has no priorities"),
     refused("cmdprio_class", &[], "the queue has no priorities"),
     refused("cmdprio", &["0"], "the queue has no priorities"),

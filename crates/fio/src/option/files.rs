@@ -15,15 +15,15 @@ pub(super) const FILES: &[Entry] = &[
                 Ok(())
             },
         },
-        "The files of the job, shared by its clones. Without directory it means the simulated device, whatever the name \
-         is, and is listed so.",
+        "The files of the job, shared by its clones. Without directory, every name stands for the simulated device, \
+         and the output lists filename as without effect.",
     ),
     modelled(
         "directory",
         &[],
         "",
         Kind::Form {
-            form: "a path; several, separated by :, are dealt out to the clones",
+            form: "a path; several, separated by :, are distributed over the clones",
             read: |s, text| {
                 s.directories = form::names(text)?;
                 Ok(())
@@ -37,8 +37,8 @@ pub(super) const FILES: &[Entry] = &[
         &[],
         "$jobname.$jobnum.$filenum",
         Kind::Text(|s, text| s.filename_format = text.to_string()),
-        "How the names of files are made that filename does not give: $jobname, $jobnum and $filenum are replaced. Clones \
-         whose names come out alike share the file.",
+        "Format of the file names if filename is not set: $jobname, $jobnum and $filenum are replaced. Clones with the \
+         same file name share the file.",
     ),
     irrelevant("unique_filename", "it adds the address of a client to names, and no client is served"),
     refused("opendir", &[], "there is no directory to search for files"),
@@ -48,8 +48,8 @@ pub(super) const FILES: &[Entry] = &[
         &["nr_files"],
         "1",
         Kind::Count { least: 1, most: 65_536, set: |s, n| s.job.nr_files = n as u32 },
-        "How many files the job has; its size is divided among them, and requests go to them in turn. Where filename is \
-         given it decides.",
+        "How many files the job has. Its size is divided among them, and requests go to them in turn. If filename is \
+         set, it determines the number.",
     ),
     refused("file_service_type", &["roundrobin"], "files are served in turn, one request each"),
     refused("openfiles", &[], "all files of a job are open at once"),
@@ -71,16 +71,16 @@ pub(super) const FILES: &[Entry] = &[
                 ][word];
             },
         },
-        "How space is allocated for new files before the timed part of the run. It decides much on vfat, which fills \
-         what is allocated with zeros: with none that happens while the job writes.",
+        "How space is allocated for new files before the timed part of the run. It matters on vfat, which fills \
+         allocated space with zeros: with none, this happens while the job writes.",
     ),
-    irrelevant("fadvise_hint", "it advises a page cache, and direct I/O passes that by"),
+    irrelevant("fadvise_hint", "it advises the page cache, which direct I/O bypasses"),
     modelled(
         "overwrite",
         &[],
         "0",
         Kind::Boolean(|s, on| s.job.overwrite = on),
-        "Files are written once before the timed part, so that the job overwrites what is there.",
+        "Files are written once before the timed part, so that the job overwrites existing data.",
     ),
     modelled(
         "invalidate",
@@ -90,7 +90,7 @@ pub(super) const FILES: &[Entry] = &[
         "Drops cached pages of the files before the run. With direct I/O there are none, so both values do the same.",
     ),
     irrelevant("create_serialize", "files are laid out before the timed part, one after the other"),
-    irrelevant("create_fsync", "what the layout of files wrote is durable before the timed part"),
+    irrelevant("create_fsync", "the layout of files is durable before the timed part"),
     refused("create_on_open", &["0"], "files are laid out before the timed part, not when they are opened"),
     refused("create_only", &["0"], "a job that only creates files has nothing to report"),
     refused("allow_file_create", &["1"], "files that do not exist are created"),
@@ -113,7 +113,7 @@ pub(super) const TRACES: &[Entry] = &[
         &[],
         "",
         Kind::Form {
-            form: "names of files separated by :, dealt out to the clones",
+            form: "file names separated by :, distributed over the clones",
             read: |s, text| {
                 s.read_iologs = form::names(text)?;
                 Ok(())

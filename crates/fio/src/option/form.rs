@@ -117,7 +117,7 @@ pub(crate) fn distribution(text: &str, base: KbBase) -> Result<Distribution, Val
     if let Some((start, input)) = input
         && let Some(comma) = input.find(',')
     {
-        let fault = Fault::NotModelled("one distribution serves reads, writes and trims here; write one");
+        let fault = Fault::NotModelled("reads, writes and trims share one distribution here; write one");
         return Err(fault.at(text[..start + comma].chars().count()));
     }
     let shape = |default: Option<f64>, expected: &'static str, accepts: fn(f64) -> bool| {
@@ -138,7 +138,7 @@ pub(crate) fn distribution(text: &str, base: KbBase) -> Result<Distribution, Val
         }
     };
     match kind {
-        "random" if input.is_some() => Err(Fault::Malformed { expected: "random, alone" }.at(6)),
+        "random" if input.is_some() => Err(Fault::Malformed { expected: "random without a parameter" }.at(6)),
         "random" => Ok(Distribution::Uniform),
         "zipf" => {
             let expected = "a theta above 0 that is not 1, such as zipf:1.1";

@@ -13,22 +13,19 @@ pub(super) const INTEGRITY: &[Entry] = &[
         &[],
         "0",
         Kind::Word { words: verify::WORDS, set: |s, word| s.job.verify.method = Method::of_word(word) },
-        "Writes blocks that can be judged: a header and a sum, or a pattern. What a job wrote is read back when it has written \
-         all; a job that only reads judges what it finds. Only on a device with bytes (`bench --bytes`, memory, files).",
+        "Writes blocks that can be verified: a header with a checksum, or a pattern. A job reads its data back after \
+         it has written all of it; a job that only reads verifies the data that it finds. Only on a device with \
+         contents (`bench --bytes`, memory, files).",
     ),
     modelled(
         "do_verify",
         &[],
         "1",
         Kind::Boolean(|s, on| s.job.verify.reads_back = on),
-        "Whether what was written under verify is read back.",
+        "Reads back the data that was written under verify.",
     ),
-    refused(
-        "verify_only",
-        &["0"],
-        "nothing is judged that was not written in the same run, but by a job that only reads",
-    )
-    .switch(),
+    refused("verify_only", &["0"], "only data of the same run is verified, except by a job that only reads")
+        .switch(),
     irrelevant("verifysort", "fio itself no longer uses it (deprecated there)"),
     irrelevant("verifysort_nr", "fio itself no longer uses it (deprecated there)"),
     modelled(
@@ -40,9 +37,9 @@ pub(super) const INTEGRITY: &[Entry] = &[
             most: LARGEST,
             set: |s, bytes| s.job.verify.interval = (bytes > 0).then_some(bytes),
         },
-        "Bytes that have a header of their own; each request has one where it is not given.",
+        "Size of a block with its own header; by default each request is one block.",
     ),
-    refused("verify_offset", &["0"], "the header stands at the beginning of its block"),
+    refused("verify_offset", &["0"], "the header is at the beginning of its block"),
     modelled(
         "verify_pattern",
         &[],
@@ -54,22 +51,22 @@ pub(super) const INTEGRITY: &[Entry] = &[
                 Ok(())
             },
         },
-        "The bytes of verify=pattern, over and over; alone it means a header without a sum before them. Under a method with a header they are what \
-         follows the header.",
+        "Bytes that verify=pattern repeats over a block. Without verify, a header without a checksum precedes them. \
+         With a method that has a header, they follow the header.",
     ),
     irrelevant(
         "verify_fatal",
-        "all blocks are judged; wrong data is reported and ends flashlab with exit code 1 in any case",
+        "all blocks are verified; wrong data is reported and ends flashlab with exit code 1 in any case",
     ),
-    irrelevant("verify_dump", "a block that is wrong is told, and written nowhere"),
-    irrelevant("verify_async", "judging takes no simulated time"),
-    irrelevant("verify_async_cpus", "judging takes no simulated time"),
-    refused("verify_backlog", &["0"], "what was written is read back when all is written"),
-    refused("verify_backlog_batch", &["0"], "what was written is read back when all is written"),
+    irrelevant("verify_dump", "a wrong block is reported, but not written to a file"),
+    irrelevant("verify_async", "verification takes no simulated time"),
+    irrelevant("verify_async_cpus", "verification takes no simulated time"),
+    refused("verify_backlog", &["0"], "data is read back after all of it is written"),
+    refused("verify_backlog_batch", &["0"], "data is read back after all of it is written"),
     refused(
         "experimental_verify",
         &["0"],
-        "what is read back is what was written, not what would be drawn again",
+        "the requests that were written are read back, and not generated again",
     ),
     refused("verify_state_load", &["0"], "there is no state of another run"),
     irrelevant("verify_state_save", "there is no run that would load it"),
@@ -83,10 +80,10 @@ pub(super) const INTEGRITY: &[Entry] = &[
 ];
 
 pub(super) const ZONES: &[Entry] = &[
-    refused("zonemode", &["none"], "there is no zoned device, and no walk in strides"),
-    refused("zonesize", &["0"], "there is no zoned device, and no walk in strides"),
-    refused("zonerange", &["0"], "there is no zoned device, and no walk in strides"),
-    refused("zoneskip", &["0"], "there is no zoned device, and no walk in strides"),
+    refused("zonemode", &["none"], "there are neither zoned devices nor strided access"),
+    refused("zonesize", &["0"], "there are neither zoned devices nor strided access"),
+    refused("zonerange", &["0"], "there are neither zoned devices nor strided access"),
+    refused("zoneskip", &["0"], "there are neither zoned devices nor strided access"),
     irrelevant("zonecapacity", ZONED),
     irrelevant("read_beyond_wp", ZONED),
     irrelevant("max_open_zones", ZONED),

@@ -64,7 +64,8 @@ pub(super) const REPORTS: &[Entry] = &[
         &[],
         "0",
         Kind::Boolean(|s, on| s.job.percentiles_of.lat = on),
-        "Reports percentiles of total latency. The terse output then has these in the place of completion latency's.",
+        "Reports percentiles of total latency. The terse output then contains them instead of those of completion \
+         latency.",
     ),
     modelled(
         "slat_percentiles",
@@ -76,7 +77,7 @@ pub(super) const REPORTS: &[Entry] = &[
     irrelevant("block_error_percentiles", "it reports on trims that fail, and none fails here"),
     refused("stats", &["1"], "a job without statistics has nothing to report"),
     irrelevant("significant_figures", "the normal output always has four significant figures"),
-    irrelevant("disk_util", "a simulated device has no kernel's statistics beside its own"),
+    irrelevant("disk_util", "a simulated device has no kernel statistics"),
     irrelevant(
         "gtod_reduce",
         "reading the clock costs nothing in simulated time, so all latencies are measured",
@@ -127,7 +128,7 @@ pub(super) const REPORTS: &[Entry] = &[
     refused("write_hist_log", &[], "no log of histograms is written"),
     irrelevant("log_hist_msec", "it has an effect only with write_hist_log, which is refused"),
     irrelevant("log_hist_coarseness", "it has an effect only with write_hist_log, which is refused"),
-    irrelevant("log_entries", "logs grow as they need"),
+    irrelevant("log_entries", "logs grow as needed"),
     irrelevant("log_compression", "how logs are held in memory does not change them"),
     irrelevant("log_compression_cpus", "no thread compresses logs"),
     refused("log_store_compressed", &["0"], "logs are written as text"),

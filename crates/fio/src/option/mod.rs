@@ -26,9 +26,9 @@ pub enum Standing {
     Modelled,
     /// The option cannot change a result here. It is accepted, and listed in the output.
     Irrelevant,
-    /// The option changes results and is not modelled. It is an error, except with a value that turns it off.
+    /// The option changes results and is not modelled. It is an error, except with a value that has no effect.
     Refused {
-        /// Values that are accepted because they turn the option off.
+        /// Values that are accepted because they have no effect.
         harmless: &'static [&'static str],
     },
 }
@@ -176,22 +176,22 @@ impl Entry {
     /// Describes the form of a value.
     pub fn form(&self) -> String {
         match &self.kind {
-            Kind::Text(_) => "a text".to_string(),
-            Kind::Prefix(_) => "a text; left out in a job file, the job's name".to_string(),
-            Kind::Switch(_) | Kind::UnreadSwitch => "0 or 1; alone it is 1".to_string(),
+            Kind::Text(_) => "text".to_string(),
+            Kind::Prefix(_) => "text; without a value in a job file, the job's name".to_string(),
+            Kind::Switch(_) | Kind::UnreadSwitch => "0 or 1; without a value, 1".to_string(),
             Kind::Boolean(_) => "0 or 1".to_string(),
             Kind::Count { least: 0, most: number::LARGEST, .. } => "a number".to_string(),
             Kind::Count { least, most: number::LARGEST, .. } => format!("a number from {least}"),
             Kind::Count { least, most, .. } => format!("a number from {least} to {most}"),
-            Kind::Extent { .. } => "a size, or a share such as 50%".to_string(),
-            Kind::Time { unit, .. } => format!("a time; without a suffix in {}", unit.name()),
+            Kind::Extent { .. } => "a size, or a percentage such as 50%".to_string(),
+            Kind::Time { unit, .. } => format!("a time; without a suffix, in {}", unit.name()),
             Kind::Word { words, .. } => format!("one of {}", words.join(", ")),
             Kind::Form { form, .. } => (*form).to_string(),
             Kind::Unread => "any".to_string(),
         }
     }
 
-    /// Returns false if the option is refused and `value` does not turn it off.
+    /// Returns false if the option is refused and `value` is not one of its values without effect.
     pub fn is_harmless(&self, value: Option<&str>) -> bool {
         match (self.standing, value) {
             (Standing::Refused { harmless }, Some(value)) => harmless.contains(&value.trim()),
@@ -260,7 +260,7 @@ const fn irrelevant(name: &'static str, reason: &'static str) -> Entry {
     }
 }
 
-/// Returns the entry of an option that changes results and is not modelled. The `harmless` values turn it off.
+/// Returns the entry of an option that changes results and is not modelled. The `harmless` values have no effect.
 const fn refused(name: &'static str, harmless: &'static [&'static str], reason: &'static str) -> Entry {
     let standing = Standing::Refused { harmless };
     Entry { name, aliases: &[], default: "", standing, meaning: reason, kind: Kind::Unread }

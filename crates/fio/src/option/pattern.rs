@@ -18,26 +18,25 @@ pub(super) const PATTERN: &[Entry] = &[
                 Ok(())
             },
         },
-        "What the job does, in sequence or at random offsets. rw and randrw mix reads and writes by rwmixread; trimwrite \
-         trims each range and then writes it. With a number, a random pattern draws a new offset only after that many \
-         requests that follow each other, and a sequential one skips that many bytes after each request (backwards \
-         where it is negative).",
+        "Operations of the job, sequential or at random offsets. rw and randrw mix reads and writes by rwmixread; \
+         trimwrite trims each range and then writes it. With a number, a random pattern draws a new offset only after \
+         that many consecutive requests, and a sequential pattern skips that many bytes after each request (backwards \
+         if it is negative).",
     ),
-    refused("rw_sequencer", &["sequential"], "repeating the same offset (identical) has no generator here"),
+    refused("rw_sequencer", &["sequential"], "no sequencer repeats the same offset (identical)"),
     modelled(
         "rwmixread",
         &[],
         "50",
         Kind::Count { least: 0, most: 100, set: |s, n| s.job.rw_mix_read = n as u32 },
-        "The share of reads, in percent, where reads and writes are mixed. Of rwmixread and rwmixwrite the last one \
-         given counts.",
+        "Percentage of reads in a mix of reads and writes. The last of rwmixread and rwmixwrite applies.",
     ),
     modelled(
         "rwmixwrite",
         &[],
         "50",
         Kind::Count { least: 0, most: 100, set: |s, n| s.job.rw_mix_read = 100 - n as u32 },
-        "The share of writes, in percent, where reads and writes are mixed: 100 less rwmixread.",
+        "Percentage of writes in a mix of reads and writes: 100 minus rwmixread.",
     ),
     irrelevant("rwmixcycle", "fio itself no longer uses it (deprecated there)"),
     modelled(
@@ -51,10 +50,11 @@ pub(super) const PATTERN: &[Entry] = &[
                 Ok(())
             },
         },
-        "How random offsets are spread. random takes every block alike, and each one once a pass. The others draw \
-         blocks again and again, some more often: by Zipf's law, by Pareto's, around the middle of the range with a \
-         deviation in percent of it, or by a list of zones, each with its percentage of the accesses and its share or \
-         size of the range. fio's optional centre, and one distribution for each direction, are refused.",
+        "Distribution of random offsets. With random, all blocks are equally likely, and each occurs once per pass. \
+         The others draw blocks repeatedly, and some more often: by Zipf's law, by Pareto's law, around the middle of \
+         the range with a deviation in percent of the range, or by a list of zones, each with a percentage of the \
+         accesses and a percentage or size of the range. fio's optional centre, and a separate distribution for each \
+         direction, are refused.",
     ),
     modelled(
         "percentage_random",
@@ -69,36 +69,35 @@ pub(super) const PATTERN: &[Entry] = &[
                 Ok(())
             },
         },
-        "How many percent of a random pattern's requests go to a random offset; the others follow the request before \
-         them.",
+        "Percentage of a random pattern's requests that go to a random offset; the others follow the previous request.",
     ),
     modelled(
         "norandommap",
         &[],
         "0",
         Kind::Switch(|s, on| s.job.no_random_map = on),
-        "Draws random offsets without remembering which blocks were already done, so that in one pass some blocks come \
-         twice and some not at all. fio also does so where random_distribution is not random, or blockalign differs \
-         from the least block size.",
+        "Draws random offsets without a map of the blocks already accessed, so that a pass accesses some blocks \
+         several times and others not at all. fio also does so if random_distribution is not random, or if blockalign \
+         differs from the smallest block size.",
     ),
     irrelevant(
         "softrandommap",
-        "it says what to do when the map of random blocks finds no memory, and here it does",
+        "it applies if there is no memory for the random map, which does not happen here",
     ),
     modelled(
         "random_generator",
         &[],
         "tausworthe",
         Kind::Word { words: &["tausworthe", "lfsr", "tausworthe64"], set: |_, _| {} },
-        "fio's choice of generator for random offsets. All three have the properties that decide results (each block \
-         once a pass, repeatable), and here one generator serves for all of them.",
+        "fio's generator of random offsets. All three have the properties that determine results (each block once per \
+         pass, repeatable), and one generator here replaces all of them.",
     ),
     modelled(
         "randrepeat",
         &[],
         "1",
         Kind::Boolean(|s, on| s.job.rand_repeat = on),
-        "The same random offsets in every run, and the same ones for randread and randwrite. With 0 they follow the \
+        "Uses the same random offsets in every run, and for randread and randwrite. With 0 the offsets depend on the \
          seed of the simulation.",
     ),
     modelled(
@@ -106,16 +105,16 @@ pub(super) const PATTERN: &[Entry] = &[
         &[],
         "0",
         Kind::Boolean(|s, on| s.job.all_rand_repeat = on),
-        "As randrepeat, for everything random in a job: block sizes, the mix of reads and writes, and offsets.",
+        "Like randrepeat, for everything random in a job: block sizes, the mix of reads and writes, and offsets.",
     ),
     modelled(
         "randseed",
         &[],
         "",
         Kind::Count { least: 0, most: LARGEST, set: |s, n| s.job.rand_seed = Some(n) },
-        "Seeds the random numbers of the job: another seed gives other offsets, the same one the same offsets.",
+        "Seeds the random numbers of the job: the same seed gives the same offsets, another seed gives other offsets.",
     ),
-    refused("bs_is_seq_rand", &["0"], "block sizes are by direction here, not by sequential and random"),
+    refused("bs_is_seq_rand", &["0"], "block sizes differ by direction here, not by sequential and random"),
 ];
 
 pub(super) const BLOCKS: &[Entry] = &[
@@ -131,8 +130,8 @@ pub(super) const BLOCKS: &[Entry] = &[
                 Ok(())
             },
         },
-        "The size of each request. One size serves all; of two, the first is for reads, the second for writes and \
-         trims; an empty place keeps the default, as in bs=,8k.",
+        "The size of each request. One size applies to all directions; of two, the first is for reads, the second for \
+         writes and trims; an empty one means the default, as in bs=,8k.",
     ),
     modelled(
         "bsrange",
@@ -146,7 +145,7 @@ pub(super) const BLOCKS: &[Entry] = &[
                 Ok(())
             },
         },
-        "Sizes of requests drawn from a range, in multiples of its least.",
+        "Draws the sizes of requests from a range, in multiples of its minimum.",
     ),
     modelled(
         "bssplit",
@@ -160,8 +159,8 @@ pub(super) const BLOCKS: &[Entry] = &[
                 Ok(())
             },
         },
-        "Sizes of requests drawn from a list, each with its share of the requests in percent. Blank shares divide what \
-         is left; without blanks they sum to 100.",
+        "Draws the sizes of requests from a list, each with its percentage of the requests. Blank percentages divide \
+         the rest; without blanks the percentages sum to 100.",
     ),
     modelled(
         "ba",
@@ -174,7 +173,7 @@ pub(super) const BLOCKS: &[Entry] = &[
                 Ok(())
             },
         },
-        "Random offsets are multiples of it; of the least block size where it is not given.",
+        "Alignment of random offsets. The default is the smallest block size.",
     ),
     refused("bs_unaligned", &["0"], "requests are whole blocks here").or(&["blocksize_unaligned"]).switch(),
 ];
@@ -185,17 +184,17 @@ pub(super) const AMOUNT: &[Entry] = &[
         &[],
         "",
         Kind::Extent { least: 1, set: |s, extent| s.job.size = Some(extent) },
-        "The bytes that one pass covers, from the offset on, in all files of the job together; or a share of the device. \
-         Where neither size nor filesize is given it is the whole device.",
+        "Number of bytes that one pass covers, from the offset on, in all files of the job together; or a percentage \
+         of the device. Without size and filesize, a pass covers the whole device.",
     ),
     modelled(
         "io_size",
         &["io_limit"],
         "",
         Kind::Extent { least: 1, set: |s, extent| s.job.io_size = Some(extent) },
-        "The bytes after which the job ends, where that is not size: less than a pass, or several passes.",
+        "Number of bytes after which the job ends, if it differs from size: less than a pass, or several passes.",
     ),
-    refused("fill_device", &["0"], "no write ends with a full device here").or(&["fill_fs"]),
+    refused("fill_device", &["0"], "no write fails here because the device is full").or(&["fill_fs"]),
     modelled(
         "filesize",
         &[],
@@ -209,7 +208,7 @@ pub(super) const AMOUNT: &[Entry] = &[
         &["fileoffset"],
         "0",
         Kind::Extent { least: 0, set: |s, extent| s.job.offset = extent },
-        "Where the region of the job begins, in bytes or as a share. What lies before it is not touched.",
+        "Start of the job's region, in bytes or as a percentage. Data before it is not touched.",
     ),
     modelled(
         "offset_increment",
@@ -218,7 +217,7 @@ pub(super) const AMOUNT: &[Entry] = &[
         Kind::Extent { least: 0, set: |s, extent| s.job.offset_increment = extent },
         "Added to the offset once for each clone of numjobs before this one, so that clones work on regions of their own.",
     ),
-    refused("offset_align", &["0"], "an offset given as a share is aligned to the block size"),
+    refused("offset_align", &["0"], "an offset given as a percentage is aligned to the block size"),
     modelled(
         "number_ios",
         &[],
@@ -231,7 +230,7 @@ pub(super) const AMOUNT: &[Entry] = &[
         &[],
         "1",
         Kind::Count { least: 1, most: U32, set: |s, n| s.job.loops = n },
-        "How often the whole job is repeated.",
+        "How many times the whole job runs.",
     ),
 ];
 

@@ -36,7 +36,7 @@ pub(super) const UNITS: &[Entry] = &[
     irrelevant("unit_base", "rates are reported in bytes"),
 ];
 
-const NO_BYTES: &str = "a simulation moves no bytes, so what would be in them does not matter";
+const NO_BYTES: &str = "a simulation moves no bytes, so the contents of buffers do not matter";
 
 const COMPRESS: &str = "no device here compresses the data that it stores";
 const DEDUPE: &str = "no device here looks for duplicates in the data that it stores";
@@ -64,8 +64,8 @@ pub(super) const PROCESSES: &[Entry] = &[
     irrelevant("cpumask", "the host's costs do not depend on which processor a job runs on"),
     irrelevant("cpus_allowed", "the host's costs do not depend on which processor a job runs on"),
     irrelevant("cpus_allowed_policy", "the host's costs do not depend on which processor a job runs on"),
-    irrelevant("numa_cpu_nodes", "the host's memory is alike everywhere"),
-    irrelevant("numa_mem_policy", "the host's memory is alike everywhere"),
+    irrelevant("numa_cpu_nodes", "the host's memory has the same cost everywhere"),
+    irrelevant("numa_mem_policy", "the host's memory has the same cost everywhere"),
     irrelevant("uid", "a simulated device has no owner"),
     irrelevant("gid", "a simulated device has no owner"),
     irrelevant("cgroup", "there are no control groups; cgroup_weight is refused"),

@@ -12,14 +12,14 @@ pub(super) const TIME: &[Entry] = &[
             unit: TimeUnit::Seconds,
             set: |s, time| s.job.runtime = (time.as_ns() > 0).then_some(time),
         },
-        "Ends the job after this time, if it has not ended before; 0 for no limit. A ramp_time comes before it.",
+        "Ends the job after this time, if it has not ended before; 0 for no limit. A ramp_time precedes it.",
     ),
     modelled(
         "time_based",
         &[],
         "0",
         Kind::Switch(|s, on| s.job.time_based = on),
-        "The job begins anew when it has covered its size, until runtime is over.",
+        "The job starts over when it has covered its size, until runtime is over.",
     ),
     modelled(
         "ramp_time",
@@ -33,7 +33,7 @@ pub(super) const TIME: &[Entry] = &[
         &[],
         "0",
         Kind::Form {
-            form: "a time; without a suffix in seconds",
+            form: "a time; without a suffix, in seconds",
             read: |s, text| {
                 s.job.start_delay = super::time(text, TimeUnit::Seconds).map_err(|error| {
                     let fault = match error.fault {
@@ -74,7 +74,7 @@ pub(super) const TIME: &[Entry] = &[
     refused("exitall", &["0"], "the end of a job does not end the others").switch(),
     irrelevant("exit_what", "it has an effect only with exitall, which is refused"),
     irrelevant("exitall_on_error", "a device that fails a request ends the run in any case").switch(),
-    refused("flow", &["0"], "jobs do not hold each other back"),
+    refused("flow", &["0"], "jobs do not throttle each other"),
     irrelevant("flow_id", "it has an effect only with flow, which is refused"),
     irrelevant("flow_sleep", "it has an effect only with flow, which is refused"),
     irrelevant("clocksource", "time is simulated, and no clock is read"),
@@ -89,8 +89,8 @@ pub(super) const RATE: &[Entry] = &[
         &[],
         "0",
         Kind::Time { unit: TimeUnit::Microseconds, set: |s, time| s.job.think_time = time },
-        "The job pauses for this time after thinktime_blocks requests, but not beyond runtime: as in newer versions of fio; 3.33 \
-         sleeps it out.",
+        "The job pauses for this time after thinktime_blocks requests, but not beyond runtime, as in newer versions of \
+         fio; fio 3.33 completes the pause.",
     ),
     irrelevant("thinktime_spin", "whether a pause is spent busy or asleep costs the device nothing"),
     modelled(
@@ -113,7 +113,7 @@ pub(super) const RATE: &[Entry] = &[
                 Ok(())
             },
         },
-        "The most bytes a second; requests wait until they are due. An empty place sets no limit: rate=,500k limits \
+        "Maximum bytes a second; requests wait until they are due. An empty value sets no limit: rate=,500k limits \
          writes and trims.",
     ),
     modelled(
@@ -127,10 +127,10 @@ pub(super) const RATE: &[Entry] = &[
                 Ok(())
             },
         },
-        "The most requests a second, as rate is the most bytes.",
+        "Maximum requests a second, like rate for bytes.",
     ),
-    refused("rate_min", &["0"], "a job is not ended for being slow").or(&["ratemin"]),
-    refused("rate_iops_min", &["0"], "a job is not ended for being slow"),
+    refused("rate_min", &["0"], "a slow job is not ended").or(&["ratemin"]),
+    refused("rate_iops_min", &["0"], "a slow job is not ended"),
     refused("rate_process", &["linear"], "requests are due at even intervals"),
     irrelevant("rate_cycle", "it has an effect only with rate_min, which is refused").or(&["ratecycle"]),
     refused("rate_ignore_thinktime", &["0"], "pauses count as time of the job"),
@@ -146,7 +146,7 @@ pub(super) const TARGETS: &[Entry] = &[
         &[],
         "0",
         Kind::Form {
-            form: "one to three times, for reads, writes and trims; without a suffix in microseconds",
+            form: "one to three times, for reads, writes and trims; without a suffix, in microseconds",
             read: |s, text| {
                 let time = |part: &str| super::time(part, TimeUnit::Microseconds);
                 let limits = each_direction(text, &[','], time)?;

@@ -76,8 +76,8 @@ impl fmt::Display for WorkloadError {
             }
             WorkloadError::TooFewFiles { job, named, files } => write!(
                 f,
-                "the iolog of job `{job}` names {named} files, but the job has {files}: list as many in filename=, \
-                 or one to send all to it"
+                "the iolog of job `{job}` names {named} files, but the job has {files}: list as many files in \
+                 filename=, or one file for all requests"
             ),
         }
     }

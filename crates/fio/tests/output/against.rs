@@ -62,7 +62,7 @@ fn two_single_jobs_are_a_pair_whatever_their_names() {
     real.jobs[0].name = "mytest".to_owned();
     let comparison = Comparison::new(&real, &reports);
     assert!(comparison.figures.len() >= 3);
-    assert_eq!(comparison.notes, ["job trim stands beside mytest, the only job of the real run"]);
+    assert_eq!(comparison.notes, ["job trim is compared with mytest, the only job of the real run"]);
     real.jobs.push(real.jobs[0].clone());
     assert_eq!(Comparison::new(&real, &reports).figures, []);
 }
