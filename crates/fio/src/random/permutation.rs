@@ -66,7 +66,7 @@ impl Permutation {
     }
 }
 
-/// Round function: two multiplications, with the constants of Stafford's mixer 13.
+/// Computes the round function: two multiplications, with the constants of Stafford's mixer 13.
 #[inline]
 fn scramble(half: u64, key: u64) -> u64 {
     let z = (half ^ key).wrapping_mul(0xbf58_476d_1ce4_e5b9);
