@@ -44,23 +44,23 @@ pub enum Cause {
 /// after the ramp. A recorder therefore counts every [`Record::completed`], and discards all counts of a job (but not
 /// its outstanding requests) at [`Record::ramp_over`].
 pub trait Record {
-    /// A job starts. Its runtime counts from here, or from its [`Record::ramp_over`].
+    /// Records the start of a job. Its runtime counts from here, or from its [`Record::ramp_over`].
     fn started(&mut self, job: usize, at: Instant);
-    /// A request is submitted to the device (at `io.issued`). `depth` includes the request.
+    /// Records the submission of a request to the device (at `io.issued`). `depth` includes the request.
     fn submitted(&mut self, job: usize, io: &Io, depth: u32);
-    /// A request has completed. The sum of `spent` is the time since the submission, including the time of a flush that
+    /// Records a completion. The sum of `spent` is the time since the submission, including the time of a flush that
     /// the request had to wait for (`sync=1`).
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent);
-    /// A flush is submitted to the device. `offset` is that of the previous request, as in fio's logs.
+    /// Records the submission of a flush to the device. `offset` is that of the previous request, as in fio's logs.
     fn flushing(&mut self, _job: usize, _file: FileId, _offset: u64, _data_only: bool, _at: Instant) {}
-    /// A flush (`fsync`, `fdatasync`, `fsync_on_close`, `end_fsync`, or from an iolog) has completed. `depth` includes
-    /// the flush.
+    /// Records the completion of a flush (`fsync`, `fdatasync`, `fsync_on_close`, `end_fsync`, or from an iolog). `depth`
+    /// includes the flush.
     fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32);
-    /// The job's ramp is over. All counts of the job so far are dropped, and its runtime counts from `at`.
+    /// Ends the job's ramp. All counts of the job so far are dropped, and its runtime counts from `at`.
     fn ramp_over(&mut self, job: usize, at: Instant);
-    /// A request failed or took too long. The job ends as in fio, and [`Record::finished`] follows.
+    /// Records that a request failed or took too long. The job ends as in fio, and [`Record::finished`] follows.
     fn failed(&mut self, job: usize, io: &Io, at: Instant, cause: Cause);
-    /// The job has ended, including the flushes at its end.
+    /// Records the end of a job, after the flushes at its end.
     fn finished(&mut self, job: usize, at: Instant);
 }
 

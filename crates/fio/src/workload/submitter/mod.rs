@@ -68,7 +68,7 @@ pub(crate) struct Submitter {
     batch_submit: usize,
     reap_min: usize,
     reap_max: usize,
-    /// True if the job reaps whatever completes before time advances, so that a request is recorded when it completes.
+    /// True if the job reaps every completion before time advances, so that a request is recorded when it completes.
     /// Such a job waits for one request at a time, and nothing happens between two requests (no think time, flush or
     /// end of a ramp).
     looks_at_once: bool,
@@ -357,7 +357,7 @@ impl Submitter {
         }
     }
 
-    /// Variant of [`Submitter::go_on`] for completed requests that are already recorded. If the depth is used up, the
+    /// Continues like [`Submitter::go_on`] where completed requests are already recorded. If the depth is used up, the
     /// job reaps them.
     #[inline]
     fn go_on_in_series(&mut self, now: Instant, record: &mut impl Record) {
@@ -394,7 +394,7 @@ impl Submitter {
         }
     }
 
-    /// Does what the goal permits, after everything is submitted or a request has completed.
+    /// Pursues the goal after everything is submitted or a request has completed.
     #[inline]
     fn turn_to_goal(&mut self, now: Instant, record: &mut impl Record) {
         if self.may_ask() {
