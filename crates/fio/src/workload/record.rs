@@ -53,8 +53,8 @@ pub trait Record {
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent);
     /// Records the submission of a flush to the device. `offset` is that of the previous request, as in fio's logs.
     fn flushing(&mut self, _job: usize, _file: FileId, _offset: u64, _data_only: bool, _at: Instant) {}
-    /// Records the completion of a flush (`fsync`, `fdatasync`, `fsync_on_close`, `end_fsync`, or from an iolog). `depth`
-    /// includes the flush.
+    /// Records the completion of a flush (`fsync`, `fdatasync`, `fsync_on_close`, `end_fsync`, or from an iolog).
+    /// `depth` includes the flush.
     fn synced(&mut self, job: usize, issued: Instant, done: Instant, depth: u32);
     /// Ends the job's ramp. All counts of the job so far are dropped, and its runtime counts from `at`.
     fn ramp_over(&mut self, job: usize, at: Instant);
