@@ -155,8 +155,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Returns the error number that Linux or fio gives: ETIMEDOUT for a request above `max_latency`, ENOSPC for a write
-    /// past the end, EOPNOTSUPP for an operation that the device lacks, else EIO.
+    /// Returns the error number of Linux or fio: ETIMEDOUT for a request above `max_latency`, ENOSPC for a write past the
+    /// end, EOPNOTSUPP for an operation that the device lacks, and otherwise EIO.
     pub fn errno(&self) -> u32 {
         match (self.cause, self.io.direction) {
             (Cause::MaxLatency { .. }, _) => 110,
