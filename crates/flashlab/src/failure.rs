@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well.
+//! Failures of a command: an error message with an exit code.
 
 use flashlab_lab::bench::BenchError;
 use flashlab_lab::device::{DeviceError, StateError};
@@ -10,10 +10,10 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What is said, and the exit code that goes with it.
+/// Error message of a command with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Nothing where a reader closed the pipe: it has seen enough.
+    /// Text for standard error; `None` if the reader of standard output closed the pipe, which is no error to report.
     message: Option<String>,
     code: u8,
 }
@@ -22,29 +22,29 @@ pub(crate) struct Failure {
 pub(crate) const INTERRUPTED: u8 = 130;
 
 impl Failure {
-    /// Bad arguments, job, profile or experiment.
+    /// Returns the failure for invalid arguments, or an invalid job, profile or experiment.
     pub(crate) fn usage(message: impl Display) -> Self {
         Failure { message: Some(message.to_string()), code: 2 }
     }
-    /// Reading or writing failed.
+    /// Returns the failure for an I/O error on `path`.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         Failure { message: Some(format!("{}: {error}", path.display())), code: 1 }
     }
-    /// What was asked for could not be done.
+    /// Returns the failure of a valid request that could not be carried out.
     pub(crate) fn failed(message: impl Display) -> Self {
         Failure { message: Some(message.to_string()), code: 1 }
     }
-    /// The system refused something that has no file: sockets, processes.
+    /// Returns the failure of a system call on something other than a file, such as a socket or a process.
     pub(crate) fn system(what: &str, error: &io::Error) -> Self {
         Failure { message: Some(format!("{what}: {error}")), code: 1 }
     }
-    /// Writing to standard output failed.
+    /// Returns the failure for an error on standard output.
     pub(crate) fn stdout(error: &io::Error) -> Self {
         let closed = error.kind() == io::ErrorKind::BrokenPipe;
         Failure { message: (!closed).then(|| format!("standard output: {error}")), code: 1 }
     }
 
-    /// Says it on standard error.
+    /// Prints the message to standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if let Some(message) = &self.message {
             say(message);
@@ -53,12 +53,12 @@ impl Failure {
     }
 }
 
-/// A line on standard error; one that nobody can read is no reason to fail.
+/// Prints a line to standard error. Ignores errors: an unreadable message is no reason to fail.
 pub(crate) fn say(message: impl Display) {
     let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("flashlab: {message}\n"));
 }
 
-/// Says how quantities were rounded that were read until now.
+/// Prints how the quantities parsed so far were rounded.
 pub(crate) fn say_notes() {
     take_notes().into_iter().for_each(say);
 }
@@ -98,7 +98,7 @@ impl From<flashlab_serve::load::LoadError> for Failure {
     fn from(error: flashlab_serve::load::LoadError) -> Self {
         use flashlab_serve::load::LoadError;
         match error {
-            // What was asked for makes no sense here.
+            // The command line or the certificates are wrong.
             LoadError::Job(_) | LoadError::Tls(_) => Failure::usage(error),
             error => Failure { message: Some(error.to_string()), code: 1 },
         }

@@ -1,4 +1,6 @@
-//! Files that are there whole or not at all, and standard output.
+//! Atomic writes of files, and standard output.
+//!
+//! A file is written under a temporary name and renamed, so that its own name never refers to an incomplete file.
 
 use crate::failure::Failure;
 use flashlab_block::read_whole;
@@ -7,21 +9,21 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The file that is being written, under the name that it has until it is whole.
+/// Temporary name of the file that is being written.
 static PARTIAL: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 fn partial() -> MutexGuard<'static, Option<PathBuf>> {
     PARTIAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the process with `code` and leaves no half-written file.
+/// Removes the temporary file and ends the process with `code`.
 pub(crate) fn exit_clean(code: i32) -> ! {
-    // Held to the end: nobody begins another file meanwhile.
+    // The lock is held until the process ends, so that no other thread starts another file.
     remove(&partial());
     std::process::exit(code)
 }
 
-/// The same after a failed allocation, which may have hit a thread that holds the name of the file.
+/// Like [`exit_clean`], but does not wait for the lock: the thread whose allocation failed may hold it.
 pub(crate) fn exit_without_memory(code: i32) -> ! {
     if let Ok(partial) = PARTIAL.try_lock() {
         remove(&partial);
@@ -31,16 +33,16 @@ pub(crate) fn exit_without_memory(code: i32) -> ! {
 
 fn remove(partial: &Option<PathBuf>) {
     if let Some(path) = partial {
-        // There is nobody left to tell.
+        // The process is ending, so an error has no consequence.
         let _ = fs::remove_file(path);
     }
 }
 
-/// Refuses `path` as a file to write: if its folder is missing or takes no file, or if it is a folder itself. Nothing that
-/// exists is changed.
+/// Checks that `path` can be written: its folder exists and accepts new files, and `path` is not a folder itself.
+/// Changes no existing file.
 pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
     let refuse = |why: String| Err(Failure::usage(format!("{}: {why}", path.display())));
-    // A link that leads nowhere yet is created where it leads.
+    // Writing through a dangling symbolic link creates its target.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match fs::metadata(&target) {
         Ok(there) if there.is_dir() => return refuse("it is a folder; name a file in it".into()),
@@ -65,8 +67,8 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Refuses `folder` as one in which files are written: if something else has its name, or if it cannot be created or
-/// takes no file.
+/// Checks that files can be written to `folder`: the folder or its nearest existing ancestor accepts new files, and the
+/// name is not that of another file.
 pub(crate) fn check_output_folder(folder: &Path) -> Result<(), Failure> {
     let refuse = |why: String| Err(Failure::usage(format!("{}: {why}", folder.display())));
     if folder.exists() && !folder.is_dir() {
@@ -88,7 +90,7 @@ fn or_here(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
-/// Creates and removes the file under which `path` would be written.
+/// Creates and removes the temporary file for `path`.
 fn takes_files(path: &Path) -> io::Result<()> {
     let beside = beside(path);
     *partial() = Some(beside.clone());
@@ -134,7 +136,7 @@ fn replace(
     });
     let done = written.and_then(|()| fs::rename(&beside, path));
     if done.is_err() {
-        // The error that matters is the first one; the leftover may not even exist.
+        // The caller gets the first error; the temporary file may not even exist.
         let _ = fs::remove_file(&beside);
     }
     *partial() = None;
@@ -153,7 +155,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Returns `json` laid out in lines, with a line end.
+/// Returns `json` indented over several lines, with a line end.
 pub(crate) fn pretty(json: &serde_json::Value) -> String {
     let text = serde_json::to_string_pretty(json).expect("its keys are text");
     format!("{text}\n")
@@ -165,8 +167,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::stdout(&error))
 }
 
-/// The bytes of a file that a person made, of at most `most`; `-` is standard input. The error says why not, without
-/// the name.
+/// Reads a user's file of at most `most` bytes; `-` is standard input. The error message does not name the file.
 pub(crate) fn read(path: &str, most: u64) -> Result<Vec<u8>, String> {
     if path != "-" {
         return read_whole(Path::new(path), most).map_err(|error| error.to_string());

@@ -1,6 +1,7 @@
-//! Limits that the system sets: the size of a file, and memory.
+//! Error messages for two limits of the system: file size and memory.
 //!
-//! Without this module both end the process without a message of its own, and a file that is being written stays half-written.
+//! Without this module, exceeding either limit ends the process without a message from flashlab and leaves a
+//! half-written file.
 
 use crate::failure::say;
 use crate::file;
@@ -8,19 +9,19 @@ use flashlab_block::HugePages;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes a write beyond the limit of a file's size fail with EFBIG, and ends the process with a message when memory runs out.
+/// Makes a write beyond the file size limit fail with EFBIG, and ends the process with a message when memory runs out.
 pub(crate) fn report_what_they_stop() {
-    // With a handler for SIGXFSZ the write fails. Unlike an ignored signal, a handler is not inherited by the programs that
-    // `serve --run` starts. Where the handler cannot be set, the signal ends the process as before.
+    // With a handler for SIGXFSZ, the write fails with an error. Unlike an ignored signal, a handler is not inherited
+    // by the programs that `serve --run` starts. If the handler cannot be installed, the signal still ends the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
     HugePages::on_failure(out_of_memory);
 }
 
-/// Reports an allocation that failed, without allocating.
+/// Reports a failed allocation without allocating, and ends the process.
 fn out_of_memory(bytes: usize) {
     static ENDING: AtomicBool = AtomicBool::new(false);
     if ENDING.swap(true, Ordering::Relaxed) {
-        // Another allocation failed while the process ends.
+        // Another allocation failed while the process was ending.
         return;
     }
     say(format_args!(

@@ -1,19 +1,19 @@
-//! Structured logging to standard error, around the status line.
+//! Structured logging to standard error, above the status line.
 
 use crate::status::StatusLine;
 use std::io::{self, IsTerminal, Write};
 use tracing::level_filters::LevelFilter;
 
-/// What is told.
+/// Least severe level that is logged.
 pub(crate) type Level = LevelFilter;
 
-/// `error`, `warn`, `info`, `debug` or `off`.
+/// Parses a level: `error`, `warn`, `info`, `debug` or `off`.
 pub(crate) fn level(text: &str) -> Result<Level, String> {
     let known = ["off", "error", "warn", "info", "debug"];
     known.contains(&text).then(|| text.parse().ok()).flatten().ok_or(format!("expected {}", known.join(", ")))
 }
 
-/// From here on events are told.
+/// Starts logging of events up to `level`.
 pub(crate) fn start(level: Level, status: StatusLine) {
     tracing_subscriber::fmt()
         .with_max_level(level)
@@ -23,7 +23,7 @@ pub(crate) fn start(level: Level, status: StatusLine) {
         .init();
 }
 
-/// Writes above the status line.
+/// Writer to standard error that hides the status line during each write.
 struct Above(StatusLine);
 
 impl Write for Above {

@@ -1,7 +1,12 @@
-//! The command line. Everything here is glue: what is run lives in `lab`, how it looks in `report`.
+//! The command line. This crate is glue: `lab` runs experiments and jobs, `report` formats their results.
 //!
-//! Exit codes: 0 done and all bounds held; 1 a bound missed (named) or I/O failed; 2 bad arguments, job, profile or
-//! experiment; 128 a bench stopped by Ctrl-C, with what it measured until then; 130 any other command.
+//! Exit codes:
+//!
+//! - 0: the command succeeded and all bounds held.
+//! - 1: a bound was missed (the message names it), or I/O failed.
+//! - 2: the arguments, the job, the profile or the experiment are invalid.
+//! - 128: Ctrl-C stopped a bench, which printed its measurements up to that point.
+//! - 130: Ctrl-C stopped any other command.
 
 mod command;
 mod failure;
@@ -22,7 +27,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The maps of large devices are read all over.
+/// Allocator that asks for huge pages, since lookups in the maps of large devices are spread over all of their memory.
 #[global_allocator]
 static ALLOCATOR: flashlab_block::HugePages = flashlab_block::HugePages;
 
@@ -62,40 +67,41 @@ enum Command {
     ///
     /// Options of flashlab stand before the device; everything after it belongs to fio.
     Bench(command::bench::Options),
-    /// Runs a job on a virtual device and keeps the state that it leaves: a used device.
+    /// Runs a job on a virtual device and saves the resulting state: a used device.
     ///
-    /// Options of flashlab stand before the device; everything after it belongs to fio, but for --to FILE. What begins
-    /// with the state asks for DEVICE:state=FILE. Of a device below a filesystem (--fs) only the device is kept.
+    /// Options of flashlab stand before the device; everything after it belongs to fio, except --to FILE.
+    /// DEVICE:state=FILE starts another command from the saved state. With a filesystem (--fs), the state contains the
+    /// device alone.
     Age(command::age::Options),
-    /// Runs one job on many devices: which card for my job?
+    /// Runs one job on many devices and compares the results.
     Compare(command::compare::Options),
     #[command(flatten)]
     Server(command::Server),
-    /// Shows what goes over the wires between a host and a card, step by step.
+    /// Shows the bus traffic between a host and a card, step by step.
     Trace(command::trace::Options),
-    /// Lists the devices, hosts and filesystems there are.
+    /// Lists the available devices, hosts and filesystems.
     Devices {
-        /// Only those whose names begin so (`sd/`), or are of this form (`sd/s*`).
+        /// Limits the list to names that begin with this text (`sd/`) or match this pattern (`sd/s*`).
         pattern: Option<String>,
         /// Prints JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Lists the experiments there are.
+    /// Lists the available experiments.
     Experiments {
-        /// Only the names, one a line.
+        /// Prints only the names, one per line.
         #[arg(long, conflicts_with = "json")]
         names: bool,
         /// Prints JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Says what a number, device, mechanism or fio option means and where it comes from.
+    /// Explains a number, device, mechanism or fio option: its meaning and its source.
     Explain {
-        /// `flash.t_prog`, `t_prog`, `sd/kingston`, `merge`, `bs`, ...; lists all where not given.
+        /// Name to explain: `flash.t_prog`, `t_prog`, `sd/kingston`, `merge`, `bs`, ...; without it, lists all names.
         #[arg(allow_hyphen_values = true)]
         what: Option<String>,
-        /// Prints JSON; may also stand behind the name.
+        /// Prints JSON; may also follow the name.
         #[arg(long)]
         json: bool,
     },
@@ -103,13 +109,13 @@ enum Command {
     Manual(command::Manual),
 }
 
-/// What every command that runs a device takes.
+/// Options of every command that runs a device.
 #[derive(Args)]
 struct Medium {
-    /// Seeds the medium: no two erase blocks are alike.
+    /// Seed of the medium, which draws a factor for each erase block.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Puts a filesystem between job and device: `vfat`, `vfat:align=1MiB`.
+    /// Filesystem between the job and the device: `vfat`, `vfat:align=1MiB`.
     #[arg(long, value_name = "FILESYSTEM")]
     fs: Option<String>,
 }
@@ -124,13 +130,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line. Help and the version go to standard output like results, and end the process.
+/// Parses the command line. Prints help and the version to standard output, like results, and then ends the process.
 fn parse() -> Result<Cli, Failure> {
     Cli::try_parse().map_err(|asked| {
         let printed = asked.print().and_then(|()| io::stdout().flush());
         match printed {
             Err(error) if !asked.use_stderr() => Failure::stdout(&error),
-            // Nobody can read the usage error; its exit code remains.
+            // If the usage error cannot be printed, the exit code still reports it.
             _ => std::process::exit(asked.exit_code()),
         }
     })

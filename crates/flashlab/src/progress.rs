@@ -1,8 +1,8 @@
-//! Progress on standard error, for every command that may take longer than a second; and Ctrl-C.
+//! Progress on standard error for every command that may take longer than a second, and the handling of Ctrl-C.
 //!
-//! A terminal shows a bar after one second. Without a terminal, and for as long as the work goes on, a line follows every
-//! ten seconds. Both say the same: per cent, simulated time, time left. One thread per piece of work reads the
-//! [`Progress`] that the simulation writes; nothing of it reaches the results.
+//! On a terminal, a bar appears after one second. Without a terminal, a line is printed every ten seconds. The bar and
+//! the lines contain the same figures: per cent, simulated time, time left. One thread per piece of work reads the
+//! [`Progress`] that the simulation writes; results do not depend on that thread.
 
 use crate::command::jobs::span;
 use crate::failure::{INTERRUPTED, say};
@@ -16,14 +16,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// From here on Ctrl-C ends the process at once, whatever it does, and no half-written file stays.
+/// Installs a handler for Ctrl-C that ends the process at once and removes a half-written file.
 pub(crate) fn catch_interrupts() {
-    // Where the handler cannot be set, Ctrl-C still ends the process.
+    // If the handler cannot be installed, Ctrl-C still ends the process.
     let _ = ctrlc::set_handler(end_at_once);
 }
 
-/// From here on the first Ctrl-C stops the work of `progress`, whose results so far are then printed; the second one ends
-/// the process.
+/// Installs a handler for Ctrl-C: the first Ctrl-C stops the work of `progress`, whose results so far are then printed;
+/// the second one ends the process.
 pub(crate) fn stop_on_interrupt(progress: &Progress) {
     let progress = progress.clone();
     let _ = ctrlc::set_handler(move || {
@@ -37,13 +37,13 @@ pub(crate) fn stop_on_interrupt(progress: &Progress) {
 fn end_at_once() {
     let mut terminal = io::stderr();
     if terminal.is_terminal() {
-        // Over the bar, if there is one.
+        // Overwrites the bar, if there is one.
         let _ = write!(terminal, "\r\x1b[2Kflashlab: stopped\n");
     }
     file::exit_clean(INTERRUPTED.into());
 }
 
-/// A piece of work whose progress is shown until this is dropped.
+/// Display of the progress of a piece of work, removed on drop.
 pub(crate) struct Shown {
     progress: Progress,
     over: Arc<(Mutex<bool>, Condvar)>,
@@ -51,7 +51,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Shows the progress of `what`: a command, and what it works on.
+    /// Starts the display. `what` names the command and its object.
     pub(crate) fn new(what: impl Into<String>) -> Shown {
         let progress = Progress::default();
         let over = Arc::new((Mutex::new(false), Condvar::new()));
@@ -74,24 +74,24 @@ impl Drop for Shown {
         *over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         changed.notify_all();
         if let Some(shows) = self.shows.take() {
-            // A thread that panicked has said so itself.
+            // A thread that panicked has already printed its message.
             let _ = shows.join();
         }
         self.progress.take_news().into_iter().for_each(say);
     }
 }
 
-/// Does work of unknown length, such as reading a large state, and shows that it goes on.
+/// Runs `work`, whose length is unknown, such as reading a large state, and shows the elapsed time.
 pub(crate) fn during<T>(what: impl Into<String>, work: impl FnOnce() -> T) -> T {
     let _shown = Shown::new(what);
     work()
 }
 
-/// Time until the bar is shown on a terminal.
+/// Delay before the bar appears on a terminal.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Time between two updates of the bar.
+/// Interval between two updates of the bar.
 const TICK: Duration = Duration::from_millis(200);
-/// Time between two lines where there is no terminal.
+/// Interval between two lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 fn show(what: &str, progress: &Progress, (over, changed): &(Mutex<bool>, Condvar)) {
@@ -124,7 +124,7 @@ fn lines_due(elapsed: Duration) -> u64 {
     elapsed.as_secs() / LINE_INTERVAL.as_secs()
 }
 
-/// The state of a piece of work at one instant.
+/// Progress of a piece of work at one instant.
 struct Now {
     share: Option<f64>,
     simulated: Simulated,
@@ -138,7 +138,7 @@ impl Now {
         Now { share, simulated, phase: progress.phase(), elapsed }
     }
 
-    /// `sd-cards: 40 %, 3.2 h simulated, 12 s left (raw write 1M/kioxia)`
+    /// Formats a line: `sd-cards: 40 %, 3.2 h simulated, 12 s left (raw write 1M/kioxia)`.
     fn line(&self, what: &str) -> String {
         let mut parts = Vec::new();
         match self.share {
@@ -148,7 +148,7 @@ impl Now {
         if self.simulated > Simulated::ZERO {
             parts.push(format!("{} simulated", span(self.simulated)));
         }
-        // Less than a hundredth says nothing of the rest.
+        // Below one per cent, an estimate of the time left is too inaccurate.
         if let Some(share) = self.share.filter(|share| *share >= 0.01) {
             let left = self.elapsed.as_secs_f64() * (1.0 - share) / share;
             parts.push(format!("{} left", for_people(left)));
@@ -158,7 +158,7 @@ impl Now {
     }
 }
 
-/// A time on the clock: `12 s`, `3 min 20 s`, `2 h 5 min`.
+/// Formats a wall-clock time: `12 s`, `3 min 20 s`, `2 h 5 min`.
 fn for_people(seconds: f64) -> String {
     match seconds.ceil() as u64 {
         s if s < 60 => format!("{s} s"),

@@ -1,4 +1,6 @@
-//! What a live server shows while it serves: one line on a terminal, nothing in a pipe; and how signals end it.
+//! Status line of a live server, and its reaction to signals.
+//!
+//! The status line appears on a terminal only; a pipe gets no status.
 
 use crate::failure::say;
 use flashlab_serve::{Count, Counted, Counters, Stop};
@@ -6,13 +8,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the line is brought up to date.
+/// Interval between two updates of the line.
 const TICK: Duration = Duration::from_secs(1);
 
-/// From here on SIGTERM, SIGHUP and Ctrl-C end the server in order; a second one ends the process.
+/// Installs a handler for SIGTERM, SIGHUP and Ctrl-C: the first signal shuts the server down in order, the second one
+/// ends the process.
 pub(crate) fn end_on_signals(stop: &Stop) {
     let stop = stop.clone();
-    // Where the handler cannot be set, signals still end the process.
+    // If the handler cannot be installed, signals still end the process.
     let _ = ctrlc::set_handler(move || {
         if stop.is_thrown() {
             crate::file::exit_clean(crate::failure::INTERRUPTED.into());
@@ -21,19 +24,19 @@ pub(crate) fn end_on_signals(stop: &Stop) {
     });
 }
 
-/// The line. Clones are the same line.
+/// Handle of the status line. Clones refer to the same line.
 #[derive(Clone)]
 pub(crate) struct StatusLine(ProgressBar);
 
 impl StatusLine {
-    /// Not shown yet.
+    /// Returns a line that is not shown yet.
     pub(crate) fn new() -> StatusLine {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is well-formed"));
         StatusLine(bar)
     }
 
-    /// Clients can connect at `uri`; `alone`: nothing else writes to the terminal.
+    /// Shows the line once clients can connect at `uri`, if `alone`: nothing else writes to the terminal.
     pub(crate) fn serving(&self, uri: &str, counters: &Arc<Counters>, alone: bool) {
         if !alone || !console_is_there() {
             return;
@@ -41,7 +44,7 @@ impl StatusLine {
         say(format_args!("serving {uri}"));
         self.0.set_draw_target(ProgressDrawTarget::stderr());
         let (bar, counters) = (self.0.clone(), counters.clone());
-        // Ends with the process, or finds a line that is finished.
+        // The thread ends with the process, or once the line is finished.
         std::thread::spawn(move || {
             let mut before = counters.read();
             while !bar.is_finished() {
@@ -53,12 +56,12 @@ impl StatusLine {
         });
     }
 
-    /// Does something that writes to the terminal, without the line in its way.
+    /// Hides the line while `what` writes to the terminal.
     pub(crate) fn hidden<T>(&self, what: impl FnOnce() -> T) -> T {
         self.0.suspend(what)
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn finish(&self) {
         self.0.finish_and_clear();
     }
@@ -68,7 +71,7 @@ fn console_is_there() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stderr())
 }
 
-/// What is open now, and what was done in the last second.
+/// Formats the open connections and the throughput of the last second.
 fn line(now: &Counted, second: &Counted) -> String {
     let way = |requests, bytes| {
         let mib = second.get(bytes) as f64 / f64::from(1 << 20);

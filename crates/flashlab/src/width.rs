@@ -1,13 +1,13 @@
-//! How wide tables may be.
+//! Width of tables on standard output.
 
 use flashlab_report::terminal::WIDTH;
 use std::env;
 
-/// No table is narrower or wider.
+/// Limits of the width of a table, in characters.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
 
-/// Returns the characters of a line: those that COLUMNS says, else those of the terminal, else [`WIDTH`], so that a file or a
-/// pipe gets the same table everywhere.
+/// Returns the number of characters per line: COLUMNS if it is set, else the terminal's width, else [`WIDTH`], so that
+/// a file or a pipe gets the same table on every machine.
 pub(crate) fn columns() -> usize {
     let said =
         env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok()).filter(|columns| *columns > 0);

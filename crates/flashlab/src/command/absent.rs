@@ -9,11 +9,11 @@ use std::ffi::OsString;
 /// The commands of the feature `serve`.
 #[derive(Subcommand)]
 pub(crate) enum Server {
-    /// Serves devices as real block devices, over NBD (not in this build; feature `serve`).
+    /// Serves devices as real block devices over NBD (not in this build; feature `serve`).
     Serve(Ignored),
-    /// Tells a server something: statistics, wear, power cuts, faults (not in this build; feature `serve`).
+    /// Controls a running server: statistics, wear, power cuts, faults (not in this build; feature `serve`).
     Ctl(Ignored),
-    /// Puts a load on any NBD server (not in this build; feature `serve`).
+    /// Generates load on any NBD server (not in this build; feature `serve`).
     Load(Ignored),
 }
 

@@ -1,4 +1,4 @@
-//! `flashlab age`: a used device. Runs a job and keeps the state that it leaves.
+//! `flashlab age`: runs a job on a device and saves the resulting state, which later commands start from.
 
 use super::jobs::{self, Setup};
 use crate::failure::{Failure, say};
@@ -16,12 +16,12 @@ use std::process::ExitCode;
 pub(crate) struct Options {
     #[command(flatten)]
     medium: Medium,
-    /// Where the state is kept; may also stand at the end.
+    /// File for the state; may also stand at the end.
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
-    /// The device: `sd/kingston`, `nvme/p32a80:hmb=0`; `...:state=FILE` ages one further.
+    /// The device: `sd/kingston`, `nvme/p32a80:hmb=0`; `...:state=FILE` continues from a saved state.
     device: String,
-    /// A job file (`-`: standard input), or fio's own options.
+    /// A job file (`-`: standard input), or options of fio.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
     fio: Vec<String>,
 }
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(if refusal.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Where the state goes: `--to FILE` before the device, or the last of the words behind it, from which it is taken.
+/// Returns the file for the state: `--to FILE` before the device or among `words`, from which the option is removed.
 fn destination(before: Option<&Path>, words: &mut Vec<String>) -> Result<PathBuf, Failure> {
     let mut found = before.map(Path::to_path_buf);
     while let Some(at) = words.iter().position(|word| word == "--to" || word.starts_with("--to=")) {

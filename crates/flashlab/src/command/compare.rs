@@ -1,4 +1,4 @@
-//! `flashlab compare`: one job on many devices.
+//! `flashlab compare`: runs one job on many devices and compares the results.
 
 use super::jobs::{self, Setup};
 use super::run::say_left_out;
@@ -21,19 +21,19 @@ use std::process::ExitCode;
 pub(crate) struct Options {
     #[command(flatten)]
     medium: Medium,
-    /// The output.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Writes a page with results, latencies and mechanisms.
+    /// File for a page with results, latencies and mechanisms.
     #[arg(long, value_name = "PAGE")]
     html: Option<PathBuf>,
-    /// Leaves a new device as it is; else what the jobs read is written before they begin.
+    /// Leaves new devices unwritten. By default, the data that the jobs read is written before they begin.
     #[arg(long)]
     unwritten: bool,
     /// The devices: `sd/kingston sd/sandisk`, `sd/*`, `sd/s*:host=raspberry-pi-4`.
     device: String,
-    /// More devices, then a job file (`-`: standard input), or fio's own options. The first word that is neither a device nor a
-    /// pattern of devices begins fio's part.
+    /// More devices, then a job file (`-`: standard input), or options of fio. The first word that is neither a device
+    /// nor a pattern of devices begins fio's part.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "DEVICES... FIO")]
     rest: Vec<String>,
 }
@@ -42,16 +42,16 @@ pub(crate) struct Options {
 enum Format {
     /// A table to read.
     Table,
-    /// All figures as JSON, and nothing else on standard output.
+    /// All figures as JSON; standard output contains nothing else.
     Json,
-    /// A record for each direction of each job on each device.
+    /// One CSV record for each direction of each job on each device.
     Csv,
 }
 
 /// Splits the words after the first device into more devices and fio's part.
 ///
-/// A word with the prefix of a device family (`sd/`, `nvme/`) names devices, unless a file of that name exists; so does a
-/// device file (`card.toml`).
+/// A word with the prefix of a device family (`sd/`, `nvme/`) names devices, unless a file of that name exists. The
+/// name of a device file (`card.toml`) also names a device.
 fn split<'a>(words: &'a [String], library: &Library) -> (&'a [String], &'a [String]) {
     let is_family = |word: &str| {
         let family = word.split_once('/').map(|(family, _)| family);
@@ -66,7 +66,7 @@ fn split<'a>(words: &'a [String], library: &Library) -> (&'a [String], &'a [Stri
     words.split_at(words.iter().position(|word| !is_device(word)).unwrap_or(words.len()))
 }
 
-/// Opens the devices that `patterns` name, each once.
+/// Opens each device that matches `patterns` once.
 fn open_all<'a>(
     patterns: impl Iterator<Item = &'a String>,
     library: &Library,
@@ -82,7 +82,7 @@ fn open_all<'a>(
     Ok(all)
 }
 
-/// Returns the names of the devices without timing that `patterns` match and leave out, each once.
+/// Returns the names of the matching devices that are left out because they have no timing, each once.
 fn timeless<'a>(
     patterns: impl Iterator<Item = &'a String>,
     library: &Library,
@@ -153,14 +153,14 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A job that no device takes for one and the same reason is itself at fault.
+/// Returns a usage error if all devices refuse the job with the same error, since the job itself is then at fault.
 fn refused_by_all(compared: &[Compared]) -> Option<Failure> {
     let mut errors = compared.iter().map(|device| device.lines.as_ref().err());
     let first = errors.next()??;
     errors.all(|error| error == Some(first)).then(|| Failure::usage(first))
 }
 
-/// What the table does not show.
+/// Prints hints and notes that the table does not contain.
 fn remarks(compared: &[Compared], medium: &Medium, invocation: &Invocation) {
     let mut hints: Vec<&Hint> = Vec::new();
     for hint in compared.iter().flat_map(|device| &device.hints) {

@@ -1,4 +1,4 @@
-//! What a server does when `flashlab ctl` tells it to.
+//! Execution of the commands of `flashlab ctl` in an NBD server.
 
 use flashlab_block::Timed;
 use flashlab_block::layer::{Faults, Kind};
@@ -9,7 +9,7 @@ use flashlab_serve::{Server, Told};
 use flashlab_sim::PowerCut;
 use std::fmt::Write;
 
-/// The devices of a server, and what they had counted when it began.
+/// Devices of a server, with their counters at its start.
 pub(crate) struct Controlled<'a> {
     server: &'a Server,
     served: &'a [Served],
@@ -22,21 +22,21 @@ impl<'a> Controlled<'a> {
         Controlled { server, served, before: served.iter().map(counters).collect() }
     }
 
-    /// What the server counts.
+    /// Returns the server's counters.
     pub(crate) fn counters(&self) -> &flashlab_serve::Counters {
         self.server.counters()
     }
 
-    /// The devices that are simulated, with their exports' names.
+    /// Returns the simulated devices with the names of their exports.
     pub(crate) fn timed(&self) -> impl Iterator<Item = (&str, &Timed)> {
         self.served.iter().filter_map(|served| Some((served.name.as_str(), served.timed.as_deref()?)))
     }
 
-    /// Does what `line` says: an export's name, and in the next line a command.
+    /// Executes `line`: the name of an export, a line feed, and a command.
     pub(crate) fn answer(&self, line: &str) -> Told {
         let (name, command) = line.split_once('\n').unwrap_or(("", line));
         let place = self.served.iter().position(|served| served.name == name);
-        // The only one is meant, whatever its name is.
+        // Without a name, a single export is meant whatever its name is.
         let place = place.or((name.is_empty() && self.served.len() == 1).then_some(0));
         let place = place.ok_or_else(|| match name {
             "" => "which export? --export NAME".to_owned(),
@@ -131,10 +131,10 @@ impl<'a> Controlled<'a> {
     }
 }
 
-/// The part of a device that has power to lose.
+/// Part of a device that executes power cuts.
 enum Powered<'a> {
     Timed(&'a Timed),
-    /// Nothing of the device is volatile: its uppermost `error` layer fails all requests.
+    /// The uppermost `error` layer of a device without volatile data. Without power, the layer fails all requests.
     Switched(&'a Faults),
 }
 
@@ -168,7 +168,7 @@ fn fault(served: &Served, rule: &str) -> Told {
     Ok(String::new())
 }
 
-/// Tells what a power cut left undecided: a range of bytes per line, or that there is none.
+/// Formats the byte ranges that a power cut left undecided, one per line, or a line for none.
 pub(super) fn undecided(cut: &PowerCut) -> String {
     if cut.undecided.is_empty() {
         return "power was cut; nothing was lost\n".to_owned();

@@ -1,4 +1,4 @@
-//! `flashlab explain`: what a number, a device, a mechanism or an fio option is.
+//! `flashlab explain`: the meaning of a number, a device, a mechanism or an fio option.
 
 use crate::failure::Failure;
 use crate::file;
@@ -12,7 +12,7 @@ use flashlab_sim::Mechanism;
 use serde_json::json;
 use std::process::ExitCode;
 
-/// Explains `what`.
+/// Prints the explanation of `what`.
 pub(crate) fn run(what: &str, library: &Library, json: bool) -> Result<ExitCode, Failure> {
     use flashlab_fio::explain as of_fio;
     let explained = match json {
@@ -36,7 +36,7 @@ pub(crate) fn run(what: &str, library: &Library, json: bool) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists everything that can be explained.
+/// Prints all names that `flashlab explain` knows.
 pub(crate) fn list(library: &Library, json: bool) -> Result<ExitCode, Failure> {
     let parameters: Vec<&str> = Parameter::all().iter().map(|parameter| parameter.path).collect();
     let modelled = option::entries().filter(|entry| entry.standing == option::Standing::Modelled);
@@ -62,7 +62,7 @@ pub(crate) fn list(library: &Library, json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The names, two spaces in, under their heading.
+/// Appends `heading` and the names, indented by two spaces.
 fn paragraph(text: &mut String, heading: &str, names: &[&str]) {
     let names = wrapped(&names.join(" "), columns() - 2);
     text.push_str(&wrapped(heading, columns()));

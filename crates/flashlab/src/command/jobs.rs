@@ -1,4 +1,4 @@
-//! What `bench` and `compare` share: fio's words behind the device, and a bench to run them on.
+//! Parts that `bench`, `age` and `compare` share: parsing of fio's arguments, a bench for the jobs, and messages.
 
 use crate::failure::{Failure, say};
 use crate::{Medium, file};
@@ -12,7 +12,7 @@ use flashlab_lab::library::Library;
 use flashlab_sim::Duration;
 use std::path::Path;
 
-/// Options of flashlab that somebody may put behind the device by mistake.
+/// Options of flashlab that users may put after the device by mistake.
 const OURS: [&str; 11] = [
     "--fs",
     "--seed",
@@ -42,7 +42,7 @@ impl Loader for Disk {
     }
 }
 
-/// Returns the command line as it can be typed again, words with spaces or signs of the shell in quotes.
+/// Returns the command line in a form that can be typed again: words with spaces or shell metacharacters are quoted.
 pub(crate) fn as_typed() -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_=/.,:%+@".contains(c);
     let quoted = |word: String| match word.chars().all(plain) && !word.is_empty() {
@@ -53,7 +53,7 @@ pub(crate) fn as_typed() -> String {
     ["flashlab".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// The jobs that fio's `words` ask for.
+/// Parses fio's arguments into jobs.
 pub(crate) fn read(words: &[String]) -> Result<Invocation, Failure> {
     let names = words.iter().filter_map(|word| word.split('=').next());
     if let Some(ours) = names.clone().find(|name| OURS.contains(name)) {
@@ -75,7 +75,7 @@ pub(crate) fn read(words: &[String]) -> Result<Invocation, Failure> {
     Invocation::parse(words, &Disk).map_err(Failure::usage)
 }
 
-/// What stands between jobs and devices: a filesystem, the traces that are replayed, the seed.
+/// Environment of the jobs: the filesystem, the iologs to replay, the seed.
 pub(crate) struct Setup {
     filesystem: Option<Filesystem>,
     iologs: Vec<(String, Iolog)>,
@@ -88,12 +88,12 @@ impl Setup {
         Ok(Setup { filesystem, iologs: iologs(invocation)?, seed: medium.seed })
     }
 
-    /// `device`, new, with everything around it.
+    /// Returns a bench on `device` with this environment.
     pub(crate) fn bench(&self, device: &Device) -> Result<Bench, BenchError> {
         self.around(Bench::with(device, self.seed))
     }
 
-    /// A bench with everything around its device.
+    /// Adds this environment to `bench`.
     pub(crate) fn around(&self, mut bench: Bench) -> Result<Bench, BenchError> {
         for (path, iolog) in &self.iologs {
             bench.load_iolog(path, iolog.clone());
@@ -105,7 +105,8 @@ impl Setup {
     }
 }
 
-/// The bytes of a workload's file, which is read once more by whoever reads what it is.
+/// Reads the bytes of a workload's file. The parser of the workload reads the file a second time, so standard input is
+/// refused.
 pub(crate) fn read_bytes(path: &str) -> Result<Vec<u8>, Failure> {
     if path == "-" {
         return Err(Failure::usage("--job reads its file twice, so it cannot be standard input"));
@@ -113,7 +114,7 @@ pub(crate) fn read_bytes(path: &str) -> Result<Vec<u8>, Failure> {
     file::read(path, IOLOG_BYTES_MAX).map_err(|why| Failure::usage(format!("{path}: cannot be read: {why}")))
 }
 
-/// The traces that jobs replay, each once.
+/// Returns the iologs that the jobs replay, each once.
 pub(crate) fn iologs(invocation: &Invocation) -> Result<Vec<(String, Iolog)>, Failure> {
     let mut iologs: Vec<(String, Iolog)> = Vec::new();
     for path in invocation.jobs.iter().filter_map(|job| job.read_iolog.as_ref()) {
@@ -124,7 +125,7 @@ pub(crate) fn iologs(invocation: &Invocation) -> Result<Vec<(String, Iolog)>, Fa
     Ok(iologs)
 }
 
-/// Says that a device is not new, where it is not.
+/// Prints the origin of a device that starts from a saved state.
 pub(crate) fn introduce(device: &Device) {
     if let Some(state) = &device.state {
         let (name, made) = (&device.name, span(state.used));
@@ -132,7 +133,7 @@ pub(crate) fn introduce(device: &Device) {
     }
 }
 
-/// A time, for a person: `3.2 days`.
+/// Formats a time for people: `3.2 days`.
 pub(crate) fn span(time: Duration) -> String {
     let seconds = time.as_ns() as f64 / 1e9;
     match seconds {
@@ -143,7 +144,7 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
-/// Bytes of a file, for a person.
+/// Formats a number of bytes for people.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         b if b < 10 << 10 => format!("{b} B"),
@@ -153,7 +154,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// The device as it was asked for, ready for one more key; without the state that it began in.
+/// Returns the device argument without its `state=` key, in a form to which another key can be appended.
 pub(crate) fn before_more_keys(device: &Device) -> String {
     let (name, keys) = device.argument.split_once(':').unwrap_or((&device.argument, ""));
     let keys = keys.split(',').filter(|key| !key.is_empty() && !key.starts_with("state="));
@@ -168,7 +169,7 @@ fn read_iolog(path: &str) -> Result<Iolog, Failure> {
         .map_err(|error| Failure::usage(format!("{path}:{}:{}: {}", error.line, error.column, error.problem)))
 }
 
-/// Returns the note that files lie on the bare device, where jobs have `directory=` and there is no filesystem.
+/// Returns a note that files lie on the bare device, if a job has `directory=` and there is no filesystem.
 pub(crate) fn files_on_device(medium: &Medium, invocation: &Invocation) -> Option<String> {
     let directory = invocation.jobs.iter().find_map(|job| job.directory.as_ref());
     let directory = directory.filter(|_| medium.fs.is_none())?;
@@ -178,7 +179,8 @@ pub(crate) fn files_on_device(medium: &Medium, invocation: &Invocation) -> Optio
     ))
 }
 
-/// Refuses places that cannot be written, of all files that the jobs name for results; before anything runs.
+/// Checks, before anything runs, that all result files that the jobs name can be written. `logs` includes the jobs'
+/// logs.
 pub(crate) fn check_outputs(invocation: &Invocation, logs: bool) -> Result<(), Failure> {
     if let Some(path) = &invocation.output {
         file::check_output(Path::new(path))?;
@@ -186,7 +188,7 @@ pub(crate) fn check_outputs(invocation: &Invocation, logs: bool) -> Result<(), F
     for job in invocation.jobs.iter().filter(|_| logs) {
         let named = [(&job.write_bw_log, "bw"), (&job.write_lat_log, "lat"), (&job.write_iops_log, "iops")];
         let logs = named.into_iter().filter_map(|(log, kind)| Some((log.as_ref()?, kind)));
-        // Their numbers do not matter: it is the folder that may be wrong.
+        // The number of the log does not matter, since only the folder can be wrong.
         let logs = logs.map(|(prefix, kind)| format!("{prefix}_{kind}.1.log"));
         for path in logs.chain(job.write_iolog.clone()) {
             file::check_output(Path::new(&path))?;
@@ -195,7 +197,7 @@ pub(crate) fn check_outputs(invocation: &Invocation, logs: bool) -> Result<(), F
     Ok(())
 }
 
-/// The options that were accepted and change nothing here, each once.
+/// Returns the accepted options that have no effect here, each once.
 pub(crate) fn without_effect(invocation: &Invocation) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     for irrelevant in &invocation.irrelevant {
@@ -207,7 +209,7 @@ pub(crate) fn without_effect(invocation: &Invocation) -> Vec<String> {
     options
 }
 
-/// Refuses formats of fio's output for a command that prints none.
+/// Returns an error if the user asks for a format of fio's output and the command prints no such output.
 pub(crate) fn no_fio_output(command: &str, prints: &str, invocation: &Invocation) -> Result<(), Failure> {
     if invocation.output_formats == [OutputFormat::Normal] {
         return Ok(());
@@ -217,7 +219,8 @@ pub(crate) fn no_fio_output(command: &str, prints: &str, invocation: &Invocation
     )))
 }
 
-/// Reports the options without effect and the place of files on standard error, for an output that has no room for them.
+/// Prints the options without effect and the placement of files to standard error, for output formats without room for
+/// them.
 pub(crate) fn notes(medium: &Medium, invocation: &Invocation) {
     let without_effect = without_effect(invocation);
     if !without_effect.is_empty() {
@@ -226,7 +229,7 @@ pub(crate) fn notes(medium: &Medium, invocation: &Invocation) {
     files_on_device(medium, invocation).iter().for_each(say);
 }
 
-/// Says what such a command does not show or write of what the jobs ask for.
+/// Prints [`notes`], and a note if the jobs ask for logs, which `command` does not write.
 pub(crate) fn remarks(command: &str, medium: &Medium, invocation: &Invocation) {
     notes(medium, invocation);
     let logs = |job: &Job| {

@@ -1,4 +1,4 @@
-//! `flashlab devices` and `flashlab experiments`: what there is.
+//! `flashlab devices` and `flashlab experiments`: lists of the available devices and experiments.
 
 use crate::failure::Failure;
 use crate::file;
@@ -10,7 +10,7 @@ use flashlab_report::terminal::wrapped;
 use serde_json::json;
 use std::process::ExitCode;
 
-/// Where the titles of experiments begin.
+/// Column at which the titles of experiments begin.
 const TITLES: usize = 13;
 
 pub(crate) fn devices(library: &Library, pattern: Option<&str>, json: bool) -> Result<ExitCode, Failure> {

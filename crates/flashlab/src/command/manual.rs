@@ -1,4 +1,4 @@
-//! `flashlab completions` and `flashlab man`: the command line in the forms of shells and of `man`.
+//! `flashlab completions` and `flashlab man`: shell completions and manual pages, generated from the command line.
 
 use crate::failure::Failure;
 use crate::{Cli, file};
@@ -14,12 +14,12 @@ use std::process::ExitCode;
 pub(crate) enum Manual {
     /// Prints completions of the command line for a shell, with the names of devices and experiments.
     Completions {
-        /// The shell.
+        /// Name of the shell.
         shell: Shell,
     },
     /// Prints the manual page of flashlab, or writes those of all commands into a folder.
     Man {
-        /// The folder: flashlab.1, flashlab-bench.1, ...
+        /// Folder for the pages: flashlab.1, flashlab-bench.1, ...
         folder: Option<PathBuf>,
     },
 }
@@ -52,7 +52,7 @@ fn completions(shell: Shell, library: &Library) -> Result<ExitCode, Failure> {
     clap_complete::generate(shell, &mut cli, "flashlab", &mut text);
     let mut text = String::from_utf8(text).expect("completions are made of UTF-8");
     if shell == Shell::Fish {
-        // clap_complete leaves the values of positional arguments out for this shell.
+        // clap_complete omits the values of positional arguments for fish.
         for (command, _, names) in named {
             let names = names.join(" ");
             let when = format!("__fish_flashlab_using_subcommand {command}");
@@ -63,12 +63,13 @@ fn completions(shell: Shell, library: &Library) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the command line in which an argument takes only `names`: for completions, not for parsing.
+/// Returns `cli` with `names` as the only values of an argument. The result serves for completions, not for parsing.
 fn with_values(cli: Command, command: &'static str, argument: &'static str, names: &[&str]) -> Command {
-    // clap wants names that live as long as the program, which ends when they are printed.
+    // clap needs names with a static lifetime. The process ends once the completions are printed, so leaking is
+    // harmless.
     let values = PossibleValuesParser::new(names.iter().map(|name| &*(*name).to_owned().leak()));
     cli.mut_subcommand(command, |command| {
-        // An argument that is changed goes to the end of the list, so that its place has to be said.
+        // `mut_arg` moves the argument to the end of the list, so the positions are set explicitly.
         let places: Vec<_> = command.get_positionals().map(|arg| arg.get_id().clone()).collect();
         let command = command.mut_arg(argument, |arg| arg.value_parser(values));
         let place = |command: Command, (n, id)| command.mut_arg(id, |arg| arg.index(n + 1));
@@ -76,9 +77,9 @@ fn with_values(cli: Command, command: &'static str, argument: &'static str, name
     })
 }
 
-/// Prints the page of flashlab, or writes the pages of all commands to `folder`, which is made where it is absent.
+/// Prints the page of flashlab, or writes the pages of all commands to `folder`, which is created if it does not exist.
 fn pages(folder: Option<&Path>) -> Result<ExitCode, Failure> {
-    // The pages of a folder leave `help` out as well.
+    // `generate_to` omits `help` as well, so that both forms are equal.
     let cli = Cli::command().disable_help_subcommand(true);
     let Some(folder) = folder else {
         let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! One file a command.
+//! The commands of `flashlab`, one file per command, and the modules that they share.
 
 mod absent;
 pub(crate) mod age;

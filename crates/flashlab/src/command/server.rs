@@ -8,11 +8,11 @@ use std::process::ExitCode;
 
 #[derive(Subcommand)]
 pub(crate) enum Server {
-    /// Serves devices as real block devices, over NBD: for Linux, QEMU, fio, nbdcopy.
+    /// Serves devices as real block devices over NBD, for Linux, QEMU, fio or nbdcopy.
     Serve(Box<serve::Options>),
-    /// Tells a server something: statistics, wear, power cuts, faults.
+    /// Controls a running server: statistics, wear, power cuts, faults.
     Ctl(ctl::Options),
-    /// Puts a load on any NBD server: many requests in flight, counted and timed.
+    /// Generates load on any NBD server: keeps many requests in flight, counts and times them.
     Load(load::Options),
 }
 

@@ -1,4 +1,4 @@
-//! `flashlab trace`: what goes over the wires between host and card, step by step.
+//! `flashlab trace`: the bus traffic between a host and a card, step by step.
 
 use crate::failure::{Failure, say};
 use crate::file;
@@ -19,7 +19,7 @@ pub(crate) struct Options {
 
 #[derive(Subcommand)]
 enum What {
-    /// Linux brings a card up: every command, what the answer means, how long it took.
+    /// Initialization of a card by Linux: each command, the meaning of its response, its duration.
     BringUp(BringUp),
 }
 
@@ -27,31 +27,31 @@ enum What {
 struct BringUp {
     /// The card: `sd/kingston`, `sd/kingston:card.t_init=500ms`; `flashlab devices` lists all.
     card: String,
-    /// The host controller: pl181, sdhci, sdhci-uhs, bcm2711, vub300, at91rm9200, at91rm9200-1-block. That of the card's own host
-    /// where not given.
+    /// The host controller: pl181, sdhci, sdhci-uhs, bcm2711, vub300, at91rm9200, at91rm9200-1-block. The default is
+    /// the controller of the card's own host.
     #[arg(long, value_name = "CONTROLLER")]
     host: Option<String>,
     /// The version of Linux: 5.15, 6.1, 6.12 or 6.13.
     #[arg(long, default_value = "6.1", value_name = "VERSION")]
     kernel: String,
-    /// What is printed.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Where a page with a sequence diagram is written.
+    /// File for a page with a sequence diagram.
     #[arg(long, value_name = "PAGE")]
     html: Option<PathBuf>,
-    /// Seeds the medium.
+    /// Seed of the medium.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// What is asked and what the answers mean.
+    /// The commands and the meaning of the responses.
     Table,
-    /// The lines that Linux prints with dynamic debug on for mmc_core.
+    /// The lines that Linux prints with dynamic debug enabled for mmc_core.
     Linux,
-    /// All steps as JSON, and nothing else on standard output.
+    /// All steps as JSON; standard output contains nothing else.
     Json,
 }
 

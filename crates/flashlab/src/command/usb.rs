@@ -1,4 +1,5 @@
-//! `flashlab serve --usbredir`, `--usbip`: a card in the slot of a USB SD host controller, for Linux' own driver.
+//! `flashlab serve --usbredir` and `--usbip`: serves a card in the slot of a USB SD host controller, for Linux's own
+//! driver.
 
 use super::serve::{Options, Pidfile, control, private_socket, tcp};
 use super::usb_control::Slot;
@@ -13,14 +14,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::{io, thread};
 
-/// How a peer is spoken to.
+/// Protocol between the server and the machine that uses the card.
 #[derive(Clone, Copy)]
 enum Protocol {
     Usbredir,
     Usbip,
 }
 
-/// Whether the options ask for USB.
+/// Returns true if the options ask for USB.
 pub(super) fn is_asked_for(options: &Options) -> bool {
     options.usbredir.is_some() || options.usbip.is_some()
 }
@@ -86,7 +87,8 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     code.map(ExitCode::from).map_err(|error| Failure::system("--run", &error))
 }
 
-/// Where to listen, and for what. A private socket is there as long as what is returned.
+/// Returns the address to listen on, the private socket if there is one, and the protocol. Dropping the private socket
+/// removes it.
 fn address(options: &Options) -> Result<(Address, Option<PrivateSocket>, Protocol), Failure> {
     if let Some(port) = &options.usbip {
         let port = if port.is_empty() { usbip::PORT.to_string() } else { port.clone() };
@@ -106,7 +108,7 @@ fn address(options: &Options) -> Result<(Address, Option<PrivateSocket>, Protoco
     }
 }
 
-/// What to tell somebody who wants to attach it.
+/// Returns instructions for attaching the card.
 fn recipe(place: &str, protocol: Protocol) -> String {
     match protocol {
         Protocol::Usbredir => format!(
