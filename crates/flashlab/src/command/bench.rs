@@ -1,4 +1,4 @@
-//! `flashlab bench`: fio jobs on one virtual device.
+//! `flashlab bench`: runs fio jobs on one virtual device.
 
 use super::jobs::{self, Setup};
 use crate::failure::{Failure, say};
@@ -26,27 +26,27 @@ use std::process::ExitCode;
 pub(crate) struct Options {
     #[command(flatten)]
     medium: Medium,
-    /// Compares with a real fio run: its output with --output-format=json.
+    /// Compares the results with those of a real fio run, which FILE contains (from --output-format=json).
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// Tells the buffer that a logger of this rate needs (`1MiB/s`), so as never to wait for a write.
+    /// Prints the buffer that a logger with this rate (`1MiB/s`) needs so that it never waits for a write.
     #[arg(long, value_name = "RATE")]
     logger_rate: Vec<String>,
-    /// Leaves a new device as it is; else what the jobs read is written before they begin, as it is on a used device. Devices
-    /// that move bytes, and those with state=, are always left as they are.
+    /// Leaves a new device unwritten. By default, the data that the jobs read is written before they begin, as on a
+    /// used device. Nothing is written in advance to devices that move bytes, or to those with state=.
     #[arg(long)]
     unwritten: bool,
-    /// Moves bytes, too, as a served device does: each write is recognisable, each read is checked. Always so for memory, files,
-    /// and devices with layers.
+    /// Moves bytes as a served device does, with recognisable data in each write and a check of each read. Memory,
+    /// files and devices with layers always do so.
     #[arg(long)]
     bytes: bool,
-    /// Writes a page with results, latencies and mechanisms.
+    /// File for a page with results, latencies and mechanisms.
     #[arg(long, value_name = "PAGE")]
     html: Option<PathBuf>,
-    /// The device: `sd/kingston`, `sd/kingston:flash.t_prog=250us`, or a TOML file; or one that `serve` takes, without a name:
-    /// `memory:size=1G+delay:read=1ms`, `sd/kingston+error:rate=0.001`.
+    /// The device: `sd/kingston`, `sd/kingston:flash.t_prog=250us`, a TOML file, or a device of `serve` without an
+    /// export name: `memory:size=1G+delay:read=1ms`, `sd/kingston+error:rate=0.001`.
     device: String,
-    /// A job file (`-`: standard input), or fio's own options.
+    /// A job file (`-`: standard input), or options of fio.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO")]
     fio: Vec<String>,
 }
@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         let counted = counted(&before, &bench.counters(), bench.wear().as_ref());
         let (column, remarks) = match &target {
             Target::Model(device) => (device.label(), device.remarks()),
-            // One with layers has no numbers of its own to speak of.
+            // A device with layers cannot be opened as a model, so it has no label and no remarks of its own.
             Target::Bytes(_) => Device::open(&options.device, library)
                 .map_or((options.device.clone(), Vec::new()), |device| (device.label(), device.remarks())),
         };
@@ -104,7 +104,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         (Notes { files: None, written_first, stopped_after }, statistics, iologs, counted)
     };
     let reports = statistics.reports(&invocation.jobs);
-    // Half a run cannot be compared with a whole one.
+    // `dependence` compares with complete runs, so an interrupted run is left out.
     if let (Target::Model(device), None) = (&target, notes.stopped_after) {
         let again = |other: &Device| {
             let mut bench = setup.bench(other)?;
@@ -163,7 +163,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     })
 }
 
-/// Exit code of a bench that Ctrl-C ended: fio's.
+/// Exit code of a bench that Ctrl-C stopped, as fio's.
 const STOPPED: u8 = 128;
 
 /// Writes the page of one device to `path`.
@@ -181,7 +181,8 @@ fn write_page(path: &Path, options: &Options, figures: DeviceFigures, notes: &No
     Ok(())
 }
 
-/// Says that `text` is incomplete: in front of it, as fio does, or on standard error where the text is JSON.
+/// Marks `text` as incomplete: puts the mark in front of fio's normal output, as fio does, or prints it to standard
+/// error for the other formats.
 fn mark_incomplete(text: String, invocation: &Invocation, mark: String) -> String {
     if invocation.output_formats.contains(&OutputFormat::Normal) {
         return format!("\nflashlab: {mark}\n\n{text}");
@@ -190,11 +191,11 @@ fn mark_incomplete(text: String, invocation: &Invocation, mark: String) -> Strin
     text
 }
 
-/// What jobs run on.
+/// Device that jobs run on.
 enum Target {
-    /// When, and no bytes.
+    /// Model, which times requests and moves no bytes.
     Model(Box<Device>),
-    /// Bytes, too.
+    /// Device that moves bytes.
     Bytes(Carried),
 }
 
@@ -205,7 +206,7 @@ impl Target {
             let device = progress::during(format!("opening {argument}"), || Device::open(argument, library))?;
             return Ok(Target::Model(Box::new(device)));
         }
-        // Opening it would make the file of its bytes.
+        // Opening such a device would create the file of its bytes.
         if [":state=", ",state="].iter().any(|key| argument.contains(key)) {
             return Err(Failure::usage(format!(
                 "{argument}: a bench leaves a state as it is, and cannot where bytes are written; leave state= out, or serve it"
@@ -236,7 +237,7 @@ impl Target {
         }
     }
 
-    /// Remarks that a reader of the reports needs.
+    /// Returns hints on how to read the reports.
     fn hints(&self, reports: &[Report]) -> Vec<Hint> {
         match self {
             Target::Model(device) => hints(reports, device.t_read()),
@@ -266,8 +267,8 @@ fn logger_rates(texts: &[String]) -> Result<Vec<u64>, Failure> {
     texts.iter().map(rate).collect()
 }
 
-/// fio's output in each of the formats that were asked for, and what the device counted: behind the normal text, and
-/// in JSON under `flashlab` beside the jobs, where fio has nothing.
+/// Returns fio's output in each of the requested formats, with the device's counters: after the normal text, and in
+/// JSON under the key `flashlab` beside the jobs, which fio does not use.
 fn output(invocation: &Invocation, reports: &[Report], counted: &DeviceStatistics, notes: &Notes) -> String {
     let accepted = jobs::without_effect(invocation);
     let run = Run {
@@ -288,31 +289,31 @@ fn output(invocation: &Invocation, reports: &[Report], counted: &DeviceStatistic
     invocation.output_formats.iter().map(one).collect()
 }
 
-/// Facts about a run that stand beside its figures.
+/// Facts about a run, printed beside its figures.
 struct Notes {
-    /// How the files of the jobs lie on a bare device.
+    /// Note on the placement of the jobs' files on a bare device.
     files: Option<String>,
-    /// Bytes that were written before the jobs began, since they read them.
+    /// Bytes that were written before the jobs began because the jobs read them.
     written_first: u64,
     /// Simulated time after which a signal ended the run.
     stopped_after: Option<Duration>,
 }
 
 impl Notes {
-    /// The notes as paragraphs of fio's normal output.
+    /// Returns the notes as paragraphs of fio's normal output.
     fn text(&self) -> String {
         let first = self.first();
         let notes = [&self.files, &first].into_iter().flatten();
         notes.map(|note| format!("\n{note}\n")).collect()
     }
 
-    /// The note on a run that a signal ended.
+    /// Returns the note on a run that a signal ended.
     fn incomplete(&self) -> Option<String> {
         let after = jobs::span(self.stopped_after?);
         Some(format!("stopped by a signal after {after} of simulated time: incomplete"))
     }
 
-    /// The note on what was written before the jobs began.
+    /// Returns the note on the data that was written before the jobs began.
     fn first(&self) -> Option<String> {
         let bytes = Some(self.written_first).filter(|bytes| *bytes > 0).map(jobs::size)?;
         Some(format!(
@@ -333,14 +334,15 @@ fn with_device(mut document: serde_json::Value, counted: &DeviceStatistics, note
     json::layout(&document)
 }
 
-/// Where a job's iolog goes: what it says, with the job's number behind it where several jobs say the same.
+/// Returns the file for a job's iolog: its `write_iolog`, with the job's number appended if several jobs name the same
+/// file.
 fn iolog_path(invocation: &Invocation, job: usize) -> String {
     let path = invocation.jobs[job].write_iolog.clone().unwrap_or_default();
     let shared = invocation.jobs.iter().filter(|other| other.write_iolog.as_ref() == Some(&path)).count() > 1;
     if shared { format!("{path}.{}", job + 1) } else { path }
 }
 
-/// The log files that jobs ask for, in the current directory.
+/// Writes the log files that the jobs ask for, in the current directory.
 fn write_logs(invocation: &Invocation, statistics: &Statistics) -> Result<(), Failure> {
     for (n, job) in invocation.jobs.iter().enumerate() {
         for log in logs::files(job, n + 1, statistics.job(n)) {

@@ -1,4 +1,4 @@
-//! `flashlab ctl`: tells a server something, on the socket that it was given by `--control`.
+//! `flashlab ctl`: sends a command to a running server on its `--control` socket.
 
 use crate::failure::{Failure, say};
 use crate::file;
@@ -30,12 +30,12 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Which export is meant; the default one where not given.
+    /// Name of the export; the default export if absent.
     #[arg(long, value_name = "NAME", default_value = "")]
     export: String,
-    /// The server's control socket.
+    /// Control socket of the server.
     socket: PathBuf,
-    /// What to do, in words.
+    /// Command with its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

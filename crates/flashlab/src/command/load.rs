@@ -1,4 +1,4 @@
-//! `flashlab load`: many requests at a time against any NBD server, counted and timed.
+//! `flashlab load`: generates load on any NBD server, and counts and times the requests.
 
 use crate::failure::{Failure, INTERRUPTED};
 use crate::status::end_on_signals;
@@ -22,43 +22,43 @@ were moved as the area has.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Which requests: read, write, rw, randread, randwrite or randrw.
+    /// Pattern of the requests: read, write, rw, randread, randwrite or randrw.
     #[arg(long, value_name = "PATTERN", default_value = "read", value_parser = pattern)]
     rw: String,
-    /// Of 100 requests of rw or randrw, how many read.
+    /// Percentage of reads of rw or randrw.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
     rwmixread: u8,
-    /// Bytes of a request.
+    /// Size of a request.
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = block)]
     bs: u32,
-    /// Requests outstanding on each connection.
+    /// Requests in flight on each connection.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     iodepth: u32,
     /// Connections, each with a thread of its own.
     #[arg(long, visible_alias = "numjobs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     connections: u32,
-    /// How long, in seconds or with a unit.
+    /// Duration of the load, in seconds or with a unit.
     #[arg(long, value_name = "TIME", value_parser = runtime)]
     runtime: Option<Duration>,
-    /// Bytes of the area; to the end of the export where not given.
+    /// Size of the area; by default, it extends to the end of the export.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     size: Option<u64>,
     /// First byte of the area.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = bytes)]
     offset: u64,
-    /// Requests a second at most, on each connection.
+    /// Limit of the requests per second, on each connection.
     #[arg(long = "rate_iops", visible_alias = "rate-iops", value_name = "N", value_parser = rate)]
     rate_iops: Option<u64>,
-    /// Writes blocks that can be recognised, checks those that are read, and in the end all that were written.
+    /// Writes recognisable blocks, checks each block that is read, and at the end checks all written blocks.
     #[arg(long)]
     verify: bool,
-    /// Draws places and contents.
+    /// Seed of the addresses and contents.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Asks for simple replies, as Linux' own client does.
+    /// Requests simple replies, as Linux's own client does.
     #[arg(long)]
     simple_replies: bool,
-    /// How the result is printed.
+    /// Format of the result.
     #[arg(long, value_name = "FORMAT", default_value = "normal")]
     output_format: Format,
     /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`.
@@ -77,7 +77,7 @@ fn pattern(text: &str) -> Result<String, String> {
 }
 
 fn block(text: &str) -> Result<u32, String> {
-    // What servers take at most; larger requests are refused by most of them.
+    // Most servers refuse requests above 64 MiB.
     let bytes = bounded(text, KbBase::default(), 1, 64 << 20).map_err(|error| error.fault.to_string())?;
     u32::try_from(bytes).map_err(|error| error.to_string())
 }
@@ -97,7 +97,7 @@ fn runtime(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parts of a load that progress counts.
+/// Resolution of the progress: number of parts of a load.
 const PARTS: u64 = 1_000_000;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -133,6 +133,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Format::Json => loaded.json(),
     };
     file::print(&text)?;
-    // Whoever stopped it early has what there was until then, and is told so.
+    // A load that was stopped early prints its results so far, and its exit code reports the stop.
     Ok(if stop.is_thrown() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }

@@ -1,10 +1,10 @@
-//! `flashlab serve --metrics`: what the server and its devices count, for Prometheus.
+//! `flashlab serve --metrics`: the counters of the server and its devices, for Prometheus.
 
 use super::control::Controlled;
 use flashlab_lab::statistics::{Counters, Wear};
 use flashlab_serve::{Exposition, Figure};
 
-/// The page as it is now.
+/// Returns the page with the current counters.
 pub(crate) fn page(controlled: &Controlled<'_>) -> Exposition {
     let mut page = Exposition::default();
     page.family("flashlab_build_info", Figure::Gauge, "The program's version.");
@@ -17,7 +17,7 @@ pub(crate) fn page(controlled: &Controlled<'_>) -> Exposition {
             (name, counters, wear)
         })
         .collect();
-    // A family's samples stand together, whichever device they are of.
+    // The format requires all samples of a family in one group, over all devices.
     let mut names: Vec<&str> = Vec::new();
     for (counter, _) in observed.iter().flat_map(|(_, counters, _)| counters.iter()) {
         if !names.contains(&counter) {

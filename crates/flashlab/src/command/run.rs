@@ -1,4 +1,4 @@
-//! `flashlab run`: an experiment, its table, its page.
+//! `flashlab run`: runs an experiment, prints its table and writes its page.
 
 use super::jobs;
 use crate::failure::{Failure, say};
@@ -14,50 +14,50 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Millions of requests that an experiment on endurance simulates where a user brings the job or the devices: some
+/// Default budget of an endurance experiment with a user's job or devices, in millions of simulated requests: some
 /// minutes on two cores.
 const BUDGET_MILLIONS: u32 = 150;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The experiment: `flashlab experiments` lists them; or a folder with one: `./mine`.
+    /// Name of the experiment, from the list of `flashlab experiments`, or a folder with an experiment: `./mine`.
     experiment: String,
-    /// Seeds the medium: no two erase blocks are alike.
+    /// Seed of the medium, which draws a factor for each erase block.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// For an experiment on endurance: the workload, a job file or an iolog, instead of its own.
+    /// For an endurance experiment: a job file or an iolog that replaces the experiment's own workload.
     #[arg(long, value_name = "FILE")]
     job: Option<String>,
-    /// For an experiment on endurance: the devices instead of its own: `sd/*`, `sd/kthn-16gb:cycles=1000`.
+    /// For an endurance experiment: devices that replace the experiment's own: `sd/*`, `sd/kthn-16gb:cycles=1000`.
     #[arg(long, value_name = "DEVICES")]
     devices: Option<String>,
-    /// For an experiment on endurance: how many media are drawn, from --seed on.
+    /// For an endurance experiment: number of seeds, from --seed on, each of which draws a medium.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
-    /// For an experiment on endurance with a job or devices of yours: how many million requests are simulated on all
-    /// devices together, 150 if not given; a longer simulation narrows the intervals.
+    /// For an endurance experiment with --job or --devices: millions of requests that are simulated on all devices
+    /// together; the default is 150. A longer simulation narrows the intervals.
     #[arg(long, value_name = "MILLIONS", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "exact")]
     budget: Option<u32>,
-    /// For an experiment on endurance: simulate until the wear of each device is steady, however long that takes.
+    /// For an endurance experiment: simulates until the wear of each device is steady, however long that takes.
     #[arg(long)]
     exact: bool,
-    /// For a live experiment: in a QEMU guest on Debian's kernel, which `./test` unpacks to target/guest.
+    /// For a live experiment: measures in a QEMU guest with Debian's kernel, which `./test` unpacks to target/guest.
     #[arg(long)]
     guest: bool,
-    /// For a live experiment: how often each row is measured.
+    /// For a live experiment: number of measurements of each row.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
-    /// For a live experiment: how many seconds each measurement takes.
+    /// For a live experiment: seconds of each measurement.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     runtime: Option<u32>,
-    /// What is printed.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// A folder for all figures as CSV files: cells.csv and, where the experiment has them, curves.csv (a line a point),
-    /// series.csv (over time) and wear.csv (a line an erase block).
+    /// Folder for all figures as CSV files: cells.csv and, if the experiment has them, curves.csv (a line per point),
+    /// series.csv (over time) and wear.csv (a line per erase block).
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
-    /// Where the page is written; `EXPERIMENT.html` here if not given.
+    /// File for the page; the default is `EXPERIMENT.html` in the current folder.
     #[arg(long, value_name = "PAGE", conflicts_with = "no_html")]
     html: Option<PathBuf>,
     /// Writes no page.
@@ -69,9 +69,9 @@ pub(crate) struct Options {
 enum Format {
     /// Tables to read.
     Table,
-    /// All results as JSON, and nothing else on standard output.
+    /// All results as JSON; standard output contains nothing else.
     Json,
-    /// A line a cell. Curves, series and erase blocks are in the files of --csv.
+    /// One line per cell. The files of --csv contain curves, series and erase blocks.
     Csv,
 }
 
@@ -128,12 +128,12 @@ fn write_page(options: &Options, name: &str, page: &str) -> Result<(), Failure> 
 }
 
 impl Options {
-    /// The place of the page of experiment `name`.
+    /// Returns the path of the page of experiment `name`.
     fn page(&self, name: &str) -> PathBuf {
         self.html.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.html")))
     }
 
-    /// Refuses places that cannot be written, before anything runs.
+    /// Checks, before anything runs, that the outputs can be written.
     fn check_outputs(&self, name: &str) -> Result<(), Failure> {
         if let Some(folder) = &self.csv {
             file::check_output_folder(folder)?;
@@ -141,7 +141,7 @@ impl Options {
         if self.no_html { Ok(()) } else { file::check_output(&self.page(name)) }
     }
 
-    /// What was said that is for live experiments alone.
+    /// Returns the given options that belong to live experiments alone.
     fn live_ones(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("--guest", self.guest),
@@ -151,7 +151,7 @@ impl Options {
         given.into_iter().filter_map(|(option, given)| given.then_some(option))
     }
 
-    /// What was said that is for simulated experiments alone.
+    /// Returns the given options that belong to simulated experiments alone.
     fn simulated_ones(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("--job", self.job.is_some()),
@@ -165,7 +165,7 @@ impl Options {
     }
 }
 
-/// Measures a machine.
+/// Runs a live experiment, which measures a machine.
 fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
     if let Some(option) = options.simulated_ones().next() {
         let name = live.name();
@@ -195,7 +195,7 @@ fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the options put in place of an endurance experiment's own; `None` where they say nothing.
+/// Returns the settings by which the options replace an endurance experiment's own; `None` without such options.
 fn endurance(
     options: &Options,
     experiment: &Experiment,
@@ -230,14 +230,14 @@ fn endurance(
     }))
 }
 
-/// Names the devices without timing that a pattern left out.
+/// Prints the names of the devices that a pattern skips because they have no timing.
 pub(crate) fn say_left_out(timeless: &[String]) {
     if !timeless.is_empty() {
         say(format_args!("left out, since they take no time: {}", timeless.join(", ")));
     }
 }
 
-/// A job file, or an iolog, which is replayed.
+/// Reads a workload: a job file, or an iolog to replay.
 fn workload(path: &str) -> Result<EnduranceWorkload, Failure> {
     let bytes = jobs::read_bytes(path)?;
     let invocation = if bytes.starts_with(b"fio version ") {
@@ -249,7 +249,7 @@ fn workload(path: &str) -> Result<EnduranceWorkload, Failure> {
     Ok(EnduranceWorkload { name: path.to_owned(), bytes, jobs: invocation.jobs, iologs })
 }
 
-/// Whether tables have colours: on a terminal, unless NO_COLOR is set.
+/// Returns true if tables have colours: on a terminal, unless NO_COLOR is set.
 fn colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

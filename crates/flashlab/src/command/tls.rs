@@ -1,4 +1,4 @@
-//! The options of `flashlab serve` that are about TLS.
+//! TLS options of `flashlab serve`.
 
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
@@ -6,32 +6,32 @@ use flashlab_serve::uri::Uri;
 use flashlab_serve::{Tls, TlsMode};
 use std::path::PathBuf;
 
-/// `--tls`, as it is typed.
+/// Value of `--tls`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Choice {
     /// No TLS.
     Off,
-    /// Clients may use it.
+    /// Clients may use TLS.
     On,
-    /// Clients must use it.
+    /// Clients must use TLS.
     Require,
 }
 
 #[derive(Args)]
 pub(crate) struct TlsOptions {
-    /// Whether clients may or must use TLS; `on` where there are certificates.
+    /// Use of TLS by clients; the default is `on` with certificates.
     #[arg(long, value_name = "MODE")]
     tls: Option<Choice>,
-    /// The folder with server-cert.pem and server-key.pem, and ca-cert.pem for --tls-verify-peer.
+    /// Folder with server-cert.pem and server-key.pem, and with ca-cert.pem for --tls-verify-peer.
     #[arg(long, value_name = "DIR")]
     tls_certificates: Option<PathBuf>,
-    /// Clients need a certificate of the authority in ca-cert.pem.
+    /// Requires from clients a certificate of the authority in ca-cert.pem.
     #[arg(long, requires = "tls_certificates")]
     tls_verify_peer: bool,
 }
 
 impl TlsOptions {
-    /// What the server needs for TLS, if it is to have it.
+    /// Loads the certificates for TLS; returns `None` if TLS is off.
     pub(crate) fn open(&self) -> Result<Option<Tls>, Failure> {
         let mode = match (self.tls, &self.tls_certificates) {
             (Some(Choice::Off), _) | (None, None) => return Ok(None),
@@ -44,7 +44,8 @@ impl TlsOptions {
         Tls::new(folder, mode, self.tls_verify_peer).map(Some).map_err(Failure::usage)
     }
 
-    /// The URI as clients have to use it: who must use TLS is told so, and where the authority's certificate is.
+    /// Returns the URI for clients. If TLS is required, the URI says so and names the folder with the authority's
+    /// certificate.
     pub(crate) fn uri(&self, uri: Uri) -> Result<Uri, Failure> {
         let (Some(Choice::Require), Some(folder)) = (self.tls, &self.tls_certificates) else {
             return Ok(uri);

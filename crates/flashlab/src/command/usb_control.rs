@@ -1,4 +1,4 @@
-//! What happens to a card behind USB when `flashlab ctl` says so.
+//! Execution of the commands of `flashlab ctl` on a card behind USB.
 
 use super::control::undecided;
 use flashlab_lab::results::DeviceStatistics;
@@ -11,31 +11,31 @@ use flashlab_sim::Instant;
 use flashlab_usb::Vub300;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The slot, for whoever reaches into it while it is served.
+/// Access to the slot of the adapter while the adapter is served.
 pub(super) struct Slot {
     pub(super) errands: Errands<Vub300>,
     desk: Arc<Desk>,
 }
 
 struct Desk {
-    /// The card, as it was asked for.
+    /// Device argument of the card.
     device: String,
     origin: CardOrigin,
-    /// What the card had counted when it was put in.
+    /// Counters of the card when it was inserted.
     before: Counters,
-    /// The card while it is pulled out.
+    /// Card while it is out of the slot.
     out: Mutex<Option<Card>>,
 }
 
 impl Slot {
-    /// That of an adapter with `card`, which was made from `device`.
+    /// Returns the slot of an adapter with `card`, which was made from the argument `device`.
     pub(super) fn new(device: &str, card: &Card, origin: CardOrigin, errands: Errands<Vub300>) -> Slot {
         let before = Counters::told(|to| card.observe(to));
         let desk = Desk { device: device.to_owned(), origin, before, out: Mutex::default() };
         Slot { errands, desk: Arc::new(desk) }
     }
 
-    /// Does what `line` says: an export's name, of which there are none, and in the next line a command.
+    /// Executes `line`: an empty export name, since there are no exports, a line feed, and a command.
     pub(super) fn answer(&self, line: &str) -> Told {
         let (export, command) = line.split_once('\n').unwrap_or(("", line));
         if !export.is_empty() {
@@ -46,14 +46,14 @@ impl Slot {
         told.unwrap_or_else(|| Err("the server ends".to_owned()))
     }
 
-    /// Writes the state of the card, which nobody serves any more, where it was asked for with one.
+    /// Writes the state of the card after the end of the service, if the device has `state=FILE`.
     pub(super) fn keep(&self, mut adapter: Vub300) -> Result<(), String> {
         let time = adapter.card_time();
         let card = adapter.remove(time).or_else(|| self.desk.out().take());
         card.map_or(Ok(()), |card| self.desk.keep(&card, time))
     }
 
-    /// Says which of the card's bytes are damaged, if any were met.
+    /// Returns a message about damaged bytes of the card, if a read found any.
     pub(super) fn damage(&self) -> Option<String> {
         self.desk.origin.damage()
     }
@@ -107,7 +107,7 @@ impl Desk {
         }
     }
 
-    /// The card, wherever it is.
+    /// Calls `look` with the card, in the slot or out of it.
     fn with_card(&self, adapter: &Vub300, look: impl FnOnce(&Card) -> Told) -> Told {
         match (adapter.card(), &*self.out()) {
             (Some(card), _) | (None, Some(card)) => look(card),
@@ -126,7 +126,8 @@ impl Desk {
         self.origin.keep(card, time.since(Instant::ZERO)).map_err(|error| error.to_string())
     }
 
-    /// Nothing panics while it is locked but what would be a mistake here.
+    /// Locks the card that is out of the slot. A poisoned lock is usable, since no code in this file leaves it
+    /// inconsistent.
     fn out(&self) -> MutexGuard<'_, Option<Card>> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Running an experiment's scripts, and reading what they say.
+//! Execution of a live experiment's scripts, and parsing of their output.
 
 use super::{Outcome, Row};
 use crate::failure::Failure;
@@ -12,26 +12,26 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What is chosen for a run.
+/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// In a guest, not on this machine.
+    /// True to measure in a guest instead of on this machine.
     pub(crate) guest: bool,
-    /// How large and how long.
+    /// Sizes and durations of the measurements.
     pub(crate) sizes: LiveSettings,
 }
 
-/// A folder that goes when it is dropped.
+/// Temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left in a folder for temporary files harms nobody.
+        // Leftovers in a folder for temporary files are harmless.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Measures all rows, one after the other, as often as they are to be repeated.
+/// Measures all rows one after the other, and repeats this as often as the settings say.
 pub(crate) fn measure(live: &Live, settings: Settings) -> Result<Outcome, Failure> {
     let rows = live.rows().iter().map(|row| Row {
         name: row.name.clone(),
@@ -48,7 +48,7 @@ pub(crate) fn measure(live: &Live, settings: Settings) -> Result<Outcome, Failur
 }
 
 fn once(live: &Live, settings: Settings, progress: &Progress, outcome: &mut Outcome) -> Result<(), Failure> {
-    // A guest has its own memory; here the devices lie in a filesystem that is memory.
+    // A guest's devices lie in its own memory. On this machine, they lie in tmpfs.
     let shared = Path::new("/dev/shm");
     let root = if settings.guest || !shared.is_dir() { std::env::temp_dir() } else { shared.to_owned() };
     let folder = Folder(root.join(format!("flashlab-{}-{}", live.name(), std::process::id())));
@@ -77,14 +77,14 @@ fn once(live: &Live, settings: Settings, progress: &Progress, outcome: &mut Outc
     if settings.guest {
         let (kernel, modules) = guest_kernel()?;
         command.env("KERNEL", kernel).env("MODULES", modules).env("MEMORY", sizes.memory.to_string());
-        // Emulated, making and filling the files takes longer than measuring.
+        // In an emulated guest, creating and filling the files takes longer than the measurement.
         let limit = 300 + outcome.rows.len() as u32 * (sizes.runtime + 60);
         command.env("LIMIT", limit.to_string());
     }
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // What the tools say beside; a script says what went wrong in its lines.
+        // Standard error contains the tools' messages alone; a script reports its errors on standard output.
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| Failure::system("sh", &error))?;
@@ -97,7 +97,7 @@ fn once(live: &Live, settings: Settings, progress: &Progress, outcome: &mut Outc
     if done { Ok(()) } else { Err(Failure::failed(format_args!("the script ended early ({status})"))) }
 }
 
-/// A line a row, whose key is its number.
+/// Returns the plan for the scripts: one line per row, with the row's number as its key.
 fn plan(live: &Live) -> String {
     let line = |(n, row): (usize, &flashlab_lab::experiment::LiveRow)| {
         format!("{n} {} {} {} {} {}\n", row.path, row.sockets, row.jobs, row.depth, row.how)
@@ -105,9 +105,9 @@ fn plan(live: &Live) -> String {
     live.rows().iter().enumerate().map(line).collect()
 }
 
-/// Takes a line of a script; whether it says that it is done.
+/// Parses a line of a script's output into `outcome`. Returns true if the script reports its end.
 fn take(line: &str, progress: &Progress, outcome: &mut Outcome) -> Result<bool, Failure> {
-    // A terminal may have said something before it.
+    // The guest's terminal may print other text before the keyword.
     let Some(at) = line.find("PATHS ") else { return Ok(false) };
     let mut words = line[at..].splitn(3, ' ').skip(1);
     let (what, rest) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -138,7 +138,7 @@ fn take(line: &str, progress: &Progress, outcome: &mut Outcome) -> Result<bool, 
     Ok(false)
 }
 
-/// MiB a second, read and written, of fio's JSON or our load's.
+/// Returns the throughput of reads and writes in MiB/s from the JSON of fio or of `flashlab load`.
 fn figures(json: &str) -> Option<(f64, f64)> {
     let json: Value = serde_json::from_str(&json[json.find('{')?..]).ok()?;
     let job = json.get("jobs").map_or(&json, |jobs| &jobs[0]);
@@ -146,7 +146,7 @@ fn figures(json: &str) -> Option<(f64, f64)> {
     Some((way("read")?, way("write")?))
 }
 
-/// What is measured with.
+/// Returns the description of the machine, the tools and the settings.
 fn about(live: &Live, settings: Settings) -> Vec<(String, String)> {
     let mut about = Vec::new();
     if !settings.guest {
@@ -174,7 +174,8 @@ fn about(live: &Live, settings: Settings) -> Vec<(String, String)> {
     about
 }
 
-/// Debian's kernel and the folder of its modules: where `./test` unpacks it, or the system's own.
+/// Returns a kernel and the folder of its modules: those that `./test` unpacks from Debian's package, or the system's
+/// own.
 fn guest_kernel() -> Result<(PathBuf, PathBuf), Failure> {
     let places = [Path::new("target/guest"), Path::new("/")];
     let found = places.into_iter().find_map(|root| {

@@ -1,4 +1,4 @@
-//! Live experiments: rows that are measured on this machine, or in a guest on it, by an experiment's scripts.
+//! Live experiments: an experiment's scripts measure each row on this machine, or in a guest on it.
 
 mod measure;
 mod page;
@@ -6,30 +6,30 @@ mod table;
 
 pub(crate) use measure::{Settings, measure};
 
-/// What came out.
+/// Results of a live experiment.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// Where it was measured, and with what.
+    /// Names and values that describe the machine, the tools and the settings.
     pub(crate) about: Vec<(String, String)>,
     pub(crate) rows: Vec<Row>,
 }
 
-/// One row's measurements.
+/// Measurements of a row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// How it was attached.
+    /// Attachment of the device, as the script reports it.
     pub(crate) attached: String,
-    /// MiB a second: read and written, of each repeat.
+    /// Throughput of reads and writes in MiB/s, one pair per repeat.
     pub(crate) runs: Vec<(f64, f64)>,
-    /// Why it could not be measured.
+    /// Reason for a missing measurement.
     pub(crate) missing: Option<String>,
-    /// As published: read and written.
+    /// Published throughput of reads and writes in MiB/s.
     pub(crate) published: Option<(f64, f64)>,
 }
 
 impl Row {
-    /// The medians, if it was measured.
+    /// Returns the medians of reads and writes, if the row was measured.
     pub(crate) fn median(&self) -> Option<(f64, f64)> {
         let median = |which: fn(&(f64, f64)) -> f64| {
             let mut values: Vec<f64> = self.runs.iter().map(which).collect();
@@ -41,7 +41,8 @@ impl Row {
 }
 
 impl Outcome {
-    /// Of each row the ratio of what it moved, both ways together, to what the row `reference` did: measured and published.
+    /// Returns for each row the ratio of its total throughput, reads and writes together, to that of the row
+    /// `reference`: measured and published.
     pub(crate) fn ratios(&self, reference: &str) -> Vec<(Option<f64>, Option<f64>)> {
         let both = |pair: Option<(f64, f64)>| pair.map(|(read, write)| read + write);
         let of = |row: &Row| (both(row.median()), both(row.published));

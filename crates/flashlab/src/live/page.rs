@@ -1,4 +1,4 @@
-//! What came out of a live experiment, as a page.
+//! Results of a live experiment as an HTML page.
 
 use super::table::LIVE;
 use super::{Outcome, Row};
@@ -6,7 +6,7 @@ use flashlab_report::html::live_page;
 use flashlab_report::live;
 
 impl Outcome {
-    /// The page.
+    /// Returns the page.
     pub(crate) fn page(&self, name: &str, title: &str, reference: &str, command: &str) -> String {
         let base = self.rows.iter().find(|row| row.name == reference).and_then(Row::median);
         let base = base.map(|(read, write)| read + write).filter(|base| *base > 0.0);
@@ -34,7 +34,7 @@ impl Outcome {
 }
 
 impl Row {
-    /// The least and the greatest repeat, as shares of `base`.
+    /// Returns the smallest and the largest repeat as shares of `base`.
     fn spread(&self, base: f64) -> Option<(f64, f64)> {
         let shares = || self.runs.iter().map(|(read, write)| (read + write) / base);
         Some((shares().min_by(f64::total_cmp)?, shares().max_by(f64::total_cmp)?))

@@ -1,14 +1,14 @@
-//! What came out of a live experiment, as a table, as JSON and as CSV.
+//! Results of a live experiment as a table, as JSON and as CSV.
 
 use super::Outcome;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What every output says of its figures.
+/// Note on live figures, part of every output.
 pub(super) const LIVE: &str = "live: figures of a machine, which differ from run to run; there is no digest. Compare ratios within a run";
 
 impl Outcome {
-    /// To read.
+    /// Returns the results as a table for people.
     pub(crate) fn table(&self, title: &str, reference: &str) -> String {
         let mut text = format!("{title}\n{LIVE}.\n\n");
         for (name, what) in &self.about {
@@ -58,7 +58,7 @@ impl Outcome {
         text
     }
 
-    /// For programs.
+    /// Returns the results as JSON.
     pub(crate) fn json(&self, experiment: &str, title: &str, reference: &str) -> String {
         let pair = |pair: Option<(f64, f64)>| {
             pair.map_or(Value::Null, |(read, write)| json!({ "read": read, "write": write }))
@@ -95,7 +95,7 @@ impl Outcome {
         format!("{all:#}\n")
     }
 
-    /// A line a row.
+    /// Returns the results as CSV, one line per row.
     pub(crate) fn csv(&self, reference: &str) -> String {
         let mut text = "row,attached,read MiB/s,write MiB/s,ratio,published read MiB/s,published write MiB/s,published ratio,missing\n"
             .to_owned();

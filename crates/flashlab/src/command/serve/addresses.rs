@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! Parsing of the addresses on which a server listens.
 
 use super::Options;
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use flashlab_serve::uri::PORT;
 use flashlab_serve::{Address, PrivateSocket};
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// Where to listen. A private socket is there as long as what is returned.
+/// Returns the addresses to listen on, and the private socket if there is one. Dropping the private socket removes it.
 pub(super) fn addresses(options: &Options) -> Result<(Vec<Address>, Option<PrivateSocket>), Failure> {
     let mut addresses = Vec::new();
     let mut private = None;
@@ -42,7 +42,7 @@ pub(in crate::command) fn private_socket() -> Result<PrivateSocket, Failure> {
     PrivateSocket::new().map_err(|error| Failure::io(&std::env::temp_dir(), &error))
 }
 
-/// `port`, `:port`, `host:port`, `[address]:port`, and a host alone for the protocol's own port.
+/// Parses `port`, `:port`, `host:port` or `[address]:port`. A host alone gets the protocol's own `port`.
 pub(in crate::command) fn tcp(option: &str, text: &str, port: u16) -> Result<SocketAddr, Failure> {
     let wrong = |why: &dyn std::fmt::Display| {
         Failure::usage(format!(
@@ -55,13 +55,13 @@ pub(in crate::command) fn tcp(option: &str, text: &str, port: u16) -> Result<Soc
         whole => whole.to_owned(),
     };
     let mut found = with_host.to_socket_addrs().map_err(|error| wrong(&error))?;
-    // Of localhost's two addresses the older one: a client that asks for the other tries both.
+    // Prefers localhost's IPv4 address: a client that tries IPv6 first falls back to IPv4.
     let all: Vec<SocketAddr> = found.by_ref().collect();
     let first = all.iter().find(|address| address.is_ipv4()).or(all.first());
     first.copied().ok_or_else(|| wrong(&"no such host"))
 }
 
-/// `port`, and `cid:port`.
+/// Parses `port` or `cid:port`.
 fn vsock(text: &str) -> Result<Address, Failure> {
     let (cid, port) = text.split_once(':').map_or((None, text), |(cid, port)| (Some(cid), port));
     match (cid.map(str::parse).transpose(), port.parse()) {

@@ -1,4 +1,4 @@
-//! `flashlab serve`: devices as real block devices, over NBD; cards as cards, over USB ([`super::usb`]).
+//! `flashlab serve`: serves devices as real block devices over NBD, and cards as SD cards over USB ([`super::usb`]).
 
 mod addresses;
 mod options;
@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(code)
 }
 
-/// Writes the states of the devices from time to time, and when a journal has become long.
+/// Writes the states of the devices every `every`, and when a journal has become long. Logs damage of a device once.
 fn keep_on(served: &[Served], every: Duration, stop: &Stop) {
     let (look, mut since) = (every.min(Duration::from_secs(1)), Duration::ZERO);
     let mut told = vec![false; served.len()];
@@ -139,7 +139,7 @@ fn keep_on(served: &[Served], every: Duration, stop: &Stop) {
             if (in_time || keeper.is_due())
                 && let Err(error) = keeper.keep_if_used()
             {
-                // The device serves on, and its state is tried again.
+                // The device continues, and the next interval tries again.
                 tracing::warn!(%error, "the state cannot be kept");
             }
         }

@@ -1,4 +1,4 @@
-//! What `flashlab serve` may be told.
+//! Options of `flashlab serve`.
 
 use super::super::tls::TlsOptions;
 use crate::logging;
@@ -23,7 +23,7 @@ Examples:
 Without an address it listens on localhost; with --run, on a private socket; under a service manager, on the sockets that
 it hands over (LISTEN_FDS). SIGTERM and Ctrl-C answer what was received, then end.";
 
-/// Options that say nothing where there is no NBD.
+/// Options that have no meaning without NBD.
 const NBD_ONLY: [&str; 22] = [
     "unix",
     "abstract_",
@@ -55,13 +55,15 @@ pub(crate) struct Options {
     /// Listens on a Unix socket; `-` makes a private one.
     #[arg(long, short = 'U', value_name = "PATH")]
     pub(in crate::command) unix: Vec<PathBuf>,
-    /// Listens on a Unix socket with a name of Linux' own, without a file.
+    /// Listens on an abstract Unix socket, which is a Linux name without a file.
     #[arg(long = "abstract", value_name = "NAME")]
     pub(in crate::command) abstract_: Vec<String>,
-    /// Listens on a TCP port: `10809`, `0.0.0.0:10809`, `[::1]:0`; port 0 takes a free one, without a host it is localhost.
+    /// Listens on a TCP port: `10809`, `0.0.0.0:10809`, `[::1]:0`. Port 0 selects a free port; the default host is
+    /// localhost.
     #[arg(long, value_name = "[HOST:]PORT")]
     pub(in crate::command) tcp: Vec<String>,
-    /// Listens on a vsock port, for a virtual machine's guests, or its host: `10809`, `3:10809` as machine 3 only.
+    /// Listens on a vsock port, for guests of a hypervisor or for the host of a guest: `10809`, or `3:10809` as CID 3
+    /// only.
     #[arg(long, value_name = "[CID:]PORT")]
     pub(in crate::command) vsock: Vec<String>,
     #[command(flatten)]
@@ -69,19 +71,20 @@ pub(crate) struct Options {
     /// Serves one client on standard input and output.
     #[arg(long, short = 's', conflicts_with_all = ["unix", "abstract_", "tcp", "vsock", "run", "print_uri"])]
     pub(in crate::command) stdin: bool,
-    /// Runs a shell's command with $uri and $unixsocket, serves as long as it runs, and exits with its status.
+    /// Runs a shell command with $uri and $unixsocket set, serves while the command runs, and exits with its status.
     #[arg(long, value_name = "COMMAND")]
     pub(in crate::command) run: Option<String>,
-    /// Prints the URI on standard output, once clients can connect.
+    /// Prints the URI to standard output once clients can connect.
     #[arg(long)]
     pub(in crate::command) print_uri: bool,
-    /// Writes the process id to FILE, once clients can connect. The file goes with the server; with -s it stays.
+    /// Writes the process id to FILE once clients can connect. The server removes the file when it ends, except with
+    /// -s.
     #[arg(long, short = 'P', value_name = "FILE")]
     pub(in crate::command) pidfile: Option<PathBuf>,
-    /// Clients may not write.
+    /// Refuses writes.
     #[arg(long, short = 'r')]
     pub(in crate::command) read_only: bool,
-    /// Records what arrives as a fio iolog, which `read_iolog=` of a job repeats.
+    /// Records the requests as an fio iolog, which a job replays with `read_iolog=`.
     #[arg(long, value_name = "FILE")]
     pub(in crate::command) record: Option<PathBuf>,
     /// Serves the devices of a TOML file: `[[export]]` with name, device, layers, read-only.
@@ -90,72 +93,75 @@ pub(crate) struct Options {
     /// Listens on a Unix socket for `flashlab ctl`.
     #[arg(long, value_name = "PATH")]
     pub(in crate::command) control: Option<PathBuf>,
-    /// How often the states of devices with state=FILE are written whole, where they were used; in between there is a journal.
+    /// Interval at which a device in use with state=FILE writes its whole state; between these writes, a journal
+    /// records the requests.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval)]
     pub(in crate::command) keep_every: Duration,
-    /// Tells what it counts to Prometheus, at http://HOST:PORT/metrics; without a host it is localhost.
+    /// Serves the counters to Prometheus at http://HOST:PORT/metrics; the default host is localhost.
     #[arg(long, value_name = "[HOST:]PORT")]
     pub(in crate::command) metrics: Option<String>,
-    /// Poses as a USB SD host controller with the card in its slot, for QEMU's usb-redir on this Unix socket; `-` makes a
-    /// private one for --run.
+    /// Emulates a USB SD host controller with the card in its slot, for QEMU's usb-redir on this Unix socket; `-` makes
+    /// a private socket for --run.
     #[arg(long, value_name = "PATH", conflicts_with_all = NBD_ONLY)]
     pub(in crate::command) usbredir: Option<PathBuf>,
-    /// The same over USB/IP, for Linux' vhci-hcd: `3240`, `0.0.0.0:3240`; without a host it is localhost.
+    /// Emulates the same controller over USB/IP, for Linux's vhci-hcd: `3240`, `0.0.0.0:3240`; the default host is
+    /// localhost.
     #[arg(long, value_name = "[HOST:]PORT", conflicts_with = "usbredir", conflicts_with_all = NBD_ONLY)]
     pub(in crate::command) usbip: Option<String>,
-    /// What the card behind --usbredir or --usbip does wrong: `busy=400ms`, `stuck-busy@CMD25#3`, `power-cut@2s`; see
-    /// docs/cards.md for all of them.
+    /// Faulty behaviour of the card behind --usbredir or --usbip: `busy=400ms`, `stuck-busy@CMD25#3`, `power-cut@2s`;
+    /// docs/cards.md lists all quirks.
     #[arg(long = "quirk", value_name = "QUIRK[=VALUE][@WHEN]")]
     pub(in crate::command) quirks: Vec<Planned>,
-    /// How fast a device's time passes: 10 is ten times as fast as the clock on the wall.
+    /// Speed of a device's time: 10 is ten times as fast as the wall clock.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed, conflicts_with = "unpaced")]
     pub(in crate::command) speed: Speed,
-    /// Has threads that wait for a device run before all others (SCHED_RR, which root may), and processors not sleep while a
-    /// client is there: answers are less late.
+    /// Reduces the lateness of replies: runs the threads that wait for a device at real-time priority (SCHED_RR, which
+    /// needs root), and keeps processors out of deep sleep states while a client is connected.
     #[arg(long)]
     pub(in crate::command) realtime: bool,
-    /// Answers as fast as it can: no device is waited for.
+    /// Replies as fast as possible, without the devices' timing.
     #[arg(long)]
     pub(in crate::command) unpaced: bool,
-    /// Tells in the end what it did, and how much later than a device said it answered.
+    /// Prints totals at the end: requests, errors, and by how much replies were later than the device's model demanded.
     #[arg(long)]
     pub(in crate::command) stats: bool,
-    /// Seeds the media of simulated devices: no two erase blocks are alike.
+    /// Seed of the simulated devices' media, which draws a factor for each erase block.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(in crate::command) seed: u64,
-    /// Does not offer structured replies: fewer system calls for clients of libnbd, but no holes and no block status.
+    /// Offers no structured replies: libnbd's clients need fewer system calls, but get no holes and no block status.
     #[arg(long)]
     pub(in crate::command) simple_replies: bool,
-    /// Connections at a time; further clients wait.
+    /// Largest number of connections at a time; further clients wait.
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections, value_parser = at_least_one)]
     pub(in crate::command) connections: usize,
-    /// Memory for requests above 1MiB, of which a connection takes at most an eighth. Without room, a request is served in
-    /// pieces of 1MiB.
+    /// Memory for requests above 1MiB, of which a connection uses at most an eighth. If it is used up, a request is
+    /// served in pieces of 1MiB.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
     pub(in crate::command) bytes_in_flight: u64,
-    /// How long a client may take to agree on an export.
+    /// Limit of the time in which a client selects an export.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = interval)]
     pub(in crate::command) handshake_time: Duration,
-    /// Closes the connection of a client that sends a request that it has begun, or takes its replies, more slowly.
+    /// Least rate at which a client sends a request that it has begun, or receives its replies; the connection of a
+    /// slower client is closed.
     #[arg(long, value_name = "RATE", default_value = "16KiB/s", value_parser = rate)]
     pub(in crate::command) min_rate: u64,
-    /// Time over which --min-rate is measured: a client that stalls for so long is closed.
+    /// Time over which --min-rate is measured: the connection of a client that stalls for this time is closed.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = interval)]
     pub(in crate::command) stall_time: Duration,
-    /// Closes the connection of a client that asks for nothing for so long, or `never`.
+    /// Time without a request after which a connection is closed, or `never`.
     #[arg(long, value_name = "TIME", default_value = "never", value_parser = interval_or_never)]
     pub(in crate::command) idle_time: Patience,
-    /// The same once all --connections are taken and another client waits for one.
+    /// Replaces --idle-time while all --connections are in use and another client waits.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval_or_never)]
     pub(in crate::command) idle_time_when_full: Patience,
-    /// How long connections have to finish once the server is to end.
+    /// Time for connections to finish once the server shuts down.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub(in crate::command) grace: Duration,
-    /// What is told on standard error: error, warn, info, debug or off.
+    /// Level of the log on standard error: error, warn, info, debug or off.
     #[arg(long, value_name = "LEVEL", default_value = "warn", value_parser = logging::level)]
     pub(in crate::command) log: logging::Level,
-    /// `[NAME=]DEVICE[+LAYER]...`: `memory:size=1G`, `scratch=memory:size=64M,pages=small`, `file:disk.img`, `sd/kingston`.
-    /// Without a name it is the default export.
+    /// `[NAME=]DEVICE[+LAYER]...`: `memory:size=1G`, `scratch=memory:size=64M,pages=small`, `file:disk.img`,
+    /// `sd/kingston`. A device without a name is the default export.
     #[arg(required_unless_present = "exports", value_name = "DEVICE")]
     pub(in crate::command) devices: Vec<String>,
 }
@@ -175,7 +181,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time, or none.
+/// Time limit; `None` is no limit.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience(pub(super) Option<Duration>);
 
@@ -190,7 +196,7 @@ fn rate(text: &str) -> Result<u64, String> {
     Dimension::Rate.parse_argument(text).map_err(|error| error.to_string())
 }
 
-/// Millionths, so that nothing is rounded from run to run.
+/// Parses a factor into whole millionths, so that it is the same on every machine.
 fn speed(text: &str) -> Result<Speed, String> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

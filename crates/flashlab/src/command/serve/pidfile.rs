@@ -1,10 +1,10 @@
-//! `--pidfile`.
+//! The file of `--pidfile`.
 
 use crate::failure::Failure;
 use crate::file;
 use std::path::{Path, PathBuf};
 
-/// A file with the process id that goes with the process.
+/// File with the process id, removed on drop.
 pub(in crate::command) struct Pidfile(PathBuf);
 
 impl Pidfile {
@@ -13,8 +13,8 @@ impl Pidfile {
         Ok(Pidfile(path.to_owned()))
     }
 
-    /// Writes a file that stays when the process ends, as nbdkit's does: a client on standard input may have had its answers
-    /// before anybody looks for the file.
+    /// Writes a file that remains when the process ends, as nbdkit does: a client on standard input may have received
+    /// all replies before another process looks for the file.
     pub(super) fn write_and_leave(path: &Path) -> Result<(), Failure> {
         file::write(path, format!("{}\n", std::process::id()).as_bytes())
     }
@@ -22,7 +22,7 @@ impl Pidfile {
 
 impl Drop for Pidfile {
     fn drop(&mut self) {
-        // Somebody may have removed it already.
+        // Another process may have removed the file already.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -1,8 +1,8 @@
-//! What a server did, in the end.
+//! Totals of a server, logged and printed when it ends.
 
 use flashlab_serve::{Count, Server};
 
-/// What it did, and what that took.
+/// Logs the server's totals.
 pub(super) fn account(server: &Server) {
     let counted = server.counters().read();
     tracing::info!(
@@ -15,7 +15,7 @@ pub(super) fn account(server: &Server) {
     );
 }
 
-/// The same for people.
+/// Formats the server's totals for people, with the lateness of replies.
 pub(in crate::command) fn summary(server: &Server) -> String {
     let counted = server.counters().read();
     let late = server.counters().lateness();
