@@ -1,19 +1,20 @@
-//! A served card beside the same card in simulated time: the same fio job through real fio and NBD, and through
-//! `flashlab bench`; and on `memory`, which shows what fio, NBD and the machine add by themselves.
+//! Comparison of a served card with the same card in simulated time: the same fio job runs through real fio and NBD,
+//! and through `flashlab bench`. The job also runs on `memory`, which shows the time that fio, NBD and the machine add.
 //!
-//! `cargo bench -p flashlab --bench live [-- REPEATS]` (3 without); medians of interleaved repeats. The card is without
-//! its host's own time on both sides. What is allowed: for 4 KiB 3 % and the mean latency of `memory`, for the bandwidth of
-//! 1 MiB patterns 3 %. As root the server waits with `--realtime`. It measures a machine, so it judges nothing but prints.
+//! `cargo bench -p flashlab --bench live [-- REPEATS]` prints medians of interleaved repeats (3 by default). Both sides
+//! exclude the time of the card's host. The allowed deviation of the mean latency of 4 KiB patterns is 3 % plus the
+//! mean latency of `memory`; the bandwidth of 1 MiB patterns may deviate by 3 %. As root, the server runs with
+//! `--realtime`. The benchmark measures a machine, so it prints figures and never fails because of them.
 //!
-//! What the machine does to anybody who answers at an instant stands beside it: the same job on a device that takes one and
-//! the same time for each request, the card's mean. What that is late by is not the card's doing. And a delay of 1 ms, served by
-//! us and by nbdkit's delay filter, which are late by as much as they are.
+//! Two further measurements show the lateness of the machine itself. In the first, the same job runs on a device with a
+//! constant latency, the card's mean: its lateness is not caused by the card's model. In the second, flashlab and
+//! nbdkit's delay filter each serve a delay of 1 ms.
 
 use serde_json::Value;
 use std::process::{Command, Output};
 
 const CARD: &str = "sd/kingston";
-/// Nothing of the host's: a served card has another one.
+/// Keys that remove the time of the simulated host, since a served card has a real host.
 const NO_HOST: &str = ":host.t_request=0us,host.t_command=0us,host.t_block=0us";
 const PREPARE: &[&str] = &["--name=prepare", "--rw=write", "--bs=1m", "--size=64m"];
 const PATTERNS: [(&str, &[&str]); 5] = [
@@ -24,7 +25,7 @@ const PATTERNS: [(&str, &[&str]); 5] = [
     ("write 1m", &["--rw=write", "--bs=1m"]),
 ];
 
-/// What a run is held by: requests and MiB a second, mean and median latency in microseconds.
+/// Figures of a run: requests and MiB per second, mean and median latency in microseconds.
 #[derive(Clone, Copy)]
 struct Figures {
     iops: f64,
@@ -87,7 +88,7 @@ fn main() {
     peers(repeats);
 }
 
-/// Reads that take 1 ms, from us and from nbdkit.
+/// Measures reads that take 1 ms, from our server and from nbdkit.
 fn peers(repeats: usize) {
     let fio = format!("fio --ioengine=nbd --uri=$uri {}", job(PATTERNS[0].1).join(" "));
     let nbdkit = || {
@@ -122,7 +123,7 @@ fn job<'a>(pattern: &'a [&'a str]) -> Vec<&'a str> {
 
 fn simulated(pattern: &[&str]) -> Figures {
     let device = format!("{CARD}{NO_HOST}");
-    // As many at a time as fio's nbd engine has.
+    // libaio keeps as many requests in flight as fio's nbd engine.
     let words = [&["bench", &device, "--ioengine=libaio"][..], &job(pattern)].concat();
     figures(&flashlab(&words).stdout)
 }
@@ -130,12 +131,13 @@ fn simulated(pattern: &[&str]) -> Figures {
 fn served(device: &str, pattern: &[&str]) -> Figures {
     let command = format!("fio --ioengine=nbd --uri=$uri {}", job(pattern).join(" "));
     let words = ["serve", device, "--run", &command, "--realtime"];
-    // Only root may have it.
+    // Only root may use `--realtime`.
     let permitted = rustix::process::geteuid().is_root();
     figures(&flashlab(&words[..words.len() - usize::from(!permitted)]).stdout)
 }
 
-/// Of the second job, in whichever direction it went. fio says before its JSON that it has connected.
+/// Returns the figures of the second job, in the direction that it used. Skips the message about its connection that
+/// fio prints before the JSON.
 fn figures(stdout: &[u8]) -> Figures {
     let text = String::from_utf8_lossy(stdout);
     let json = text.find("\n{").map_or(&*text, |at| &text[at..]);
@@ -152,7 +154,7 @@ fn figures(stdout: &[u8]) -> Figures {
     }
 }
 
-/// The run in the middle, by its latency.
+/// Returns the run with the median latency.
 fn median(mut runs: Vec<Figures>) -> Figures {
     runs.sort_by(|a, b| a.latency.total_cmp(&b.latency));
     runs[runs.len() / 2]

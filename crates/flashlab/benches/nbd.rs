@@ -1,11 +1,13 @@
-//! Our NBD server beside the ones that people use, in one run: 4 KiB at random through the same batched client, bytes at
-//! 64 KiB beside a plain socket, and fio's own engine. Everything is interleaved and medians are compared, so that a
-//! busy machine disturbs all alike. On one connection server and client take turns, so that where their threads run decides as
-//! much as the server does: each server is measured with all processors and, client and all, kept on one, and compared
-//! where it is fastest.
+//! Comparison of our NBD server with other NBD servers in one run: random 4 KiB requests through the same batched
+//! client, the cost per byte of 64 KiB requests beside a plain socket, and fio's own nbd engine.
 //!
-//! `cargo bench -p flashlab --bench nbd [-- MILLISECONDS REPEATS]` (500 ms and 9 repeats without): many short runs are
-//! better than few long ones where others use the machine. Peers that are not installed are left out by name.
+//! All measurements are interleaved and medians are compared, so that other load on the machine affects all servers
+//! alike. On one connection, server and client take turns, so the placement of their threads matters as much as the
+//! server. Each server is therefore measured twice, with all processors and with server and client on one processor,
+//! and the faster result counts.
+//!
+//! `cargo bench -p flashlab --bench nbd [-- MILLISECONDS REPEATS]` (500 ms and 9 repeats by default). On a shared
+//! machine, many short runs are better than few long ones. Peers that are not installed are skipped by name.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -20,10 +22,10 @@ use std::process::{Child, Command, Stdio};
 
 const SIZE: &str = "512M";
 const SIZE_BYTES: &str = "536870912";
-/// Requests in flight on each connection, connections, and whether server and client are kept on one processor.
+/// Requests in flight on each connection, number of connections, and true if server and client run on one processor.
 const SHAPES: [(u32, u32, bool); 4] = [(32, 1, false), (32, 1, true), (32, 2, false), (16, 4, false)];
 
-/// A server that is measured.
+/// Server under measurement.
 struct Peer {
     name: &'static str,
     /// Version and settings, as printed.
@@ -51,11 +53,11 @@ impl Peer {
         let field = |n: usize| fields.get(n).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         field(11) + field(12)
     }
-    /// Lets its threads run on these processors.
+    /// Restricts the server's threads to these processors.
     fn keep_on(&self, processors: &CpuSet) {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
         let ids = tasks.filter_map(|task| Pid::from_raw(task.file_name().to_str()?.parse().ok()?));
-        // A thread that has ended meanwhile needs no processor.
+        // The call fails for a thread that has ended meanwhile, which is harmless.
         ids.for_each(|id| {
             let _ended = sched_setaffinity(Some(id), processors);
         });
@@ -66,7 +68,7 @@ fn main() {
     let numbers: Vec<u32> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     let milliseconds = numbers.first().copied().unwrap_or(500);
     let repeats = numbers.get(1).copied().unwrap_or(9);
-    // A folder in memory, for the peer whose device is a file.
+    // A folder in tmpfs, for the peer whose device is a file.
     let shared = Path::new("/dev/shm");
     let root = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
     let folder = root.join(format!("flashlab-bench-{}", std::process::id()));
@@ -74,7 +76,7 @@ fn main() {
     let peers = start(&folder);
     for peer in &peers {
         println!("{:<9} {}", peer.name, peer.about);
-        // So that nobody reads what was never written.
+        // Fills the device, so that no read hits unwritten blocks.
         load(peer, &["--rw=write", "--bs=1m", "--iodepth=4"]);
     }
     println!("machine   {} processors, {milliseconds} ms a run, medians of {repeats}\n", processors());
@@ -115,7 +117,7 @@ fn start(folder: &Path) -> Vec<Peer> {
     add("ours", ours, command.args(["serve", "memory:size=512M", "--unix", &at("ours")]));
     let about = format!("{}, memory plugin, 16 threads (its default, and its best here)", version("nbdkit"));
     add("nbdkit", &about, Command::new("nbdkit").args(["-f", "-U", &at("nbdkit"), "memory", SIZE]));
-    // Without an iothread: with one, it aborts when a client disconnects.
+    // qemu-storage-daemon runs without an iothread: with one, it aborts when a client disconnects.
     let qsd = |name: &str, device: &str| {
         let listen = format!("addr.type=unix,addr.path={},max-connections=0", at(name));
         let mut command = Command::new("qemu-storage-daemon");
@@ -136,9 +138,10 @@ fn start(folder: &Path) -> Vec<Peer> {
     peers
 }
 
-/// Makes the file that is qemu-storage-daemon's memory device, and says how it is used best: it has no driver for plain
-/// memory. Past the page cache with Linux' own asynchronous I/O it is half as fast again as through the page cache, where
-/// each request goes to another thread; tmpfs takes that from Linux 6.6 on. The next best is io_uring.
+/// Creates the file that serves as qemu-storage-daemon's memory device, since the daemon has no driver for plain
+/// memory. Returns the fastest settings for the file. Direct I/O with Linux's native AIO is half as fast again as I/O
+/// through the page cache, for which each request goes to another thread. tmpfs supports direct I/O from Linux 6.6 on;
+/// on older kernels io_uring is the next best.
 fn memory_file(path: &Path) -> &'static str {
     let made = fs::File::create(path).and_then(|file| file.set_len(SIZE_BYTES.parse().expect("a number")));
     made.expect("the folder for temporary files has room");
@@ -155,7 +158,7 @@ fn version(program: &str) -> String {
     text.lines().next().unwrap_or(program).trim().to_owned()
 }
 
-/// Runs our load on a server.
+/// Runs `flashlab load` on a server and returns its JSON.
 fn load(peer: &Peer, options: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flashlab"));
     command.args(["load", &peer.uri(), "--size=512m", "--output-format=json"]).args(options);
@@ -199,11 +202,11 @@ fn random(peers: &[Peer], milliseconds: u32, repeats: u32) {
                     format!("--runtime={milliseconds}ms"),
                 ];
                 let processors = if shape.2 { &one } else { &all };
-                // The client inherits what is ours.
+                // The client inherits this process's affinity.
                 sched_setaffinity(None, processors)
                     .expect("a process may give processors up, and take them back");
                 peers.iter().for_each(|peer| peer.keep_on(processors));
-                // Everyone is first in turn.
+                // The first server of a round changes from repeat to repeat.
                 for n in 0..peers.len() {
                     let peer = &peers[(n + repeat) % peers.len()];
                     let before = peer.ticks();
@@ -253,7 +256,7 @@ fn random(peers: &[Peer], milliseconds: u32, repeats: u32) {
     );
 }
 
-/// Processor seconds per GiB, of both sides together.
+/// Measures the CPU seconds per GiB of server and client together.
 fn bytes(peers: &[Peer], milliseconds: u32, repeats: u32) {
     let Some(ours) = peers.iter().find(|peer| peer.name == "ours") else { return };
     let mut runs = Runs::default();
@@ -279,10 +282,10 @@ fn bytes(peers: &[Peer], milliseconds: u32, repeats: u32) {
     println!();
 }
 
-/// One thread sends 64 KiB at a time from a store of the devices' size, another receives them into one place: what a
-/// server and its client have to do at the least.
+/// Measures the least work of a server and its client, in CPU seconds per GiB: one thread sends 64 KiB at a time from a
+/// store of the devices' size, and another receives them into one buffer.
 fn plain_copy() -> f64 {
-    /// Of 64 KiB: a GiB.
+    /// Number of 64 KiB chunks in a GiB.
     const CHUNKS: usize = 1 << 14;
     let (mut to, mut from) = UnixStream::pair().expect("there are descriptors");
     let (send, mut receive) = (vec![1u8; 512 << 20], vec![0; 64 << 10]);

@@ -1,5 +1,5 @@
-//! The README's picture is what the program draws: random writes of `run sd-cards` at seed 1. `UPDATE_GOLDEN=1` draws it
-//! anew.
+//! The README's picture equals the program's output: random writes of `run sd-cards` at seed 1. `UPDATE_GOLDEN=1` draws
+//! the picture anew.
 
 use flashlab_lab::experiment::Experiment;
 use flashlab_lab::library::Library;

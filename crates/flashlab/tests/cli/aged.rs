@@ -1,4 +1,4 @@
-//! Used devices, what a device counted, and how long it lives: `age`, `state=FILE`, `run endurance`.
+//! Used devices, device counters and device lives: `age`, `state=FILE`, `run endurance`.
 
 use crate::desk::Desk;
 use insta::assert_snapshot;
@@ -22,9 +22,9 @@ fn a_used_card_goes_on_from_its_file() {
     let used = used.fine();
     assert_eq!(used, bench(&format!("{CARD},state=used.state")).fine(), "the file stays as it is");
     assert_ne!(used, bench(CARD).fine());
-    // A card that goes through the reader of another host is the same card.
+    // The state belongs to the card, so it also loads with another host's reader.
     bench(&format!("{CARD},host=at91rm9200,state=used.state")).fine();
-    // The seed is the state's.
+    // The seed comes from the state, not from the command line.
     assert_eq!(
         used,
         desk.line(&format!("bench --seed 9 {CARD},state=used.state {READ} --output-format=json")).fine()
@@ -187,7 +187,7 @@ fn how_long_a_card_lives_under_a_job_or_a_trace() {
     let (least, median, most) = (days(&job, "least"), days(&job, "median"), days(&job, "most"));
     assert!(least > Some(0.0) && least <= median && median <= most, "{least:?} {median:?} {most:?}");
     assert!(days(&run("trace.log", CARD), "median") > median, "2 MiB a second and a pause");
-    // Wear without end, and nothing that wears.
+    // A simulation in which wear does not become steady, and a job that erases nothing.
     let endless = run("job.fio", "sd/kingston:capacity=64MiB");
     assert!(
         days(&endless, "median").is_none() && endless["notes"].to_string().contains("wear is not limited")

@@ -1,4 +1,4 @@
-//! Files, names and numbers that are wrong, on purpose or by accident: always a message with its place, never a panic.
+//! Invalid files, names and numbers: each gives a message with the place of the error and never a panic.
 
 use crate::desk::Desk;
 use insta::assert_snapshot;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 const JOB: &str = "[a]\ndirect=1\nrw=write\nbs=4k\nsize=16k\n";
 
-/// The messages for job files, each under its name.
+/// Returns the messages for job files, each of which is written under its name.
 fn messages(desk: &Desk, files: &[(&str, &[u8])]) -> String {
     let message = |(name, bytes): &(&str, &[u8])| {
         desk.put(name, bytes);
@@ -84,7 +84,7 @@ fn numbers_that_no_job_can_have_are_refused() {
     for option in options {
         let text = format!("[a]\ndirect=1\n{option}\n");
         let said = desk.put("job", text).run(&["bench", "sd/kingston", "job"]);
-        // An offset inside a page is fine, and the only one here that is.
+        // An offset inside a page is the only valid option in this list.
         if option == "offset=1k" {
             said.fine();
             continue;
@@ -134,7 +134,8 @@ fn a_profile_that_is_wrong_has_line_column_and_what_is_expected() {
         ("host =", "host = \"raspberry-pi-5\""),
     ] {
         let err = desk.put("my.toml", with(key, line)).run(&["bench", "my.toml", "job"]).refused();
-        // The line with its place; which lines stand above it is the profile's business.
+        // The message must contain a line number. The snapshot omits the number, since it depends on the profile's
+        // text.
         let place = err.split(": ").nth(1).unwrap_or_default();
         let at = place.split(':').nth(1).and_then(|n| n.parse::<usize>().ok());
         assert!(at.is_some_and(|n| n > 1) || line.starts_with("host"), "{err}");

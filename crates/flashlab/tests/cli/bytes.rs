@@ -1,4 +1,4 @@
-//! `bench` on devices that carry bytes: in simulated time, with every read held against what was written.
+//! `bench` on devices that move bytes: in simulated time, with a check of each read against the written data.
 
 use crate::desk::{Desk, Said};
 use serde_json::Value;

@@ -1,13 +1,13 @@
-//! A folder of one's own with the program at hand.
+//! A folder for one test, in which the test runs the program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A folder that is the program's current one, and goes when it is dropped.
+/// Folder that is the program's current one, removed on drop.
 pub(crate) struct Desk(PathBuf);
 
-/// What a run of the program said.
+/// Exit code and output of a run of the program.
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -15,14 +15,14 @@ pub(crate) struct Said {
 }
 
 impl Desk {
-    /// An empty folder; `name` is the test's.
+    /// Creates an empty folder; `name` is unique to the test.
     pub(crate) fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
         Desk(folder)
     }
-    /// Puts a file into it; folders on the way are made.
+    /// Writes a file in the folder and creates missing parent folders.
     pub(crate) fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> &Self {
         let path = self.path(name);
         let folder = path.parent().expect("it is in the desk");
@@ -35,7 +35,7 @@ impl Desk {
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
-    /// The names of what lies in it, sorted.
+    /// Returns the names of the folder's entries, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.0).expect("it is there").map(|entry| entry.expect("readable"));
         let mut names: Vec<String> =
@@ -44,17 +44,17 @@ impl Desk {
         names
     }
 
-    /// The program with these arguments, not yet started.
+    /// Returns the command of the program with these arguments, not yet started.
     pub(crate) fn command(&self, arguments: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flashlab"));
         command.args(arguments).current_dir(&self.0).stdin(Stdio::null());
         command
     }
-    /// Runs it.
+    /// Runs the program with these arguments.
     pub(crate) fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Said {
         said(&mut self.command(arguments))
     }
-    /// Runs it with the words of a line.
+    /// Runs the program with the words of `line` as arguments.
     pub(crate) fn line(&self, line: &str) -> Said {
         self.run(&line.split_whitespace().collect::<Vec<_>>())
     }
@@ -74,7 +74,7 @@ pub(crate) fn said(command: &mut Command) -> Said {
     Said { code: output.status.code(), out: text(output.stdout), err }
 }
 
-/// Leaves out the lines of progress, which a slow machine may add to any run.
+/// Removes the progress lines, which any run on a slow machine may print.
 fn without_progress(err: &str) -> String {
     let is_progress = |line: &&str| {
         line.contains(" %, ") || line.contains(" so far") || line.ends_with(" %\n") || line.contains(" % (")
@@ -83,17 +83,17 @@ fn without_progress(err: &str) -> String {
 }
 
 impl Said {
-    /// What it printed, where all went well.
+    /// Checks for exit code 0 and returns standard output.
     pub(crate) fn fine(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.err);
         self.out
     }
-    /// What it complained of in the user's words or files: exit code 2, nothing on standard output.
+    /// Checks for exit code 2 (invalid arguments or files) and an empty standard output. Returns standard error.
     pub(crate) fn refused(self) -> String {
         assert_eq!((self.code, self.out.as_str()), (Some(2), ""), "{}", self.err);
         self.err
     }
-    /// What it said when reading, writing or the device failed: exit code 1.
+    /// Checks for exit code 1 (I/O or the device failed) and returns standard error.
     pub(crate) fn failed(self) -> String {
         assert_eq!(self.code, Some(1), "{}", self.err);
         self.err

@@ -1,9 +1,9 @@
-//! The same words give the same bytes: whatever the time, the place, the environment, the number of processors.
+//! The same arguments give the same bytes, independent of time, folder, environment and number of processors.
 
 use crate::desk::{Desk, said};
 use std::process::Command;
 
-/// What is run, each of them with all the figures it has.
+/// Command lines that print all their figures.
 const LINES: [&str; 4] = [
     "run at91 --format json --no-html",
     "run at91 --html page.html",

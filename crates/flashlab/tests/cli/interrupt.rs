@@ -1,4 +1,4 @@
-//! Progress and Ctrl-C while something long runs.
+//! Progress and Ctrl-C during long runs.
 
 use crate::desk::Desk;
 use std::io::{BufRead, BufReader, Read};
@@ -14,7 +14,7 @@ fn interrupt(child: &Child) {
     assert!(sent.success());
 }
 
-/// A run of the program in a pipe, which has said how far it is.
+/// Starts the program with pipes, and returns once it has printed its first progress line with simulated time.
 fn run_until_progress(desk: &Desk, line: &str) -> (Child, String) {
     let arguments: Vec<&str> = line.split_whitespace().collect();
     let mut command = desk.command(&arguments);
@@ -63,7 +63,7 @@ fn the_first_ctrl_c_ends_a_comparison_at_once_and_leaves_no_file() {
     std::thread::sleep(Duration::from_millis(300));
     interrupt(&child);
     let status = child.wait().expect("it ends");
-    // Before the program looks out for it, the system ends it; shells call that 130, too.
+    // Before the program installs its handler, SIGINT ends the process; shells report that as 130, too.
     assert!(status.code() == Some(130) || status.signal() == Some(SIGINT), "{line}: {status}");
     assert_eq!(desk.names(), [""; 0], "{line}");
 }

@@ -1,9 +1,9 @@
-//! Job files of many kinds, as people write them; each held to what must come out whatever the card.
+//! Typical job files of many kinds. Each result is compared with a value that holds for any card.
 
 use crate::desk::{Desk, said};
 use serde_json::Value;
 
-/// A desk with the job files of `tests/cli/jobs`.
+/// Returns a desk with the job files of `tests/cli/jobs`.
 fn desk(name: &str) -> Desk {
     let desk = Desk::new(name);
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/jobs");
@@ -15,7 +15,7 @@ fn desk(name: &str) -> Desk {
     desk
 }
 
-/// The jobs of a run's JSON.
+/// Runs `bench` and returns the jobs of its JSON.
 fn run(desk: &Desk, words: &str) -> Vec<Value> {
     let json = desk.line(&format!("bench {words} --output-format=json")).fine();
     let parsed: Value = serde_json::from_str(&json).expect("nothing but JSON");
@@ -90,7 +90,7 @@ fn stripes_lie_beside_each_other() {
 #[test]
 fn block_sizes_are_split_as_asked() {
     let desk = desk("bssplit");
-    // Without the map, which shortens what does not fit between blocks that are done.
+    // The random map would shorten blocks that do not fit between finished blocks, so the job disables it.
     desk.put("split.fio", format!("{}norandommap\n", desk.read("bssplit.fio")));
     let jobs = run(&desk, "sd/kingston split.fio");
     let write = &jobs[0]["write"];
@@ -129,7 +129,7 @@ fn a_recorded_run_is_replayed() {
     assert_eq!((count("read"), count("write"), count("sync")), (1, 3, 1));
     assert!(whole(&jobs[0]["job_runtime"]) >= 29, "the pauses are kept");
     desk.line("compare sd/* replay.fio").fine();
-    // What was written by one run is replayed by another.
+    // A second run replays the iolog of the first.
     desk.line("bench sd/kingston --name=a --rw=randwrite --bs=4k --size=1m --direct=1 --write_iolog=mine")
         .fine();
     let again = run(&desk, "sd/kingston --name=b --direct=1 --read_iolog=mine");
@@ -164,7 +164,7 @@ fn files_lie_on_a_filesystem_or_on_the_bare_device() {
     assert!(!desk.line("bench --fs vfat sd/kingston vfat.fio").fine().contains(NOTE));
     let read = "--name=a --rw=randread --direct=1 --directory=/mnt --size=3000k --number_ios=50";
     let out = desk.line(&format!("bench sd/kingston {read}"));
-    // A file that is read was written, so that reads reach the flash.
+    // The file is written before the job begins, so that its reads reach the flash.
     assert_eq!(out.err, "");
     assert!(out.fine().contains(" read="), "the array is read");
     let full = "--name=a --rw=write --direct=1 --directory=/mnt --size=1g --nrfiles=3 --filesize=20g";
@@ -264,7 +264,7 @@ fn one_table_compares_all_cards() {
     assert_eq!(desk.read("table"), table);
     let err = desk.line("compare sd/* phases.fio --output-format=json").refused();
     assert!(err.contains("compare prints one table"), "{err}");
-    // Only the small cards are too small.
+    // The job fits on the large cards, so only the small ones report an error.
     let some = desk.line("compare sd/* --name=a --direct=1 --rw=read --offset=10g --number_ios=1");
     assert!(some.out.contains("sd/sandisk-2gb: job `a` begins at byte"), "{}", some.out);
     some.failed();
@@ -302,7 +302,7 @@ fn several_devices_are_compared_and_the_rest_belongs_to_fio() {
     assert_eq!(lines.clone().count(), 2);
     assert!(lines.all(|line| line.contains(",a,write,100,409600,")), "{csv}");
 
-    // A file of jobs is no device, whatever it is called.
+    // An existing job file is not a device, even if its name begins like one.
     desk.put("sd/job", "[a]\nrw=randwrite\nbs=4k\nsize=64m\ndirect=1\nnumber_ios=10\n");
     let table = desk.line("compare sd/kingston sd/sandisk sd/job").fine();
     assert_eq!(table.lines().filter(|line| line.trim_start().starts_with("sd/")).count(), 2, "{table}");
@@ -426,7 +426,7 @@ fn terse_output_has_what_scripts_cut_out_of_it() {
         assert!(said.err.contains("without effect here: thread"), "{}", said.err);
         let out = said.fine();
         let fields: Vec<&str> = out.trim_end().split(';').collect();
-        // As `cut -d";" -f 3,7,8,48,49` has them.
+        // The fields of `cut -d";" -f 3,7,8,48,49`.
         let [name, read_bw, read_iops, write_bw, write_iops] = [3, 7, 8, 48, 49].map(|n| fields[n - 1]);
         let iops = |direction: &str| (number(&job[direction]["iops"]) as u64).to_string();
         let bw = |direction: &str| whole(&job[direction]["bw"]).to_string();

@@ -106,12 +106,12 @@ fn a_folder_that_is_none_is_not_taken_for_a_name() {
     }
 }
 
-/// Returns the commands of the help, those of commands that have some included: `bench`, `trace bring-up`.
+/// Returns the commands in the help, with the subcommands of each: `bench`, `trace bring-up`.
 fn commands(desk: &Desk, before: &str) -> Vec<String> {
     let help = desk.line(&format!("{before} --help")).fine();
     let Some((_, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
     let list = list.split("\n\n").next().expect("a first part");
-    // `ctl` lists what it can tell a server, and has no commands.
+    // The list of `ctl` contains commands for a server, not subcommands.
     if !list.lines().any(|line| line.starts_with("  help ")) {
         return Vec::new();
     }
@@ -149,7 +149,7 @@ fn every_command_has_a_manual_page_and_completions() {
     }
 }
 
-/// Runs a checker on a text, if the program is installed; returns what it says.
+/// Runs a checker on a text, if the program is installed. Returns its messages.
 fn checked(program: &[&str], text: &str) -> Option<String> {
     use std::io::Write;
     let mut child = Command::new(program[0]);

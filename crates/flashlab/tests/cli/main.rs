@@ -1,4 +1,4 @@
-//! The program as people use it: started with arguments, watched from outside.
+//! End-to-end tests of the command line: each starts the program with arguments and checks its output and files.
 
 mod aged;
 mod bad_input;

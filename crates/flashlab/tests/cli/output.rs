@@ -1,4 +1,4 @@
-//! Where results go: standard output, files, devices, pipes that somebody closes.
+//! Destinations of results: standard output, files, device files, and pipes whose reader has closed them.
 
 use crate::desk::{Desk, said};
 use std::io::Read;
@@ -45,7 +45,7 @@ fn a_closed_pipe_is_no_news() {
     for line in ["run at91 --no-html --format json", "explain sd/kingston", "--help", "--version"] {
         let arguments: Vec<&str> = line.split_whitespace().collect();
         let mut command = desk.command(&arguments);
-        // The reader is gone before the program begins, so that it cannot be quick enough.
+        // The reader is closed before the program starts, so that the program cannot finish its output first.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut child = command.stdout(writer).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -133,7 +133,7 @@ fn memory_that_the_system_denies_is_an_error_with_a_message() {
     assert!(err.contains("a memory device holds at most 16384GiB"), "{err}");
 }
 
-/// In a mount namespace of its own, which needs root; elsewhere it says that it was left out.
+/// Runs in a mount namespace of its own, which needs root. Without root, the test prints that it was skipped.
 #[test]
 fn a_page_that_does_not_fit_leaves_the_old_one() {
     let desk = Desk::new("small-disk");
@@ -185,7 +185,7 @@ fn a_place_that_cannot_be_written_is_named() {
 fn places_are_checked_before_anything_runs_and_nothing_is_truncated() {
     let desk = Desk::new("checked");
     desk.put("folder/x", "").put("file", "old");
-    // A job that would never end.
+    // A job that runs for 300 days of simulated time.
     let endless = "--name=a --rw=randread --bs=4k --direct=1 --size=1m --time_based --runtime=300d";
     for (line, says) in [
         (format!("bench sd/kingston {endless} --output=nowhere/x"), "no folder nowhere; create it"),

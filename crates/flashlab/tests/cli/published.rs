@@ -1,13 +1,13 @@
-//! fio command lines and job files that people quote: each runs, runs with a note, or is refused for a stated reason.
+//! Published fio command lines and job files: each runs, runs with a note, or is refused with a reason.
 //!
-//! `published/lines.txt` holds them with their sources. Before a line is run, its amounts and times are cut down, so that
-//! all of them take seconds; everything else stays as it was published. The snapshot holds the outcome of each.
+//! `published/lines.txt` contains them with their sources. The test reduces sizes and times, so that all of them
+//! together take seconds, and changes nothing else. The snapshot contains the outcome of each.
 
 use crate::desk::{Desk, Said};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Amounts and times, and their values in the test. What is too small is refused, so that sizes hold one large block.
+/// Sizes and times with their values in the test. Sizes have room for one large block, since smaller ones are refused.
 const CUT: [(&str, &str); 9] = [
     ("size", "16m"),
     ("filesize", "16m"),
@@ -20,12 +20,12 @@ const CUT: [(&str, &str); 9] = [
     ("offset_increment", "1m"),
 ];
 
-/// Returns the value of an option in the test, where it is not the published one.
+/// Returns the value of an option in the test, if the test replaces the published one.
 fn cut(option: &str) -> Option<&'static str> {
     CUT.iter().find(|(name, _)| *name == option).map(|(_, value)| *value)
 }
 
-/// Returns the words of a command line with its amounts and times cut down.
+/// Returns the words of a command line with reduced sizes and times.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before = None;
@@ -46,7 +46,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns a job file with its amounts and times cut down.
+/// Returns a job file with reduced sizes and times.
 fn job_file(text: &str) -> String {
     let line = |line: &str| match line.split_once('=').and_then(|(name, _)| Some((name, cut(name.trim())?))) {
         Some((name, value)) => format!("{name}={value}\n"),
@@ -55,7 +55,7 @@ fn job_file(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// Runs a published text. A job that says nothing of its size or runtime has those of the test.
+/// Runs a published text. A job without size or runtime gets those of the test.
 fn run(desk: &Desk, text: &str) -> Said {
     let mut arguments = vec!["bench".to_owned(), "sd/kingston".to_owned()];
     if text.starts_with('[') {
@@ -71,7 +71,7 @@ fn run(desk: &Desk, text: &str) -> Said {
     desk.run(&arguments)
 }
 
-/// Returns the notes of an output: options without effect, and where files lie.
+/// Returns the notes of an output: options without effect, and the placement of files.
 fn notes(said: &Said) -> Vec<String> {
     let line = |line: &str| {
         let plain = line.trim_start_matches("flashlab: ");

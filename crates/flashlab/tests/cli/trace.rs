@@ -1,4 +1,4 @@
-//! `flashlab trace`: three formats, a page, and what is refused.
+//! `flashlab trace`: three formats, a page, and invalid arguments.
 
 use crate::desk::Desk;
 

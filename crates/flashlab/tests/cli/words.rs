@@ -1,4 +1,4 @@
-//! What is said to somebody who mistypes, asks, or puts things in the wrong place.
+//! Messages after typing errors, misplaced options and requests for help, and hints beside results.
 
 use crate::desk::Desk;
 
@@ -61,7 +61,7 @@ fn every_name_that_is_listed_is_explained() {
     let indented = list.lines().filter(|line| line.starts_with("  ") && !line.trim().is_empty());
     let names: Vec<&str> = indented
         .flat_map(|line| {
-            // Behind the names of devices, hosts and filesystems stand their titles.
+            // Titles follow the names of devices, hosts and filesystems.
             let words: Vec<&str> = line.split_whitespace().collect();
             let one = line.trim_start().contains("  ");
             words.into_iter().take(if one { 1 } else { usize::MAX })
@@ -115,7 +115,7 @@ fn what_a_job_reads_is_written_before_it_begins() {
         text.contains("\nBefore the jobs began, 16 MiB that they read were written; --unwritten"),
         "{text}"
     );
-    // A used device is left as it is.
+    // Nothing is written in advance to a used device.
     desk.line("age --to used.state sd/kingston --name=w --rw=write --bs=1m --size=16m --direct=1").fine();
     let used = json(&format!("bench sd/kingston:state=used.state {job}"));
     assert_eq!(used["flashlab"]["written_first_bytes"], 0);
@@ -153,7 +153,7 @@ fn the_examples_of_the_help_run() {
     let help = desk.line("--help").fine();
     let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  flashlab ")).collect();
     assert!(examples.len() > 4, "{help}");
-    // The experiment has tests of its own, and takes longer than all of these.
+    // `run sd-cards` has tests of its own, and takes longer than all other examples.
     for example in examples.iter().filter(|example| **example != "run sd-cards") {
         desk.line(&example.replace('\'', "")).fine();
     }

@@ -1,27 +1,27 @@
-//! Linux' own SD driver on our card, in a QEMU guest in software emulation, about half a minute: the card poses as one
-//! behind a VUB300 USB adapter, over usbredir and over USB/IP.
+//! Linux's own SD driver on our card, in a QEMU guest in software emulation. The card is behind an emulated VUB300 USB
+//! adapter, over usbredir and over USB/IP. Each test takes about half a minute.
 //!
-//! Debian's kernel for all machines is looked for in `target/guest-mmc`, where `./test` unpacks it, and then in the
-//! system; the kernel for clouds has no SD cards.
+//! The tests look for Debian's generic kernel in `target/guest-mmc`, where `./test` unpacks it, and then in the system.
+//! Debian's cloud kernel has no driver for SD cards.
 
 use crate::guest::kernel_in;
 use crate::tools::{Folder, here, skipped, with};
 
-/// What the adapter's driver and a filesystem need, in the order in which modules need one another.
+/// Modules of the adapter's driver and of a filesystem, in the order of their dependencies.
 const CARD: &str = "mmc_core mmc_block vub300 fat vfat nls_cp437 nls_ascii";
 
-/// How a card comes into a guest.
+/// Connection between a served card and a guest.
 pub(crate) struct Wiring {
-    /// Modules that are needed before the card's.
+    /// Modules that the guest loads before the card's.
     pub(crate) modules: &'static str,
     /// Arguments of QEMU.
     pub(crate) devices: &'static str,
-    /// The option that serves it so.
+    /// Options of `flashlab serve` for this connection.
     pub(crate) serve: &'static [&'static str],
-    /// What the guest does to have it.
+    /// Commands with which the guest attaches the card.
     pub(crate) attach: &'static str,
     pub(crate) tools: &'static [&'static str],
-    /// What the guest's console goes through.
+    /// Command through which the output of the guest's console is piped.
     pub(crate) console: &'static str,
 }
 
@@ -45,7 +45,7 @@ const USBIP: Wiring = Wiring {
     console: "cat",
 };
 
-/// What every guest begins with: the card is found, and the kernel has told of each command since.
+/// Beginning of each guest's script: it waits for the card, and turns on the kernel's log of each command.
 const BOOT: &str = r#"#!/bin/busybox sh
 export PATH=/bin:/tools
 /bin/busybox --install -s /bin
@@ -119,7 +119,7 @@ fn linux_imports_our_card_over_usbip() {
 
 #[test]
 fn f3probe_exposes_a_card_that_wraps() {
-    // What f3probe takes for a cache must be smaller than what there is.
+    // The size that f3probe assumes for a cache must be smaller than the card's real size.
     let serve = ["sd/kingston", "--unpaced", "--quirk", "wraps=4GiB"];
     let Some(said) = guest("guest-wraps", &USBREDIR, PROBE, &serve, &["f3probe"]) else { return };
     assert!(said.contains("is a counterfeit of type wraparound"), "{said}");
@@ -163,8 +163,8 @@ pub(crate) fn guest(
     guest_in(&Folder::new(name), wiring, what, serve, tools)
 }
 
-/// Boots a guest that does `what` with the card of `serve` in its slot, and has `tools` from here; gives what was on its
-/// console. The server runs in `folder`.
+/// Boots a guest that runs `what` with the card of `serve` in its slot and with copies of `tools` from this machine.
+/// Returns the output of its console. The server runs in `folder`.
 pub(crate) fn guest_in(
     folder: &Folder,
     wiring: &Wiring,

@@ -1,9 +1,9 @@
-//! `flashlab ctl` on a card behind USB: by itself, and while Linux uses it.
+//! `flashlab ctl` on a card behind USB: without a client, and while Linux uses the card.
 
 use crate::card::{USBREDIR, Wiring, guest, steps};
 use crate::tools::{Folder, with};
 
-/// Over usbredir, and the guest has the host do to the card what it says behind the word `HOST`.
+/// Connection over usbredir. The host passes the rest of each console line that begins with `HOST` to `flashlab ctl`.
 const CONTROLLED: Wiring = Wiring {
     serve: &["--usbredir", "-", "--control", "ctl.sock"],
     console: concat!(
@@ -63,7 +63,7 @@ fn what_ctl_does_to_the_card_linux_notices() {
     assert!(said.contains("no file to keep its state in"), "{said}");
 }
 
-/// Nobody is attached: the card has no power, and everything else can be done.
+/// Without a client, the card has no power, and all commands that need none succeed.
 #[test]
 fn ctl_is_answered_while_nobody_is_attached() {
     let folder = Folder::new("ctl-usb");

@@ -1,10 +1,13 @@
-//! Linux 6.1 says the same of our card behind USB as it said of the one in the recorded log, line by line: the guest repeats
-//! what the recording's did, with dynamic debug on for the mmc core, on the same filesystem.
+//! Linux 6.1 logs the same lines about our card behind USB as about the card of a recorded log. The guest repeats the
+//! steps of the recording on the same filesystem, with dynamic debug enabled for the mmc core.
 //!
-//! Compared are the steps, commands, counts and stop commands (opcode, argument, flags), data (block, blocks, flags, time-out), the
-//! clock lines, answers (what went wrong, and the words that the card sent), bytes moved, and what Linux says of the card, in order.
-//! Exceptions: times; retries; checksums, which the recorded card did not make; and two faults of that card: it did not tell in the
-//! next answer that it knows no CMD5, and did not take CMD7 with address 0, which is the recording's end (docs/sd-commands.md).
+//! The test compares, in order: the steps; commands, block counts and stop commands (opcode, argument, flags); data
+//! (block, blocks, flags, time-out); the clock lines; responses (the error and the words that the card sent); the bytes
+//! moved; and Linux's messages about the card.
+//!
+//! The test ignores times, retries and checksums, which the recorded card did not compute. It also allows for two
+//! faults of the recorded card: the response after CMD5 did not report that the card does not know CMD5, and the card
+//! did not accept CMD7 with address 0, with which the recording ends (docs/sd-commands.md).
 
 use crate::card::{USBREDIR, guest_in};
 use crate::tools::{Folder, here};
@@ -12,14 +15,14 @@ use std::process::Command;
 
 const RECORDED: &str = include_str!("../../../lab/tests/traces/vub300.txt");
 
-/// The bytes of the card before anything: what mkfs.vfat made for the recording.
+/// Command that fills the card with the filesystem of the recording, made by mkfs.vfat.
 const FORMAT: &str = concat!(
     "PATH=$PATH:/usr/sbin:/sbin; truncate -s 64M card.img && mkfs.vfat -F 32 card.img && ",
     env!("CARGO_BIN_EXE_flashlab"),
     " serve sd/vlab-sdhc:state=card --unpaced --run 'nbdcopy card.img $uri'"
 );
 
-/// The recording's steps. What its marks do not say is read off its commands.
+/// Steps of the recording. Its commands show the details that its marks leave open.
 const REPEAT: &str = r#"
 mark() { echo "=== STEP: $*" > /dev/kmsg; }
 mark sysfs registers
@@ -57,8 +60,9 @@ fn linux_says_of_our_card_what_it_said_of_the_recorded_one() {
     if !here(&["mkfs.vfat", "nbdcopy"]) {
         return;
     }
-    // What Linux writes back, and in what order, hangs on its threads too: side by side lies in one command unless its scheduler
-    // interrupts that, and `sync` writes beside the flusher that it has woken. Writes chosen otherwise are tried again.
+    // Linux's writeback also depends on the timing of its threads: adjacent blocks share a command unless the scheduler
+    // interrupts the thread that collects them, and `sync` writes concurrently with the flusher that it has woken. If
+    // only the writes differ, the test repeats the guest.
     for attempts_left in (0..4).rev() {
         let Some(said) = repeat() else { return };
         let Some([theirs, own]) = difference(&said) else { return };
@@ -70,7 +74,7 @@ fn linux_says_of_our_card_what_it_said_of_the_recorded_one() {
     }
 }
 
-/// What Linux says in a guest that repeats the steps; `None`: it cannot be run here.
+/// Returns the kernel's log from a guest that repeats the steps; `None` if this machine cannot run the guest.
 fn repeat() -> Option<String> {
     let folder = Folder::new("guest-log");
     let made =
@@ -82,7 +86,7 @@ fn repeat() -> Option<String> {
     Some(said)
 }
 
-/// The first line that was recorded and is not what was `said`, and that, with their numbers.
+/// Returns the first line in which the recording and `said` differ, from each, with their line numbers.
 fn difference(said: &str) -> Option<[(usize, String); 2]> {
     let mut recorded = lines(RECORDED);
     let end = recorded.iter().position(|(_, text)| text.starts_with("mmc0: starting CMD7 arg 00000000"));
@@ -95,7 +99,7 @@ fn difference(said: &str) -> Option<[(usize, String); 2]> {
     let (_, last) = ours.pop().expect("there are lines");
     assert_eq!(last, "mmc0: clock 0Hz busmode 2 powermode 0 cs 0 Vdd 0 width 1 timing 0", "after CMD7");
     assert_eq!(ours.pop().map(|(_, text)| text), Some("mmc0: req done (CMD7): 0 00000000".to_owned()));
-    // Behind CMD5 it says ILLEGAL_COMMAND; the recorded card did not.
+    // In the response after CMD5, our card reports ILLEGAL_COMMAND; the recorded card did not.
     let told = ours.iter_mut().find(|(_, text)| text == "mmc0: req done (CMD55): 0 00400120");
     told.expect("it knows no CMD5").1 = "mmc0: req done (CMD55): 0 00000120".to_owned();
     assert!(recorded.len() > 250, "{} lines are compared", recorded.len());
@@ -104,7 +108,7 @@ fn difference(said: &str) -> Option<[(usize, String); 2]> {
     pairs.find(|[theirs, own]| theirs.1 != own.1)
 }
 
-/// What is compared of a kernel's log, with the numbers of the lines.
+/// Returns the lines of a kernel's log that the test compares, with their numbers.
 fn lines(log: &str) -> Vec<(usize, String)> {
     let text = |line: &str| Some(line.split_once("] ")?.1.trim_end().to_owned());
     let numbered = (1..).zip(log.lines()).filter_map(|(n, line)| Some((n, text(line)?)));
@@ -115,7 +119,7 @@ fn lines(log: &str) -> Vec<(usize, String)> {
     numbered.filter(|(_, text)| compared(text)).map(|(n, text)| (n, sent(&text))).collect()
 }
 
-/// Of an answer, what the card sent: the error alone where there is one, and no checksums.
+/// Reduces a line with a response to the words of the card without checksums, or to the error if there is one.
 fn sent(line: &str) -> String {
     let answer =
         line.split_once("): ").and_then(|(command, answer)| Some((command, answer.split_once(": ")?)));

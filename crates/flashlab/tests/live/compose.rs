@@ -1,4 +1,4 @@
-//! Devices that are put together, that remember, and that are told things while they are served.
+//! Served devices with several layers, with saved states, and with commands from `flashlab ctl`.
 
 use crate::tools::{Folder, flashlab, here, with};
 use std::process::Output;
@@ -70,14 +70,14 @@ fn a_card_remembers_bytes_and_wear() {
     serve("qemu-io -f raw -c 'write -P 7 1M 64k' $uri");
     assert!(folder.path("card.state").exists() && folder.path("card.state.bytes").exists());
     serve("qemu-io -f raw -c 'read -P 7 1M 64k' $uri");
-    // What it has programmed in all its lives: `bench` begins with the same state.
+    // `bench` accepts the state file that the server wrote.
     let bench = ["bench", &card, "--name=r", "--rw=read", "--bs=4k", "--size=64k", "--direct=1"];
     let said = flashlab(&bench).current_dir(&folder).output().expect("it is built");
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("begins in the state of card.state"), "{said}");
     let told = serve(&format!("qemu-io -f raw -c 'write -P 8 0 1M' $uri > /dev/null; {wear}"));
     assert!(told.contains("host wrote"), "{told}");
-    // Told to, it keeps its state while it is served; killed, all that was answered is there.
+    // `ctl keep` writes the state during service. After `kill -9`, the data of all completed writes is there.
     let script = format!(
         "qemu-io -f raw -c 'write -P 9 2M 64k' -c flush $uri; {} ctl ctl.sock keep
          qemu-io -f raw -c 'write -P 10 3M 64k' $uri; kill -9 $PPID",
@@ -109,7 +109,8 @@ fn a_filesystem_outlives_power_cuts() {
          nbdcopy $uri after.img; fsck.ext4 -f -n after.img; debugfs -R 'cat kept' after.img",
         program()
     );
-    // The copy is flushed at its end, so a cut costs nothing of it; the writes lie where the filesystem has nothing.
+    // nbdcopy flushes at its end, so the cuts lose none of the copied data. The later writes go to blocks that the
+    // filesystem does not use.
     let said = with(&folder, &[CARD, "--speed", "50", "--control", "ctl.sock"], &script);
     assert!(said.contains("Pass 5") && said.ends_with("kept\n"), "{said}");
 }

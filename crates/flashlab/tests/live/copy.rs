@@ -1,4 +1,4 @@
-//! nbdcopy, qemu-io and fio: bytes go in and come back.
+//! nbdcopy, qemu-io and fio write data to a served device and read it back.
 
 use crate::tools::{Folder, here, with};
 
@@ -62,7 +62,7 @@ fn fio_finds_every_block_as_it_wrote_it() {
         ("randrw", "--bsrange=512-64k --iodepth=16 --fsync=100"),
         ("randwrite", "--bs=4k --iodepth=8 --numjobs=3 --offset_increment=5m"),
     ] {
-        // fio's own engine speaks one request at a time to libnbd, as many users' programs do.
+        // fio's nbd engine passes one request at a time to libnbd, as many programs do.
         let script = format!(
             "fio --enghelp | grep -q nbd || exit 77
              fio --name=a --ioengine=nbd --uri=$uri --rw={rw} --size=5m {options} --verify=crc32c --minimal"

@@ -1,11 +1,11 @@
-//! The death of the machine that the server runs on: a QEMU guest that is killed.
+//! Crash of the machine on which the server runs: the test kills a QEMU guest.
 
 use crate::guest::{guest_with_us, kernel};
 use crate::tools::{Folder, here, skipped};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// In the guest: a file on ext4 is served; what was flushed is announced, and then it is written to without end.
+/// Script of the guest: it serves a file on ext4, announces the end of a flushed copy, and then writes without end.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/tools:/bin
@@ -45,14 +45,14 @@ fn what_was_flushed_is_there_when_the_guest_that_serves_it_dies() {
             break;
         }
     }
-    // Its memory, and all that only lay there, goes at once: timeout's child dies with it.
+    // The child of `timeout` is QEMU, whose death loses the guest's memory with all data that was only there.
     let killed = shell(&format!("pkill -KILL -P {}", guest.id()));
     guest.wait().expect("it ends");
     assert!(
         killed.status.success() && said.last().is_some_and(|line| line.contains("GUEST flushed")),
         "{said:?}"
     );
-    // The journal is replayed, as the next start would do; then the file is looked at.
+    // e2fsck replays the journal as the next boot would; then the served file is compared.
     let after = shell(
         "e2fsck -fy vda >&2 || test $? -eq 1; e2fsck -fn vda >&2
          debugfs -R 'dump disk.img after' vda; cmp -n 2097152 noise after && echo same",

@@ -1,11 +1,11 @@
-//! File devices: through the death of the server, and on a full disk.
+//! File devices after the death of the server, and on a full disk.
 
 use crate::tools::{Folder, flashlab, here, skipped, with};
 use flashlab_sim::Rng;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// A server on `card.sock` in `folder`, and its URI.
+/// Starts a server on `card.sock` in `folder`, and returns it with its URI.
 fn started(folder: &Folder, device: &str) -> (Child, String) {
     let arguments = ["serve", device, "--unix", "card.sock", "--print-uri"];
     let mut child =
@@ -31,7 +31,8 @@ fn everything_answered_is_there_after_kill_9() {
             io.stdin.take().expect("it is piped"),
             BufReader::new(io.stdout.take().expect("it is piped")).lines(),
         );
-        // So many writes are answered, each in its own block; then the server is gone between two of them.
+        // The server completes this number of writes, each to a block of its own, and is then killed between two
+        // writes.
         let answered = 20 + rng.below(60);
         for n in 0..answered {
             use std::io::Write;
@@ -47,7 +48,7 @@ fn everything_answered_is_there_after_kill_9() {
         let kept = &bytes[..answered as usize * 4096];
         assert!(kept.iter().all(|byte| *byte == round), "round {round}: {answered} were answered");
     }
-    // A server that was killed leaves nothing behind that hinders the next one.
+    // A killed server leaves nothing behind that prevents the next start.
     with(&folder, &["file:disk.img"], "qemu-io -f raw -c 'read -P 5 0 80k' $uri");
 }
 

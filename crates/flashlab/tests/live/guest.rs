@@ -1,14 +1,14 @@
-//! QEMU guests on Debian's kernel, in software emulation, about 20 seconds each: Linux' own client with four connections,
-//! and the export as a QEMU drive and as QEMU's SD card.
+//! QEMU guests on Debian's kernel, in software emulation, about 20 seconds each: Linux's own NBD client with four
+//! connections, and the export as a QEMU drive and as QEMU's SD card.
 //!
-//! Kernels and their modules are looked for in `target/guest` and, with SD cards, in `target/guest-mmc`, where `./test`
-//! unpacks them, and then in the system.
+//! The tests look for kernels and their modules in `target/guest` and, for SD cards, in `target/guest-mmc`, where
+//! `./test` unpacks them, and then in the system.
 
 use crate::tools::{Folder, here, skipped, with};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How every guest begins.
+/// Beginning of each guest's script.
 const BOOT: &str = r#"#!/bin/busybox sh
 export PATH=/bin
 /bin/busybox --install -s /bin
@@ -20,14 +20,14 @@ forget() { sync; echo 3 > /proc/sys/vm/drop_caches; }
 dd if=/dev/urandom of=/noise bs=64k count=64 2>/dev/null
 "#;
 
-/// Attaches the card over four connections, and writes to it from four sides at a time.
+/// Attaches the card over four connections, and writes to it from four processes at a time.
 const ATTACH: &str = r#"
 ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
 disk=/dev/nbd0
 /tools/nbd-client -C 4 -b 4096 -N card 10.0.2.2 PORT $disk && step attached
 "#;
 
-/// Writes noise to the card and reads it back; then a filesystem, and the same in a file of it.
+/// Writes random data to the card and reads it back; then makes a filesystem and does the same with a file on it.
 const USE: &str = r#"
 step size $(cat /sys/block/${disk#/dev/}/size)
 for part in 0 1 2 3; do
@@ -44,7 +44,7 @@ forget
 mount -t ext4 $disk /on && cmp /noise /on/noise && step filesystem; umount /on
 "#;
 
-/// Of all the kernel's modules, those that a network card, the block devices and the filesystem need.
+/// Kernel modules that a network card, the block devices and the filesystem need.
 const MODULES: [&str; 20] = [
     "virtio",
     "virtio_ring",
@@ -101,7 +101,8 @@ fn qemu_gives_it_to_a_guest_as_an_sd_card() {
     guest("guest-sdhci", kernel, &init, card, &["card=memory:size=64M"], &expected);
 }
 
-/// Boots a guest that runs `init` while the card is served, and looks at its steps and at the filesystem that it left.
+/// Boots a guest that runs `init` while the card is served, and checks the steps that it reports and the resulting
+/// filesystem.
 fn guest(
     name: &str,
     kernel: Option<(PathBuf, PathBuf)>,
@@ -143,8 +144,8 @@ fn guest(
     assert!(said.contains("Pass 5"), "{said}");
 }
 
-/// A guest that runs `init` with our program, the file `noise`, `tools` and those of the kernel's modules whose names match;
-/// not yet started.
+/// Returns the command of a guest that runs `init`, not yet started. Its initial file system contains our program, the
+/// file `noise`, `tools` and the kernel modules whose names match.
 pub(crate) fn guest_with_us(
     folder: &Folder,
     init: &str,
@@ -184,13 +185,12 @@ pub(crate) fn guest_with_us(
     guest
 }
 
-/// Debian's kernel for clouds, which has what is needed and little else, and the folder of its modules.
+/// Returns Debian's cloud kernel, which contains the required drivers and little else, and the folder of its modules.
 pub(crate) fn kernel() -> Option<(PathBuf, PathBuf)> {
     kernel_in("guest", "nbd.ko")
 }
 
-/// A kernel with `module` in a folder of `target`, unpacked if it lies there so, or the system's, and the folder of its
-/// modules.
+/// Returns a kernel that has `module`, from a folder of `target` or from the system, and the folder of its modules.
 pub(crate) fn kernel_in(folder: &str, module: &str) -> Option<(PathBuf, PathBuf)> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(folder);
     [unpacked.as_path(), Path::new("/")].into_iter().find_map(|root| {

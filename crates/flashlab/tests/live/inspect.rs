@@ -1,4 +1,4 @@
-//! nbdinfo and qemu-img: what they are told of an export.
+//! Properties of an export as nbdinfo and qemu-img report them.
 
 use crate::tools::{Folder, attempt, here, with};
 

@@ -1,7 +1,7 @@
-//! Served devices as people use them: through tools that nobody here wrote, and from the command line.
+//! End-to-end tests of served devices, with third-party tools and from the command line.
 //!
-//! A tool that is not installed is named on standard error, where the test runner cannot hide it, and its test ends
-//! there. `./test` installs all of them on Debian.
+//! If a tool is not installed, its test prints the tool's name to standard error, past the test runner's capture, and
+//! ends. `./test` installs all tools on Debian.
 
 mod card;
 mod card_ctl;

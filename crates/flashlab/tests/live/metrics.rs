@@ -1,4 +1,4 @@
-//! `serve --metrics`: figures as Prometheus reads them.
+//! `serve --metrics`: figures in the format of Prometheus.
 
 use crate::tools::{Folder, flashlab};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// A server that tells where its figures are; goes when it is dropped.
+/// Server with the address of its metrics, killed on drop.
 struct Served(Child, String);
 
 impl Served {
@@ -20,7 +20,7 @@ impl Served {
         let line = lines.find(|line| line.contains("http://")).expect("it says where");
         let (_, rest) = line.split_once("http://").expect("it was just found");
         let address = rest.split('/').next().expect("it has a first part").to_owned();
-        // What it says later is taken away, so that it never waits for a reader.
+        // A thread reads the rest of the log, so that the server never blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Served(server, address)
     }
@@ -33,7 +33,7 @@ impl Served {
         answer
     }
 
-    /// Each sample's name with its labels, and its value.
+    /// Returns the value of each sample by its name with labels.
     fn figures(&self) -> BTreeMap<String, f64> {
         let answer = self.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let (head, body) = answer.split_once("\r\n\r\n").expect("it has a head");
@@ -55,7 +55,7 @@ impl Served {
         figures
     }
 
-    /// The same when nobody is connected: what a client has its answer to is counted then, and may not be before.
+    /// Returns the figures once no client is connected. Only then are all answered requests certain to be counted.
     fn figures_at_rest(&self) -> BTreeMap<String, f64> {
         let figures = |_| {
             std::thread::sleep(Duration::from_millis(10));
@@ -129,7 +129,7 @@ fn what_is_not_asked_well_is_refused_and_the_next_one_served() {
     let served = Served::new(&folder, &["memory:size=1M"]);
     assert!(served.ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     assert!(served.ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
-    // Too much, and not read to its end: the connection may be reset.
+    // The server does not read this long request to its end, so it may reset the connection.
     let _ = TcpStream::connect(&served.1).expect("it listens").write_all(&[b'x'; 9000]);
     let head = served.ask("HEAD /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
@@ -146,7 +146,7 @@ fn wear_after_kill_9_is_that_of_a_moment_ago() {
         let served = Served::new(&folder, &card);
         load(&folder, &["--rw=write", "--bs=1m", "--size=8m"]);
         assert_eq!(written(&served), f64::from(8 << 20));
-        // Whatever is kept for the second time from here on has been begun after these writes.
+        // The second write of the state from here on began after the load above, so it includes the load.
         let kept = || std::fs::metadata(folder.path("card.state")).and_then(|file| file.modified()).ok();
         for _ in 0..2 {
             let before = kept();
@@ -154,7 +154,7 @@ fn wear_after_kill_9_is_that_of_a_moment_ago() {
                 load(&folder, &["--rw=write", "--bs=4k", "--size=4k"]);
             }
         }
-        // Dropped, it is killed.
+        // The drop of `served` kills the server.
     }
     let served = Served::new(&folder, &card);
     assert!(written(&served) >= f64::from(8 << 20), "{}", written(&served));

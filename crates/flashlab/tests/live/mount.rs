@@ -1,4 +1,4 @@
-//! nbdfuse: an export as a file, a filesystem on it, and its checker.
+//! nbdfuse presents an export as a file; the test makes a filesystem on it and checks the filesystem.
 
 use crate::tools::{Folder, here, skipped, with};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn a_loop_device_over_nbdfuse_is_a_block_device_like_any() {
         return;
     }
     let folder = Folder::new("loop");
-    // Whether loop devices can be made here is not ours to say: first try with a plain file.
+    // A trial with a plain file shows if this machine allows loop devices.
     let loops = "truncate -s 1M plain; loop=$(losetup -f --show plain) && losetup -d $loop";
     let probe = std::process::Command::new("sh").args(["-c", loops]).current_dir(&folder).output();
     if !Path::new("/dev/fuse").exists() || !probe.is_ok_and(|output| output.status.success()) {

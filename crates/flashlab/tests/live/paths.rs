@@ -1,4 +1,4 @@
-//! Live experiments: the scripts of `block-paths` on a small experiment of a test's own.
+//! Live experiments: the scripts of `block-paths` run on a small experiment that this file defines.
 
 use crate::guest::kernel;
 use crate::tools::{Folder, flashlab, here, skipped};
@@ -21,7 +21,7 @@ row = [
 ]
 "#;
 
-/// The folder of such an experiment, with the repository's scripts.
+/// Returns a folder with the small experiment and the repository's scripts.
 fn small(name: &str) -> Folder {
     let folder = Folder::new(name);
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/block-paths");
@@ -34,7 +34,7 @@ fn small(name: &str) -> Folder {
     folder
 }
 
-/// Runs it; each row of what it printed.
+/// Runs the experiment and returns the rows of its JSON.
 fn run(folder: &Folder, options: &[&str]) -> Vec<Value> {
     let words = [&["run", ".", "--format", "json", "--html", "page.html"], options].concat();
     let output = flashlab(&words).current_dir(folder).output().expect("it is built");
@@ -82,7 +82,7 @@ fn in_a_guest_every_path_is_measured() {
         return;
     };
     let folder = small("paths-guest");
-    // Where the program looks for it.
+    // The program looks for the kernel in `target/guest`.
     let links = format!(
         "mkdir -p target/guest/boot target/guest/lib/modules && ln -s {} target/guest/boot && ln -s {} target/guest/lib/modules",
         vmlinuz.canonicalize().expect("it is there").display(),

@@ -1,5 +1,6 @@
 //! `nbd-tester-client`, the tester of the reference implementation. Debian does not package it; `./test` builds it from
-//! Debian's sources in `target/tester`. Elsewhere it is found on the PATH, and its transactions beside it in `tests/run`.
+//! Debian's sources in `target/tester`. On other systems, the test looks for the program on the PATH, and for its
+//! transactions in `tests/run` beside the program.
 
 use crate::tools::{Folder, here, place_of, with};
 
@@ -8,7 +9,7 @@ fn the_reference_tester_is_content() {
     if !here(&["nbd-tester-client"]) {
         return;
     }
-    // Throughput read, written and flushed; what is too large; the handshake.
+    // Throughput of reads, of writes and of writes with flushes; requests that are too large; the handshake.
     for options in ["", "-w", "-w -f", "-o", "-h"] {
         run(options);
     }
@@ -24,13 +25,13 @@ fn the_reference_testers_transactions_read_back_what_they_wrote() {
     if !here(&[transactions.join("integrity-test.tr").to_str().expect("a path of text")]) {
         return;
     }
-    // 69,000 requests, 24 at a time; and 250 of up to 50 MB.
+    // 69,000 requests, 24 at a time, and 250 requests of up to 50 MB.
     for file in ["integrity-test.tr", "integrityhuge-test.tr"] {
         run(&format!("-i -t {}", transactions.join(file).display()));
     }
 }
 
-/// It wants a fresh export of 50 MiB for each run.
+/// Runs the tester on a new export of 50 MiB, which each run needs.
 fn run(options: &str) {
     let folder = Folder::new("tester");
     let script = format!(

@@ -1,4 +1,4 @@
-//! `flashlab serve --run` and the habits that go with it.
+//! `flashlab serve --run`, and the options and signals that scripts use with it.
 
 use crate::tools::{Folder, attempt, flashlab, here, skipped, with};
 use std::io::{BufRead, BufReader, Read};
@@ -106,7 +106,7 @@ fn a_signal_under_load_ends_it_in_order_and_leaves_nothing_behind() {
         assert_eq!(pid.trim_end(), server.id().to_string());
         let load = ["load", &uri, "--rw=randrw", "--iodepth=16", "--connections=2", "--runtime=3600"];
         let loading = flashlab(&load).stderr(Stdio::piped()).spawn().expect("it is built");
-        // Something has arrived when the log has grown.
+        // Requests have arrived once the log has grown.
         while std::fs::metadata(folder.path("log")).is_ok_and(|log| log.len() < 10_000) {
             std::thread::yield_now();
         }

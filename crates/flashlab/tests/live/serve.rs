@@ -1,4 +1,4 @@
-//! What `serve` and `load` refuse, and how they say it.
+//! Error messages of `serve` and `load`.
 
 use crate::tools::{Folder, flashlab};
 use insta::assert_snapshot;
@@ -84,7 +84,7 @@ fn options_that_make_no_sense_are_refused() {
     );
 }
 
-/// Rather than ignored.
+/// Options without a meaning behind USB are errors; none is silently ignored.
 #[test]
 fn what_a_card_behind_usb_does_not_know_is_refused_by_name() {
     let options = [
@@ -121,7 +121,7 @@ fn what_a_card_behind_usb_does_not_know_is_refused_by_name() {
     assert!(refused(&["serve", "sd/kingston", "--quirk", "busy=1s"]).contains("--quirk: over NBD no card"));
 }
 
-/// Files are read whole, so a file without an end is refused when it is opened.
+/// The server reads these files completely, so it refuses endless files when it opens them.
 #[test]
 fn files_without_an_end_are_refused() {
     for arguments in [

@@ -1,4 +1,4 @@
-//! TLS with clients that nobody here wrote: libnbd's (GnuTLS) and QEMU's.
+//! TLS with third-party clients: libnbd (GnuTLS) and QEMU.
 
 use crate::certificates;
 use crate::tools::{Folder, attempt, flashlab, here, with};

@@ -1,10 +1,10 @@
-//! The program, a folder to work in, and the tools of others.
+//! The program, a folder for one test, and third-party tools.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Whether all of `tools` are here; says loudly which one is not.
+/// Returns true if all of `tools` are installed; else prints the name of the first missing one.
 pub(crate) fn here(tools: &[&str]) -> bool {
     let missing = |tool: &&&str| place_of(tool).is_none();
     match tools.iter().find(missing) {
@@ -13,29 +13,29 @@ pub(crate) fn here(tools: &[&str]) -> bool {
     }
 }
 
-/// Says so past the test runner, which keeps what a passing test prints to itself.
+/// Prints that a test was skipped, past the test runner, which captures the output of passing tests. Returns false.
 pub(crate) fn skipped(why: &str) -> bool {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
     let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
     false
 }
 
-/// The file of a tool.
+/// Returns the path of a tool.
 pub(crate) fn place_of(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // nbd-client and losetup live where only root looks.
+    // nbd-client and losetup are in folders that only root has on its PATH.
     let extra = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(extra).map(|folder| folder.join(tool)).find(|file| file.is_file())
 }
 
-/// The program with these arguments, not yet started.
+/// Returns the command of the program with these arguments, not yet started.
 pub(crate) fn flashlab(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flashlab"));
     command.args(arguments).stdin(Stdio::null());
     command
 }
 
-/// Serves `device` as long as a shell's `script` runs, in `folder`, and gives what it printed, where all went well.
+/// Serves `device` in `folder` while the shell runs `script`. Checks that the script succeeds, and returns its output.
 pub(crate) fn with(folder: &Folder, device: &[&str], script: &str) -> String {
     let output = attempt(folder, device, script);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -44,7 +44,7 @@ pub(crate) fn with(folder: &Folder, device: &[&str], script: &str) -> String {
     text
 }
 
-/// The same, however it ended.
+/// Like [`with`], but returns the output and the status whether or not the script succeeds.
 pub(crate) fn attempt(folder: &Folder, device: &[&str], script: &str) -> Output {
     let mut arguments = vec!["serve"];
     arguments.extend(device);
@@ -53,7 +53,7 @@ pub(crate) fn attempt(folder: &Folder, device: &[&str], script: &str) -> Output 
     flashlab(&arguments).current_dir(folder).output().expect("the program is built")
 }
 
-/// A folder of a test's own; goes when it is dropped.
+/// Folder for one test, removed on drop.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -66,7 +66,7 @@ impl Folder {
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
-    /// A file of noise.
+    /// Writes a file of random bytes.
     pub(crate) fn noise(&self, name: &str, bytes: usize) {
         let mut rng = flashlab_sim::Rng::new(7);
         let noise: Vec<u8> =

@@ -1,9 +1,9 @@
-//! `verify=` of `flashlab bench` beside fio's own: what one wrote is judged by the other.
+//! `verify=` of `flashlab bench` and of fio: each program verifies data that the other has written.
 
 use crate::tools::{Folder, flashlab, here};
 use std::process::{Command, Output};
 
-/// All that fio computes as their standards say.
+/// Methods that fio computes as their standards define them.
 const METHODS: [&str; 11] = [
     "md5", "crc64", "crc32", "crc32c", "crc16", "crc7", "sha3-224", "sha3-256", "sha3-384", "sha3-512",
     "xxhash",
@@ -43,7 +43,7 @@ fn fio_and_bench_judge_what_the_other_wrote() {
         well(&ours(&folder, &format!("--rw=read {method}")), method);
         well(&ours(&folder, &format!("--rw=randwrite {method}")), method);
         well(&fio(&folder, &format!("--rw=read {method}")), method);
-        // Neither is content with anything: a byte in the middle of a block.
+        // Both programs detect a changed byte in the middle of a block.
         let path = folder.path("disk.img");
         let mut bytes = std::fs::read(&path).expect("it is there");
         bytes[40_000] ^= 1;

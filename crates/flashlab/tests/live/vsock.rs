@@ -1,9 +1,9 @@
-//! Over vsock, in a QEMU guest whose kernel has the loopback of it.
+//! Service over vsock, in a QEMU guest whose kernel has vsock loopback.
 
 use crate::guest::{guest_with_us, kernel};
 use crate::tools::{Folder, here, skipped};
 
-/// Serves on vsock, and copies there and back with libnbd and with a load of ours.
+/// Script of the guest: it serves on vsock, copies data to the export and back with libnbd, and runs `flashlab load`.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/tools:/bin
