@@ -44,9 +44,9 @@ Examples:
   flashlab explain sd/kingston
   flashlab trace bring-up sd/kingston
 
-Exit codes: 0 done, and all bounds held; 1 a bound missed, or reading, writing or the device failed; 2 bad arguments, job,
-profile or experiment; 128 a bench that Ctrl-C stopped, which prints what it measured; 130 any other command. A reader that
-closes the pipe early ends a command without a message, with 1.";
+Exit codes: 0 success, and all bounds held; 1 a bound was missed, or reading, writing or the device failed; 2 invalid
+arguments, job, profile or experiment; 128 Ctrl-C stopped a bench, which printed its results so far; 130 Ctrl-C stopped
+any other command. If the reader of a pipe closes it early, the command ends with 1 and without a message.";
 
 /// A flash-storage laboratory: virtual SD cards in simulated time, beside what was measured on real ones.
 #[derive(Parser)]

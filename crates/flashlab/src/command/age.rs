@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let opening = format!("opening {}", options.device);
     let device = progress::during(opening, || Device::open(&options.device, library))?;
     let invocation = jobs::read(&words)?;
-    jobs::no_fio_output("age", "what the device counted, and no fio output", &invocation)?;
+    jobs::no_fio_output("age", "the device's counters, and no fio output", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
         return Ok(ExitCode::SUCCESS);
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         let statistics = bench.run(&invocation.jobs, &Settings::default())?;
         (bench, before, statistics.reports(&invocation.jobs))
     };
-    let bytes = progress::during(format!("keeping {}", to.display()), || -> Result<_, Failure> {
+    let bytes = progress::during(format!("saving {}", to.display()), || -> Result<_, Failure> {
         let bytes = State::keep(&device, options.medium.seed, bench.used(), bench.device())?.to_bytes();
         file::write(&to, &bytes)?;
         Ok(bytes)
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     jobs::remarks("age", &options.medium, &invocation);
     say(format_args!(
-        "the state of {} after {} is {} ({}); begin with it: {}state={}",
+        "the state of {} after {} is in {} ({}); start from it with {}state={}",
         device.argument,
         jobs::span(bench.used()),
         to.display(),
@@ -85,15 +85,13 @@ fn destination(before: Option<&Path>, words: &mut Vec<String>) -> Result<PathBuf
         let path = match word.strip_prefix("--to=") {
             Some(path) => path.to_owned(),
             None if at < words.len() => words.remove(at),
-            None => return Err(Failure::usage("--to names no file: --to FILE")),
+            None => return Err(Failure::usage("--to needs the name of a file: --to FILE")),
         };
         if found.replace(PathBuf::from(path)).is_some() {
-            return Err(Failure::usage("--to stands there twice: one state is kept"));
+            return Err(Failure::usage("--to is given twice, but there is one state to save"));
         }
     }
     found.ok_or_else(|| {
-        Failure::usage(
-            "nothing says where the state is kept: add --to FILE, and later ask for DEVICE:state=FILE",
-        )
+        Failure::usage("no file for the state: add --to FILE, and later use DEVICE:state=FILE")
     })
 }

@@ -209,7 +209,7 @@ impl Target {
         // Opening such a device would create the file of its bytes.
         if [":state=", ",state="].iter().any(|key| argument.contains(key)) {
             return Err(Failure::usage(format!(
-                "{argument}: a bench leaves a state as it is, and cannot where bytes are written; leave state= out, or serve it"
+                "{argument}: a bench does not change a state, but written bytes would; leave state= out, or serve the device"
             )));
         }
         let served = Served::open(argument, options.medium.seed, false, library)?;

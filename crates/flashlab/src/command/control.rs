@@ -39,7 +39,7 @@ impl<'a> Controlled<'a> {
         // Without a name, a single export is meant whatever its name is.
         let place = place.or((name.is_empty() && self.served.len() == 1).then_some(0));
         let place = place.ok_or_else(|| match name {
-            "" => "which export? --export NAME".to_owned(),
+            "" => "there are several exports: choose one with --export NAME".to_owned(),
             name => format!("no export is called {name:?}"),
         })?;
         let served = &self.served[place];
@@ -57,13 +57,13 @@ impl<'a> Controlled<'a> {
             ("replug", "") => self.replug(served),
             ("keep", "") => {
                 let keeper = served.keeper.as_ref();
-                let keeper = keeper.ok_or("it has no file to keep its state in: serve it with state=FILE")?;
+                let keeper = keeper.ok_or("it has no file for its state: serve it with state=FILE")?;
                 keeper.keep().map_err(|error| error.to_string())?;
-                Ok(format!("the state is {}\n", keeper.path().display()))
+                Ok(format!("the state is in {}\n", keeper.path().display()))
             }
             ("fault", rule) => fault(served, rule),
             _ => Err(format!(
-                "{command:?} is no command; there are stats, wear, cut, unplug, replug, fault and keep"
+                "{command:?} is not a command; the commands are stats, wear, cut, unplug, replug, fault and keep"
             )),
         }
     }
@@ -91,7 +91,7 @@ impl<'a> Controlled<'a> {
     fn wear(&self, place: usize) -> Told {
         let served = &self.served[place];
         let (Some(timed), Some(before)) = (&served.timed, &self.before[place]) else {
-            return Err("it is not simulated: nothing of it wears".to_owned());
+            return Err("the device is not simulated, so it has no wear".to_owned());
         };
         let (after, wear) = timed.with_model(|model| (Counters::of(model), Wear::of(model)));
         let counted = statistics(before, &after, wear.as_ref());
@@ -102,7 +102,7 @@ impl<'a> Controlled<'a> {
     fn unplug(&self, served: &Served) -> Told {
         let powered = Powered::of(served)?;
         if !powered.is_powered() {
-            return Err("it has no power already".to_owned());
+            return Err("the power is off already".to_owned());
         }
         match powered {
             Powered::Timed(timed) => {
@@ -119,7 +119,7 @@ impl<'a> Controlled<'a> {
     fn replug(&self, served: &Served) -> Told {
         let powered = Powered::of(served)?;
         if powered.is_powered() {
-            return Err("it has power already".to_owned());
+            return Err("the power is on already".to_owned());
         }
         match powered {
             Powered::Timed(timed) => {
@@ -143,7 +143,7 @@ impl Powered<'_> {
         let timed = served.timed.as_deref().map(Powered::Timed);
         let powered = timed.or_else(|| served.faults.last().map(|faults| Powered::Switched(faults)));
         powered.ok_or_else(|| {
-            "it has no power to cut: it is not simulated, and has neither a delay nor an error layer"
+            "its power cannot be cut: it is not simulated, and has neither a delay nor an error layer"
                 .to_owned()
         })
     }
@@ -158,9 +158,9 @@ impl Powered<'_> {
 
 fn fault(served: &Served, rule: &str) -> Told {
     let faults = served.faults.last();
-    let faults = faults.ok_or("it has no error layer: serve it with DEVICE+error")?;
+    let faults = faults.ok_or("the device has no error layer: serve it with DEVICE+error")?;
     match rule {
-        "" => return Err("which rule? for example: fault write rate=0.01 EIO".to_owned()),
+        "" => return Err("the rule is missing; for example: fault write rate=0.01 EIO".to_owned()),
         "list" => return Ok(faults.rules().into_iter().map(|rule| rule + "\n").collect()),
         "clear" => faults.clear(),
         rule => faults.add(rule.parse().map_err(|error| format!("{error}"))?),

@@ -10,17 +10,17 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Commands:
-  stats             what was served, how late it was answered, what `stats` layers counted
-  wear              what a simulated device has counted: writes, programs, erases, life left
-  cut               cuts the power and gives it again: what was volatile is lost, what is outstanding fails
+  stats             prints requests, lateness of replies, and the counters of `stats` layers
+  wear              prints the counters of a simulated device: writes, programs, erases, remaining life
+  cut               cuts the power and restores it: volatile data is lost, requests in flight fail
   unplug, replug    the same in two steps; in between every request fails
   fault RULE        adds a rule to the device's `error` layer: fault read|write at=0+4096 times=1 EIO
-  fault list        the rules there are
-  fault clear       no rules any more
+  fault list        lists the rules
+  fault clear       removes all rules
   keep              writes the state of a device with state=FILE
 
-A card behind --usbredir or --usbip is cut, pulled out of its slot and put back; fault QUIRK[=VALUE][@WHEN] has it do
-something wrong (fault busy=400ms, fault write-crc=100; see docs/cards.md).
+For a card behind --usbredir or --usbip, cut cuts its power, unplug and replug remove and insert it, and
+fault QUIRK[=VALUE][@WHEN] adds a fault (fault busy=400ms, fault write-crc=100; see docs/cards.md).
 
 Examples:
   flashlab serve sd/kingston --unix card.sock --control ctl.sock &

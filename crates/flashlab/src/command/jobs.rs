@@ -58,12 +58,12 @@ pub(crate) fn read(words: &[String]) -> Result<Invocation, Failure> {
     let names = words.iter().filter_map(|word| word.split('=').next());
     if let Some(ours) = names.clone().find(|name| OURS.contains(name)) {
         return Err(Failure::usage(format!(
-            "{ours} is an option of flashlab: put it before the device; everything behind the device belongs to fio"
+            "{ours} is an option of flashlab: put it before the device; everything after the device belongs to fio"
         )));
     }
     if let Some(help) = names.clone().find(|name| matches!(*name, "--help" | "-h")) {
         return Err(Failure::usage(format!(
-            "{help} stands behind the device, where everything belongs to fio: `flashlab bench --help` is about flashlab, \
+            "{help} after the device belongs to fio: `flashlab bench --help` shows flashlab's options, and \
              `flashlab explain` lists fio's options"
         )));
     }
@@ -129,7 +129,10 @@ pub(crate) fn iologs(invocation: &Invocation) -> Result<Vec<(String, Iolog)>, Fa
 pub(crate) fn introduce(device: &Device) {
     if let Some(state) = &device.state {
         let (name, made) = (&device.name, span(state.used));
-        say(format_args!("{name} begins in the state of {}: {made} of use, seed {}", state.file, state.seed));
+        say(format_args!(
+            "{name} starts in the state of {}: after {made} of use, seed {}",
+            state.file, state.seed
+        ));
     }
 }
 

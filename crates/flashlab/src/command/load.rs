@@ -16,8 +16,8 @@ Examples:
   flashlab load nbd://localhost --rw=randread --bs=4k --iodepth=32 --runtime=10
   flashlab load 'nbd+unix:///?socket=disk.sock' --rw=randwrite --connections=4 --size=512m --verify
 
-Numbers are written as fio's are: 4k is 4096 bytes, --runtime=10 ten seconds. Without --runtime it ends when as many bytes
-were moved as the area has.";
+Numbers have fio's format: 4k is 4096 bytes, --runtime=10 ten seconds. Without --runtime, the load ends when it has moved as
+many bytes as the area has.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -92,7 +92,7 @@ fn rate(text: &str) -> Result<u64, String> {
 
 fn runtime(text: &str) -> Result<Duration, String> {
     match time(text, TimeUnit::Seconds).map_err(|error| error.fault.to_string())? {
-        Duration::ZERO => Err("no time at all; give at least 1".to_owned()),
+        Duration::ZERO => Err("expected a time above zero".to_owned()),
         time => Ok(time),
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn page(controlled: &Controlled<'_>) -> Exposition {
     }
     for counter in names {
         let name = format!("flashlab_device_{counter}");
-        page.family(&name, Figure::Untyped, "As the device itself counts it, since it was new.");
+        page.family(&name, Figure::Untyped, "The device's own counter since it was new.");
         for (export, counters, _) in &observed {
             if let Some(value) = counters.find(counter) {
                 page.sample(&name, &[("export", export)], value);
@@ -44,12 +44,11 @@ pub(crate) fn page(controlled: &Controlled<'_>) -> Exposition {
         }
     };
     if !worn.is_empty() {
-        let help = "Erases of the block in use that is worn most.";
+        let help = "Largest erase count of the blocks in use.";
         family("flashlab_device_erase_count_max", help, &|wear| Some(f64::from(wear.erases().max)));
-        let help = "Erases of the blocks in use, on average.";
+        let help = "Mean erase count of the blocks in use.";
         family("flashlab_device_erase_count_mean", help, &|wear| Some(wear.erases().mean));
-        let help =
-            "Of the erases that the blocks are rated for, the share that is left of the one worn most.";
+        let help = "Remaining share of the rated erases of the most worn block.";
         let left = |wear: &Wear| Some(wear.lifetime_left_percent()? / 100.0);
         family("flashlab_device_lifetime_left_ratio", help, &left);
     }

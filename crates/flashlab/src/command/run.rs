@@ -211,8 +211,8 @@ fn endurance(
     let Some((option, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(None) };
     if experiment.kind() != Kind::Endurance {
         return Err(Failure::usage(format!(
-            "{option} belongs to experiments on endurance, `flashlab run endurance`; {} has devices and jobs of its own \
-             (`flashlab bench` runs a job of yours on a device)",
+            "{option} is for endurance experiments (`flashlab run endurance`); {} has its own devices and jobs \
+             (`flashlab bench` runs your job on a device)",
             experiment.name()
         )));
     }
@@ -233,7 +233,7 @@ fn endurance(
 /// Prints the names of the devices that a pattern skips because they have no timing.
 pub(crate) fn say_left_out(timeless: &[String]) {
     if !timeless.is_empty() {
-        say(format_args!("left out, since they take no time: {}", timeless.join(", ")));
+        say(format_args!("skipped, because they have no timing: {}", timeless.join(", ")));
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let kernel = Kernel::named(&options.kernel)
         .ok_or_else(|| unknown("kernel", &options.kernel, Kernel::ALL.iter().map(|kernel| kernel.name())))?;
     let trace = trace::bring_up(&device, controller, kernel, options.seed).ok_or_else(|| {
-        Failure::usage(format!("{} is no SD card; `flashlab devices` lists them", options.card))
+        Failure::usage(format!("{} is not an SD card; `flashlab devices` lists them", options.card))
     })?;
     file::print(&match options.format {
         Format::Table => terminal::trace(&trace, columns()),
@@ -84,5 +84,5 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 
 fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) -> Failure {
     let known: Vec<&str> = known.collect();
-    Failure::usage(format!("there is no {what} {name}; there are {}", known.join(", ")))
+    Failure::usage(format!("unknown {what} {name}; the known ones are {}", known.join(", ")))
 }

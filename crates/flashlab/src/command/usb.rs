@@ -28,7 +28,7 @@ pub(super) fn is_asked_for(options: &Options) -> bool {
 
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let [device] = options.devices.as_slice() else {
-        return Err(Failure::usage("one card goes into the slot, for example sd/kingston"));
+        return Err(Failure::usage("--usbredir and --usbip take one card, for example sd/kingston"));
     };
     let (mut card, origin) = CardOrigin::open(device, options.seed, library)?;
     for quirk in &options.quirks {

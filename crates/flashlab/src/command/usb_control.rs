@@ -39,11 +39,11 @@ impl Slot {
     pub(super) fn answer(&self, line: &str) -> Told {
         let (export, command) = line.split_once('\n').unwrap_or(("", line));
         if !export.is_empty() {
-            return Err("behind USB there is one card and no export: leave --export out".to_owned());
+            return Err("a card behind USB has no exports: leave --export out".to_owned());
         }
         let (desk, command) = (self.desk.clone(), command.to_owned());
         let told = self.errands.send(move |adapter, now| desk.act(adapter, now, &command));
-        told.unwrap_or_else(|| Err("the server ends".to_owned()))
+        told.unwrap_or_else(|| Err("the server is shutting down".to_owned()))
     }
 
     /// Writes the state of the card after the end of the service, if the device has `state=FILE`.
@@ -81,9 +81,9 @@ impl Desk {
                     Ok(String::new())
                 }
                 (None, Some(card)) if card.quirks().is_removed() => {
-                    Err("a fault pulled it out: fault clear puts it back".to_owned())
+                    Err("a fault removed the card: fault clear inserts it again".to_owned())
                 }
-                (None, _) => Err("it is in the slot already".to_owned()),
+                (None, _) => Err("the card is in the slot already".to_owned()),
             },
             ("fault", rule) => {
                 let card = adapter.card_mut().ok_or(OUT)?;
@@ -93,16 +93,16 @@ impl Desk {
                 let time = adapter.card_time();
                 self.with_card(adapter, |card| {
                     if card.is_writing() {
-                        return Err("it is being written to: try again".to_owned());
+                        return Err("the card is being written to: try again".to_owned());
                     }
                     let path = self.origin.path();
-                    let path = path.ok_or("it has no file to keep its state in: serve it with state=FILE")?;
+                    let path = path.ok_or("it has no file for its state: serve it with state=FILE")?;
                     self.keep(card, time)?;
-                    Ok(format!("the state is {}\n", path.display()))
+                    Ok(format!("the state is in {}\n", path.display()))
                 })
             }
             _ => Err(format!(
-                "{command:?} is no command; there are stats, wear, cut, unplug, replug, fault and keep"
+                "{command:?} is not a command; the commands are stats, wear, cut, unplug, replug, fault and keep"
             )),
         }
     }
@@ -145,7 +145,11 @@ fn stats(adapter: &Vub300) -> String {
 
 fn fault(card: &mut Card, rule: &str) -> Told {
     match rule {
-        "" => return Err("which one? for example: fault busy=400ms, fault remove@block1000".to_owned()),
+        "" => {
+            return Err(
+                "the fault is missing; for example: fault busy=400ms, fault remove@block1000".to_owned()
+            );
+        }
         "list" => {
             let quirks = card.quirks();
             let active = quirks.active().iter().map(|quirk| format!("{quirk}\n"));

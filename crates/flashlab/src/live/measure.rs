@@ -125,7 +125,7 @@ fn take(line: &str, progress: &Progress, outcome: &mut Outcome) -> Result<bool, 
             row.attached = attached.to_owned();
             match figures(json) {
                 Some(figures) => row.runs.push(figures),
-                None => row.missing = Some("what fio printed was cut short".to_owned()),
+                None => row.missing = Some("fio's output was truncated".to_owned()),
             }
             progress.advance(1);
         }

@@ -12,13 +12,13 @@ const READ: &str = "--name=r --rw=randread --bs=4k --size=32M --number_ios=500 -
 fn a_used_card_goes_on_from_its_file() {
     let desk = Desk::new("aged");
     let aged = desk.line(&format!("age {CARD} {WRITE} --to used.state"));
-    assert!(aged.err.contains(&format!("begin with it: {CARD},state=used.state")), "{}", aged.err);
+    assert!(aged.err.contains(&format!("start from it with {CARD},state=used.state")), "{}", aged.err);
     let out = aged.fine();
     assert!(out.starts_with(&format!("{CARD}:\n  host wrote")) && out.contains("life left"), "{out}");
 
     let bench = |device: &str| desk.line(&format!("bench {device} {READ} --output-format=json"));
     let used = bench(&format!("{CARD},state=used.state"));
-    assert!(used.err.contains("begins in the state of used.state"), "{}", used.err);
+    assert!(used.err.contains("starts in the state of used.state"), "{}", used.err);
     let used = used.fine();
     assert_eq!(used, bench(&format!("{CARD},state=used.state")).fine(), "the file stays as it is");
     assert_ne!(used, bench(CARD).fine());
@@ -31,7 +31,7 @@ fn a_used_card_goes_on_from_its_file() {
     );
 
     let further = desk.line(&format!("age --to more.state {CARD},state=used.state {WRITE}"));
-    assert!(further.err.contains(&format!("begin with it: {CARD},state=more.state")), "{}", further.err);
+    assert!(further.err.contains(&format!("start from it with {CARD},state=more.state")), "{}", further.err);
     further.fine();
     let compared = desk.line(&format!("compare {CARD},state=more.state {READ}")).fine();
     assert!(compared.contains("sd/kingston"), "{compared}");

@@ -28,13 +28,13 @@ fn what_there_is_not_is_refused_with_what_there_is() {
     for (line, words) in [
         (
             "trace bring-up sd/kingston --host pl180",
-            "there is no host controller pl180; there are pl181, sdhci,",
+            "unknown host controller pl180; the known ones are pl181, sdhci,",
         ),
         (
             "trace bring-up sd/kingston --kernel 6.2",
-            "there is no kernel 6.2; there are 5.15, 6.1, 6.12, 6.13",
+            "unknown kernel 6.2; the known ones are 5.15, 6.1, 6.12, 6.13",
         ),
-        ("trace bring-up nvme/p32a80", "nvme/p32a80 is no SD card"),
+        ("trace bring-up nvme/p32a80", "nvme/p32a80 is not an SD card"),
         ("trace bring-up sd/kingstone", "did you mean sd/kingston?"),
         ("trace bring-up sd/kingston:card.oem=ABC", "2 printable letters"),
         ("trace bring-up sd/qemu-sdsc:capacity=32MiB", "card.csd"),

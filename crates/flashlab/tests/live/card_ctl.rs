@@ -60,7 +60,7 @@ fn what_ctl_does_to_the_card_linux_notices() {
     assert!(said.contains("HOST fault list\r\nwrite-crc=500\n"), "{said}");
     assert!(said.contains(" bytes written"), "{said}");
     assert!(said.contains("erase"), "{said}");
-    assert!(said.contains("no file to keep its state in"), "{said}");
+    assert!(said.contains("no file for its state"), "{said}");
 }
 
 /// Without a client, the card has no power, and all commands that need none succeed.

@@ -118,7 +118,7 @@ fn what_a_card_behind_usb_does_not_know_is_refused_by_name() {
             assert!(said.contains(&format!("cannot be used with '{name}")), "{said}");
         }
     }
-    assert!(refused(&["serve", "sd/kingston", "--quirk", "busy=1s"]).contains("--quirk: over NBD no card"));
+    assert!(refused(&["serve", "sd/kingston", "--quirk", "busy=1s"]).contains("--quirk: over NBD a card"));
 }
 
 /// The server reads these files completely, so it refuses endless files when it opens them.
@@ -154,7 +154,7 @@ fn what_the_system_refuses_is_said_with_its_name() {
     std::fs::write(folder.path("file"), "not a socket").expect("the disk has room");
     assert!(
         failed(&["serve", "memory:size=1M", "--unix", "file"])
-            .contains("file: there is a file that is no socket")
+            .contains("file: the file exists and is not a socket")
     );
     let twice = failed(&["serve", "memory:size=1M", "--unix", "sock", "--unix", "sock"]);
     assert!(twice.contains("sock: another process listens there"), "{twice}");

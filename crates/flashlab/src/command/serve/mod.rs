@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     if !options.quirks.is_empty() {
         return Err(Failure::usage(
-            "--quirk: over NBD no card is told commands; use --usbredir or --usbip, or the layer +error",
+            "--quirk: over NBD a card receives no SD commands; use --usbredir or --usbip, or the layer +error",
         ));
     }
     let mut served = Vec::new();
@@ -140,7 +140,7 @@ fn keep_on(served: &[Served], every: Duration, stop: &Stop) {
                 && let Err(error) = keeper.keep_if_used()
             {
                 // The device continues, and the next interval tries again.
-                tracing::warn!(%error, "the state cannot be kept");
+                tracing::warn!(%error, "the state cannot be written");
             }
         }
         if in_time {
@@ -195,7 +195,7 @@ fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
         _ if error.kind() != io::ErrorKind::AddrInUse => return Failure::system(&address.to_string(), error),
         Address::Unix(path) => {
             let socket = path.metadata().is_ok_and(|file| file.file_type().is_socket());
-            if socket { "another process listens there" } else { "there is a file that is no socket" }
+            if socket { "another process listens there" } else { "the file exists and is not a socket" }
         }
         Address::Tcp(_) => "another process listens there; --tcp takes another port, 0 a free one",
         _ => "another process listens there",

@@ -14,14 +14,14 @@ Examples:
   flashlab serve memory:size=1G                             on nbd://localhost
   flashlab serve memory:size=1G --unix disk.sock
   flashlab serve memory:size=1G scratch=memory:size=64M     two exports: the default one, and scratch
-  flashlab serve memory:size=1G --run 'nbdinfo $uri'        a private socket, as long as the command runs
-  flashlab serve sd/kingston --unix card.sock               a card: its bytes, its speed, its stalls
-  flashlab serve sd/kingston:state=card.state               the same card again next time: bytes and wear
-  flashlab serve sd/kingston --usbredir card.sock           the card itself, for the SD driver of a kernel in QEMU
-  flashlab serve file:base.img+overlay+error:rate=0.001     layers: changes thrown away, and now and then an error
+  flashlab serve memory:size=1G --run 'nbdinfo $uri'        a private socket, while the command runs
+  flashlab serve sd/kingston --unix card.sock               a card with its speed and its stalls
+  flashlab serve sd/kingston:state=card.state               a card with persistent bytes and wear
+  flashlab serve sd/kingston --usbredir card.sock           the card itself, for a kernel's SD driver in QEMU
+  flashlab serve file:base.img+overlay+error:rate=0.001     layers: discarded changes, and random errors
 
-Without an address it listens on localhost; with --run, on a private socket; under a service manager, on the sockets that
-it hands over (LISTEN_FDS). SIGTERM and Ctrl-C answer what was received, then end.";
+Without an address, the server listens on localhost; with --run, on a private socket; under a service manager, on the
+sockets that it passes (LISTEN_FDS). On SIGTERM and Ctrl-C, the server completes the received requests and then ends.";
 
 /// Options that have no meaning without NBD.
 const NBD_ONLY: [&str; 22] = [
@@ -176,7 +176,7 @@ fn time(text: &str) -> Result<Duration, String> {
 
 fn interval(text: &str) -> Result<Duration, String> {
     match time(text)? {
-        Duration::ZERO => Err("expected more than no time".to_owned()),
+        Duration::ZERO => Err("expected a time above zero".to_owned()),
         time => Ok(time),
     }
 }

@@ -30,7 +30,7 @@ pub(in crate::command) fn summary(server: &Server) -> String {
     if late.moments().count() > 0 {
         let us = |ns: f64| ns / 1e3;
         text.push_str(&format!(
-            "\nanswered later than the device said, {} times: mean {:.1} us, median {:.1}, 99% {:.1}, most {:.1}",
+            "\n{} replies later than the device's model: mean {:.1} us, median {:.1}, 99% {:.1}, maximum {:.1}",
             late.moments().count(),
             us(late.moments().mean_ns()),
             us(late.percentile(50.0).as_ns() as f64),
