@@ -104,8 +104,9 @@ pub(crate) fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
     write_with(path, |file| file.write_all(text))
 }
 
-/// Writes what `content` writes to `path`: beside it first, then renamed. Whatever stops it, no half-written file keeps
-/// the name, and nothing is left beside it. What is no regular file (`/dev/stdout`, a pipe) is written as it is.
+/// Writes the output of `content` to a temporary file beside `path` and renames it. An error or a signal leaves neither
+/// a half-written file at `path` nor a temporary file. If `path` is not a regular file (`/dev/stdout`, a pipe), writes
+/// to it directly.
 pub(crate) fn write_with(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
@@ -114,7 +115,7 @@ pub(crate) fn write_with(
         Ok(there) if !there.is_file() => {
             OpenOptions::new().write(true).open(path).and_then(|file| fill(file, content).map(drop))
         }
-        // A link keeps being one: the file that it names is replaced.
+        // Replaces the target of a symbolic link, so that the link remains.
         Ok(there) => {
             fs::canonicalize(path).and_then(|path| replace(&path, content, Some(there.permissions())))
         }

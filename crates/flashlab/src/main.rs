@@ -48,7 +48,7 @@ Exit codes: 0 success, and all bounds held; 1 a bound was missed, or reading, wr
 arguments, job, profile or experiment; 128 Ctrl-C stopped a bench, which printed its results so far; 130 Ctrl-C stopped
 any other command. If the reader of a pipe closes it early, the command ends with 1 and without a message.";
 
-/// A flash-storage laboratory: virtual SD cards in simulated time, beside what was measured on real ones.
+/// A flash-storage laboratory: virtual SD cards in simulated time, compared with measurements of real ones.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {

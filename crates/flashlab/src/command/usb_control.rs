@@ -145,11 +145,7 @@ fn stats(adapter: &Vub300) -> String {
 
 fn fault(card: &mut Card, rule: &str) -> Told {
     match rule {
-        "" => {
-            return Err(
-                "the fault is missing; for example: fault busy=400ms, fault remove@block1000".to_owned()
-            );
-        }
+        "" => return Err("which fault? for example: fault busy=400ms, fault remove@block1000".to_owned()),
         "list" => {
             let quirks = card.quirks();
             let active = quirks.active().iter().map(|quirk| format!("{quirk}\n"));

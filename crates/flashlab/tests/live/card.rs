@@ -52,9 +52,9 @@ export PATH=/bin:/tools
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
 dmesg -n 1
 step() { echo "GUEST $*"; }
-# In a second the driver looks at the slot, and then at the card; on a busy machine it takes longer.
+# The driver checks the slot and the card within about a second; on a busy machine it takes longer.
 waited() { for wait in $(seq 600); do "$@" && return; sleep 1; done; false; }
-# What the mmc core or the USB stack call an error, or a warning.
+# Errors and warnings of the mmc core and the USB stack.
 complaints() { dmesg -r | grep '^<[0-4]>' | grep -i -E 'mmc|usb|vub|fat|I/O'; }
 dmesg -c > /dev/null
 for module in MODULES; do insmod /modules/$module.ko $(test $module = mmc_core && echo dyndbg=+p); done

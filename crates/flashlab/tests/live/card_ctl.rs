@@ -33,7 +33,7 @@ host fault list
 dd if=/dev/zero of=$disk bs=1M count=1 seek=16 oflag=direct 2>/dev/null && step recovered
 host fault clear
 dmesg -c > /dev/null
-# Sectors written since the guest came up.
+# Sectors written since the guest booted.
 sectors() { set -- $(cat /sys/block/mmcblk0/stat); echo $7; }
 before=$(sectors)
 writes() { test $(sectors) -gt $before; }
@@ -44,7 +44,7 @@ wait
 dd if=/noise of=$disk bs=1M count=1 seek=24 oflag=direct 2>/dev/null
 dd if=$disk bs=1M count=1 skip=24 iflag=direct of=/back 2>/dev/null
 cmp /noise /back && step usable
-# Linux has begun anew with a card that knew nothing any more.
+# After the cut, Linux initializes the card again.
 dmesg | grep -q 'starting CMD0 ' && step cut
 host stats
 host wear

@@ -101,7 +101,7 @@ fn a_filesystem_outlives_power_cuts() {
          truncate -s 64M disk.img; mkfs.ext4 -q -F disk.img; echo kept > kept
          debugfs -w -R 'write kept kept' disk.img
          nbdcopy disk.img $uri; cut
-         # In the middle of writing: what is outstanding fails, and the client with it.
+         # A cut during writes: the requests in flight fail, and the client ends with an error.
          for n in 1 2 3; do
              (qemu-io -f raw -t none -c 'aio_write -P 1 40M 8M' -c aio_flush $uri > /dev/null 2>&1 || true) & writing=$!
              cut; wait $writing

@@ -13,7 +13,7 @@ const BOOT: &str = r#"#!/bin/busybox sh
 export PATH=/bin
 /bin/busybox --install -s /bin
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
-# Modules need one another in an order that several rounds find.
+# Modules depend on one another; several rounds load them in a valid order.
 for round in 1 2 3 4 5; do for module in /modules/*.ko; do insmod $module 2>/dev/null; done; done
 step() { echo "GUEST $*"; }
 forget() { sync; echo 3 > /proc/sys/vm/drop_caches; }
