@@ -49,7 +49,9 @@ fn digest(experiment: &str, seed: &str) -> Result<String, String> {
 /// check the bounds.
 fn flashlab(arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--locked", "--package", "flashlab", "--"]).args(arguments);
+    command
+        .args(["run", "--quiet", "--locked", "--package", "flashlab", "--features", "full", "--"])
+        .args(arguments);
     let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
     if !matches!(output.status.code(), Some(0 | 1)) || output.stdout.is_empty() {
         return Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));

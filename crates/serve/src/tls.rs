@@ -10,13 +10,13 @@ pub(crate) use crate::secure::Secure;
 use flashlab_block::read_whole;
 use flashlab_nbd::server;
 use flashlab_nbd::uri::{Transport, Uri};
+pub(crate) use rustls::Connection;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
-pub(crate) use rustls::Connection;
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, ServerConnection,
     SignatureScheme,

@@ -1,6 +1,9 @@
 //! Commands whose feature this build leaves out. Each one is still known, and says how to get it.
 
-#![cfg_attr(all(feature = "serve", feature = "manual"), expect(dead_code, reason = "this build has every command"))]
+#![cfg_attr(
+    all(feature = "serve", feature = "manual"),
+    expect(dead_code, reason = "this build has every command")
+)]
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
