@@ -128,7 +128,7 @@ pub(super) const REPORTS: &[Entry] = &[
     refused("write_hist_log", &[], "no log of histograms is written"),
     irrelevant("log_hist_msec", "it has an effect only with write_hist_log, which is refused"),
     irrelevant("log_hist_coarseness", "it has an effect only with write_hist_log, which is refused"),
-    irrelevant("log_entries", "logs grow as needed"),
+    irrelevant("log_entries", "logs grow without a limit"),
     irrelevant("log_compression", "how logs are held in memory does not change them"),
     irrelevant("log_compression_cpus", "no thread compresses logs"),
     refused("log_store_compressed", &["0"], "logs are written as text"),

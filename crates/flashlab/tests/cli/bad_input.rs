@@ -177,7 +177,7 @@ fn a_library_is_checked_before_anything_runs() {
     desk.put("lib/profiles/sd/mine.toml", kingston);
     assert!(desk.line("--library lib devices").fine().contains("  sd/mine "));
     desk.put("lib/profiles/sd/kingston.toml", kingston);
-    assert!(desk.line("--library lib devices").refused().contains("there is sd/kingston already"));
+    assert!(desk.line("--library lib devices").refused().contains("sd/kingston exists already"));
     let _ = std::fs::remove_file(desk.path("lib/profiles/sd/kingston.toml"));
     desk.put("lib/profiles/host/mine.toml", kingston);
     assert!(desk.line("--library lib devices").refused().contains("expected it in profiles/sd/"));

@@ -212,7 +212,7 @@ fn an_included_file_and_standard_input_are_read() {
     assert_eq!(piped, desk.line("bench sd/kingston include.fio --output-format=json").fine());
     let mut command = desk.command(&["bench", "sd/kingston", "-"]);
     let err = crate::desk::said(&mut command).refused();
-    assert!(err.contains("there is no job in it"), "{err}");
+    assert!(err.contains("no job is defined"), "{err}");
 }
 
 #[test]

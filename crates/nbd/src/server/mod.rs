@@ -11,7 +11,7 @@
 //! let exports = Arc::new(vec![Export::new("card", 1 << 20)]);
 //! let mut replies = Vec::new();
 //! let mut session = Session::new(Policy::default(), exports, &mut replies);
-//! `replies` contains the greeting, which the owner sends. The client then sends:
+//! // `replies` contains the greeting, which the owner sends. The client then sends:
 //! let mut bytes = vec![0, 0, 0, 3];
 //! OptionHeader::emit_with(OptionType::ExportName, b"card", &mut bytes);
 //! replies.clear();
