@@ -13,7 +13,7 @@ use flashlab_fio::loader::Nothing;
 use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{Jobs, Task};
 use flashlab_flash::ftl::LevellingPolicy;
-use flashlab_flash::ftl::collection::Victim;
+use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::map::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};

@@ -3,7 +3,7 @@
 //! `cargo run -p flashlab-nvme --example borrowed_memory`
 
 use flashlab_flash::ftl::LevellingPolicy;
-use flashlab_flash::ftl::collection::Victim;
+use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::map::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};

@@ -17,7 +17,7 @@
 mod validate;
 
 use super::ReadOnly;
-use super::collection::{Candidates, Victim};
+use super::gc::{Candidates, Victim};
 use super::medium::{Filling, Medium, Run, Work};
 use crate::nand::Block;
 use alloc::boxed::Box;

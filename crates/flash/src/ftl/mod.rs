@@ -2,9 +2,9 @@
 
 mod appended;
 mod blocks;
-pub mod collection;
 mod count;
 mod divisor;
+pub mod gc;
 mod inconsistent;
 pub mod levelling;
 mod log_blocks;
@@ -21,8 +21,8 @@ mod wear;
 mod write_buffer;
 
 pub use blocks::{Blocks, Erased, WearSummary};
-pub use collection::Victim;
 pub use count::{Ftl, ReadOnly};
+pub use gc::Victim;
 pub use inconsistent::Inconsistent;
 pub use levelling::LevellingPolicy;
 pub use map_cache::{MapCache, MapPage};

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses some")]
 
 use flashlab_flash::ftl::LevellingPolicy;
-use flashlab_flash::ftl::collection::Victim;
+use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::map::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::nand::{Cell, Geometry, Reliability, Scheduling, Suspend, Timing};

@@ -2,7 +2,7 @@
 
 use super::{Appended, CHUNK, NONE};
 use crate::ftl::Inconsistent;
-use crate::ftl::collection::Victim;
+use crate::ftl::gc::Victim;
 use crate::ftl::inconsistent::ensure;
 use crate::ftl::mapped::Mapped;
 use crate::ftl::medium::{Filling, Medium};

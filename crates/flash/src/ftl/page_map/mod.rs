@@ -49,7 +49,7 @@ pub use program::Content;
 pub use recovery::Recovery;
 
 use super::Blocks;
-use super::collection::Candidates;
+use super::gc::Candidates;
 use super::slc::Slc;
 use super::write_buffer::WriteBuffer;
 use crate::nand::{Block, Operation};

@@ -3,7 +3,7 @@
 use super::place::PLACES_MAX;
 use crate::Impossible;
 use crate::ftl::LevellingPolicy;
-use crate::ftl::collection::Victim;
+use crate::ftl::gc::Victim;
 use crate::ftl::slc::Slc;
 use crate::nand::{Cell, Endurance, Geometry};
 use alloc::format;

@@ -2,7 +2,7 @@
 
 use super::{AN_HOUR, ANY, Choice, Field, GIB, KIB, Kind, Lens, MIB, Parameter, TEN_SECONDS, UP_TO_A_GIB};
 use crate::profile::parts::Suspending;
-use flashlab_flash::ftl::collection::Victim;
+use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::map::Policy;
 use flashlab_flash::ftl::page_map::Streams;
 use flashlab_flash::nand::Cell;
