@@ -1,7 +1,7 @@
 //! The erase blocks of an array as a translation layer handles them: which are free, used or bad, how often each was
 //! erased, which is next.
 //!
-//! Blocks lie in pools (one a die); a policy ([`super::levelling`]) decides within each. A layer works in one of two
+//! Blocks lie in pools (one a die); a policy ([`super::wear_leveling`]) decides within each. A layer works in one of two
 //! ways. *Erase first*: it erases what it no longer needs ([`Blocks::erased`]) and takes it later
 //! ([`Blocks::take`]). *Erase last*: it gives it back as it is ([`Blocks::release`]) and erases a block when it takes one
 //! ([`Blocks::take_erased`]), so that no block stands erased for long; the card does so.
@@ -14,7 +14,7 @@
 
 mod validate;
 
-use super::levelling::{Leveller, Levelling, LevellingPolicy};
+use super::wear_leveling::{Leveller, Levelling, LevellingPolicy};
 use crate::nand::{Block, Endurance};
 use alloc::vec;
 use alloc::vec::Vec;

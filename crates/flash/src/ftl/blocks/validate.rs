@@ -3,7 +3,7 @@
 use super::{Blocks, State};
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
-use crate::ftl::levelling::{Leveller, LevellingPolicy};
+use crate::ftl::wear_leveling::{Leveller, LevellingPolicy};
 use crate::nand::Block;
 use alloc::vec;
 

@@ -4,13 +4,13 @@
 //! names a *used* block whose data should move ([`Levelling::relocate`]); the layer above moves the data and tells what
 //! became free. One file a policy: [`NoLevelling`], [`DynamicLevelling`], [`StaticLevelling`].
 
-mod dynamic;
-mod none;
-mod static_;
+mod dynamic_leveling;
+mod no_leveling;
+mod static_leveling;
 
-pub use dynamic::DynamicLevelling;
-pub use none::NoLevelling;
-pub use static_::StaticLevelling;
+pub use dynamic_leveling::DynamicLevelling;
+pub use no_leveling::NoLevelling;
+pub use static_leveling::StaticLevelling;
 
 use crate::Impossible;
 use crate::nand::Block;
