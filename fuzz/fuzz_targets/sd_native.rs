@@ -6,7 +6,8 @@
 mod bytes;
 
 use bytes::Bytes;
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::register::{Csd, Extensions, Ocr};
 use flashlab_sd::{

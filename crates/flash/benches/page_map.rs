@@ -10,8 +10,9 @@
 //! prints.
 
 use cpu_time::ProcessTime;
+use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::{Accepted, Outcome, PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::{LevellingPolicy, Victim};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_flash::nand::{Cell, Channels, Geometry, Scheduling, Timing};
 use flashlab_sim::{Duration, Histogram, Instant, Rng};
 

@@ -1,6 +1,6 @@
 //! Why the first small write into data that was written in sequence is slow, and the second is not.
 
-use flashlab_flash::ftl::{Mapping, Overwrite, Superblocks};
+use flashlab_flash::ftl::card::{Mapping, Overwrite, Superblocks};
 use flashlab_sim::Duration;
 
 const KIB: u64 = 1 << 10;

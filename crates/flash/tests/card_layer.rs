@@ -1,7 +1,8 @@
 //! A card's translation layer at count level: closed forms of log blocks and of collection, wear, and all of its structure
 //! after every step of random workloads.
 
-use flashlab_flash::ftl::{Ftl, LevellingKind, Mapping, Overwrite, ReadOnly, Translation, Wear};
+use flashlab_flash::ftl::card::{Mapping, Overwrite, Translation};
+use flashlab_flash::ftl::{Ftl, LevellingKind, ReadOnly, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sim::{Duration, Rng};
 use proptest::prelude::*;

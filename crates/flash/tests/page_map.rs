@@ -1,7 +1,10 @@
 //! The page-mapped translation layer from outside.
 
+use flashlab_flash::ftl::Ftl;
+use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::{Ftl, LevellingPolicy, Slc, Victim};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_flash::nand::{Cell, Geometry};
 use flashlab_sim::Rng;
 

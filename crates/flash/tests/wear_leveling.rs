@@ -1,6 +1,7 @@
 //! Wear levelling on the least that has it: units of one erase block each, some spare blocks.
 
-use flashlab_flash::ftl::{Blocks, Erased, LevellingPolicy};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::{Blocks, Erased};
 use flashlab_flash::nand::{Block, Endurance};
 use flashlab_sim::Rng;
 use proptest::prelude::*;

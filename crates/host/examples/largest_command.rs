@@ -1,6 +1,7 @@
 //! The same card behind two drivers: 1 MiB in commands of one block, and in commands of 1024 blocks.
 
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_host::{Host, Machine};
 use flashlab_sd::{CardModel, CardParameters, Mode};

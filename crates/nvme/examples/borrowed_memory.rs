@@ -2,10 +2,10 @@
 //!
 //! `cargo run -p flashlab-nvme --example borrowed_memory`
 
-use flashlab_flash::ftl::LevellingPolicy;
 use flashlab_flash::ftl::gc::Victim;
-use flashlab_flash::ftl::map::{MapParameters, Policy};
+use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Driven, KIB, MIB, loading, small, us};
-use flashlab_flash::ftl::map::Policy;
+use flashlab_flash::ftl::page_map::map_cache::Policy;
 use flashlab_flash::nand::Reliability;
 use flashlab_nvme::{Link, SsdParameters};
 use flashlab_sim::{Duration, Instant, Mechanism, Op, Rng};

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{KIB, MIB, loading, small, without_firmware};
-use flashlab_flash::ftl::map::Policy;
+use flashlab_flash::ftl::page_map::map_cache::Policy;
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sim::{Duration, conformance};
 

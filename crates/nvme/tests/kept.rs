@@ -3,9 +3,10 @@
 mod common;
 
 use common::{Driven, KIB, MIB, loading, small, unreliable_cells, us};
-use flashlab_flash::ftl::Victim;
+use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::Streams;
-use flashlab_flash::ftl::{LevellingPolicy, Slc};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_flash::nand::{Endurance, Reliability};
 use flashlab_nvme::SsdParameters;
 use flashlab_sim::{Model, Op, Rng};

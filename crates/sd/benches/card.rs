@@ -4,7 +4,8 @@
 //! `cargo bench -p flashlab-sd --bench card`. It prints; nothing here is a test.
 
 use cpu_time::ProcessTime;
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::mmc::{Controller, Kernel, Mmc};
 use flashlab_sd::{

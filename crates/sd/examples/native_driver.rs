@@ -2,7 +2,8 @@
 //! detects a damaged block.
 
 use flashlab_block::{Memory, Pages};
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::quirk::Quirk;
 use flashlab_sd::{

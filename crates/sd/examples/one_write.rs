@@ -1,6 +1,7 @@
 //! Writes 512 KiB and then 4 KiB to a card, and prints where the time is spent.
 
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId};

@@ -3,7 +3,8 @@
 
 use embedded_sdmmc::{Block, BlockDevice, BlockIdx, SdCard, SdCardError};
 use flashlab_block::{Memory, Pages};
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::quirk::Quirk;
 use flashlab_sd::spi::hal::Wires;

@@ -1,6 +1,7 @@
 //! Corrupted state files: a changed state is either rejected or yields a card that works and passes its checks.
 
-use flashlab_flash::ftl::{LevellingKind, Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
+use flashlab_flash::ftl::{LevellingKind, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId, Rng};

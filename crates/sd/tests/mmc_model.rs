@@ -2,7 +2,7 @@
 
 mod common;
 
-use flashlab_flash::ftl::Overwrite;
+use flashlab_flash::ftl::card::Overwrite;
 use flashlab_sd::mmc::MmcModel;
 use flashlab_sd::{Bus, Card, CardModel, CardParameters, Identity, Link, Mode};
 use flashlab_sim::{

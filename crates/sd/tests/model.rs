@@ -1,6 +1,7 @@
 //! The card compared with sums calculated by hand, and with the contract of every model.
 
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{

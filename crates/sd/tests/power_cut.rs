@@ -1,6 +1,7 @@
 //! Power cuts and saved states of a card.
 
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{

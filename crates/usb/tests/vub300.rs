@@ -1,7 +1,8 @@
 //! The adapter with a card in its slot, driven through its pipes as the Linux driver does.
 
 use flashlab_block::{Memory, Pages};
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::quirk::{Planned, Quirk};
 use flashlab_sd::{Card, CardParameters, Identity, Mode};

@@ -1,6 +1,6 @@
 //! What a card's profile says about wear, as typed there and as it resolves.
 
-use super::LevellingPolicy;
+use super::wear_leveling::LevellingPolicy;
 use crate::Impossible;
 use crate::nand::Endurance;
 use alloc::format;

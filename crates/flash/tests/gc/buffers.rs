@@ -1,8 +1,9 @@
 //! Write buffer, SLC buffer and throughput at count level (Q7 to Q9).
 
 use crate::device::{UNIT, assert_within, parameters, uniform};
+use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::{Accepted, Outcome, PageMap, PageMapParameters};
-use flashlab_flash::ftl::{Slc, Victim};
 use flashlab_flash::nand::{Cause, Geometry, Kind, Operation};
 
 #[test]

@@ -1,7 +1,9 @@
 //! A device to compare with a closed form: one die, since the forms know none, and one unit a page.
 
+use flashlab_flash::ftl::Ftl;
+use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::{Ftl, LevellingPolicy, Victim};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_flash::nand::{Cell, Geometry};
 use flashlab_sim::Rng;
 

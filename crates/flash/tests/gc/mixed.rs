@@ -2,8 +2,10 @@
 
 use crate::device::{Steady, assert_within, parameters, steady, uniform};
 use crate::forms;
+use flashlab_flash::ftl::Ftl;
+use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::{Ftl, LevellingPolicy, Victim};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_sim::Rng;
 
 /// A steady device, of whose writes a share `r` goes to the first share `f` of units.

@@ -2,8 +2,9 @@
 
 use crate::device::{Steady, assert_within, parameters, steady, uniform};
 use crate::forms;
+use flashlab_flash::ftl::Ftl;
+use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::PageMap;
-use flashlab_flash::ftl::{Ftl, Victim};
 use flashlab_sim::Rng;
 
 #[test]
@@ -127,7 +128,7 @@ fn sequential_overwrites_move_nothing() {
 #[test]
 fn several_dies_and_units_to_a_page_change_nothing() {
     let one = parameters(Victim::Greedy, 0.8696, 32);
-    let several = flashlab_flash::ftl::PageMapParameters {
+    let several = flashlab_flash::ftl::page_map::PageMapParameters {
         geometry: flashlab_flash::nand::Geometry {
             channels: 2,
             dies: 2,

@@ -1,8 +1,10 @@
 //! Erase counts (W1, W2, W4, W5).
 
 use crate::device::{BLOCKS, assert_within, parameters, uniform};
+use flashlab_flash::ftl::Ftl;
+use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters};
-use flashlab_flash::ftl::{Ftl, LevellingPolicy, Victim};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_flash::nand::Endurance;
 use flashlab_sim::Rng;
 

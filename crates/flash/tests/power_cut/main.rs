@@ -3,8 +3,10 @@
 mod reference;
 mod world;
 
+use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::{Found, Outcome, PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::{LevellingPolicy, Slc, Victim};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_flash::nand::{Cell, Geometry};
 use proptest::prelude::*;
 use world::{Failures, World};

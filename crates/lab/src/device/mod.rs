@@ -20,7 +20,7 @@ use crate::library::{Library, LibraryError, UnknownName, read_file};
 use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
 use crate::results;
 use argument::{Argument, Settings};
-use flashlab_flash::ftl::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sd::{Card, CardParameters, Identity};

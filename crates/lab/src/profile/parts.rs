@@ -2,9 +2,13 @@
 
 use super::Registers;
 use flashlab_flash::Impossible;
-use flashlab_flash::ftl::map::{MapParameters, Policy};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
+use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::page_map::Slc;
+use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
-use flashlab_flash::ftl::{LevellingPolicy, Mapping, Overwrite, Slc, Victim, Wear};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_flash::nand::{Cell, Endurance, Geometry, Nand, Reliability, Scheduling, Suspend, Timing};
 use flashlab_host::{Machine, vfat::VfatParameters};
 use flashlab_nvme::hmb::{Limits, PAGE};

@@ -8,7 +8,7 @@ use crate::hmb::Buffer;
 use alloc::format;
 use alloc::vec::Vec;
 use flashlab_flash::ftl::MapPage;
-use flashlab_flash::ftl::map::Map;
+use flashlab_flash::ftl::page_map::map_cache::Map;
 use flashlab_flash::ftl::page_map::{Found, PageMap};
 use flashlab_sim::{Duration, RestoreError, Rng};
 use serde::{Deserialize, Serialize};

@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use events::{Events, Stage};
 use flashlab_flash::ftl::MapPage;
-use flashlab_flash::ftl::map::{Loaders, Map};
+use flashlab_flash::ftl::page_map::map_cache::{Loaders, Map};
 use flashlab_flash::ftl::page_map::{PageMap, Ticket};
 use flashlab_flash::nand::{Channels, Decoder};
 use flashlab_sim::{

@@ -3,8 +3,8 @@
 use super::{Ssd, Stage};
 use core::ops::Range;
 use flashlab_flash::ftl::MapPage;
-use flashlab_flash::ftl::map::Found as Held;
 use flashlab_flash::ftl::page_map::Found;
+use flashlab_flash::ftl::page_map::map_cache::Found as Held;
 use flashlab_flash::nand::{Block, Cause, Finished, Kind, Operation, ReadOutcome};
 use flashlab_sim::{Duration, Instant, Request, Status};
 

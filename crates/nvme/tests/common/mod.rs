@@ -1,10 +1,10 @@
 //! Drives for the tests: a small one with its whole map in memory, and variants, such as one with a demand-loaded map.
 #![allow(dead_code, reason = "each test uses some")]
 
-use flashlab_flash::ftl::LevellingPolicy;
 use flashlab_flash::ftl::gc::Victim;
-use flashlab_flash::ftl::map::{MapParameters, Policy};
+use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
+use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Reliability, Scheduling, Suspend, Timing};
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};

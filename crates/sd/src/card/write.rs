@@ -8,7 +8,8 @@
 use crate::model::array::Array;
 use alloc::vec::Vec;
 use core::ops::Range;
-use flashlab_flash::ftl::{ReadOnly, Run};
+use flashlab_flash::ftl::ReadOnly;
+use flashlab_flash::ftl::card::Run;
 use flashlab_sim::{Duration, Fate, Instant, Mechanism, PowerCut, Spent, Store, StoreError, fault};
 
 /// A page that has arrived, and its program. Times are relative to the moment when the card received the command.

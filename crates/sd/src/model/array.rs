@@ -8,7 +8,7 @@ use super::buffer::Buffer;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
-use flashlab_flash::ftl::Translation;
+use flashlab_flash::ftl::card::Translation;
 use flashlab_sim::{Duration, Fate, Instant, PowerCut, RestoreError, Rng};
 
 /// The array and its write buffer.

@@ -8,7 +8,7 @@ use crate::bus::BLOCK;
 use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
-use flashlab_flash::ftl::{Run, Work};
+use flashlab_flash::ftl::card::{Run, Work};
 use flashlab_sim::Duration;
 
 /// A buffer of several pages, and the state of one write. Times are relative to the moment when the card has received

@@ -28,7 +28,10 @@ use array::{Array, Stream};
 use core::ops::Range;
 use flashlab_flash::{
     Impossible,
-    ftl::{Blocks, Mapping, Translation, Wear},
+    ftl::{
+        Blocks, Wear,
+        card::{Mapping, Translation},
+    },
     nand::Nand,
 };
 use flashlab_sim::{

@@ -8,7 +8,8 @@ mod power;
 mod states;
 mod wires;
 
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{
     Card, CardParameters, Command, Expects, Fault, Identity, Ios, Mode, Native, Power, Response, Signal,

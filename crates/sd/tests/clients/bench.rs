@@ -1,7 +1,8 @@
 //! Cards for the drivers under test, and an image with a filesystem in a partition.
 
 use flashlab_block::{Memory, Pages};
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::quirk::Planned;
 use flashlab_sd::spi::hal::Wires;

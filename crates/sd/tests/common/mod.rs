@@ -1,6 +1,7 @@
 //! The card parameters that the tests of the host stack share.
 
-use flashlab_flash::ftl::{Mapping, Overwrite, Wear};
+use flashlab_flash::ftl::Wear;
+use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{CardParameters, Mode};
 use flashlab_sim::Duration;

@@ -60,7 +60,7 @@ impl PageMap {
     #[inline(always)]
     fn slc_waits(&self, die: u32) -> bool {
         let state = &self.dies[die as usize];
-        let full = |slc: crate::ftl::slc::Slc| state.slc >= slc.blocks;
+        let full = |slc: super::slc::Slc| state.slc >= slc.blocks;
         state.open[Stream::Host as usize] == NONE && self.parameters.slc.is_some_and(full)
     }
 

@@ -2,8 +2,8 @@
 
 use super::place::{Entry, Mapped};
 use super::programs::{Part, Program, Source};
+use super::write_buffer::Slot;
 use super::{Outcome, PageMap};
-use crate::ftl::write_buffer::Slot;
 use crate::nand::{Cause, Kind, Operation};
 use flashlab_sim::{fault, prefetch};
 

@@ -39,30 +39,33 @@ mod program;
 mod programs;
 mod records;
 mod recovery;
+mod slc;
 mod spares;
 mod state;
+mod write_buffer;
+
+pub mod map_cache;
 
 pub use counters::Written;
 pub use parameters::{PageMapParameters, Streams};
-pub(crate) use place::Entry;
 pub use program::Content;
 pub use recovery::Recovery;
+pub use slc::Slc;
 
 use super::Blocks;
 use super::gc::Candidates;
-use super::slc::Slc;
-use super::write_buffer::WriteBuffer;
 use crate::nand::{Block, Operation};
 use alloc::vec;
 use alloc::vec::Vec;
 use bits::{DieSet, Validity};
 use counters::Counters;
 use flashlab_sim::{fault, prefetch};
-use place::{Layout, Mapped, NONE};
+use place::{Entry, Layout, Mapped, NONE};
 use programs::{Programs, Source};
 use records::Records;
 use serde::{Deserialize, Serialize};
 use state::{BlockHistory, BlockState, DieState, Phase, Ready};
+use write_buffer::WriteBuffer;
 
 /// A page-mapped translation layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,10 +1,10 @@
 //! What a page-mapped translation layer is made of, and what no such layer can be.
 
 use super::place::PLACES_MAX;
+use super::slc::Slc;
 use crate::Impossible;
-use crate::ftl::LevellingPolicy;
 use crate::ftl::gc::Victim;
-use crate::ftl::slc::Slc;
+use crate::ftl::wear_leveling::LevellingPolicy;
 use crate::nand::{Cell, Endurance, Geometry};
 use alloc::format;
 use serde::{Deserialize, Serialize};

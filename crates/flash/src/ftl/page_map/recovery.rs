@@ -15,8 +15,8 @@
 
 use super::place::{Entry, Mapped, NONE};
 use super::state::{BlockState, DieState, Phase};
+use super::write_buffer::Slot;
 use super::{PageMap, no_candidates};
-use crate::ftl::write_buffer::Slot;
 use crate::nand::{Block, Cut, Kind, Operation};
 use alloc::vec::Vec;
 use flashlab_sim::{fault, mix};

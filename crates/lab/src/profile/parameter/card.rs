@@ -1,7 +1,7 @@
 //! The parameters of SD cards.
 
 use super::{ANY, Choice, Field, GIB, KIB, Kind, Lens, MIB, Parameter, TEN_SECONDS, Text, UP_TO_A_GIB};
-use flashlab_flash::ftl::Overwrite;
+use flashlab_flash::ftl::card::Overwrite;
 
 const KINDS: &[Kind] = &[Kind::Card];
 

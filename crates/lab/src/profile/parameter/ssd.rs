@@ -3,8 +3,8 @@
 use super::{AN_HOUR, ANY, Choice, Field, GIB, KIB, Kind, Lens, MIB, Parameter, TEN_SECONDS, UP_TO_A_GIB};
 use crate::profile::parts::Suspending;
 use flashlab_flash::ftl::gc::Victim;
-use flashlab_flash::ftl::map::Policy;
 use flashlab_flash::ftl::page_map::Streams;
+use flashlab_flash::ftl::page_map::map_cache::Policy;
 use flashlab_flash::nand::Cell;
 use flashlab_nvme::Generation;
 

@@ -3,15 +3,11 @@
 //! A map page is loaded whole, and the least recently used one is dropped. Uniform look-ups over N pages hit with
 //! probability C/N where C pages fit (the closed form that the tests hold).
 
-use super::Inconsistent;
-use super::inconsistent::{COUNT_MAX, ensure};
+use crate::ftl::inconsistent::{COUNT_MAX, ensure};
+use crate::ftl::{Inconsistent, MapPage};
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
-
-/// A map page, by number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct MapPage(pub u32);
 
 const NONE: u32 = u32::MAX;
 

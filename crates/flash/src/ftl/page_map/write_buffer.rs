@@ -6,9 +6,9 @@
 //! search, no hash map. Slots that wait for a program are queued in the order of acceptance, but for those whose program
 //! failed: they go before all others.
 
-use super::Inconsistent;
-use super::inconsistent::ensure;
-use super::page_map::Entry;
+use super::place::Entry;
+use crate::ftl::Inconsistent;
+use crate::ftl::inconsistent::ensure;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;

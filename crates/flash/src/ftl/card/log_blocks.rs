@@ -25,9 +25,9 @@
 
 mod validate;
 
-use super::ReadOnly;
 use super::mapped::Mapped;
 use super::medium::{Filling, Medium, Run, Work};
+use crate::ftl::ReadOnly;
 use crate::nand::Block;
 use crate::stride::Stride;
 use alloc::vec;

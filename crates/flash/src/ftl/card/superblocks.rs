@@ -13,10 +13,10 @@
 //! Where the data lies is not said here: superblocks of this kind share erase blocks that are filled in the order of the
 //! writes. (Logged superblocks of an erase block each are mapped by blocks.)
 
-use super::Inconsistent;
-use super::inconsistent::ensure;
 use super::mapped::Mapped;
 use super::{Mapping, Overwrite};
+use crate::ftl::Inconsistent;
+use crate::ftl::inconsistent::ensure;
 use crate::stride::Stride;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -21,8 +21,8 @@ pub use loaders::Loaders;
 pub use parameters::{MapParameters, Policy};
 pub use recency::Recency;
 
-use super::inconsistent::ensure;
-use super::{Inconsistent, MapPage};
+use crate::ftl::inconsistent::ensure;
+use crate::ftl::{Inconsistent, MapPage};
 use core::ops::Range;
 use flashlab_sim::{Duration, Observer};
 use serde::{Deserialize, Serialize};

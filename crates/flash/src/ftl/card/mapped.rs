@@ -1,7 +1,7 @@
 //! Which granules of a device are mapped: one bit each.
 
-use super::Inconsistent;
-use super::inconsistent::ensure;
+use crate::ftl::Inconsistent;
+use crate::ftl::inconsistent::ensure;
 use crate::stride::Stride;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -16,9 +16,9 @@
 
 mod validate;
 
-use super::ReadOnly;
-use super::gc::{Candidates, Victim};
 use super::medium::{Filling, Medium, Run, Work};
+use crate::ftl::ReadOnly;
+use crate::ftl::gc::{Candidates, Victim};
 use crate::nand::Block;
 use alloc::boxed::Box;
 use alloc::vec;

@@ -2,8 +2,8 @@
 
 use super::{BROKEN_MAX, LogBlocks, NONE, Open};
 use crate::ftl::Inconsistent;
+use crate::ftl::card::medium::Medium;
 use crate::ftl::inconsistent::ensure;
-use crate::ftl::medium::Medium;
 use crate::nand::Block;
 use alloc::vec::Vec;
 

@@ -5,8 +5,8 @@
 //! Data of full cells is copied by way of fast blocks, as a controller does that cannot hold what full cells take at once.
 //! These blocks are the controller's own: their wear is left out, they stand many times the cycles.
 
-use super::inconsistent::{COUNT_MAX, ensure};
-use super::{Blocks, Inconsistent, ReadOnly, Wear};
+use crate::ftl::inconsistent::{COUNT_MAX, ensure};
+use crate::ftl::{Blocks, Inconsistent, ReadOnly, Wear};
 use crate::nand::{Block, Factor, Nand, Variation};
 use alloc::vec::Vec;
 use flashlab_sim::{Duration, Observer};

@@ -2,10 +2,10 @@
 
 use super::{Appended, CHUNK, NONE};
 use crate::ftl::Inconsistent;
+use crate::ftl::card::mapped::Mapped;
+use crate::ftl::card::medium::{Filling, Medium};
 use crate::ftl::gc::Victim;
 use crate::ftl::inconsistent::ensure;
-use crate::ftl::mapped::Mapped;
-use crate::ftl::medium::{Filling, Medium};
 use crate::nand::Block;
 use alloc::collections::BTreeSet;
 use alloc::vec;

@@ -7,14 +7,13 @@
 //! dead is collected.
 
 use super::appended::{Appended, Fill};
-use super::inconsistent::{COUNT_MAX, ensure};
 use super::log_blocks::LogBlocks;
 use super::medium::{Medium, Work};
 use super::streams::Streams;
-use super::{
-    Blocks, Form, Ftl, Inconsistent, MapCache, MapPage, Mapping, Overwrite, ReadOnly, Superblocks, Wear,
-};
+use super::{Form, MapCache, Mapping, Overwrite, Superblocks};
 use crate::Impossible;
+use crate::ftl::inconsistent::{COUNT_MAX, ensure};
+use crate::ftl::{Blocks, Ftl, Inconsistent, MapPage, ReadOnly, Wear};
 use crate::nand::{Block, Nand};
 use crate::stride::Stride;
 use alloc::format;

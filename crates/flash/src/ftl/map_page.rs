@@ -1,0 +1,7 @@
+//! Map pages, which both layers load on demand.
+
+use serde::{Deserialize, Serialize};
+
+/// Number of a map page: mapping information that is loaded and written as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct MapPage(pub u32);
