@@ -12,7 +12,7 @@
 use cpu_time::ProcessTime;
 use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::{Accepted, Outcome, PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Channels, Geometry, Scheduling, Timing};
 use flashlab_sim::{Duration, Histogram, Instant, Rng};
 
@@ -64,7 +64,7 @@ fn parameters(capacity: u64, spare_percent: u64) -> PageMapParameters {
         idle_free: 0,
         write_buffer: 2 << 20,
         slc: None,
-        levelling: LevellingPolicy::Dynamic,
+        leveling: LevelingPolicy::Dynamic,
         endurance: None,
     }
 }

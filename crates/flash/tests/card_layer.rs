@@ -2,7 +2,7 @@
 //! after every step of random workloads.
 
 use flashlab_flash::ftl::card::{Mapping, Overwrite, Translation};
-use flashlab_flash::ftl::{Ftl, LevellingKind, ReadOnly, Wear};
+use flashlab_flash::ftl::{Ftl, LevelingKind, ReadOnly, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sim::{Duration, Rng};
 use proptest::prelude::*;
@@ -183,14 +183,14 @@ fn greedy_collection_amplifies_as_in_closed_form() {
     }
 }
 
-/// W1, W2: under static levelling all blocks are used up before the card ends; without levelling next to none.
+/// W1, W2: under static leveling all blocks are used up before the card ends; without leveling next to none.
 #[test]
-fn a_card_lives_as_long_as_its_levelling_lets_it() {
+fn a_card_lives_as_long_as_its_leveling_lets_it() {
     let (blocks, pages, cycles, spare) = (100u64, 16u64, 200u32, 28u64);
-    let life = |levelling| {
+    let life = |leveling| {
         let wear = Wear {
             raw: Some((blocks + spare) * pages * PAGE),
-            levelling: Some(levelling),
+            leveling: Some(leveling),
             threshold: Some(16),
             cycles: Some(cycles),
             beyond: Some(0),
@@ -208,7 +208,7 @@ fn a_card_lives_as_long_as_its_levelling_lets_it() {
         writes
     };
     let (none, dynamic, all) =
-        (life(LevellingKind::None), life(LevellingKind::Dynamic), life(LevellingKind::Static));
+        (life(LevelingKind::None), life(LevelingKind::Dynamic), life(LevelingKind::Static));
     // The block that the superblock lies in is warm, too.
     let (warm, whole) = ((spare + 1) * u64::from(cycles), (blocks + spare) * u64::from(cycles));
     assert!((0.9..=1.0).contains(&(dynamic as f64 / warm as f64)), "{dynamic} of {warm}");
@@ -221,10 +221,10 @@ fn a_card_lives_as_long_as_its_levelling_lets_it() {
 }
 
 fn wears() -> impl Strategy<Value = Wear> {
-    let kinds = [LevellingKind::None, LevellingKind::Dynamic, LevellingKind::Static];
+    let kinds = [LevelingKind::None, LevelingKind::Dynamic, LevelingKind::Static];
     (0usize..3, 1u32..6, 1u32..3, prop::option::of(5u32..60), 0u32..4).prop_map(
         move |(kind, threshold, pools, cycles, beyond)| Wear {
-            levelling: Some(kinds[kind]),
+            leveling: Some(kinds[kind]),
             threshold: Some(threshold),
             relief: Some(1 + threshold / 2),
             pools: Some(pools),

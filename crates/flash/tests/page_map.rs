@@ -4,7 +4,7 @@ use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry};
 use flashlab_sim::Rng;
 
@@ -21,7 +21,7 @@ fn small() -> PageMapParameters {
         idle_free: 0,
         write_buffer: 256 << 10,
         slc: None,
-        levelling: LevellingPolicy::Dynamic,
+        leveling: LevelingPolicy::Dynamic,
         endurance: None,
     }
 }

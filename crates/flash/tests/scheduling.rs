@@ -325,7 +325,7 @@ impl Run {
                     4..=6 => Kind::Program { bytes: bytes + 1 },
                     _ => Kind::Erase,
                 };
-                let cause = [Cause::Host, Cause::Host, Cause::Map, Cause::Collection, Cause::Levelling]
+                let cause = [Cause::Host, Cause::Host, Cause::Map, Cause::Collection, Cause::WearLeveling]
                     [cause as usize];
                 let tag = self.submitted;
                 self.submitted += 1;

@@ -1,13 +1,12 @@
-//! Wear levelling on the least that has it: units of one erase block each, some spare blocks.
+//! Wear leveling on the least that has it: units of one erase block each, some spare blocks.
 
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::ftl::{Blocks, Erased};
 use flashlab_flash::nand::{Block, Endurance};
 use flashlab_sim::Rng;
 use proptest::prelude::*;
 
-const STATIC: fn(u32) -> LevellingPolicy =
-    |threshold| LevellingPolicy::Static { threshold, relief: threshold };
+const STATIC: fn(u32) -> LevelingPolicy = |threshold| LevelingPolicy::Static { threshold, relief: threshold };
 
 /// Every unit lies in a block of its own; an overwrite takes another block.
 #[derive(Clone)]
@@ -20,7 +19,7 @@ struct Units {
 }
 
 impl Units {
-    fn new(units: u32, spare: u32, policy: LevellingPolicy, endurance: Option<&Endurance>) -> Self {
+    fn new(units: u32, spare: u32, policy: LevelingPolicy, endurance: Option<&Endurance>) -> Self {
         let mut blocks = Blocks::new(units + spare, 1, policy, endurance, 1);
         let place = (0..units).map(|_| blocks.take(0).expect("enough are free")).collect();
         Units { blocks, place, erases_last: false, moves: 0 }
@@ -57,29 +56,29 @@ impl Units {
 }
 
 #[test]
-fn without_levelling_one_unit_wears_its_own_block_and_one_more() {
-    let mut units = Units::new(100, 20, LevellingPolicy::None, None);
+fn without_leveling_one_unit_wears_its_own_block_and_one_more() {
+    let mut units = Units::new(100, 20, LevelingPolicy::None, None);
     (0..1_000).for_each(|_| units.write(7).unwrap());
     let worn: Vec<u32> = units.blocks.erase_counts().iter().copied().filter(|e| *e > 0).collect();
     assert_eq!(worn, [500, 500]);
 }
 
 #[test]
-fn without_levelling_a_range_shares_one_spare_block_evenly() {
-    let mut units = Units::new(100, 20, LevellingPolicy::None, None);
+fn without_leveling_a_range_shares_one_spare_block_evenly() {
+    let mut units = Units::new(100, 20, LevelingPolicy::None, None);
     (0..1_100).for_each(|n| units.write(n % 10).unwrap());
     let worn: Vec<u32> = units.blocks.erase_counts().iter().copied().filter(|e| *e > 0).collect();
     assert_eq!(worn, [100; 11]);
 }
 
-/// W3: with a share of data that is never written, dynamic levelling alone leaves its blocks as they are, and the life
-/// is 1 - c rho of that under perfect levelling.
+/// W3: with a share of data that is never written, dynamic leveling alone leaves its blocks as they are, and the life
+/// is 1 - c rho of that under perfect leveling.
 #[test]
-fn dynamic_levelling_lives_as_long_as_the_blocks_that_are_not_cold() {
+fn dynamic_leveling_lives_as_long_as_the_blocks_that_are_not_cold() {
     let cycles = 300;
     for (hot, cold, spare) in [(100, 0, 20), (60, 40, 20), (20, 80, 20), (1, 99, 20)] {
         let mut units =
-            Units::new(hot + cold, spare, LevellingPolicy::Dynamic, Some(&Endurance::exactly(cycles)));
+            Units::new(hot + cold, spare, LevelingPolicy::Dynamic, Some(&Endurance::exactly(cycles)));
         let (mut rng, mut writes) = (Rng::new(3), 0u64);
         while units.write(rng.below(u64::from(hot)) as usize).is_some() {
             writes += 1;
@@ -94,9 +93,9 @@ fn dynamic_levelling_lives_as_long_as_the_blocks_that_are_not_cold() {
     }
 }
 
-/// W2: static levelling uses all cycles of all blocks, but for the threshold.
+/// W2: static leveling uses all cycles of all blocks, but for the threshold.
 #[test]
-fn static_levelling_lives_as_long_as_all_blocks() {
+fn static_leveling_lives_as_long_as_all_blocks() {
     let (cycles, threshold) = (300, 8);
     for (hot, cold, spare) in [(60, 40, 20), (20, 80, 20), (1, 99, 20)] {
         let mut units = Units::new(hot + cold, spare, STATIC(threshold), Some(&Endurance::exactly(cycles)));
@@ -113,10 +112,10 @@ fn static_levelling_lives_as_long_as_all_blocks() {
 /// W4: a move erases a block as well, and buys threshold - 1 erases to threshold; in bursts that go down to a smaller
 /// difference, no fewer than that.
 #[test]
-fn static_levelling_costs_about_one_move_in_threshold_writes() {
+fn static_leveling_costs_about_one_move_in_threshold_writes() {
     for threshold in [4, 16, 64] {
         for relief in [threshold, threshold / 2] {
-            let mut units = Units::new(200, 20, LevellingPolicy::Static { threshold, relief }, None);
+            let mut units = Units::new(200, 20, LevelingPolicy::Static { threshold, relief }, None);
             let writes = 60_000u64;
             (0..writes).for_each(|n| units.write((n % 3) as usize).unwrap());
             let moves = units.moves as f64 / writes as f64;
@@ -132,10 +131,10 @@ fn static_levelling_costs_about_one_move_in_threshold_writes() {
 /// W4 where data is rewritten in turn, as a ring is, in far more room than it takes, and a few units seldom. What is written
 /// to the blocks out of which these were moved lies in the least worn ones for long; but it is rewritten anyway.
 #[test]
-fn static_levelling_does_not_move_what_is_rewritten_anyway() {
+fn static_leveling_does_not_move_what_is_rewritten_anyway() {
     for (threshold, relief) in [(8, 8), (8, 4), (64, 32)] {
         for seed in 0..20 {
-            let mut units = Units::new(20, 180, LevellingPolicy::Static { threshold, relief }, None);
+            let mut units = Units::new(20, 180, LevelingPolicy::Static { threshold, relief }, None);
             let (mut rng, writes) = (Rng::new(seed), 100_000u64);
             for n in 0..writes {
                 let seldom = rng.below(4_000) == 0;
@@ -155,7 +154,7 @@ fn static_levelling_does_not_move_what_is_rewritten_anyway() {
 
 /// W4 whatever is written, where the threshold is well above what counts differ by anyway.
 #[test]
-fn static_levelling_costs_at_most_one_move_in_relief_writes_under_any_load() {
+fn static_leveling_costs_at_most_one_move_in_relief_writes_under_any_load() {
     /// The unit that the nth write goes to, of how many.
     type Load = fn(&mut Rng, usize, usize) -> usize;
     let loads: [(&str, Load); 4] = [
@@ -172,7 +171,7 @@ fn static_levelling_costs_at_most_one_move_in_relief_writes_under_any_load() {
     for (name, load) in loads {
         for (count, spare) in [(195, 5), (200, 20), (100, 100), (20, 180)] {
             for relief in [32, 64] {
-                let policy = LevellingPolicy::Static { threshold: 64, relief };
+                let policy = LevelingPolicy::Static { threshold: 64, relief };
                 let (mut units, mut rng) = (Units::new(count, spare, policy, None), Rng::new(1));
                 let writes = 60_000;
                 (0..writes).for_each(|n| units.write(load(&mut rng, count as usize, n)).unwrap());
@@ -191,7 +190,7 @@ fn static_levelling_costs_at_most_one_move_in_relief_writes_under_any_load() {
 /// the mean; at 87 erases it is of the order of a per cent.
 #[test]
 fn under_uniform_load_wear_is_even_to_a_few_per_cent() {
-    for (policy, most) in [(LevellingPolicy::Dynamic, 0.06), (STATIC(4), 0.02)] {
+    for (policy, most) in [(LevelingPolicy::Dynamic, 0.06), (STATIC(4), 0.02)] {
         let mut units = Units::new(1_000, 70, policy, None);
         let mut rng = Rng::new(5);
         (0..1_070 * 87).for_each(|_| units.write(rng.below(1_000) as usize).unwrap());
@@ -202,7 +201,7 @@ fn under_uniform_load_wear_is_even_to_a_few_per_cent() {
 
 #[test]
 fn a_block_stands_exactly_its_limit_of_erases() {
-    let mut blocks = Blocks::new(2, 1, LevellingPolicy::None, Some(&Endurance::exactly(3)), 1);
+    let mut blocks = Blocks::new(2, 1, LevelingPolicy::None, Some(&Endurance::exactly(3)), 1);
     let mut ends = Vec::new();
     for _ in 0..4 {
         let block = blocks.take(0).unwrap();
@@ -216,7 +215,7 @@ fn a_block_stands_exactly_its_limit_of_erases() {
 #[test]
 fn blocks_that_are_bad_from_the_factory_are_never_handed_out() {
     let endurance = Endurance { factory_bad_ppm: 200_000, ..Endurance::exactly(10) };
-    let mut blocks = Blocks::new(1_000, 4, LevellingPolicy::Dynamic, Some(&endurance), 7);
+    let mut blocks = Blocks::new(1_000, 4, LevelingPolicy::Dynamic, Some(&endurance), 7);
     blocks.check();
     let bad = blocks.factory_bad_count();
     assert!((150..250).contains(&bad), "{bad} of 1000");
@@ -239,7 +238,7 @@ enum Is {
 proptest! {
     /// Whatever is written, and however small threshold and spare are.
     #[test]
-    fn under_static_levelling_erase_counts_never_differ_by_more_than_the_threshold_and_one(
+    fn under_static_leveling_erase_counts_never_differ_by_more_than_the_threshold_and_one(
         units in 1u32..20,
         spare in 1u32..6,
         threshold in 1u32..8,
@@ -249,7 +248,7 @@ proptest! {
         seeks_the_most_worn in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        let policy = LevellingPolicy::Static { threshold, relief: relief.min(threshold) };
+        let policy = LevelingPolicy::Static { threshold, relief: relief.min(threshold) };
         let mut model = Units { erases_last, ..Units::new(units, spare, policy, None) };
         let mut rng = Rng::new(seed);
         for step in 0..2_000 {
@@ -272,7 +271,7 @@ proptest! {
         limited in any::<bool>(),
         steps in prop::collection::vec((0u8..6, any::<u32>()), 1..200),
     ) {
-        let policy = if dynamic { LevellingPolicy::Dynamic } else { LevellingPolicy::None };
+        let policy = if dynamic { LevelingPolicy::Dynamic } else { LevelingPolicy::None };
         let endurance = Endurance::exactly(3);
         let count = 12;
         let mut blocks = Blocks::new(count, pools, policy, limited.then_some(&endurance), 1);

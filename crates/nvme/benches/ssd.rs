@@ -15,7 +15,7 @@ use flashlab_fio::workload::{Jobs, Task};
 use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
@@ -170,7 +170,7 @@ fn parameters(capacity: u64, spare_percent: u64) -> SsdParameters {
             idle_free: 0,
             write_buffer: 4 << 20,
             slc: None,
-            levelling: LevellingPolicy::Dynamic,
+            leveling: LevelingPolicy::Dynamic,
             endurance: None,
         },
         timing: Timing {

@@ -5,7 +5,7 @@
 use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
@@ -71,7 +71,7 @@ fn parameters(lent: u64) -> SsdParameters {
             idle_free: 6,
             write_buffer: MIB,
             slc: None,
-            levelling: LevellingPolicy::Dynamic,
+            leveling: LevelingPolicy::Dynamic,
             endurance: None,
         },
         timing: Timing {

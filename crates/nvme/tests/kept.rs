@@ -6,7 +6,7 @@ use common::{Driven, KIB, MIB, loading, small, unreliable_cells, us};
 use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::Streams;
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Endurance, Reliability};
 use flashlab_nvme::SsdParameters;
 use flashlab_sim::{Model, Op, Rng};
@@ -18,7 +18,7 @@ fn kinds() -> Vec<SsdParameters> {
     let mut first = loading(8 * KIB, 64 * KIB);
     first.page_map.geometry.pages = 8;
     first.page_map.capacity = 10 * MIB;
-    first.page_map.levelling = LevellingPolicy::Static { threshold: 4, relief: 2 };
+    first.page_map.leveling = LevelingPolicy::Static { threshold: 4, relief: 2 };
     first.page_map.streams = Streams::HotCold;
     first.page_map.victim = Victim::CostBenefit;
     let mut second = small();
@@ -35,7 +35,7 @@ fn kinds() -> Vec<SsdParameters> {
     third.page_map.geometry.pages = 8;
     third.page_map.capacity = 10 * MIB;
     third.page_map.victim = Victim::DChoices { d: 3 };
-    third.page_map.levelling = LevellingPolicy::None;
+    third.page_map.leveling = LevelingPolicy::None;
     let mut fourth = small();
     fourth.page_map.geometry.pages = 8;
     fourth.page_map.capacity = 10 * MIB;

@@ -1,7 +1,7 @@
 //! Corrupted state files: a changed state is either rejected or yields a card that works and passes its checks.
 
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
-use flashlab_flash::ftl::{LevellingKind, Wear};
+use flashlab_flash::ftl::{LevelingKind, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId, Rng};
@@ -44,13 +44,13 @@ fn parameters(overwrite: Overwrite, superblock: u64, slc: bool, wear: Wear) -> C
 /// Returns cards of both overwrite policies, which together use every feature of a card.
 fn kinds() -> Vec<CardParameters> {
     let levelled = Wear {
-        levelling: Some(LevellingKind::Static),
+        leveling: Some(LevelingKind::Static),
         threshold: Some(4),
         relief: Some(2),
         cycles: Some(5_000),
         ..Wear::default()
     };
-    let dynamic = Wear { levelling: Some(LevellingKind::Dynamic), cycles: Some(5_000), ..Wear::default() };
+    let dynamic = Wear { leveling: Some(LevelingKind::Dynamic), cycles: Some(5_000), ..Wear::default() };
     vec![
         parameters(Overwrite::Log, 64 * KIB, true, levelled),
         parameters(Overwrite::Log, 64 * KIB, false, dynamic),

@@ -14,7 +14,7 @@
 
 mod validate;
 
-use super::wear_leveling::{Leveller, Levelling, LevellingPolicy};
+use super::wear_leveling::{Leveler, Leveling, LevelingPolicy};
 use crate::nand::{Block, Endurance};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -42,8 +42,8 @@ pub enum Erased {
 pub struct Blocks {
     erase_counts: Vec<u32>,
     states: Vec<State>,
-    pools: Vec<Leveller>,
-    policy: LevellingPolicy,
+    pools: Vec<Leveler>,
+    policy: LevelingPolicy,
     endurance: Option<Endurance>,
     seed: u64,
     erases: u64,
@@ -82,7 +82,7 @@ impl Blocks {
     pub fn new(
         count: u32,
         pools: u32,
-        policy: LevellingPolicy,
+        policy: LevelingPolicy,
         endurance: Option<&Endurance>,
         seed: u64,
     ) -> Self {
@@ -106,7 +106,7 @@ impl Blocks {
             blocks.states[*block as usize] = State::Bad;
         }
         // In descending order, so that what is used last-in-first-out begins at block 0 too.
-        let last_in_first_out = policy == LevellingPolicy::None;
+        let last_in_first_out = policy == LevelingPolicy::None;
         for n in 0..count {
             let block = Block(if last_in_first_out { count - 1 - n } else { n });
             if blocks.state(block) == State::Free {
@@ -180,7 +180,7 @@ impl Blocks {
         self.fail(block);
     }
 
-    /// The used block of a pool whose data should move now, for levelling's sake, to what [`Blocks::take_worn`] gives.
+    /// The used block of a pool whose data should move now, for leveling's sake, to what [`Blocks::take_worn`] gives.
     pub fn relocate(&self, pool: u32) -> Option<Block> {
         self.relocate_among(pool, &|_| true)
     }
@@ -205,7 +205,7 @@ impl Blocks {
         self.pools.len() as u32
     }
     /// The policy.
-    pub fn policy(&self) -> LevellingPolicy {
+    pub fn policy(&self) -> LevelingPolicy {
         self.policy
     }
     /// Free blocks of a pool.
@@ -324,7 +324,7 @@ impl Blocks {
         self.states[block.0 as usize]
     }
 
-    fn pool_of(&mut self, block: Block) -> &mut dyn Levelling {
+    fn pool_of(&mut self, block: Block) -> &mut dyn Leveling {
         let pool = block.0 as usize % self.pools.len();
         self.pools[pool].policy_mut()
     }
@@ -339,7 +339,7 @@ impl Blocks {
     fn erase_and_use(
         &mut self,
         pool: u32,
-        take: impl Fn(&mut dyn Levelling) -> Option<Block>,
+        take: impl Fn(&mut dyn Leveling) -> Option<Block>,
     ) -> Option<Block> {
         loop {
             let block = take(self.pools[pool as usize].policy_mut())?;

@@ -16,4 +16,4 @@ pub use blocks::{Blocks, Erased, WearSummary};
 pub use count::{Ftl, ReadOnly};
 pub use inconsistent::Inconsistent;
 pub use map_page::MapPage;
-pub use wear::{LevellingKind, Wear};
+pub use wear::{LevelingKind, Wear};

@@ -1,19 +1,19 @@
 //! What a card's profile says about wear, as typed there and as it resolves.
 
-use super::wear_leveling::LevellingPolicy;
+use super::wear_leveling::LevelingPolicy;
 use crate::Impossible;
 use crate::nand::Endurance;
 use alloc::format;
 use serde::{Deserialize, Serialize};
 
-/// A levelling policy by name.
+/// A leveling policy by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum LevellingKind {
-    /// [`LevellingPolicy::None`].
+pub enum LevelingKind {
+    /// [`LevelingPolicy::None`].
     None,
-    /// [`LevellingPolicy::Dynamic`].
+    /// [`LevelingPolicy::Dynamic`].
     Dynamic,
-    /// [`LevellingPolicy::Static`].
+    /// [`LevelingPolicy::Static`].
     Static,
 }
 
@@ -25,12 +25,12 @@ pub struct Wear {
     /// have some per cent of blocks beyond their nominal 2^n.
     pub raw: Option<u64>,
     /// The policy. Left out: dynamic.
-    pub levelling: Option<LevellingKind>,
-    /// See [`LevellingPolicy::Static`]. Left out: 64.
+    pub leveling: Option<LevelingKind>,
+    /// See [`LevelingPolicy::Static`]. Left out: 64.
     pub threshold: Option<u32>,
-    /// See [`LevellingPolicy::Static`]. Left out: the threshold.
+    /// See [`LevelingPolicy::Static`]. Left out: the threshold.
     pub relief: Option<u32>,
-    /// Groups of erase blocks that are levelled each on its own, such as dies. Left out: 1.
+    /// Groups of erase blocks that are leveled each on its own, such as dies. Left out: 1.
     pub pools: Option<u32>,
     /// Erases that every block stands. Left out: blocks do not wear out.
     pub cycles: Option<u32>,
@@ -93,22 +93,22 @@ impl Wear {
         }
     }
 
-    /// Pools; without levelling all blocks lie in one, since nothing chooses between them.
+    /// Pools; without leveling all blocks lie in one, since nothing chooses between them.
     pub fn pools(&self) -> u32 {
-        match self.levelling {
-            Some(LevellingKind::None) => 1,
+        match self.leveling {
+            Some(LevelingKind::None) => 1,
             _ => self.pools.unwrap_or(1),
         }
     }
 
     /// The policy with its numbers.
-    pub fn policy(&self) -> LevellingPolicy {
-        match self.levelling.unwrap_or(LevellingKind::Dynamic) {
-            LevellingKind::None => LevellingPolicy::None,
-            LevellingKind::Dynamic => LevellingPolicy::Dynamic,
-            LevellingKind::Static => {
+    pub fn policy(&self) -> LevelingPolicy {
+        match self.leveling.unwrap_or(LevelingKind::Dynamic) {
+            LevelingKind::None => LevelingPolicy::None,
+            LevelingKind::Dynamic => LevelingPolicy::Dynamic,
+            LevelingKind::Static => {
                 let threshold = self.threshold.unwrap_or(64);
-                LevellingPolicy::Static { threshold, relief: self.relief.unwrap_or(threshold) }
+                LevelingPolicy::Static { threshold, relief: self.relief.unwrap_or(threshold) }
             }
         }
     }
@@ -133,10 +133,10 @@ mod tests {
     const AU: u64 = 4 << 20;
 
     #[test]
-    fn what_is_left_out_is_dynamic_levelling_of_blocks_that_never_wear() {
+    fn what_is_left_out_is_dynamic_leveling_of_blocks_that_never_wear() {
         let wear = Wear::default();
         assert_eq!(wear.check(100 * AU, AU, 104), Ok(()));
-        assert_eq!((wear.policy(), wear.endurance()), (LevellingPolicy::Dynamic, None));
+        assert_eq!((wear.policy(), wear.endurance()), (LevelingPolicy::Dynamic, None));
         assert_eq!(wear.raw_blocks(3_000 * AU, AU, 3_004), 3_375);
         assert!(wear.raw_blocks(AU, AU, 5) > 5, "a card of one block has what it needs");
     }
@@ -145,8 +145,8 @@ mod tests {
     fn impossible_wear_is_refused_with_the_number_and_why() {
         let none = Wear::default();
         let wrong = [
-            Wear { levelling: Some(LevellingKind::Static), threshold: Some(0), ..none },
-            Wear { levelling: Some(LevellingKind::Static), threshold: Some(4), relief: Some(5), ..none },
+            Wear { leveling: Some(LevelingKind::Static), threshold: Some(0), ..none },
+            Wear { leveling: Some(LevelingKind::Static), threshold: Some(4), relief: Some(5), ..none },
             Wear { pools: Some(0), ..none },
             Wear { pools: Some(500), ..none },
             Wear { cycles: Some(0), ..none },

@@ -31,7 +31,7 @@ pub enum Cause {
     /// Garbage collection.
     Collection,
     /// Wear leveling.
-    Levelling,
+    WearLeveling,
     /// Folding of SLC blocks into blocks with more bits per cell.
     Fold,
 }

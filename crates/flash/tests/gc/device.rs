@@ -3,7 +3,7 @@
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry};
 use flashlab_sim::Rng;
 
@@ -28,7 +28,7 @@ pub(crate) fn parameters(victim: Victim, rho: f64, b: u32) -> PageMapParameters 
         idle_free: 0,
         write_buffer: 2 * UNIT,
         slc: None,
-        levelling: LevellingPolicy::None,
+        leveling: LevelingPolicy::None,
         endurance: None,
     }
 }

@@ -5,7 +5,7 @@ use crate::forms;
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_sim::Rng;
 
 /// A steady device, of whose writes a share `r` goes to the first share `f` of units.
@@ -65,10 +65,10 @@ fn separated_pools_meet_the_sum_of_their_forms() {
 }
 
 #[test]
-fn a_static_share_under_dynamic_levelling_takes_spare_and_never_wears() {
+fn a_static_share_under_dynamic_leveling_takes_spare_and_never_wears() {
     for (c, rho) in [(0.5, 0.9), (0.3, 0.8333)] {
         let parameters =
-            PageMapParameters { levelling: LevellingPolicy::Dynamic, ..parameters(Victim::Greedy, rho, 32) };
+            PageMapParameters { leveling: LevelingPolicy::Dynamic, ..parameters(Victim::Greedy, rho, 32) };
         let mut map = PageMap::new(&parameters, 5);
         let mut rng = Rng::new(5);
         let units = map.unit_count();

@@ -4,7 +4,7 @@ use crate::device::{BLOCKS, assert_within, parameters, uniform};
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::Endurance;
 use flashlab_sim::Rng;
 
@@ -27,7 +27,7 @@ fn a_device_dies_after_its_raw_bytes_times_its_cycles_over_its_amplification() {
     let endurance = Some(Endurance::exactly(cycles));
     let parameters = PageMapParameters {
         endurance,
-        levelling: LevellingPolicy::Static { threshold: 2, relief: 1 },
+        leveling: LevelingPolicy::Static { threshold: 2, relief: 1 },
         ..small(0.8)
     };
     let mut map = PageMap::new(&parameters, 2);
@@ -53,10 +53,10 @@ fn small(rho: f64) -> PageMapParameters {
 }
 
 #[test]
-fn static_levelling_costs_at_most_about_one_over_its_threshold() {
+fn static_leveling_costs_at_most_about_one_over_its_threshold() {
     // Half of the units are never written again.
-    let run = |levelling| {
-        let mut map = PageMap::new(&PageMapParameters { levelling, ..small(0.8) }, 3);
+    let run = |leveling| {
+        let mut map = PageMap::new(&PageMapParameters { leveling, ..small(0.8) }, 3);
         let mut rng = Rng::new(3);
         let units = map.unit_count();
         Ftl::write(&mut map, 0, units).expect("it has spare");
@@ -66,15 +66,15 @@ fn static_levelling_costs_at_most_about_one_over_its_threshold() {
         map.check();
         map
     };
-    let dynamic = run(LevellingPolicy::Dynamic);
+    let dynamic = run(LevelingPolicy::Dynamic);
     for threshold in [8, 16, 32] {
-        let levelled = run(LevellingPolicy::Static { threshold, relief: threshold });
-        let (dynamic, written) = (dynamic.written(), levelled.written());
+        let leveled = run(LevelingPolicy::Static { threshold, relief: threshold });
+        let (dynamic, written) = (dynamic.written(), leveled.written());
         let host = written.host as f64;
         let cost = (written.total() as f64 - dynamic.total() as f64) / host / dynamic.amplification();
-        let wear = levelled.blocks().summary();
+        let wear = leveled.blocks().summary();
         // Moving itself, and that what was moved lies beside other data afterwards.
-        let moved = written.levelling as f64 / written.total() as f64 * f64::from(threshold);
+        let moved = written.leveling as f64 / written.total() as f64 * f64::from(threshold);
         println!("threshold {threshold}: {moved:.2}/threshold moved, {cost:.3} more amplification, {wear:?}");
         assert!(moved <= 1.5, "threshold {threshold}: {moved}");
         assert!(cost <= 2.0 / f64::from(threshold), "threshold {threshold}: {cost}");
@@ -87,7 +87,7 @@ fn static_levelling_costs_at_most_about_one_over_its_threshold() {
 #[test]
 fn uniform_load_wears_evenly() {
     // One measurement of deviation over mean: about 1.4 % at 87 mean erases, of blocks that all take part.
-    let parameters = PageMapParameters { levelling: LevellingPolicy::Dynamic, ..small(0.8) };
+    let parameters = PageMapParameters { leveling: LevelingPolicy::Dynamic, ..small(0.8) };
     let mut map = PageMap::new(&parameters, 4);
     let mut rng = Rng::new(4);
     let units = map.unit_count();

@@ -6,7 +6,7 @@ mod world;
 use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::{Found, Outcome, PageMap, PageMapParameters, Streams};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry};
 use proptest::prelude::*;
 use world::{Failures, World};
@@ -40,10 +40,10 @@ fn tiny(seed: u64) -> PageMapParameters {
         idle_free: pick(23, 2) as u32 * 7,
         write_buffer: (2 + pick(29, 3)) * geometry.program_bytes(),
         slc,
-        levelling: [
-            LevellingPolicy::None,
-            LevellingPolicy::Dynamic,
-            LevellingPolicy::Static { threshold: 3, relief: 1 },
+        leveling: [
+            LevelingPolicy::None,
+            LevelingPolicy::Dynamic,
+            LevelingPolicy::Static { threshold: 3, relief: 1 },
         ][pick(31, 3) as usize],
         endurance: None,
     };
@@ -185,11 +185,11 @@ fn edge(seed: u64) -> PageMapParameters {
         idle_free: below(2) * 6,
         write_buffer: (2 + u64::from(below(3))) * geometry.program_bytes(),
         slc,
-        levelling: [
-            LevellingPolicy::None,
-            LevellingPolicy::Dynamic,
-            LevellingPolicy::Static { threshold: 1, relief: 1 },
-            LevellingPolicy::Static { threshold: 4, relief: 2 },
+        leveling: [
+            LevelingPolicy::None,
+            LevelingPolicy::Dynamic,
+            LevelingPolicy::Static { threshold: 1, relief: 1 },
+            LevelingPolicy::Static { threshold: 4, relief: 2 },
         ][below(4) as usize],
         endurance: None,
     };

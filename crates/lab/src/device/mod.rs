@@ -20,7 +20,7 @@ use crate::library::{Library, LibraryError, UnknownName, read_file};
 use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};
 use crate::results;
 use argument::{Argument, Settings};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_host::{Host, Machine, vfat::VfatParameters};
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sd::{Card, CardParameters, Identity};
@@ -326,11 +326,11 @@ impl Device {
     pub fn levelling_threshold(&self) -> Option<u32> {
         let policy = match &self.hardware {
             Hardware::Card { card, .. } => card.wear.policy(),
-            Hardware::Ssd(ssd) => ssd.page_map.levelling,
+            Hardware::Ssd(ssd) => ssd.page_map.leveling,
         };
         match policy {
-            LevellingPolicy::Static { threshold, .. } => Some(threshold),
-            LevellingPolicy::None | LevellingPolicy::Dynamic => None,
+            LevelingPolicy::Static { threshold, .. } => Some(threshold),
+            LevelingPolicy::None | LevelingPolicy::Dynamic => None,
         }
     }
 

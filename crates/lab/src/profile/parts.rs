@@ -8,7 +8,7 @@ use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Endurance, Geometry, Nand, Reliability, Scheduling, Suspend, Timing};
 use flashlab_host::{Machine, vfat::VfatParameters};
 use flashlab_nvme::hmb::{Limits, PAGE};
@@ -153,7 +153,7 @@ impl Parts {
         ssd.timing.t_read_slc = optional.t_read_slc.unwrap_or(ssd.timing.t_read);
         ssd.timing.t_prog_slc = optional.t_prog_slc.unwrap_or(ssd.timing.t_prog[0]);
         ssd.page_map.cell = ssd.timing.cell;
-        ssd.page_map.levelling = self.wear.policy();
+        ssd.page_map.leveling = self.wear.policy();
         ssd.page_map.endurance = optional.endurance(self.wear.endurance())?;
         ssd.page_map.slc =
             optional.slc_blocks.map(|blocks| Slc { blocks, fold_ppm: optional.slc_fold_ppm.unwrap_or(0) });
@@ -284,7 +284,7 @@ fn blank_ssd() -> SsdParameters {
             idle_free: 0,
             write_buffer: 0,
             slc: None,
-            levelling: LevellingPolicy::Dynamic,
+            leveling: LevelingPolicy::Dynamic,
             endurance: None,
         },
         timing: Timing {

@@ -4,7 +4,7 @@
 use flashlab_flash::ftl::gc::Victim;
 use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
-use flashlab_flash::ftl::wear_leveling::LevellingPolicy;
+use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Reliability, Scheduling, Suspend, Timing};
 use flashlab_nvme::hmb::Limits;
 use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
@@ -60,7 +60,7 @@ pub(crate) fn small() -> SsdParameters {
             idle_free: 6,
             write_buffer: 256 * KIB,
             slc: None,
-            levelling: LevellingPolicy::Dynamic,
+            leveling: LevelingPolicy::Dynamic,
             endurance: None,
         },
         timing: Timing {

@@ -54,7 +54,7 @@ pub(super) struct Write {
     /// Index of the next run of the translation layer's work, and the number of its pages that are left.
     run: usize,
     pages_left: u64,
-    levelling: Duration,
+    leveling: Duration,
     pages: Vec<Page>,
     before: Vec<Before>,
     bytes_before: Vec<u8>,
@@ -176,10 +176,10 @@ impl Write {
         self.mapped |= array.flash.mapped_bytes(&range) > 0;
         let work = array.flash.write(range.clone())?;
         self.told = range.end;
-        self.levelling += work.levelling;
+        self.leveling += work.leveling;
         let copies = work.read_modify_write + work.merge;
         spent[Mechanism::ReadModifyWrite] += work.read_modify_write;
-        spent[Mechanism::Merge] += work.merge + work.levelling;
+        spent[Mechanism::Merge] += work.merge + work.leveling;
         array.buffer.copy(copies);
         self.next_run(0, array);
         Ok(())
@@ -213,7 +213,7 @@ impl Write {
         let commit = array.flash.commit(&(self.start..self.at));
         spent[Mechanism::Map] += commit;
         self.programmed = Some(programmed);
-        Ok(programmed + self.levelling + commit)
+        Ok(programmed + self.leveling + commit)
     }
 
     /// Returns true if the write has ended and becomes durable after `now`.

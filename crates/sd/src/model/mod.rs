@@ -228,12 +228,12 @@ impl CardModel {
         let end = self.array.buffer.write(work, &range, page, block);
         let program = work.runs.iter().fold(Duration::ZERO, |sum, run| sum + run.time());
         let merge = work.runs.iter().fold(work.merge, |sum, run| sum + run.merge);
-        let (read_modify_write, levelling) = (work.read_modify_write, work.levelling);
+        let (read_modify_write, leveling) = (work.read_modify_write, work.leveling);
         let commit = self.array.flash.commit(&range);
 
         spent[Mechanism::Program] += program;
         spent[Mechanism::ReadModifyWrite] += read_modify_write;
-        spent[Mechanism::Merge] += merge + levelling;
+        spent[Mechanism::Merge] += merge + leveling;
         spent[Mechanism::Map] += commit;
         // The array was idle while it waited for the wires.
         let exposed = end - (program + read_modify_write + merge);

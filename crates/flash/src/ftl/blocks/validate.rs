@@ -3,7 +3,7 @@
 use super::{Blocks, State};
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
-use crate::ftl::wear_leveling::{Leveller, LevellingPolicy};
+use crate::ftl::wear_leveling::{Leveler, LevelingPolicy};
 use crate::nand::Block;
 use alloc::vec;
 
@@ -47,7 +47,7 @@ impl Blocks {
     /// Each pool's policy holds its free blocks and what it knows of the used ones.
     fn check_pools(&self, free: usize) -> Result<(), Inconsistent> {
         let mut seen = vec![false; self.states.len()];
-        for (pool, leveller) in self.pools.iter().enumerate() {
+        for (pool, leveler) in self.pools.iter().enumerate() {
             let state = |block: Block| {
                 let mine = block.0 as usize % self.pools.len() == pool;
                 self.states.get(block.0 as usize).copied().filter(|_| mine)
@@ -57,17 +57,17 @@ impl Blocks {
             };
             let is_free = |block: Block| erases(block, State::Free);
             let is_used = |block: Block| erases(block, State::Used);
-            let sound = match (leveller, self.policy) {
-                (Leveller::None(_), LevellingPolicy::None) => true,
-                (Leveller::Dynamic(dynamic), LevellingPolicy::Dynamic) => dynamic.is_sound(&is_free),
-                (Leveller::Static(levelling), LevellingPolicy::Static { threshold, relief }) => {
+            let sound = match (leveler, self.policy) {
+                (Leveler::None(_), LevelingPolicy::None) => true,
+                (Leveler::Dynamic(dynamic), LevelingPolicy::Dynamic) => dynamic.is_sound(&is_free),
+                (Leveler::Static(leveling), LevelingPolicy::Static { threshold, relief }) => {
                     let used = (0..self.states.len() as u32).filter(|b| is_used(Block(*b)).is_some()).count();
-                    levelling.is_sound((threshold, relief), &is_free, &is_used, used)
+                    leveling.is_sound((threshold, relief), &is_free, &is_used, used)
                 }
                 _ => false,
             };
-            ensure!(sound, "the levelling of pool {pool} knows other blocks, or other counts");
-            let mut left = leveller.clone();
+            ensure!(sound, "the leveling of pool {pool} knows other blocks, or other counts");
+            let mut left = leveler.clone();
             while let Some(block) = left.policy_mut().take() {
                 ensure!(
                     is_free(block).is_some() && !core::mem::replace(&mut seen[block.0 as usize], true),

@@ -1,7 +1,7 @@
 //! Where data lies on a card that fills erase blocks in the order of its writes.
 //!
 //! Each granule's place is known (erase block and slot), and what each block holds, so that live data is counted to the
-//! granule. A block of which nothing lives is free. Streams, what is written piecemeal, and what levelling moves go to
+//! granule. A block of which nothing lives is free. Streams, what is written piecemeal, and what leveling moves go to
 //! blocks of their own, so that what is overwritten together dies together.
 //!
 //! When next to no blocks are free, the closed one with the least live data is collected: its live granules are written,
@@ -28,7 +28,7 @@ use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
 const NONE: u32 = u32::MAX;
-/// Free blocks that collection keeps: one to collect into, one for what levelling moves.
+/// Free blocks that collection keeps: one to collect into, one for what leveling moves.
 const RESERVE: u32 = 2;
 /// The most blocks that are collected for each one that a stream fills.
 const AHEAD: u32 = 2;
@@ -68,7 +68,7 @@ pub(super) struct Appended {
     idle_left: Vec<u32>,
     /// Blocks that the capacity takes.
     data_blocks: u32,
-    /// The blocks being filled, by what they are filled with; with what levelling moves, one a pool.
+    /// The blocks being filled, by what they are filled with; with what leveling moves, one a pool.
     streamed: Option<Filling>,
     scattered: Option<Filling>,
     moved: Vec<Option<Filling>>,
@@ -192,7 +192,7 @@ impl Appended {
             }
             at = end;
         }
-        work.levelling += self.level(medium);
+        work.leveling += self.level(medium);
         Ok(())
     }
 
@@ -400,7 +400,7 @@ impl Appended {
         medium.program(filling, pages).time()
     }
 
-    /// Moves what lives in little worn blocks, for levelling's sake: of one block a pool, and of more where the policy
+    /// Moves what lives in little worn blocks, for leveling's sake: of one block a pool, and of more where the policy
     /// cannot wait.
     fn level(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
@@ -408,7 +408,7 @@ impl Appended {
             while let Some(from) = medium.blocks.relocate_among(pool, &|block| self.closed[block.0 as usize])
             {
                 let granules = self.live_in(from);
-                medium.counters.levelling_bytes += granules.len() as u64 * self.granule;
+                medium.counters.leveling_bytes += granules.len() as u64 * self.granule;
                 time += medium.stream(granules.len() as u64 * self.granule);
                 let mut left = &granules[..];
                 while !left.is_empty() {

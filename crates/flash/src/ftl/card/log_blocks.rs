@@ -105,7 +105,7 @@ pub(super) struct LogBlocks {
     fast: Option<Fast>,
     /// The superblock that was written last.
     latest: u32,
-    /// A superblock was completed since levelling last looked.
+    /// A superblock was completed since leveling last looked.
     completed: bool,
 }
 
@@ -168,7 +168,7 @@ impl LogBlocks {
             at = end;
         }
         if core::mem::take(&mut self.completed) {
-            work.levelling += self.level(medium);
+            work.leveling += self.level(medium);
         }
         Ok(())
     }
@@ -492,7 +492,7 @@ impl LogBlocks {
         Ok(time)
     }
 
-    /// Moves data for levelling's sake: one superblock a pool, and more where the policy cannot wait.
+    /// Moves data for leveling's sake: one superblock a pool, and more where the policy cannot wait.
     fn level(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
         for pool in 0..medium.blocks.pool_count() {
@@ -528,7 +528,7 @@ impl LogBlocks {
         let bytes = self.mapped.bytes(&self.span(superblock));
         let mut to = medium.take_worn(pool)?;
         let time = if fast.is_some() { medium.fold(&mut to, bytes) } else { medium.copy(&mut to, bytes) };
-        medium.counters.levelling_bytes += bytes;
+        medium.counters.leveling_bytes += bytes;
         if let Some(i) = open {
             let open = self.open.remove(i);
             release_open(&open, medium);

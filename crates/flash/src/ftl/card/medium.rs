@@ -35,14 +35,14 @@ pub struct Work {
     /// The pages of the write itself.
     pub runs: Vec<Run>,
     /// Moving data for the sake of wear, after the last page.
-    pub levelling: Duration,
+    pub leveling: Duration,
 }
 
 impl Work {
     pub(super) fn clear(&mut self) {
         self.read_modify_write = Duration::ZERO;
         self.merge = Duration::ZERO;
-        self.levelling = Duration::ZERO;
+        self.leveling = Duration::ZERO;
         self.runs.clear();
     }
 }
@@ -58,7 +58,7 @@ pub(super) struct Counters {
     pub(super) staged_bytes: u64,
     pub(super) collections: u64,
     pub(super) collection_bytes: u64,
-    pub(super) levelling_bytes: u64,
+    pub(super) leveling_bytes: u64,
 }
 
 /// An erase block that is being filled.
@@ -123,10 +123,10 @@ impl Medium {
             staged_bytes,
             collections,
             collection_bytes,
-            levelling_bytes,
+            leveling_bytes,
         } = self.counters;
         let moved = read_modify_write_bytes.max(merge_bytes).max(fold_bytes).max(staged_bytes);
-        let most = moved.max(host_written_bytes).max(collections).max(collection_bytes).max(levelling_bytes);
+        let most = moved.max(host_written_bytes).max(collections).max(collection_bytes).max(leveling_bytes);
         ensure!(
             most.max(programs.saturating_mul(self.nand.page)) < COUNT_MAX,
             "more was counted than is possible"
@@ -170,7 +170,7 @@ impl Medium {
         }
     }
 
-    /// Takes an erased block for data that levelling moves.
+    /// Takes an erased block for data that leveling moves.
     pub(super) fn take_worn(&mut self, pool: u32) -> Result<Filling, ReadOnly> {
         match self.blocks.take_worn_erased(pool) {
             Some(block) => Ok(self.filling(block, false)),
@@ -243,7 +243,7 @@ impl Medium {
         to.count("staged_bytes", c.staged_bytes);
         to.count("collection_count", c.collections);
         to.count("collection_moved_bytes", c.collection_bytes);
-        to.count("levelling_moved_bytes", c.levelling_bytes);
+        to.count("levelling_moved_bytes", c.leveling_bytes);
         to.count("read_only", u64::from(self.read_only));
         self.blocks.observe(self.nand.erase_block, to);
     }

@@ -114,9 +114,9 @@ impl PageMap {
         self.collect(die);
     }
 
-    /// Asks wear levelling whether a block's data should move.
+    /// Asks wear leveling whether a block's data should move.
     fn level(&mut self, die: u32) {
-        if self.dies[die as usize].levelled != NONE {
+        if self.dies[die as usize].leveling_victim != NONE {
             return;
         }
         let movable = |block: Block| {
@@ -124,7 +124,7 @@ impl PageMap {
             state.phase == Phase::Closed && !state.slc
         };
         if let Some(Block(block)) = self.blocks.relocate_among(die, &movable) {
-            self.dies[die as usize].levelled = block;
+            self.dies[die as usize].leveling_victim = block;
         }
     }
 

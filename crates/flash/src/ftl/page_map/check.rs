@@ -68,7 +68,7 @@ impl PageMap {
         );
         let pool = (self.blocks.count(), self.blocks.pool_count(), self.blocks.policy(), self.blocks.seed());
         ensure!(
-            pool == (blocks, dies, self.parameters.levelling, self.seed)
+            pool == (blocks, dies, self.parameters.leveling, self.seed)
                 && self.blocks.endurance() == self.parameters.endurance.as_ref(),
             "the blocks are of other parameters"
         );
@@ -87,7 +87,7 @@ impl PageMap {
         }
         for (index, die) in (0..).zip(&self.dies) {
             let mine = |block: &u32| *block < blocks && self.layout.die_of(*block) == index;
-            let single = die.open.iter().chain([&die.victim, &die.levelled]);
+            let single = die.open.iter().chain([&die.victim, &die.leveling_victim]);
             let gathering = die.gathering.iter().copied().filter(|id| *id != NONE);
             let mut programs = gathering.chain(self.programs.row(&die.full));
             ensure!(

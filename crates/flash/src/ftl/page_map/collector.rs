@@ -1,7 +1,7 @@
 //! Collection: a die's victim is read page by page, and its valid units are programmed elsewhere.
 //!
 //! One victim a die at a time. A page is read when space is owed to the host, when free blocks run out, when the device
-//! is idle, or when the data must move for another reason (a failed program, wear levelling). Wholly invalid pages cost
+//! is idle, or when the data must move for another reason (a failed program, wear leveling). Wholly invalid pages cost
 //! nothing. A victim is begun only if there is room for all its valid units, so that what was begun can be finished.
 
 use super::PageMap;
@@ -75,12 +75,12 @@ impl PageMap {
         let state = &self.dies[die as usize];
         let must = |block: u32| {
             let victim = &self.states[block as usize];
-            victim.failing || victim.cause == Cause::Levelling
+            victim.failing || victim.cause == Cause::WearLeveling
         };
         state.fold_debt > 0
             || state.idle
             || !state.failing.is_empty()
-            || state.levelled != NONE
+            || state.leveling_victim != NONE
             || (state.victim != NONE && must(state.victim))
             || self.is_urgent(die)
             || self.slc_waits(die)
@@ -176,10 +176,10 @@ impl PageMap {
         let state = &self.states[block as usize];
         match (state.stream, self.parameters.streams) {
             (Stream::Map, _) => Stream::Map,
-            _ if state.cause == Cause::Levelling => Stream::Levelled,
+            _ if state.cause == Cause::WearLeveling => Stream::WearLeveling,
             (Stream::Host, Streams::One) if self.parameters.slc.is_none() => Stream::Host,
-            (Stream::Levelled, Streams::One) if self.parameters.slc.is_none() => Stream::Host,
-            (Stream::Collection | Stream::Cold | Stream::Levelled, Streams::HotCold) => Stream::Cold,
+            (Stream::WearLeveling, Streams::One) if self.parameters.slc.is_none() => Stream::Host,
+            (Stream::Collection | Stream::Cold | Stream::WearLeveling, Streams::HotCold) => Stream::Cold,
             _ => Stream::Collection,
         }
     }
@@ -191,11 +191,11 @@ impl PageMap {
             self.begin(die, block, Cause::Collection);
             return true;
         }
-        let levelled = core::mem::replace(&mut self.dies[die as usize].levelled, NONE);
-        if levelled != NONE && self.states[levelled as usize].phase == Phase::Closed {
-            self.states[levelled as usize].cause = Cause::Levelling;
-            if self.has_room(die, levelled, 0) {
-                self.begin(die, levelled, Cause::Levelling);
+        let leveling_victim = core::mem::replace(&mut self.dies[die as usize].leveling_victim, NONE);
+        if leveling_victim != NONE && self.states[leveling_victim as usize].phase == Phase::Closed {
+            self.states[leveling_victim as usize].cause = Cause::WearLeveling;
+            if self.has_room(die, leveling_victim, 0) {
+                self.begin(die, leveling_victim, Cause::WearLeveling);
                 return true;
             }
         }
@@ -280,7 +280,7 @@ impl PageMap {
         }
         match cause {
             Cause::Fold => self.counters.folds += 1,
-            Cause::Levelling => self.counters.levellings += 1,
+            Cause::WearLeveling => self.counters.levelings += 1,
             _ => self.counters.collections += 1,
         }
         self.states[block as usize].phase = Phase::Victim;

@@ -210,7 +210,7 @@ impl PageMap {
     #[inline(always)]
     fn leave_block(&mut self, block: u32, units: u32) {
         let moved = match self.states[block as usize].cause {
-            Cause::Levelling => &mut self.counters.levelling,
+            Cause::WearLeveling => &mut self.counters.leveling,
             Cause::Fold => &mut self.counters.fold,
             _ => &mut self.counters.collection,
         };

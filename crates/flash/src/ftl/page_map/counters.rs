@@ -15,7 +15,7 @@ pub(super) struct Counters {
     pub(super) host: u64,
     pub(super) map: u64,
     pub(super) collection: u64,
-    pub(super) levelling: u64,
+    pub(super) leveling: u64,
     pub(super) fold: u64,
     /// Programmed for nothing: pages that were not full, that failed, or that a power cut tore.
     pub(super) padding: u64,
@@ -25,10 +25,10 @@ pub(super) struct Counters {
     pub(super) pages: u64,
     pub(super) failed: u64,
     pub(super) reads: u64,
-    /// Blocks collected, folded, levelled.
+    /// Blocks collected, folded, leveled.
     pub(super) collections: u64,
     pub(super) folds: u64,
-    pub(super) levellings: u64,
+    pub(super) levelings: u64,
     /// Pages that could not be read when they were moved, and units lost with them.
     pub(super) uncorrectable: u64,
     pub(super) lost: u64,
@@ -37,12 +37,12 @@ pub(super) struct Counters {
 impl Counters {
     /// The greatest of all.
     pub(super) fn most(&self) -> u64 {
-        let Counters { accepted, trimmed, host, map, collection, levelling, fold, padding, .. } = *self;
+        let Counters { accepted, trimmed, host, map, collection, leveling, fold, padding, .. } = *self;
         let Counters { failed_units, torn_units, pages, failed, reads, collections, folds, .. } = *self;
-        let Counters { levellings, uncorrectable, lost, .. } = *self;
+        let Counters { levelings, uncorrectable, lost, .. } = *self;
         let units =
-            [accepted, trimmed, host, map, collection, levelling, fold, padding, failed_units, torn_units];
-        let others = [pages, failed, reads, collections, folds, levellings, uncorrectable, lost];
+            [accepted, trimmed, host, map, collection, leveling, fold, padding, failed_units, torn_units];
+        let others = [pages, failed, reads, collections, folds, levelings, uncorrectable, lost];
         units.into_iter().chain(others).max().unwrap_or(0)
     }
 }
@@ -58,8 +58,8 @@ pub struct Written {
     pub map: u64,
     /// Moved by collection.
     pub collection: u64,
-    /// Moved by wear levelling.
-    pub levelling: u64,
+    /// Moved by wear leveling.
+    pub leveling: u64,
     /// Folded out of the SLC buffer.
     pub fold: u64,
     /// Nothing: pages programmed before they were full, programs that failed or were torn.
@@ -69,11 +69,11 @@ pub struct Written {
 impl Written {
     /// All units programmed.
     pub fn total(&self) -> u64 {
-        self.host + self.map + self.collection + self.levelling + self.fold + self.padding
+        self.host + self.map + self.collection + self.leveling + self.fold + self.padding
     }
     /// Units programmed for the host's data, again and again, for one that it wrote: without map and padding.
     pub fn amplification(&self) -> f64 {
-        (self.host + self.collection + self.levelling + self.fold) as f64 / self.host as f64
+        (self.host + self.collection + self.leveling + self.fold) as f64 / self.host as f64
     }
     /// What was written since `earlier`.
     pub fn since(&self, earlier: &Written) -> Written {
@@ -82,7 +82,7 @@ impl Written {
             host: self.host - earlier.host,
             map: self.map - earlier.map,
             collection: self.collection - earlier.collection,
-            levelling: self.levelling - earlier.levelling,
+            leveling: self.leveling - earlier.leveling,
             fold: self.fold - earlier.fold,
             padding: self.padding - earlier.padding,
         }
@@ -98,7 +98,7 @@ impl PageMap {
             host: c.host,
             map: c.map,
             collection: c.collection,
-            levelling: c.levelling,
+            leveling: c.leveling,
             fold: c.fold,
             padding: c.padding + c.failed_units + c.torn_units,
         }
@@ -133,10 +133,10 @@ impl PageMap {
         to.count("accepted_unit_bytes", bytes(c.accepted));
         to.count("programmed_bytes", c.pages * self.parameters.geometry.program_bytes());
         to.count("collection_count", c.collections);
-        to.count("levelling_count", c.levellings);
+        to.count("levelling_count", c.levelings);
         to.count("fold_count", c.folds);
         to.count("collection_moved_bytes", bytes(c.collection));
-        to.count("levelling_moved_bytes", bytes(c.levelling));
+        to.count("levelling_moved_bytes", bytes(c.leveling));
         to.count("fold_moved_bytes", bytes(c.fold));
         to.count("map_programmed_bytes", bytes(c.map));
         to.count("padding_bytes", bytes(c.padding));

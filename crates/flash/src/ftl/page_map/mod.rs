@@ -174,13 +174,8 @@ impl PageMap {
             panic!("{impossible}");
         }
         let layout = Layout::new(parameters);
-        let blocks = Blocks::new(
-            layout.blocks,
-            layout.dies,
-            parameters.levelling,
-            parameters.endurance.as_ref(),
-            seed,
-        );
+        let blocks =
+            Blocks::new(layout.blocks, layout.dies, parameters.leveling, parameters.endurance.as_ref(), seed);
         let state = |block| BlockState {
             phase: if blocks.is_bad(Block(block)) { Phase::Bad } else { Phase::Free },
             ..BlockState::FREE

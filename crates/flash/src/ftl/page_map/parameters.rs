@@ -4,7 +4,7 @@ use super::place::PLACES_MAX;
 use super::slc::Slc;
 use crate::Impossible;
 use crate::ftl::gc::Victim;
-use crate::ftl::wear_leveling::LevellingPolicy;
+use crate::ftl::wear_leveling::LevelingPolicy;
 use crate::nand::{Cell, Endurance, Geometry};
 use alloc::format;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct PageMapParameters {
     /// Blocks used with one bit a cell, which the host's data goes to first.
     pub slc: Option<Slc>,
     /// How wear is spread.
-    pub levelling: LevellingPolicy,
+    pub leveling: LevelingPolicy,
     /// How long blocks last; `None`: for ever.
     pub endurance: Option<Endurance>,
 }
@@ -69,8 +69,8 @@ impl PageMapParameters {
             Streams::Two => 2,
             Streams::HotCold => 3,
         };
-        let levelling = u32::from(matches!(self.levelling, LevellingPolicy::Static { .. }));
-        self.reserve + streams + levelling + 1 + self.slc.map_or(0, |slc| slc.blocks)
+        let leveling = u32::from(matches!(self.leveling, LevelingPolicy::Static { .. }));
+        self.reserve + streams + leveling + 1 + self.slc.map_or(0, |slc| slc.blocks)
     }
 
     /// Slots of the write buffer.
@@ -93,7 +93,7 @@ impl PageMapParameters {
     pub fn check(&self) -> Result<(), Impossible> {
         self.geometry.check()?;
         self.victim.check()?;
-        self.levelling.check()?;
+        self.leveling.check()?;
         if let Some(endurance) = &self.endurance {
             endurance.check()?;
         }

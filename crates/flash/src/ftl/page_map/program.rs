@@ -74,7 +74,7 @@ impl PageMap {
             return None;
         }
         let block = match stream {
-            Stream::Levelled => self.blocks.take_worn(die),
+            Stream::WearLeveling => self.blocks.take_worn(die),
             _ => self.blocks.take(die),
         };
         let Block(block) = block.expect("a die's free blocks are those of its pool");

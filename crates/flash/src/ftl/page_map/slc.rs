@@ -4,7 +4,7 @@
 //! *folded*: read and programmed into blocks of all bits, eldest block first, when the host is idle, while the host
 //! writes at the pace of `fold_ppm`, and at the host's own pace once the buffer is full. With B_in the speed of writing
 //! to a buffer of C bytes and B_fold that of folding meanwhile, it is full after C / (1 - B_fold/B_in) bytes.
-//! Any block can be used either way, so that wear levelling sees one pool. Left out: that cells used with one bit stand
+//! Any block can be used either way, so that wear leveling sees one pool. Left out: that cells used with one bit stand
 //! more cycles.
 
 use crate::Impossible;

@@ -16,8 +16,8 @@ pub(super) enum Stream {
     Collection,
     /// What survived several, if that is kept apart.
     Cold,
-    /// What wear levelling moved.
-    Levelled,
+    /// What wear leveling moved.
+    WearLeveling,
     /// Map pages and records.
     Map,
 }
@@ -111,8 +111,8 @@ pub(super) struct DieState {
     pub(super) idle: bool,
     /// Blocks in which a program failed.
     pub(super) failing: VecDeque<u32>,
-    /// The block whose data wear levelling wants moved.
-    pub(super) levelled: u32,
+    /// The block whose data wear leveling wants moved.
+    pub(super) leveling_victim: u32,
     /// Blocks with one bit a cell: all, and those closed in the order of closing.
     pub(super) slc: u32,
     pub(super) slc_closed: VecDeque<u32>,
@@ -138,7 +138,7 @@ impl DieState {
             to: Stream::Collection,
             idle: false,
             failing: VecDeque::new(),
-            levelled: NONE,
+            leveling_victim: NONE,
             slc: 0,
             slc_closed: VecDeque::new(),
             gathering: [NONE; STREAMS],

@@ -1,22 +1,22 @@
-//! Dynamic levelling: the least worn free block is used first; of equals, the one that has been free longest.
+//! Dynamic leveling: the least worn free block is used first; of equals, the one that has been free longest.
 //!
 //! Wear spreads over the blocks that become free. A block whose data is never written again is never erased: of raw
 //! blocks in service of which a share c rho holds such data, the life is (1 - c rho) of what it could be.
 
-use super::Levelling;
+use super::Leveling;
 use crate::nand::Block;
 use alloc::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 /// Free blocks in order of their erase counts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct DynamicLevelling {
+pub struct DynamicLeveling {
     /// Erase count, when it was freed, block.
     free: BTreeSet<(u32, u64, Block)>,
     freed: u64,
 }
 
-impl DynamicLevelling {
+impl DynamicLeveling {
     /// Erase count of the least worn free block.
     pub(super) fn least(&self) -> Option<u32> {
         self.free.first().map(|(erases, ..)| *erases)
@@ -43,7 +43,7 @@ impl DynamicLevelling {
     }
 }
 
-impl Levelling for DynamicLevelling {
+impl Leveling for DynamicLeveling {
     fn freed(&mut self, block: Block, erases: u32) {
         self.free.insert((erases, self.freed, block));
         self.freed += 1;

@@ -1,23 +1,23 @@
-//! Wear levelling: which free erase block is written next, and whose data is moved so that wear spreads.
+//! Wear leveling: which free erase block is written next, and whose data is moved so that wear spreads.
 //!
-//! A policy sees the blocks of one pool. It answers for *free* blocks ([`Levelling::take`], [`Levelling::take_worn`]) and
-//! names a *used* block whose data should move ([`Levelling::relocate`]); the layer above moves the data and tells what
-//! became free. One file a policy: [`NoLevelling`], [`DynamicLevelling`], [`StaticLevelling`].
+//! A policy sees the blocks of one pool. It answers for *free* blocks ([`Leveling::take`], [`Leveling::take_worn`]) and
+//! names a *used* block whose data should move ([`Leveling::relocate`]); the layer above moves the data and tells what
+//! became free. One file a policy: [`NoLeveling`], [`DynamicLeveling`], [`StaticLeveling`].
 
 mod dynamic_leveling;
 mod no_leveling;
 mod static_leveling;
 
-pub use dynamic_leveling::DynamicLevelling;
-pub use no_leveling::NoLevelling;
-pub use static_leveling::StaticLevelling;
+pub use dynamic_leveling::DynamicLeveling;
+pub use no_leveling::NoLeveling;
+pub use static_leveling::StaticLeveling;
 
 use crate::Impossible;
 use crate::nand::Block;
 use serde::{Deserialize, Serialize};
 
 /// What a policy is told and asked, for the blocks of one pool. `erases` is always the block's count at that moment.
-pub trait Levelling {
+pub trait Leveling {
     /// `block` is free.
     fn freed(&mut self, block: Block, erases: u32);
     /// `block`, which was taken, holds data from now on; `erases` may be one more than when it was free.
@@ -28,11 +28,11 @@ pub trait Levelling {
     fn withdrawn(&mut self, block: Block, erases: u32);
     /// The free block that new data goes to; it is not free any more.
     fn take(&mut self) -> Option<Block>;
-    /// The free block that data goes to which levelling moves, since it is expected to stay.
+    /// The free block that data goes to which leveling moves, since it is expected to stay.
     fn take_worn(&mut self) -> Option<Block> {
         self.take()
     }
-    /// The used block whose data should move to the block that [`Levelling::take_worn`] would give, if any should and
+    /// The used block whose data should move to the block that [`Leveling::take_worn`] would give, if any should and
     /// `movable` allows it.
     fn relocate(&self, _movable: &dyn Fn(Block) -> bool) -> Option<Block> {
         None
@@ -45,9 +45,9 @@ pub trait Levelling {
     fn free_count(&self) -> u32;
 }
 
-/// A levelling policy as a parameter.
+/// A leveling policy as a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum LevellingPolicy {
+pub enum LevelingPolicy {
     /// What was freed last is used first.
     #[default]
     None,
@@ -62,10 +62,10 @@ pub enum LevellingPolicy {
     },
 }
 
-impl LevellingPolicy {
+impl LevelingPolicy {
     /// Refuses what no policy can keep.
     pub fn check(&self) -> Result<(), Impossible> {
-        let LevellingPolicy::Static { threshold, relief } = *self else { return Ok(()) };
+        let LevelingPolicy::Static { threshold, relief } = *self else { return Ok(()) };
         if threshold == 0 {
             return Err(Impossible::new(
                 "wear.threshold",
@@ -82,12 +82,12 @@ impl LevellingPolicy {
     }
 
     /// The policy for one pool, without blocks.
-    pub(super) fn start(&self) -> Leveller {
+    pub(super) fn start(&self) -> Leveler {
         match *self {
-            LevellingPolicy::None => Leveller::None(NoLevelling::default()),
-            LevellingPolicy::Dynamic => Leveller::Dynamic(DynamicLevelling::default()),
-            LevellingPolicy::Static { threshold, relief } => {
-                Leveller::Static(StaticLevelling::new(threshold, relief))
+            LevelingPolicy::None => Leveler::None(NoLeveling::default()),
+            LevelingPolicy::Dynamic => Leveler::Dynamic(DynamicLeveling::default()),
+            LevelingPolicy::Static { threshold, relief } => {
+                Leveler::Static(StaticLeveling::new(threshold, relief))
             }
         }
     }
@@ -95,25 +95,25 @@ impl LevellingPolicy {
 
 /// One pool's policy with its state; an enum, so that it can be cloned and kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Leveller {
-    None(NoLevelling),
-    Dynamic(DynamicLevelling),
-    Static(StaticLevelling),
+pub(super) enum Leveler {
+    None(NoLeveling),
+    Dynamic(DynamicLeveling),
+    Static(StaticLeveling),
 }
 
-impl Leveller {
-    pub(super) fn policy(&self) -> &dyn Levelling {
+impl Leveler {
+    pub(super) fn policy(&self) -> &dyn Leveling {
         match self {
-            Leveller::None(policy) => policy,
-            Leveller::Dynamic(policy) => policy,
-            Leveller::Static(policy) => policy,
+            Leveler::None(policy) => policy,
+            Leveler::Dynamic(policy) => policy,
+            Leveler::Static(policy) => policy,
         }
     }
-    pub(super) fn policy_mut(&mut self) -> &mut dyn Levelling {
+    pub(super) fn policy_mut(&mut self) -> &mut dyn Leveling {
         match self {
-            Leveller::None(policy) => policy,
-            Leveller::Dynamic(policy) => policy,
-            Leveller::Static(policy) => policy,
+            Leveler::None(policy) => policy,
+            Leveler::Dynamic(policy) => policy,
+            Leveler::Static(policy) => policy,
         }
     }
 }

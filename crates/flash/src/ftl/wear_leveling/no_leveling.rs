@@ -1,19 +1,19 @@
-//! No levelling: the block that was freed last is used first.
+//! No leveling: the block that was freed last is used first.
 //!
 //! Writes to one place wear as many blocks as hold it, and one more that they share.
 
-use super::Levelling;
+use super::Leveling;
 use crate::nand::Block;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// A stack of free blocks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct NoLevelling {
+pub struct NoLeveling {
     free: Vec<Block>,
 }
 
-impl Levelling for NoLevelling {
+impl Leveling for NoLeveling {
     fn freed(&mut self, block: Block, _: u32) {
         self.free.push(block);
     }

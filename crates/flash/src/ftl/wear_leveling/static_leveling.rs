@@ -1,4 +1,4 @@
-//! Static levelling: dynamic, and data is moved out of little worn blocks into much worn ones.
+//! Static leveling: dynamic, and data is moved out of little worn blocks into much worn ones.
 //!
 //! Moving begins when the most worn free block has been erased `threshold` times more often than the least worn used
 //! one. The least worn used block's data goes to the most worn free block, where it is expected to stay; the young block
@@ -11,24 +11,24 @@
 //! moving would not end.
 //!
 //! # Guarantee
-//! If the layer above moves what [`Levelling::relocate`] names until it names nothing before it takes the next block,
+//! If the layer above moves what [`Leveling::relocate`] names until it names nothing before it takes the next block,
 //! and erases one block for each that it takes, then the erase counts of a pool never differ by more than
 //! `threshold` + 1, whatever is written. For that, a block that is so worn stays free until the least worn one has been
 //! erased again, and as soon as fewer than two other blocks are free, the least worn blocks are moved round in turn
-//! until that has happened, cold or not. (A workload must seek out the data that levelling has moved for it to come so
+//! until that has happened, cold or not. (A workload must seek out the data that leveling has moved for it to come so
 //! far.) What the layer above says cannot be moved is not bound by this.
 
-use super::{DynamicLevelling, Levelling};
+use super::{DynamicLeveling, Leveling};
 use crate::nand::Block;
 use alloc::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Free blocks and used blocks in order of their erase counts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StaticLevelling {
+pub struct StaticLeveling {
     threshold: u32,
     relief: u32,
-    free: DynamicLevelling,
+    free: DynamicLeveling,
     /// With each used one, how many blocks of the pool had been taken before it.
     used: BTreeMap<(u32, Block), u64>,
     /// Blocks taken so far.
@@ -37,13 +37,13 @@ pub struct StaticLevelling {
     moving: bool,
 }
 
-impl StaticLevelling {
+impl StaticLeveling {
     /// Without blocks.
     pub fn new(threshold: u32, relief: u32) -> Self {
-        StaticLevelling {
+        StaticLeveling {
             threshold,
             relief,
-            free: DynamicLevelling::default(),
+            free: DynamicLeveling::default(),
             used: BTreeMap::new(),
             taken: 0,
             moving: false,
@@ -112,7 +112,7 @@ impl StaticLevelling {
     }
 }
 
-impl Levelling for StaticLevelling {
+impl Leveling for StaticLeveling {
     fn freed(&mut self, block: Block, erases: u32) {
         self.free.freed(block, erases);
         self.changed();

@@ -1,7 +1,7 @@
 //! The parameters of wear, which cards and SSDs share.
 
 use super::{ANY, Choice, Field, Kind, Lens, MIB, Parameter};
-use flashlab_flash::ftl::LevellingKind;
+use flashlab_flash::ftl::LevelingKind;
 
 pub(super) use card::TABLE as CARD;
 pub(super) use drive::TABLE as DRIVE;
