@@ -6,7 +6,7 @@
 
 use cpu_time::ProcessTime;
 use flashlab_flash::nand::{
-    Block, Cause, Cell, Channels, Decoder, Geometry, Kind, Operation, Reliability, Scheduling, Suspend,
+    Cause, Cell, Channels, Decoder, EraseBlock, Geometry, Kind, Operation, Reliability, Scheduling, Suspend,
     Timing,
 };
 use flashlab_sim::{Duration, Instant, Rng};
@@ -86,7 +86,7 @@ fn median(mut measure: impl FnMut() -> f64) -> f64 {
 fn operation(rng: &mut Rng, tag: u32, reads: fn(u32) -> bool) -> Operation {
     let draw = rng.next_u64() as u32;
     let kind = if reads(draw) { Kind::Read { bytes: 4_096 } } else { Kind::Program { bytes: 32_768 } };
-    Operation { kind, block: Block(draw >> 16), page: draw & 0xff, slc: false, cause: Cause::Host, tag }
+    Operation { kind, block: EraseBlock(draw >> 16), page: draw & 0xff, slc: false, cause: Cause::Host, tag }
 }
 
 /// CPU seconds to decide whether a page of a block erased about `cycles` times is read at once.

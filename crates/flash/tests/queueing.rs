@@ -1,7 +1,7 @@
 //! The scheduler against closed forms of queueing theory and event-exact reference figures.
 
 use flashlab_flash::nand::{
-    Block, Cause, Cell, Channels, Finished, Geometry, Kind, Operation, Scheduling, Timing,
+    Cause, Cell, Channels, EraseBlock, Finished, Geometry, Kind, Operation, Scheduling, Timing,
 };
 use flashlab_sim::{Duration, Instant, Moments, Rng};
 
@@ -28,7 +28,7 @@ const WIDE: Timing = Timing { channel_rate: 1_000_000_000_000, ..TLC };
 fn read(block: u32, bytes: u32) -> Operation {
     Operation {
         kind: Kind::Read { bytes },
-        block: Block(block),
+        block: EraseBlock(block),
         page: 0,
         slc: false,
         cause: Cause::Host,

@@ -3,7 +3,8 @@
 mod reference;
 
 use flashlab_flash::nand::{
-    Block, Cause, Cell, Channels, Cut, Die, Finished, Geometry, Kind, Operation, Scheduling, Suspend, Timing,
+    Cause, Cell, Channels, Cut, Die, EraseBlock, Finished, Geometry, Kind, Operation, Scheduling, Suspend,
+    Timing,
 };
 use flashlab_sim::{Duration, Instant, Rng};
 use proptest::prelude::*;
@@ -33,7 +34,7 @@ fn at(ns: u64) -> Instant {
     Instant::from_ns(ns)
 }
 fn operation(kind: Kind, block: u32, tag: u32) -> Operation {
-    Operation { kind, block: Block(block), page: 0, slc: false, cause: Cause::Host, tag }
+    Operation { kind, block: EraseBlock(block), page: 0, slc: false, cause: Cause::Host, tag }
 }
 fn read(block: u32, tag: u32) -> Operation {
     operation(Kind::Read { bytes: 2 }, block, tag)
@@ -329,7 +330,7 @@ impl Run {
                     [cause as usize];
                 let tag = self.submitted;
                 self.submitted += 1;
-                let operation = Operation { kind, block: Block(block), page, slc, cause, tag };
+                let operation = Operation { kind, block: EraseBlock(block), page, slc, cause, tag };
                 let array = match kind {
                     Kind::Read { .. } => Duration::from_ns(array),
                     Kind::Program { .. } => self.timing.program(page, slc),

@@ -2,7 +2,7 @@
 
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::ftl::{Blocks, Erased};
-use flashlab_flash::nand::{Block, Endurance};
+use flashlab_flash::nand::{Endurance, EraseBlock};
 use flashlab_sim::Rng;
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ const STATIC: fn(u32) -> LevelingPolicy = |threshold| LevelingPolicy::Static { t
 #[derive(Clone)]
 struct Units {
     blocks: Blocks,
-    place: Vec<Block>,
+    place: Vec<EraseBlock>,
     /// Erases a block when it is taken, not when it is given back.
     erases_last: bool,
     moves: u64,
@@ -25,7 +25,7 @@ impl Units {
         Units { blocks, place, erases_last: false, moves: 0 }
     }
 
-    fn give_back(&mut self, block: Block) {
+    fn give_back(&mut self, block: EraseBlock) {
         if self.erases_last {
             self.blocks.release(block);
         } else {
@@ -209,7 +209,9 @@ fn a_block_stands_exactly_its_limit_of_erases() {
     }
     assert_eq!(ends, [Erased::Free, Erased::Free, Erased::Free, Erased::WornOut]);
     assert_eq!((blocks.erases(), blocks.first_failure(), blocks.bad_count()), (3, Some(3), 1));
-    assert!(blocks.is_bad(Block(0)) && blocks.take(0) == Some(Block(1)) && blocks.take(0).is_none());
+    assert!(
+        blocks.is_bad(EraseBlock(0)) && blocks.take(0) == Some(EraseBlock(1)) && blocks.take(0).is_none()
+    );
 }
 
 #[test]
@@ -219,7 +221,7 @@ fn blocks_that_are_bad_from_the_factory_are_never_handed_out() {
     blocks.check();
     let bad = blocks.factory_bad_count();
     assert!((150..250).contains(&bad), "{bad} of 1000");
-    let taken: Vec<Block> =
+    let taken: Vec<EraseBlock> =
         (0..4).flat_map(|p| std::iter::from_fn(|| blocks.take(p)).collect::<Vec<_>>()).collect();
     assert_eq!(taken.len() as u32, 1_000 - bad);
     assert!(taken.iter().all(|b| !endurance.factory_bad(7, *b)));
@@ -293,7 +295,7 @@ proptest! {
             match (what, some_used) {
                 (0 | 1, _) => {
                     let expected = next(&list, pool);
-                    prop_assert_eq!(blocks.take(pool), expected.map(Block));
+                    prop_assert_eq!(blocks.take(pool), expected.map(EraseBlock));
                     if let Some(b) = expected {
                         list[b as usize].0 = Is::Used;
                     }
@@ -304,25 +306,25 @@ proptest! {
                         list[b as usize].0 = Is::Bad;
                         expected = next(&list, pool);
                     }
-                    prop_assert_eq!(blocks.take_erased(pool), expected.map(Block));
+                    prop_assert_eq!(blocks.take_erased(pool), expected.map(EraseBlock));
                     if let Some(b) = expected {
                         list[b as usize] = (Is::Used, list[b as usize].1 + 1);
                     }
                 }
                 (3, Some(b)) => {
-                    blocks.release(Block(b));
+                    blocks.release(EraseBlock(b));
                     list[b as usize].0 = Is::Free(clock);
                     clock += 1;
                 }
                 (4, Some(b)) => {
                     let worn = limited && list[b as usize].1 == 3;
-                    let ended = blocks.erased(Block(b));
+                    let ended = blocks.erased(EraseBlock(b));
                     prop_assert_eq!(ended, if worn { Erased::WornOut } else { Erased::Free });
                     list[b as usize] = if worn { (Is::Bad, 3) } else { (Is::Free(clock), list[b as usize].1 + 1) };
                     clock += 1;
                 }
                 (5, Some(b)) if salt % 5 == 0 => {
-                    blocks.retire(Block(b));
+                    blocks.retire(EraseBlock(b));
                     list[b as usize].0 = Is::Bad;
                 }
                 _ => {}
@@ -330,7 +332,7 @@ proptest! {
             blocks.check();
             prop_assert_eq!(blocks.erase_counts().to_vec(), list.iter().map(|(_, e)| *e).collect::<Vec<_>>());
             for b in 0..count {
-                prop_assert_eq!(blocks.is_bad(Block(b)), list[b as usize].0 == Is::Bad);
+                prop_assert_eq!(blocks.is_bad(EraseBlock(b)), list[b as usize].0 == Is::Bad);
             }
         }
     }

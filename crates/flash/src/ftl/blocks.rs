@@ -15,7 +15,7 @@
 mod validate;
 
 use super::wear_leveling::{Leveler, Leveling, LevelingPolicy};
-use crate::nand::{Block, Endurance};
+use crate::nand::{Endurance, EraseBlock};
 use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_sim::{EraseBlocks, Observer};
@@ -87,7 +87,7 @@ impl Blocks {
         seed: u64,
     ) -> Self {
         assert!(pools > 0, "blocks lie in at least one pool");
-        let is_bad = |block| endurance.is_some_and(|e| e.factory_bad(seed, Block(block)));
+        let is_bad = |block| endurance.is_some_and(|e| e.factory_bad(seed, EraseBlock(block)));
         let bad: Vec<u32> = (0..count).filter(|block| is_bad(*block)).collect();
         let mut blocks = Blocks {
             erase_counts: vec![0; count as usize],
@@ -108,7 +108,7 @@ impl Blocks {
         // In descending order, so that what is used last-in-first-out begins at block 0 too.
         let last_in_first_out = policy == LevelingPolicy::None;
         for n in 0..count {
-            let block = Block(if last_in_first_out { count - 1 - n } else { n });
+            let block = EraseBlock(if last_in_first_out { count - 1 - n } else { n });
             if blocks.state(block) == State::Free {
                 blocks.pool_of(block).freed(block, 0);
             }
@@ -117,31 +117,31 @@ impl Blocks {
     }
 
     /// A free block for new data, by the policy; it is used from now on. `None`: no block of the pool is free.
-    pub fn take(&mut self, pool: u32) -> Option<Block> {
+    pub fn take(&mut self, pool: u32) -> Option<EraseBlock> {
         let block = self.pools[pool as usize].policy_mut().take()?;
         self.use_block(block);
         Some(block)
     }
 
     /// A free block for data that [`Blocks::relocate`] said should move.
-    pub fn take_worn(&mut self, pool: u32) -> Option<Block> {
+    pub fn take_worn(&mut self, pool: u32) -> Option<EraseBlock> {
         let block = self.pools[pool as usize].policy_mut().take_worn()?;
         self.use_block(block);
         Some(block)
     }
 
     /// Like [`Blocks::take`], and erases the block first. Blocks that cannot be erased are retired on the way.
-    pub fn take_erased(&mut self, pool: u32) -> Option<Block> {
+    pub fn take_erased(&mut self, pool: u32) -> Option<EraseBlock> {
         self.erase_and_use(pool, |policy| policy.take())
     }
 
     /// Like [`Blocks::take_worn`], and erases the block first.
-    pub fn take_worn_erased(&mut self, pool: u32) -> Option<Block> {
+    pub fn take_worn_erased(&mut self, pool: u32) -> Option<EraseBlock> {
         self.erase_and_use(pool, |policy| policy.take_worn())
     }
 
     /// Like [`Blocks::take_erased`], of the pools in turn.
-    pub fn take_erased_of_any(&mut self) -> Option<Block> {
+    pub fn take_erased_of_any(&mut self) -> Option<EraseBlock> {
         let pools = self.pool_count();
         let first = (self.taken_last + 1) % pools;
         (first..first + pools).find_map(|pool| {
@@ -152,7 +152,7 @@ impl Blocks {
     }
 
     /// A used block is erased now: it is free, or retired where the erase fails.
-    pub fn erased(&mut self, block: Block) -> Erased {
+    pub fn erased(&mut self, block: EraseBlock) -> Erased {
         self.leave(block);
         if self.erase(block) {
             self.free_block(block);
@@ -164,13 +164,13 @@ impl Blocks {
     }
 
     /// A used block holds nothing any more: it is free, and is erased when it is taken.
-    pub fn release(&mut self, block: Block) {
+    pub fn release(&mut self, block: EraseBlock) {
         self.leave(block);
         self.free_block(block);
     }
 
     /// A block is not used any more: a program in it failed. It may be free or used; its data has been moved.
-    pub fn retire(&mut self, block: Block) {
+    pub fn retire(&mut self, block: EraseBlock) {
         let erases = self.erase_count(block);
         match self.state(block) {
             State::Used => self.leave(block),
@@ -181,12 +181,12 @@ impl Blocks {
     }
 
     /// The used block of a pool whose data should move now, for leveling's sake, to what [`Blocks::take_worn`] gives.
-    pub fn relocate(&self, pool: u32) -> Option<Block> {
+    pub fn relocate(&self, pool: u32) -> Option<EraseBlock> {
         self.relocate_among(pool, &|_| true)
     }
 
     /// The same among the blocks that are `movable`: full, not being written.
-    pub fn relocate_among(&self, pool: u32, movable: &dyn Fn(Block) -> bool) -> Option<Block> {
+    pub fn relocate_among(&self, pool: u32, movable: &dyn Fn(EraseBlock) -> bool) -> Option<EraseBlock> {
         self.pools[pool as usize].policy().relocate(movable)
     }
 
@@ -230,7 +230,7 @@ impl Blocks {
     }
     /// How often a block was erased.
     #[inline]
-    pub fn erase_count(&self, block: Block) -> u32 {
+    pub fn erase_count(&self, block: EraseBlock) -> u32 {
         self.erase_counts[block.0 as usize]
     }
     /// How often each block was erased.
@@ -242,11 +242,11 @@ impl Blocks {
         self.erases
     }
     /// Whether a block is bad.
-    pub fn is_bad(&self, block: Block) -> bool {
+    pub fn is_bad(&self, block: EraseBlock) -> bool {
         self.state(block) == State::Bad
     }
     /// Whether a block is used.
-    pub fn is_used(&self, block: Block) -> bool {
+    pub fn is_used(&self, block: EraseBlock) -> bool {
         self.state(block) == State::Used
     }
     /// Erases in all when the first block failed in use.
@@ -266,7 +266,7 @@ impl Blocks {
     pub fn summary(&self) -> WearSummary {
         let factory_bad = |block: u32| {
             self.erase_counts[block as usize] == 0
-                && self.endurance.is_some_and(|e| e.factory_bad(self.seed, Block(block)))
+                && self.endurance.is_some_and(|e| e.factory_bad(self.seed, EraseBlock(block)))
         };
         let good = |(block, erases)| (!factory_bad(block)).then_some(erases);
         let counts = || (0..).zip(self.erase_counts.iter().copied()).filter_map(good);
@@ -300,7 +300,7 @@ impl Blocks {
         to.count("erase_count", self.erases);
         to.count("free_block_count", u64::from(self.free_count_total()));
         to.count("bad_block_count", u64::from(self.bad_count()));
-        let limit = |block| self.endurance.map(|e| e.limit(self.seed, Block(block)));
+        let limit = |block| self.endurance.map(|e| e.limit(self.seed, EraseBlock(block)));
         to.erase_blocks(&EraseBlocks {
             bytes,
             erase_counts: &self.erase_counts,
@@ -320,16 +320,16 @@ impl Blocks {
         }
     }
 
-    fn state(&self, block: Block) -> State {
+    fn state(&self, block: EraseBlock) -> State {
         self.states[block.0 as usize]
     }
 
-    fn pool_of(&mut self, block: Block) -> &mut dyn Leveling {
+    fn pool_of(&mut self, block: EraseBlock) -> &mut dyn Leveling {
         let pool = block.0 as usize % self.pools.len();
         self.pools[pool].policy_mut()
     }
 
-    fn use_block(&mut self, block: Block) {
+    fn use_block(&mut self, block: EraseBlock) {
         assert_eq!(self.state(block), State::Free, "{block:?} was handed out by its policy");
         self.states[block.0 as usize] = State::Used;
         let erases = self.erase_count(block);
@@ -339,8 +339,8 @@ impl Blocks {
     fn erase_and_use(
         &mut self,
         pool: u32,
-        take: impl Fn(&mut dyn Leveling) -> Option<Block>,
-    ) -> Option<Block> {
+        take: impl Fn(&mut dyn Leveling) -> Option<EraseBlock>,
+    ) -> Option<EraseBlock> {
         loop {
             let block = take(self.pools[pool as usize].policy_mut())?;
             if self.erase(block) {
@@ -351,20 +351,20 @@ impl Blocks {
         }
     }
 
-    fn leave(&mut self, block: Block) {
+    fn leave(&mut self, block: EraseBlock) {
         assert_eq!(self.state(block), State::Used, "{block:?} is given back by who took it");
         let erases = self.erase_count(block);
         self.pool_of(block).unused(block, erases);
     }
 
-    fn free_block(&mut self, block: Block) {
+    fn free_block(&mut self, block: EraseBlock) {
         self.states[block.0 as usize] = State::Free;
         let erases = self.erase_count(block);
         self.pool_of(block).freed(block, erases);
     }
 
     /// Erases a block if it stands it.
-    fn erase(&mut self, block: Block) -> bool {
+    fn erase(&mut self, block: EraseBlock) -> bool {
         let erases = &mut self.erase_counts[block.0 as usize];
         let fails =
             |e: &Endurance| e.worn_out(self.seed, block, *erases) || e.erase_fails(self.seed, block, *erases);
@@ -376,7 +376,7 @@ impl Blocks {
         true
     }
 
-    fn fail(&mut self, block: Block) {
+    fn fail(&mut self, block: EraseBlock) {
         self.states[block.0 as usize] = State::Bad;
         let place = self.bad.partition_point(|bad| *bad < block.0);
         self.bad.insert(place, block.0);

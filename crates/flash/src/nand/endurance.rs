@@ -10,7 +10,7 @@
 //! calls. All planes of a [`Block`] wear out together. Not modelled: the influence of temperature and of page voltages
 //! on life, and failures of whole planes or dies.
 
-use super::Block;
+use super::EraseBlock;
 use crate::Impossible;
 use alloc::format;
 use flashlab_sim::mix;
@@ -96,7 +96,7 @@ impl Endurance {
     }
 
     /// Returns the number of erases that `block` survives, which is at least the rated cycles.
-    pub fn limit(&self, seed: u64, block: Block) -> u32 {
+    pub fn limit(&self, seed: u64, block: EraseBlock) -> u32 {
         if self.beyond == 0 {
             return self.rated;
         }
@@ -109,24 +109,24 @@ impl Endurance {
 
     /// Returns true if a block that was erased `cycles` times has reached its limit and cannot be erased again.
     #[inline]
-    pub fn worn_out(&self, seed: u64, block: Block, cycles: u32) -> bool {
+    pub fn worn_out(&self, seed: u64, block: EraseBlock, cycles: u32) -> bool {
         cycles >= self.rated && cycles >= self.limit(seed, block)
     }
 
     /// Returns true if `block` is bad from the factory.
-    pub fn factory_bad(&self, seed: u64, block: Block) -> bool {
+    pub fn factory_bad(&self, seed: u64, block: EraseBlock) -> bool {
         draw(seed, Purpose::Factory, u64::from(block.0)) < share(self.factory_bad_ppm, 1_000_000)
     }
 
     /// Returns true if programming `page` of a block that was erased `cycles` times fails.
     #[inline]
-    pub fn program_fails(&self, seed: u64, block: Block, cycles: u32, page: u32) -> bool {
+    pub fn program_fails(&self, seed: u64, block: EraseBlock, cycles: u32, page: u32) -> bool {
         self.fails(self.program_fail_ppb, seed, Purpose::Program, block, cycles, page)
     }
 
     /// Returns true if erasing a block that was erased `cycles` times fails.
     #[inline]
-    pub fn erase_fails(&self, seed: u64, block: Block, cycles: u32) -> bool {
+    pub fn erase_fails(&self, seed: u64, block: EraseBlock, cycles: u32) -> bool {
         self.fails(self.erase_fail_ppb, seed, Purpose::Erase, block, cycles, 0)
     }
 
@@ -140,7 +140,15 @@ impl Endurance {
     }
 
     #[inline]
-    fn fails(&self, ppb: u32, seed: u64, purpose: Purpose, block: Block, cycles: u32, page: u32) -> bool {
+    fn fails(
+        &self,
+        ppb: u32,
+        seed: u64,
+        purpose: Purpose,
+        block: EraseBlock,
+        cycles: u32,
+        page: u32,
+    ) -> bool {
         if cycles <= self.rated && ppb == 0 {
             return false;
         }
@@ -194,7 +202,7 @@ mod tests {
     fn without_spread_every_block_lasts_exactly_as_rated() {
         let endurance = Endurance::exactly(3_000);
         assert_eq!(endurance.check(), Ok(()));
-        for block in (0..BLOCKS).step_by(97).map(Block) {
+        for block in (0..BLOCKS).step_by(97).map(EraseBlock) {
             assert_eq!(endurance.limit(5, block), 3_000);
             assert!(!endurance.worn_out(5, block, 2_999) && endurance.worn_out(5, block, 3_000));
             assert!(!endurance.factory_bad(5, block));
@@ -206,7 +214,8 @@ mod tests {
     fn limits_are_weibull_beyond_the_rated_cycles() {
         for (seed, shape) in [(1, 0.7), (2, 1.0), (3, 2.0), (4, 3.6)] {
             let endurance = Endurance { shape, beyond: 100_000, ..TLC };
-            let limits: alloc::vec::Vec<u32> = (0..BLOCKS).map(|b| endurance.limit(seed, Block(b))).collect();
+            let limits: alloc::vec::Vec<u32> =
+                (0..BLOCKS).map(|b| endurance.limit(seed, EraseBlock(b))).collect();
             assert!(limits.iter().all(|&limit| limit >= endurance.rated), "seed {seed}");
             for x in [0.1, 0.5, 1.0, 1.5, 2.0] {
                 let outlived = limits.iter().filter(|&&l| f64::from(l - 3_000) >= x * 1e5).count();
@@ -218,16 +227,17 @@ mod tests {
     #[test]
     fn factory_bad_blocks_are_binomial() {
         for seed in 0..5 {
-            let bad = (0..BLOCKS).filter(|&b| TLC.factory_bad(seed, Block(b))).count();
+            let bad = (0..BLOCKS).filter(|&b| TLC.factory_bad(seed, EraseBlock(b))).count();
             assert_binomial(bad, BLOCKS, 0.02, "factory bad");
         }
     }
 
     #[test]
     fn failures_in_life_are_binomial_and_independent_of_one_another() {
-        let programs = (0..BLOCKS).filter(|&n| TLC.program_fails(1, Block(n / 256), 40, n % 256)).count();
+        let programs =
+            (0..BLOCKS).filter(|&n| TLC.program_fails(1, EraseBlock(n / 256), 40, n % 256)).count();
         assert_binomial(programs, BLOCKS, 0.000_5, "programs");
-        let erases = (0..BLOCKS).filter(|&n| TLC.erase_fails(1, Block(n / 1_000), n % 1_000)).count();
+        let erases = (0..BLOCKS).filter(|&n| TLC.erase_fails(1, EraseBlock(n / 1_000), n % 1_000)).count();
         assert_binomial(erases, BLOCKS, 0.002, "erases");
     }
 
@@ -236,10 +246,11 @@ mod tests {
         let exact = Endurance { beyond: 0, ..TLC };
         for past in [1, 30, 100, 300, 1_000] {
             let p = exact.failure_probability(exact.program_fail_ppb, past);
-            let failed = (0..BLOCKS).filter(|&n| exact.program_fails(9, Block(n), 3_000 + past, 1)).count();
+            let failed =
+                (0..BLOCKS).filter(|&n| exact.program_fails(9, EraseBlock(n), 3_000 + past, 1)).count();
             assert_binomial(failed, BLOCKS, p, "programs past the limit");
             let p = exact.failure_probability(exact.erase_fail_ppb, past);
-            let failed = (0..BLOCKS).filter(|&n| exact.erase_fails(9, Block(n), 3_000 + past)).count();
+            let failed = (0..BLOCKS).filter(|&n| exact.erase_fails(9, EraseBlock(n), 3_000 + past)).count();
             assert_binomial(failed, BLOCKS, p, "erases past the limit");
         }
         assert!((exact.failure_probability(0, 100) - 0.5).abs() < 1e-12);
@@ -247,7 +258,7 @@ mod tests {
 
     #[test]
     fn another_seed_is_another_medium_and_the_same_seed_the_same() {
-        let limits = |seed| -> [u32; 16] { core::array::from_fn(|b| TLC.limit(seed, Block(b as u32))) };
+        let limits = |seed| -> [u32; 16] { core::array::from_fn(|b| TLC.limit(seed, EraseBlock(b as u32))) };
         assert_eq!(limits(1), limits(1));
         assert_ne!(limits(1), limits(2));
     }

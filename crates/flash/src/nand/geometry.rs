@@ -1,7 +1,7 @@
 //! Geometry of a flash array: channels, dies, planes, erase blocks, pages (the memory organisation of ONFI, JEDEC
 //! JESD230).
 //!
-//! A [`Block`] is a *multi-plane* erase block: the blocks with the same number in all planes of a die. They are erased
+//! A [`EraseBlock`] is a *multi-plane* erase block: the blocks with the same number in all planes of a die. They are erased
 //! and programmed together, so one program writes `planes` pages. A read may use a single plane. Blocks are striped
 //! over the dies, and dies over the channels, so that consecutive numbers work in parallel. Not modelled: independent
 //! reads of planes, and several logical units per die.
@@ -29,7 +29,7 @@ pub struct Geometry {
 
 /// A multi-plane erase block. Block `b` lies on die `b % die_count`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct Block(pub u32);
+pub struct EraseBlock(pub u32);
 
 /// A die. Die `d` lies on channel `d % channels`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -114,7 +114,7 @@ impl Geometry {
         u64::from(self.block_count()) * self.block_bytes()
     }
     /// Returns the die of `block`.
-    pub fn die_of(&self, block: Block) -> Die {
+    pub fn die_of(&self, block: EraseBlock) -> Die {
         Die(block.0 % self.die_count())
     }
     /// Returns the channel of `die`.
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn consecutive_blocks_lie_on_different_dies_and_consecutive_dies_on_different_channels() {
-        assert_eq!(ARRAY.die_of(Block(31)), Die(31));
-        assert_eq!(ARRAY.die_of(Block(32)), Die(0));
+        assert_eq!(ARRAY.die_of(EraseBlock(31)), Die(31));
+        assert_eq!(ARRAY.die_of(EraseBlock(32)), Die(0));
         assert_eq!(ARRAY.channel_of(Die(7)), 7);
         assert_eq!(ARRAY.channel_of(Die(8)), 0);
     }

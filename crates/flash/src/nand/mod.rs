@@ -16,7 +16,7 @@ mod variation;
 pub use cell::Cell;
 pub use channels::Channels;
 pub use endurance::Endurance;
-pub use geometry::{Block, Die, Geometry};
+pub use geometry::{Die, EraseBlock, Geometry};
 pub use operation::{Cause, Cut, Finished, Kind, Operation};
 pub use reliability::{Decoder, ReadOutcome, Reliability};
 pub use scheduling::{Scheduling, Suspend};

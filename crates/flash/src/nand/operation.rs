@@ -1,6 +1,6 @@
 //! Operations of the array and their outcomes.
 
-use super::Block;
+use super::EraseBlock;
 use flashlab_sim::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ pub struct Operation {
     /// Kind.
     pub kind: Kind,
     /// Erase block.
-    pub block: Block,
+    pub block: EraseBlock,
     /// Page within the block; an erase ignores it.
     pub page: u32,
     /// True if the block is in SLC mode.

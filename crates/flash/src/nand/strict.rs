@@ -13,7 +13,7 @@
 //! The array counts every operation. After a power cut, [`StrictNand::scan`] finds the newest readable version of every
 //! address, as a controller's recovery would.
 
-use super::{Block, Cut, Geometry, Kind, Operation};
+use super::{Cut, EraseBlock, Geometry, Kind, Operation};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -108,7 +108,7 @@ impl StrictNand {
     }
 
     /// Retires `block`. Any later use of the block panics.
-    pub fn retire(&mut self, block: Block) {
+    pub fn retire(&mut self, block: EraseBlock) {
         let cells = &mut self.blocks[block.0 as usize];
         assert!(cells.programs == 0 && !cells.erasing, "{block:?} is retired with operations under way");
         cells.health = Health::Bad;
@@ -243,7 +243,7 @@ impl StrictNand {
     ///
     /// # Panics
     /// Panics if the page was not programmed.
-    pub fn spare(&self, block: Block, page: u32, index: u32) -> Option<Spare> {
+    pub fn spare(&self, block: EraseBlock, page: u32, index: u32) -> Option<Spare> {
         let place = block.0 as usize * self.geometry.pages as usize + page as usize;
         let state = self.pages[place];
         assert!(
@@ -284,7 +284,7 @@ mod tests {
     const TINY: Geometry = Geometry { channels: 1, dies: 1, planes: 1, blocks: 2, pages: 3, page: 4_096 };
 
     fn operation(kind: Kind, page: u32) -> Operation {
-        Operation { kind, block: Block(1), page, slc: false, cause: Cause::Host, tag: 0 }
+        Operation { kind, block: EraseBlock(1), page, slc: false, cause: Cause::Host, tag: 0 }
     }
     fn program(page: u32) -> Operation {
         operation(Kind::Program { bytes: 4_096 }, page)
@@ -328,7 +328,7 @@ mod tests {
     #[should_panic(expected = "the block is bad")]
     fn touching_a_bad_block_panics() {
         let mut nand = written(1);
-        nand.retire(Block(1));
+        nand.retire(EraseBlock(1));
         nand.submit(&program(1), &spare(1));
     }
     #[test]

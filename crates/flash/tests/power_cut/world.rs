@@ -6,7 +6,7 @@ use flashlab_flash::ftl::page_map::{
     Accepted, Content as Unit, Found, Outcome, PageMap, PageMapParameters, Ticket,
 };
 use flashlab_flash::nand::strict::{End, Spare, StrictNand};
-use flashlab_flash::nand::{Block, Kind, Operation};
+use flashlab_flash::nand::{EraseBlock, Kind, Operation};
 use flashlab_sim::{Rng, mix};
 
 /// How often operations fail, in millionths.
@@ -224,7 +224,7 @@ impl World {
 
     /// Blocks that the map has given up are touched no more.
     fn retire(&mut self) {
-        for block in (0..self.map.blocks().count()).map(Block) {
+        for block in (0..self.map.blocks().count()).map(EraseBlock) {
             if self.map.blocks().is_bad(block) {
                 self.nand.retire(block);
             }

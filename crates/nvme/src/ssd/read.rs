@@ -5,12 +5,12 @@ use core::ops::Range;
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::page_map::Found;
 use flashlab_flash::ftl::page_map::map_cache::Found as Held;
-use flashlab_flash::nand::{Block, Cause, Finished, Kind, Operation, ReadOutcome};
+use flashlab_flash::nand::{Cause, EraseBlock, Finished, Kind, Operation, ReadOutcome};
 use flashlab_sim::{Duration, Instant, Request, Status};
 
 /// Units of a request that lie in the same page, so that one array operation reads them.
 pub(super) struct Piece {
-    pub(super) block: Block,
+    pub(super) block: EraseBlock,
     pub(super) page: u32,
     pub(super) slc: bool,
     pub(super) bytes: u64,
@@ -114,7 +114,7 @@ impl Ssd {
     /// Reads bytes that may lie in several pages, or in none.
     #[inline(never)]
     fn read_pieces(&mut self, now: Instant, slot: u32, bytes: Range<u64>) {
-        let mut piece = Piece { block: Block(0), page: 0, slc: false, bytes: 0 };
+        let mut piece = Piece { block: EraseBlock(0), page: 0, slc: false, bytes: 0 };
         // Bytes that need no array operation.
         let mut at_hand = 0;
         let Range { start: mut at, end: to } = bytes;
@@ -161,14 +161,14 @@ impl Ssd {
 
     /// Returns the result of decoding a page of `block` at `now`, or `None` if errors are not modelled.
     #[inline]
-    pub(super) fn decode(&mut self, block: Block, now: Instant) -> Option<ReadOutcome> {
+    pub(super) fn decode(&mut self, block: EraseBlock, now: Instant) -> Option<ReadOutcome> {
         self.decoder.as_ref()?;
         self.decode_aged(block, now)
     }
 
     /// Draws the decoding result of a page from its wear and age.
     #[inline(never)]
-    fn decode_aged(&mut self, block: Block, now: Instant) -> Option<ReadOutcome> {
+    fn decode_aged(&mut self, block: EraseBlock, now: Instant) -> Option<ReadOutcome> {
         let decoder = self.decoder.as_ref()?;
         let cycles = self.layer.blocks().erase_count(block);
         let age = self.since_new(now).saturating_sub(self.programmed[block.0 as usize]);

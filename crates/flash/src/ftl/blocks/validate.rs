@@ -4,7 +4,7 @@ use super::{Blocks, State};
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
 use crate::ftl::wear_leveling::{Leveler, LevelingPolicy};
-use crate::nand::Block;
+use crate::nand::EraseBlock;
 use alloc::vec;
 
 /// Erases of a block that no medium comes near, so that counting on overflows nothing.
@@ -35,7 +35,7 @@ impl Blocks {
         let sum: u64 = self.erase_counts.iter().map(|erases| u64::from(*erases)).sum();
         ensure!(sum == self.erases, "erases of each block and in all: {sum} and {}", self.erases);
         for (block, erases) in (0..).zip(&self.erase_counts) {
-            let limit = self.endurance.map_or(ERASES_MAX, |e| e.limit(self.seed, Block(block)));
+            let limit = self.endurance.map_or(ERASES_MAX, |e| e.limit(self.seed, EraseBlock(block)));
             ensure!(
                 *erases <= limit.min(ERASES_MAX),
                 "block {block} was erased {erases} times and stands {limit}"
@@ -48,20 +48,21 @@ impl Blocks {
     fn check_pools(&self, free: usize) -> Result<(), Inconsistent> {
         let mut seen = vec![false; self.states.len()];
         for (pool, leveler) in self.pools.iter().enumerate() {
-            let state = |block: Block| {
+            let state = |block: EraseBlock| {
                 let mine = block.0 as usize % self.pools.len() == pool;
                 self.states.get(block.0 as usize).copied().filter(|_| mine)
             };
-            let erases = |block: Block, wanted| {
+            let erases = |block: EraseBlock, wanted| {
                 (state(block) == Some(wanted)).then(|| self.erase_counts[block.0 as usize])
             };
-            let is_free = |block: Block| erases(block, State::Free);
-            let is_used = |block: Block| erases(block, State::Used);
+            let is_free = |block: EraseBlock| erases(block, State::Free);
+            let is_used = |block: EraseBlock| erases(block, State::Used);
             let sound = match (leveler, self.policy) {
                 (Leveler::None(_), LevelingPolicy::None) => true,
                 (Leveler::Dynamic(dynamic), LevelingPolicy::Dynamic) => dynamic.is_sound(&is_free),
                 (Leveler::Static(leveling), LevelingPolicy::Static { threshold, relief }) => {
-                    let used = (0..self.states.len() as u32).filter(|b| is_used(Block(*b)).is_some()).count();
+                    let used =
+                        (0..self.states.len() as u32).filter(|b| is_used(EraseBlock(*b)).is_some()).count();
                     leveling.is_sound((threshold, relief), &is_free, &is_used, used)
                 }
                 _ => false,

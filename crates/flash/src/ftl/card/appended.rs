@@ -19,7 +19,7 @@ mod validate;
 use super::medium::{Filling, Medium, Run, Work};
 use crate::ftl::ReadOnly;
 use crate::ftl::gc::{Candidates, Victim};
-use crate::nand::Block;
+use crate::nand::EraseBlock;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -255,7 +255,7 @@ impl Appended {
             if granules.is_empty() {
                 continue;
             }
-            let Ok(time) = self.move_out(Block(victim), &granules, medium) else { return };
+            let Ok(time) = self.move_out(EraseBlock(victim), &granules, medium) else { return };
             medium.counters.collection_bytes += granules.len() as u64 * self.granule;
             gap = gap.saturating_sub(read * granules.len().div_ceil(of_page) as u64 + time);
         }
@@ -309,13 +309,13 @@ impl Appended {
     }
 
     /// The closed block with the least live data, if no more than `most` granules live in it.
-    fn victim(&mut self, most: u32) -> Option<Block> {
+    fn victim(&mut self, most: u32) -> Option<EraseBlock> {
         let least = self.candidates.choose(0, 0)?;
-        (self.live[least as usize] <= most).then_some(Block(least))
+        (self.live[least as usize] <= most).then_some(EraseBlock(least))
     }
 
     /// The live granules of a block.
-    fn live_in(&self, block: Block) -> Vec<u32> {
+    fn live_in(&self, block: EraseBlock) -> Vec<u32> {
         let contents = &self.contents[block.0 as usize];
         let (mut live, mut count) = (vec![NONE; contents.len() + 1], 0);
         let mut number = self.number(block, 0);
@@ -336,7 +336,7 @@ impl Appended {
     }
 
     /// Writes what lives in a block to another; the block is free then.
-    fn collect(&mut self, block: Block, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+    fn collect(&mut self, block: EraseBlock, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let granules = self.live_in(block);
         medium.counters.collections += 1;
         medium.counters.collection_bytes += granules.len() as u64 * self.granule;
@@ -347,7 +347,7 @@ impl Appended {
     /// Writes granules that lie in `from` behind what is written piecemeal, packed; returns the time to program them.
     fn move_out(
         &mut self,
-        from: Block,
+        from: EraseBlock,
         mut granules: &[u32],
         medium: &mut Medium,
     ) -> Result<Duration, ReadOnly> {
@@ -378,7 +378,7 @@ impl Appended {
     fn move_into(
         &mut self,
         filling: &mut Filling,
-        from: Block,
+        from: EraseBlock,
         granules: &[u32],
         medium: &mut Medium,
     ) -> Duration {
@@ -436,7 +436,7 @@ impl Appended {
         time
     }
 
-    fn number(&self, block: Block, slot: u32) -> u32 {
+    fn number(&self, block: EraseBlock, slot: u32) -> u32 {
         block.0 << self.slot_bits | slot
     }
 
@@ -446,13 +446,13 @@ impl Appended {
 
     /// `granule` lies in `slot` of `block` from now on.
     #[inline]
-    fn put(&mut self, block: Block, slot: u32, granule: u64, medium: &mut Medium) {
+    fn put(&mut self, block: EraseBlock, slot: u32, granule: u64, medium: &mut Medium) {
         self.put_all(block, slot, granule..granule + 1, medium);
     }
 
     /// `granules` lie in `block` from `slot` on.
     #[inline]
-    fn put_all(&mut self, block: Block, slot: u32, granules: Range<u64>, medium: &mut Medium) {
+    fn put_all(&mut self, block: EraseBlock, slot: u32, granules: Range<u64>, medium: &mut Medium) {
         let count = (granules.end - granules.start) as u32;
         self.live[block.0 as usize] += count;
         let contents = &mut self.contents[block.0 as usize][slot as usize..(slot + count) as usize];
@@ -498,12 +498,12 @@ impl Appended {
         } else {
             self.candidates.remove(0, block);
             self.closed[block as usize] = false;
-            self.free(Block(block), medium);
+            self.free(EraseBlock(block), medium);
         }
     }
 
     /// A block is full.
-    fn close(&mut self, block: Block, medium: &mut Medium) {
+    fn close(&mut self, block: EraseBlock, medium: &mut Medium) {
         let live = self.live[block.0 as usize];
         if live == 0 {
             return self.free(block, medium);
@@ -512,7 +512,7 @@ impl Appended {
         self.candidates.insert(0, block.0, live, 0);
     }
 
-    fn free(&mut self, block: Block, medium: &mut Medium) {
+    fn free(&mut self, block: EraseBlock, medium: &mut Medium) {
         if block.0 == self.idle_victim {
             self.idle_left.clear();
         }

@@ -28,7 +28,7 @@ mod validate;
 use super::mapped::Mapped;
 use super::medium::{Filling, Medium, Run, Work};
 use crate::ftl::ReadOnly;
-use crate::nand::Block;
+use crate::nand::EraseBlock;
 use crate::stride::Stride;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -49,14 +49,14 @@ struct Open {
     /// The run that is logged.
     run: Option<LoggedRun>,
     /// Blocks that are full: fast ones, or the first of two log blocks.
-    full: Vec<Block>,
+    full: Vec<EraseBlock>,
     filling: Filling,
     /// Streams that were broken off before this one began.
     broken: Vec<BrokenStream>,
 }
 
 impl Open {
-    fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
+    fn blocks(&self) -> impl Iterator<Item = EraseBlock> + '_ {
         let broken = self.broken.iter().map(|broken| broken.block);
         self.full.iter().copied().chain(broken).chain([self.filling.block])
     }
@@ -65,7 +65,7 @@ impl Open {
 /// A stream that was begun again from the first byte on.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct BrokenStream {
-    block: Block,
+    block: EraseBlock,
     end: u64,
 }
 
@@ -82,7 +82,7 @@ struct LoggedRun {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Fast {
     superblock: u32,
-    blocks: Vec<Block>,
+    blocks: Vec<EraseBlock>,
 }
 
 /// The superblocks of a card and the erase blocks that they lie in.
@@ -508,7 +508,7 @@ impl LogBlocks {
     }
 
     /// Copies what lies in a block to another one. A superblock that is open, or lies in fast blocks, is closed by that.
-    fn move_out(&mut self, from: Block, pool: u32, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+    fn move_out(&mut self, from: EraseBlock, pool: u32, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         if self.partial.is_some_and(|partial| partial.block == from) {
             // Of its pages, only the last of each open run is not programmed in its place.
             let mut to = medium.take_worn(pool)?;
@@ -538,7 +538,7 @@ impl LogBlocks {
         Ok(time)
     }
 
-    fn set_data(&mut self, superblock: u32, block: Block) {
+    fn set_data(&mut self, superblock: u32, block: EraseBlock) {
         self.data[superblock as usize] = block.0;
         self.owner[block.0 as usize] = superblock;
         if self.position(superblock).is_none() {
@@ -551,7 +551,7 @@ impl LogBlocks {
         let block = core::mem::replace(&mut self.data[superblock as usize], NONE);
         if block != NONE {
             self.owner[block as usize] = NONE;
-            medium.blocks.release(Block(block));
+            medium.blocks.release(EraseBlock(block));
         }
         if let Some(fast) = self.fast.take_if(|fast| fast.superblock == superblock) {
             fast.blocks.into_iter().for_each(|block| medium.blocks.release(block));

@@ -7,7 +7,7 @@
 
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
 use crate::ftl::{Blocks, Inconsistent, ReadOnly, Wear};
-use crate::nand::{Block, Factor, Nand, Variation};
+use crate::nand::{EraseBlock, Factor, Nand, Variation};
 use alloc::vec::Vec;
 use flashlab_sim::{Duration, Observer};
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub(super) struct Counters {
 /// An erase block that is being filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Filling {
-    pub(super) block: Block,
+    pub(super) block: EraseBlock,
     factor: Factor,
     /// Bytes programmed.
     pub(super) filled: u64,
@@ -155,7 +155,7 @@ impl Medium {
         self.read_only
     }
 
-    pub(super) fn factor(&self, block: Block) -> Factor {
+    pub(super) fn factor(&self, block: EraseBlock) -> Factor {
         self.variation.factor(u64::from(block.0))
     }
 
@@ -178,7 +178,7 @@ impl Medium {
         }
     }
 
-    fn filling(&self, block: Block, slc: bool) -> Filling {
+    fn filling(&self, block: EraseBlock, slc: bool) -> Filling {
         Filling { block, factor: self.factor(block), filled: 0, slc }
     }
 

@@ -14,7 +14,7 @@ use super::{Form, MapCache, Mapping, Overwrite, Superblocks};
 use crate::Impossible;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
 use crate::ftl::{Blocks, Ftl, Inconsistent, MapPage, ReadOnly, Wear};
-use crate::nand::{Block, Nand};
+use crate::nand::{EraseBlock, Nand};
 use crate::stride::Stride;
 use alloc::format;
 use core::ops::Range;
@@ -156,7 +156,7 @@ impl Translation {
         if loads == 0 {
             Duration::ZERO
         } else {
-            self.medium.factor(Block(place)).of(self.medium.nand.t_read) * loads
+            self.medium.factor(EraseBlock(place)).of(self.medium.nand.t_read) * loads
         }
     }
 
@@ -182,7 +182,7 @@ impl Translation {
     #[inline]
     pub fn access(&self, offset: u64) -> Duration {
         let (_, place) = form_and_place(&self.space, offset);
-        self.medium.factor(Block(place)).of(self.medium.nand.t_read)
+        self.medium.factor(EraseBlock(place)).of(self.medium.nand.t_read)
     }
 
     /// Time in which `bytes` stream out of the array once it has been accessed.
@@ -224,7 +224,7 @@ impl Translation {
             Space::Logged(log) => log.latest_place(),
             Space::Appended { places, .. } => places.place(),
         };
-        self.medium.factor(Block(place)).of(self.mapping.t_commit)
+        self.medium.factor(EraseBlock(place)).of(self.mapping.t_commit)
     }
 
     /// Time to read the old content of granules of which `range` overwrites only a part: nothing where the ends are

@@ -4,7 +4,7 @@ use super::PageMap;
 use super::place::NONE;
 use super::state::{BlockHistory, BlockState, Phase};
 use crate::ftl::Erased;
-use crate::nand::{Block, Kind, Operation};
+use crate::nand::{EraseBlock, Kind, Operation};
 
 impl PageMap {
     /// The copies at places from `place` on are the committed ones of their units, for each of the `units` bits of `mask`.
@@ -96,15 +96,15 @@ impl PageMap {
         let slc = self.states[block as usize].slc;
         let cause = self.states[block as usize].cause;
         let kind = Kind::Erase;
-        self.ready.push(Operation { kind, block: Block(block), page: 0, slc, cause, tag: NONE });
+        self.ready.push(Operation { kind, block: EraseBlock(block), page: 0, slc, cause, tag: NONE });
     }
 
     /// The erase of `block` has ended.
     pub(super) fn erase_finished(&mut self, block: u32, failed: bool) {
         let die = self.layout.die_of(block);
-        if failed || self.blocks.is_bad(Block(block)) {
+        if failed || self.blocks.is_bad(EraseBlock(block)) {
             self.retire(block);
-        } else if self.blocks.erased(Block(block)) == Erased::WornOut {
+        } else if self.blocks.erased(EraseBlock(block)) == Erased::WornOut {
             self.is_bad(block);
         } else {
             self.leave(block, Phase::Free);
@@ -119,18 +119,18 @@ impl PageMap {
         if self.dies[die as usize].leveling_victim != NONE {
             return;
         }
-        let movable = |block: Block| {
+        let movable = |block: EraseBlock| {
             let state = &self.states[block.0 as usize];
             state.phase == Phase::Closed && !state.slc
         };
-        if let Some(Block(block)) = self.blocks.relocate_among(die, &movable) {
+        if let Some(EraseBlock(block)) = self.blocks.relocate_among(die, &movable) {
             self.dies[die as usize].leveling_victim = block;
         }
     }
 
     /// `block` is not used any more: a program or its erase failed. Its data has moved.
     pub(super) fn retire(&mut self, block: u32) {
-        self.blocks.retire(Block(block));
+        self.blocks.retire(EraseBlock(block));
         self.is_bad(block);
     }
 

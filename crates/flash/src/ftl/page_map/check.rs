@@ -6,7 +6,7 @@ use super::state::{Phase, STREAMS, Stream};
 use super::{PageMap, PageMapParameters};
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
-use crate::nand::Block;
+use crate::nand::EraseBlock;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 
@@ -234,7 +234,7 @@ impl PageMap {
             let valid = self.valid_in(block);
             let beyond = self.validity.count(base + written, self.layout.units_per_block - written);
             ensure!(beyond == 0, "block {block} has valid units that were never programmed");
-            let (used, bad) = (self.blocks.is_used(Block(block)), self.blocks.is_bad(Block(block)));
+            let (used, bad) = (self.blocks.is_used(EraseBlock(block)), self.blocks.is_bad(EraseBlock(block)));
             let right = match state.phase {
                 Phase::Free | Phase::Bad => {
                     (valid, state.moving, used) == (0, 0, false) && bad == (state.phase == Phase::Bad)

@@ -10,7 +10,7 @@ use super::bits::ones;
 use super::place::NONE;
 use super::programs::Source;
 use super::state::{BlockState, Phase, Stream};
-use crate::nand::{Block, Cause, Kind, Operation};
+use crate::nand::{Cause, EraseBlock, Kind, Operation};
 use flashlab_sim::prefetch;
 
 /// Reads of a victim that may be under way.
@@ -134,7 +134,7 @@ impl PageMap {
             self.prefetch_victim(die, block, page);
         }
         let kind = Kind::Read { bytes: valid * self.parameters.unit as u32 };
-        self.ready.push(Operation { kind, block: Block(block), page: read, slc, cause, tag: die });
+        self.ready.push(Operation { kind, block: EraseBlock(block), page: read, slc, cause, tag: die });
         true
     }
 
@@ -297,7 +297,7 @@ impl PageMap {
     /// The valid units of a page that was read wait for pages of their own.
     pub(super) fn read_finished(&mut self, operation: &Operation, uncorrectable: bool) {
         let die = operation.tag;
-        let Block(block) = operation.block;
+        let EraseBlock(block) = operation.block;
         self.dies[die as usize].reads -= 1;
         let base = self.layout.place(block, operation.page);
         let mut mask = self.validity.mask(base, self.layout.units_per_page);

@@ -4,7 +4,7 @@ use super::place::{LINE, NONE};
 use super::programs::{Part, Program, Source};
 use super::state::{Phase, Stream};
 use super::{PageMap, Streams};
-use crate::nand::{Block, Cause, Kind, Operation};
+use crate::nand::{Cause, EraseBlock, Kind, Operation};
 use flashlab_sim::prefetch;
 
 /// Programs of accepted units, and of moved ones, that a die may have under way: one in the array and one in transfer.
@@ -27,7 +27,7 @@ pub enum Content {
         /// Its logical number.
         unit: u32,
         /// Where it was read.
-        block: Block,
+        block: EraseBlock,
         /// The page there.
         page: u32,
         /// Which unit of the page.
@@ -77,7 +77,7 @@ impl PageMap {
             Stream::WearLeveling => self.blocks.take_worn(die),
             _ => self.blocks.take(die),
         };
-        let Block(block) = block.expect("a die's free blocks are those of its pool");
+        let EraseBlock(block) = block.expect("a die's free blocks are those of its pool");
         let slc = stream == Stream::Host && self.parameters.slc.is_some();
         let state = &mut self.states[block as usize];
         debug_assert_eq!(state.phase, Phase::Free);
@@ -270,7 +270,7 @@ impl PageMap {
         }
         // A page is transferred as a whole, padding too.
         let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };
-        self.ready.push(Operation { kind, block: Block(block), page, slc, cause, tag: id });
+        self.ready.push(Operation { kind, block: EraseBlock(block), page, slc, cause, tag: id });
     }
 
     /// What a program that is under way writes as unit `index` of its page.
@@ -292,7 +292,7 @@ impl PageMap {
             Source::Map => Content::New { unit, version: self.map.slot(from).version },
             Source::Moved(_) => {
                 let (block, page, index) = self.layout.parts(from);
-                Content::Copy { unit, block: Block(block), page, index }
+                Content::Copy { unit, block: EraseBlock(block), page, index }
             }
         }
     }

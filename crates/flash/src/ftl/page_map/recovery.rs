@@ -17,7 +17,7 @@ use super::place::{Entry, Mapped, NONE};
 use super::state::{BlockState, DieState, Phase};
 use super::write_buffer::Slot;
 use super::{PageMap, no_candidates};
-use crate::nand::{Block, Cut, Kind, Operation};
+use crate::nand::{Cut, EraseBlock, Kind, Operation};
 use alloc::vec::Vec;
 use flashlab_sim::{fault, mix};
 use serde::{Deserialize, Serialize};
@@ -149,7 +149,7 @@ impl PageMap {
             // Nothing was programmed into it, and another may be open for its stream: the one before it, whose last page was
             // not programmed either.
             Phase::Open if next_page == 0 => {
-                self.blocks.release(Block(block));
+                self.blocks.release(EraseBlock(block));
                 self.leave(block, Phase::Free);
                 self.dies[die].free += 1;
             }
@@ -168,7 +168,7 @@ impl PageMap {
     }
 
     /// Whether a block is erased and nothing was programmed into it.
-    pub fn is_erased(&self, block: Block) -> bool {
+    pub fn is_erased(&self, block: EraseBlock) -> bool {
         self.states[block.0 as usize].phase == Phase::Free
     }
 }

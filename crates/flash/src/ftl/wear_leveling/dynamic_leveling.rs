@@ -4,7 +4,7 @@
 //! blocks in service of which a share c rho holds such data, the life is (1 - c rho) of what it could be.
 
 use super::Leveling;
-use crate::nand::Block;
+use crate::nand::EraseBlock;
 use alloc::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DynamicLeveling {
     /// Erase count, when it was freed, block.
-    free: BTreeSet<(u32, u64, Block)>,
+    free: BTreeSet<(u32, u64, EraseBlock)>,
     freed: u64,
 }
 
@@ -30,28 +30,29 @@ impl DynamicLeveling {
         self.free.last().map(|(erases, ..)| *erases)
     }
     /// Whether it holds free blocks with their counts.
-    pub(in crate::ftl) fn is_sound(&self, free: &dyn Fn(Block) -> Option<u32>) -> bool {
-        let known =
-            |(erases, freed, block): &(u32, u64, Block)| free(*block) == Some(*erases) && *freed < self.freed;
+    pub(in crate::ftl) fn is_sound(&self, free: &dyn Fn(EraseBlock) -> Option<u32>) -> bool {
+        let known = |(erases, freed, block): &(u32, u64, EraseBlock)| {
+            free(*block) == Some(*erases) && *freed < self.freed
+        };
         self.freed < 1 << 60 && self.free.iter().all(known)
     }
     /// Takes the most worn free block that was erased at most `most` times.
-    pub(super) fn take_most(&mut self, most: u32) -> Option<Block> {
-        let entry = *self.free.range(..=(most, u64::MAX, Block(u32::MAX))).next_back()?;
+    pub(super) fn take_most(&mut self, most: u32) -> Option<EraseBlock> {
+        let entry = *self.free.range(..=(most, u64::MAX, EraseBlock(u32::MAX))).next_back()?;
         self.free.remove(&entry);
         Some(entry.2)
     }
 }
 
 impl Leveling for DynamicLeveling {
-    fn freed(&mut self, block: Block, erases: u32) {
+    fn freed(&mut self, block: EraseBlock, erases: u32) {
         self.free.insert((erases, self.freed, block));
         self.freed += 1;
     }
-    fn withdrawn(&mut self, block: Block, _: u32) {
+    fn withdrawn(&mut self, block: EraseBlock, _: u32) {
         self.free.retain(|(_, _, free)| *free != block);
     }
-    fn take(&mut self) -> Option<Block> {
+    fn take(&mut self) -> Option<EraseBlock> {
         self.free.pop_first().map(|(_, _, block)| block)
     }
     fn free_count(&self) -> u32 {

@@ -13,28 +13,28 @@ pub use no_leveling::NoLeveling;
 pub use static_leveling::StaticLeveling;
 
 use crate::Impossible;
-use crate::nand::Block;
+use crate::nand::EraseBlock;
 use serde::{Deserialize, Serialize};
 
 /// What a policy is told and asked, for the blocks of one pool. `erases` is always the block's count at that moment.
 pub trait Leveling {
     /// `block` is free.
-    fn freed(&mut self, block: Block, erases: u32);
+    fn freed(&mut self, block: EraseBlock, erases: u32);
     /// `block`, which was taken, holds data from now on; `erases` may be one more than when it was free.
-    fn used(&mut self, _block: Block, _erases: u32) {}
+    fn used(&mut self, _block: EraseBlock, _erases: u32) {}
     /// `block`, which was used, holds no data any more: it will be freed, or it is retired.
-    fn unused(&mut self, _block: Block, _erases: u32) {}
+    fn unused(&mut self, _block: EraseBlock, _erases: u32) {}
     /// `block`, which was free, is retired.
-    fn withdrawn(&mut self, block: Block, erases: u32);
+    fn withdrawn(&mut self, block: EraseBlock, erases: u32);
     /// The free block that new data goes to; it is not free any more.
-    fn take(&mut self) -> Option<Block>;
+    fn take(&mut self) -> Option<EraseBlock>;
     /// The free block that data goes to which leveling moves, since it is expected to stay.
-    fn take_worn(&mut self) -> Option<Block> {
+    fn take_worn(&mut self) -> Option<EraseBlock> {
         self.take()
     }
     /// The used block whose data should move to the block that [`Leveling::take_worn`] would give, if any should and
     /// `movable` allows it.
-    fn relocate(&self, _movable: &dyn Fn(Block) -> bool) -> Option<Block> {
+    fn relocate(&self, _movable: &dyn Fn(EraseBlock) -> bool) -> Option<EraseBlock> {
         None
     }
     /// Whether the policy's promise breaks if nothing is moved before the next block is taken.

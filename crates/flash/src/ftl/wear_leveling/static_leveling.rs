@@ -19,7 +19,7 @@
 //! far.) What the layer above says cannot be moved is not bound by this.
 
 use super::{DynamicLeveling, Leveling};
-use crate::nand::Block;
+use crate::nand::EraseBlock;
 use alloc::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct StaticLeveling {
     relief: u32,
     free: DynamicLeveling,
     /// With each used one, how many blocks of the pool had been taken before it.
-    used: BTreeMap<(u32, Block), u64>,
+    used: BTreeMap<(u32, EraseBlock), u64>,
     /// Blocks taken so far.
     taken: u64,
     /// Moving has begun and not ended.
@@ -54,11 +54,11 @@ impl StaticLeveling {
     pub(in crate::ftl) fn is_sound(
         &self,
         numbers: (u32, u32),
-        free: &dyn Fn(Block) -> Option<u32>,
-        used: &dyn Fn(Block) -> Option<u32>,
+        free: &dyn Fn(EraseBlock) -> Option<u32>,
+        used: &dyn Fn(EraseBlock) -> Option<u32>,
         count: usize,
     ) -> bool {
-        let known = |((erases, block), since): (&(u32, Block), &u64)| {
+        let known = |((erases, block), since): (&(u32, EraseBlock), &u64)| {
             used(*block) == Some(*erases) && *since < self.taken
         };
         (self.threshold, self.relief) == numbers
@@ -113,31 +113,31 @@ impl StaticLeveling {
 }
 
 impl Leveling for StaticLeveling {
-    fn freed(&mut self, block: Block, erases: u32) {
+    fn freed(&mut self, block: EraseBlock, erases: u32) {
         self.free.freed(block, erases);
         self.changed();
     }
-    fn used(&mut self, block: Block, erases: u32) {
+    fn used(&mut self, block: EraseBlock, erases: u32) {
         self.used.insert((erases, block), self.taken);
         self.taken += 1;
         self.changed();
     }
-    fn unused(&mut self, block: Block, erases: u32) {
+    fn unused(&mut self, block: EraseBlock, erases: u32) {
         self.used.remove(&(erases, block));
         self.changed();
     }
-    fn withdrawn(&mut self, block: Block, erases: u32) {
+    fn withdrawn(&mut self, block: EraseBlock, erases: u32) {
         self.free.withdrawn(block, erases);
         self.changed();
     }
-    fn take(&mut self) -> Option<Block> {
+    fn take(&mut self) -> Option<EraseBlock> {
         self.free.take()
     }
-    fn take_worn(&mut self) -> Option<Block> {
+    fn take_worn(&mut self) -> Option<EraseBlock> {
         let ceiling = self.ceiling();
         self.free.take_most(ceiling).or_else(|| self.free.take())
     }
-    fn relocate(&self, movable: &dyn Fn(Block) -> bool) -> Option<Block> {
+    fn relocate(&self, movable: &dyn Fn(EraseBlock) -> bool) -> Option<EraseBlock> {
         if self.free.free_count() == 0 || !(self.moving || self.is_pressed()) {
             return None;
         }
@@ -147,7 +147,7 @@ impl Leveling for StaticLeveling {
         let must = |erases: u32| pressed && erases == least;
         let worth = |erases: u32| must(erases) || most.saturating_sub(erases) >= self.relief;
         let mut candidates = self.used.iter().take_while(|((erases, _), _)| worth(*erases));
-        let moves = |((erases, block), since): &(&(u32, Block), &u64)| {
+        let moves = |((erases, block), since): &(&(u32, EraseBlock), &u64)| {
             (must(*erases) || self.is_cold(**since)) && movable(*block)
         };
         candidates.find(moves).map(|((_, block), _)| *block)

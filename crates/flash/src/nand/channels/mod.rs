@@ -20,7 +20,7 @@ mod channel;
 mod queue;
 mod times;
 
-use super::{Block, Cut, Die, Finished, Geometry, Kind, Operation, Scheduling, Timing};
+use super::{Cut, Die, EraseBlock, Finished, Geometry, Kind, Operation, Scheduling, Timing};
 use alloc::vec;
 use alloc::vec::Vec;
 use channel::Channel;
@@ -246,7 +246,7 @@ impl Channels {
     }
 
     #[inline]
-    fn place_of(&self, block: Block) -> Place {
+    fn place_of(&self, block: EraseBlock) -> Place {
         let die = (block.0 & self.die_mask) as usize;
         match self.places.get(die) {
             Some(place) => *place,

@@ -6,7 +6,7 @@ use crate::ftl::card::mapped::Mapped;
 use crate::ftl::card::medium::{Filling, Medium};
 use crate::ftl::gc::Victim;
 use crate::ftl::inconsistent::ensure;
-use crate::nand::Block;
+use crate::nand::EraseBlock;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 
@@ -80,7 +80,7 @@ impl Appended {
             );
         }
         for (block, contents) in (0..).zip(&self.contents) {
-            let used = medium.blocks.is_used(Block(block));
+            let used = medium.blocks.is_used(EraseBlock(block));
             let whole = if used { self.slots as usize } else { 0 };
             ensure!(contents.len() == whole, "block {block} has {} slots", contents.len());
             let fillings = filling().filter(|filling| filling.block.0 == block).count();

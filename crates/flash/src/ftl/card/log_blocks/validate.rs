@@ -4,7 +4,7 @@ use super::{BROKEN_MAX, LogBlocks, NONE, Open};
 use crate::ftl::Inconsistent;
 use crate::ftl::card::medium::Medium;
 use crate::ftl::inconsistent::ensure;
-use crate::nand::Block;
+use crate::nand::EraseBlock;
 use alloc::vec::Vec;
 
 impl LogBlocks {
@@ -91,7 +91,8 @@ impl LogBlocks {
 
     /// Every used block is used for one thing.
     fn validate_use(&self, medium: &Medium) -> Result<(), Inconsistent> {
-        let mut used: Vec<Block> = self.data.iter().filter(|b| **b != NONE).map(|b| Block(*b)).collect();
+        let mut used: Vec<EraseBlock> =
+            self.data.iter().filter(|b| **b != NONE).map(|b| EraseBlock(*b)).collect();
         used.extend(self.open.iter().flat_map(Open::blocks));
         used.extend(self.fast.iter().flat_map(|fast| fast.blocks.iter().copied()));
         used.extend(self.partial.map(|filling| filling.block));
