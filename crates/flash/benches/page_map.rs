@@ -10,7 +10,7 @@
 //! prints.
 
 use cpu_time::ProcessTime;
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::{Accepted, Outcome, PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Channels, Geometry, Scheduling, Timing};
@@ -58,7 +58,7 @@ fn parameters(capacity: u64, spare_percent: u64) -> PageMapParameters {
         unit: 4_096,
         capacity,
         map_pages: 0,
-        victim: Victim::Greedy,
+        victim: VictimPolicy::Greedy,
         streams: Streams::Two,
         reserve,
         idle_free: 0,
@@ -126,7 +126,7 @@ impl Writer {
         let (requests, repeats) = (f64::from(self.map.units()), REPEATS as f64);
         // Each moved page was read as well, roughly.
         let operations =
-            (written.total() + written.collection) as f64 / repeats / f64::from(self.map.units_per_page());
+            (written.total() + written.gc) as f64 / repeats / f64::from(self.map.units_per_page());
         let mapped = self.map.valid_units() as f64;
         let effective = self.map.effective_units() as f64 / mapped - 1.0;
         println!(

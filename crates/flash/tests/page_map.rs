@@ -1,7 +1,7 @@
 //! The page-mapped translation layer from outside.
 
 use flashlab_flash::ftl::Ftl;
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
@@ -15,7 +15,7 @@ fn small() -> PageMapParameters {
         unit: 4_096,
         capacity: 4 * 22 * 16 * 16_384,
         map_pages: 0,
-        victim: Victim::Greedy,
+        victim: VictimPolicy::Greedy,
         streams: Streams::Two,
         reserve: 3,
         idle_free: 0,

@@ -140,7 +140,7 @@ fn urgent_reads_go_before_programs_erases_and_background_reads_of_their_die() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &READS_FIRST, 0);
     channels.submit(at(0), &erase(0, 1));
     channels.submit(at(1), &program(0, 2));
-    channels.submit(at(2), &Operation { cause: Cause::Collection, ..read(0, 3) });
+    channels.submit(at(2), &Operation { cause: Cause::GarbageCollection, ..read(0, 3) });
     channels.submit(at(3), &Operation { cause: Cause::Map, ..read(0, 4) });
     channels.submit(at(4), &read(0, 5));
     assert_eq!(ends(&mut channels), [(1, 30), (4, 37), (5, 44), (2, 54), (3, 61)]);
@@ -326,8 +326,9 @@ impl Run {
                     4..=6 => Kind::Program { bytes: bytes + 1 },
                     _ => Kind::Erase,
                 };
-                let cause = [Cause::Host, Cause::Host, Cause::Map, Cause::Collection, Cause::WearLeveling]
-                    [cause as usize];
+                let cause =
+                    [Cause::Host, Cause::Host, Cause::Map, Cause::GarbageCollection, Cause::WearLeveling]
+                        [cause as usize];
                 let tag = self.submitted;
                 self.submitted += 1;
                 let operation = Operation { kind, block: EraseBlock(block), page, slc, cause, tag };

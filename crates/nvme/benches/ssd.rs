@@ -12,7 +12,7 @@ use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::loader::Nothing;
 use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{Jobs, Task};
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
@@ -164,7 +164,7 @@ fn parameters(capacity: u64, spare_percent: u64) -> SsdParameters {
             unit: 4_096,
             capacity,
             map_pages: 0,
-            victim: Victim::Greedy,
+            victim: VictimPolicy::Greedy,
             streams: Streams::Two,
             reserve: 3,
             idle_free: 0,

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p flashlab-nvme --example borrowed_memory`
 
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
@@ -65,7 +65,7 @@ fn parameters(lent: u64) -> SsdParameters {
             unit: 4096,
             capacity: 48 * MIB,
             map_pages: 0,
-            victim: Victim::Greedy,
+            victim: VictimPolicy::Greedy,
             streams: Streams::Two,
             reserve: 4,
             idle_free: 6,

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Driven, KIB, MIB, loading, small, unreliable_cells, us};
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::Streams;
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
@@ -20,7 +20,7 @@ fn kinds() -> Vec<SsdParameters> {
     first.page_map.capacity = 10 * MIB;
     first.page_map.leveling = LevelingPolicy::Static { threshold: 4, relief: 2 };
     first.page_map.streams = Streams::HotCold;
-    first.page_map.victim = Victim::CostBenefit;
+    first.page_map.victim = VictimPolicy::CostBenefit;
     let mut second = small();
     second.page_map.geometry.pages = 9;
     second.page_map.capacity = 9 * MIB;
@@ -34,12 +34,12 @@ fn kinds() -> Vec<SsdParameters> {
     let mut third = loading(8 * KIB, MIB);
     third.page_map.geometry.pages = 8;
     third.page_map.capacity = 10 * MIB;
-    third.page_map.victim = Victim::DChoices { d: 3 };
+    third.page_map.victim = VictimPolicy::DChoices { d: 3 };
     third.page_map.leveling = LevelingPolicy::None;
     let mut fourth = small();
     fourth.page_map.geometry.pages = 8;
     fourth.page_map.capacity = 10 * MIB;
-    fourth.page_map.victim = Victim::Fifo;
+    fourth.page_map.victim = VictimPolicy::Fifo;
     vec![first, second, third, fourth]
 }
 

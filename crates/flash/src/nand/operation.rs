@@ -29,7 +29,7 @@ pub enum Cause {
     /// Map pages.
     Map,
     /// Garbage collection.
-    Collection,
+    GarbageCollection,
     /// Wear leveling.
     WearLeveling,
     /// Folding of SLC blocks into blocks with more bits per cell.

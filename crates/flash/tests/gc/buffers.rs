@@ -1,7 +1,7 @@
 //! Write buffer, SLC buffer and throughput at count level (Q7 to Q9).
 
 use crate::device::{UNIT, assert_within, parameters, uniform};
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::{Accepted, Outcome, PageMap, PageMapParameters};
 use flashlab_flash::nand::{Cause, Geometry, Kind, Operation};
@@ -10,12 +10,13 @@ use flashlab_flash::nand::{Cause, Geometry, Kind, Operation};
 fn an_slc_buffer_is_full_after_its_size_over_what_is_not_folded_meanwhile() {
     for fold_ppm in [0, 250_000, 600_000] {
         let slc = Slc { blocks: 256, fold_ppm };
-        let geometry = Geometry { blocks: 1_024, pages: 96, ..parameters(Victim::Greedy, 0.5, 96).geometry };
+        let geometry =
+            Geometry { blocks: 1_024, pages: 96, ..parameters(VictimPolicy::Greedy, 0.5, 96).geometry };
         let parameters = PageMapParameters {
             geometry,
             slc: Some(slc),
             capacity: 512 * 96 * UNIT,
-            ..parameters(Victim::Greedy, 0.5, 96)
+            ..parameters(VictimPolicy::Greedy, 0.5, 96)
         };
         let mut map = PageMap::new(&parameters, 1);
         // Blocks with one bit a cell have a third of the pages.
@@ -40,7 +41,8 @@ fn an_slc_buffer_is_full_after_its_size_over_what_is_not_folded_meanwhile() {
 
 #[test]
 fn a_write_buffer_takes_a_burst_of_its_size() {
-    let parameters = PageMapParameters { write_buffer: 64 * UNIT, ..parameters(Victim::Greedy, 0.8, 32) };
+    let parameters =
+        PageMapParameters { write_buffer: 64 * UNIT, ..parameters(VictimPolicy::Greedy, 0.8, 32) };
     let mut map = PageMap::new(&parameters, 1);
     // Nothing is programmed while the array is asked for nothing.
     let mut burst = 0;
@@ -63,7 +65,7 @@ fn a_steady_write_costs_the_programs_reads_and_erases_that_limit_throughput() {
     // Steady random writes take WA programs, WA - 1 reads and WA / b erases each, in units: with times for them that is
     // the closed form of throughput where dies limit.
     let b = 32;
-    let (mut map, steady) = uniform(&parameters(Victim::Greedy, 0.8333, b), 2);
+    let (mut map, steady) = uniform(&parameters(VictimPolicy::Greedy, 0.8333, b), 2);
     let mut rng = flashlab_sim::Rng::new(3);
     let (mut programs, mut reads, mut erases) = (0u64, 0u64, 0u64);
     let host = 400_000;
@@ -75,7 +77,7 @@ fn a_steady_write_costs_the_programs_reads_and_erases_that_limit_throughput() {
             match kind {
                 Kind::Program { .. } => programs += 1,
                 Kind::Read { .. } => {
-                    assert_eq!(cause, Cause::Collection);
+                    assert_eq!(cause, Cause::GarbageCollection);
                     reads += 1;
                 }
                 Kind::Erase => erases += 1,

@@ -1,7 +1,7 @@
 //! A device to compare with a closed form: one die, since the forms know none, and one unit a page.
 
 use flashlab_flash::ftl::Ftl;
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry};
@@ -14,7 +14,7 @@ pub(crate) const WARM_UP: u64 = 6;
 pub(crate) const MEASURED: u64 = 2;
 
 /// `BLOCKS` blocks of `b` units, of which a share `rho` can be addressed, with the smallest reserve there is.
-pub(crate) fn parameters(victim: Victim, rho: f64, b: u32) -> PageMapParameters {
+pub(crate) fn parameters(victim: VictimPolicy, rho: f64, b: u32) -> PageMapParameters {
     let units = f64::from(BLOCKS * b) * rho;
     PageMapParameters {
         geometry: Geometry { channels: 1, dies: 1, planes: 1, blocks: BLOCKS, pages: b, page: UNIT },

@@ -3,7 +3,7 @@
 use crate::device::{Steady, assert_within, parameters, steady, uniform};
 use crate::forms;
 use flashlab_flash::ftl::Ftl;
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_sim::Rng;
@@ -23,7 +23,8 @@ fn hot_and_cold(parameters: &PageMapParameters, r: f64, f: f64, seed: u64) -> St
 #[test]
 fn a_mix_of_rates_under_fifo_in_one_stream_meets_its_form() {
     for (r, f, rho) in [(0.8, 0.2, 0.8696), (0.9, 0.5, 0.7812), (0.6, 0.3, 0.9091)] {
-        let parameters = PageMapParameters { streams: Streams::One, ..parameters(Victim::Fifo, rho, 32) };
+        let parameters =
+            PageMapParameters { streams: Streams::One, ..parameters(VictimPolicy::Fifo, rho, 32) };
         let Steady { amplification, rho, .. } = hot_and_cold(&parameters, r, f, 1);
         let expected = forms::fifo_of_mix(rho, &[(r, f), (1.0 - r, 1.0 - f)]);
         assert_within(1.5, amplification, expected, &format!("{r} of writes to {f} of units, rho {rho:.4}"));
@@ -35,8 +36,8 @@ fn separated_pools_meet_the_sum_of_their_forms() {
     // Two devices, which is what pools are: 0.8 of the writes to one that holds 0.2 of the units.
     let (r, f) = (0.8, 0.2);
     let (rho_hot, rho_cold) = (0.75, 0.9);
-    let (_, hot) = uniform(&parameters(Victim::Greedy, rho_hot, 32), 2);
-    let (_, cold) = uniform(&parameters(Victim::Greedy, rho_cold, 32), 3);
+    let (_, hot) = uniform(&parameters(VictimPolicy::Greedy, rho_hot, 32), 2);
+    let (_, cold) = uniform(&parameters(VictimPolicy::Greedy, rho_cold, 32), 3);
     let found = r * hot.amplification + (1.0 - r) * cold.amplification;
     let expected = r * forms::greedy(hot.rho, 32.0) + (1.0 - r) * forms::greedy(cold.rho, 32.0);
     assert_within(1.0, found, expected, "two pools");
@@ -55,8 +56,11 @@ fn separated_pools_meet_the_sum_of_their_forms() {
             r * forms::fifo(f / hot) + (1.0 - r) * forms::fifo((1.0 - f) / cold)
         })
         .fold(f64::MAX, f64::min);
-    let one =
-        PageMapParameters { streams: Streams::One, reserve: 4, ..parameters(Victim::CostBenefit, rho, 32) };
+    let one = PageMapParameters {
+        streams: Streams::One,
+        reserve: 4,
+        ..parameters(VictimPolicy::CostBenefit, rho, 32)
+    };
     let apart = PageMapParameters { streams: Streams::HotCold, ..one };
     let one = hot_and_cold(&one, r, f, 4).amplification;
     let apart = hot_and_cold(&apart, r, f, 4).amplification;
@@ -67,8 +71,10 @@ fn separated_pools_meet_the_sum_of_their_forms() {
 #[test]
 fn a_static_share_under_dynamic_leveling_takes_spare_and_never_wears() {
     for (c, rho) in [(0.5, 0.9), (0.3, 0.8333)] {
-        let parameters =
-            PageMapParameters { leveling: LevelingPolicy::Dynamic, ..parameters(Victim::Greedy, rho, 32) };
+        let parameters = PageMapParameters {
+            leveling: LevelingPolicy::Dynamic,
+            ..parameters(VictimPolicy::Greedy, rho, 32)
+        };
         let mut map = PageMap::new(&parameters, 5);
         let mut rng = Rng::new(5);
         let units = map.unit_count();

@@ -3,14 +3,14 @@
 use crate::device::{Steady, assert_within, parameters, steady, uniform};
 use crate::forms;
 use flashlab_flash::ftl::Ftl;
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::PageMap;
 use flashlab_sim::Rng;
 
 #[test]
 fn fifo_cleaning_meets_its_form_whatever_the_block_size() {
     for (rho, b) in [(0.9346, 16), (0.8696, 16), (0.7812, 16), (0.7812, 64)] {
-        let (_, Steady { amplification, rho, .. }) = uniform(&parameters(Victim::Fifo, rho, b), 1);
+        let (_, Steady { amplification, rho, .. }) = uniform(&parameters(VictimPolicy::Fifo, rho, b), 1);
         assert_within(1.0, amplification, forms::fifo(rho), &format!("FIFO, b {b}, rho {rho:.4}"));
         assert_apart(amplification, forms::agarwal(rho));
     }
@@ -19,7 +19,7 @@ fn fifo_cleaning_meets_its_form_whatever_the_block_size() {
 #[test]
 fn greedy_cleaning_meets_its_form_at_each_block_size() {
     for (rho, b) in [(0.9346, 32), (0.8696, 32), (0.7812, 64), (0.5, 16)] {
-        let (_, Steady { amplification, rho, .. }) = uniform(&parameters(Victim::Greedy, rho, b), 2);
+        let (_, Steady { amplification, rho, .. }) = uniform(&parameters(VictimPolicy::Greedy, rho, b), 2);
         let expected = forms::greedy(rho, f64::from(b));
         assert_within(1.0, amplification, expected, &format!("greedy, b {b}, rho {rho:.4}"));
         assert_apart(amplification, forms::agarwal(rho));
@@ -29,7 +29,7 @@ fn greedy_cleaning_meets_its_form_at_each_block_size() {
 #[test]
 fn random_victims_meet_their_form() {
     for rho in [0.9346, 0.8696, 0.7812] {
-        let (_, Steady { amplification, rho, .. }) = uniform(&parameters(Victim::Random, rho, 16), 3);
+        let (_, Steady { amplification, rho, .. }) = uniform(&parameters(VictimPolicy::Random, rho, 16), 3);
         assert_within(1.0, amplification, forms::random(rho), &format!("random, rho {rho:.4}"));
         assert_apart(amplification, forms::agarwal(rho));
     }
@@ -44,7 +44,8 @@ fn assert_apart(found: f64, wrong: f64) {
 #[test]
 fn the_best_of_d_victims_meets_the_mean_field() {
     for (d, rho) in [(2, 0.8696), (3, 0.7812), (5, 0.9346), (10, 0.8333)] {
-        let (_, Steady { amplification, rho, .. }) = uniform(&parameters(Victim::DChoices { d }, rho, 32), 4);
+        let (_, Steady { amplification, rho, .. }) =
+            uniform(&parameters(VictimPolicy::DChoices { d }, rho, 32), 4);
         let expected = forms::d_choices(rho, 32, d);
         assert_within(1.0, amplification, expected, &format!("best of {d}, rho {rho:.4}"));
     }
@@ -54,7 +55,7 @@ fn the_best_of_d_victims_meets_the_mean_field() {
 fn trims_make_spare() {
     // Each request trims with probability q, only what is mapped or any unit.
     for (q, only_mapped) in [(0.1, true), (0.25, true), (0.1, false), (0.3, false)] {
-        let parameters = parameters(Victim::Greedy, 0.9, 32);
+        let parameters = parameters(VictimPolicy::Greedy, 0.9, 32);
         let mut map = PageMap::new(&parameters, 5);
         let mut rng = Rng::new(5);
         let units = map.unit_count();
@@ -113,7 +114,7 @@ impl Mapped {
 
 #[test]
 fn sequential_overwrites_move_nothing() {
-    for victim in [Victim::Greedy, Victim::Fifo, Victim::CostBenefit] {
+    for victim in [VictimPolicy::Greedy, VictimPolicy::Fifo, VictimPolicy::CostBenefit] {
         let mut map = PageMap::new(&parameters(victim, 0.9346, 32), 6);
         let units = map.unit_count();
         let mut next = 0;
@@ -127,7 +128,7 @@ fn sequential_overwrites_move_nothing() {
 
 #[test]
 fn several_dies_and_units_to_a_page_change_nothing() {
-    let one = parameters(Victim::Greedy, 0.8696, 32);
+    let one = parameters(VictimPolicy::Greedy, 0.8696, 32);
     let several = flashlab_flash::ftl::page_map::PageMapParameters {
         geometry: flashlab_flash::nand::Geometry {
             channels: 2,

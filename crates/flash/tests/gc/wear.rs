@@ -2,7 +2,7 @@
 
 use crate::device::{BLOCKS, assert_within, parameters, uniform};
 use flashlab_flash::ftl::Ftl;
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::{PageMap, PageMapParameters};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::Endurance;
@@ -10,7 +10,7 @@ use flashlab_sim::Rng;
 
 #[test]
 fn mean_erases_are_what_the_host_wrote_times_amplification_over_the_raw_units() {
-    let (mut map, _) = uniform(&parameters(Victim::Greedy, 0.8696, 32), 1);
+    let (mut map, _) = uniform(&parameters(VictimPolicy::Greedy, 0.8696, 32), 1);
     let mut rng = Rng::new(1);
     let units = map.unit_count();
     let (before, erases) = (map.written(), map.blocks().erases());
@@ -46,7 +46,7 @@ fn a_device_dies_after_its_raw_bytes_times_its_cycles_over_its_amplification() {
 
 /// As [`parameters`], with fewer blocks: wear needs many erases.
 fn small(rho: f64) -> PageMapParameters {
-    let mut parameters = parameters(Victim::Greedy, rho, 32);
+    let mut parameters = parameters(VictimPolicy::Greedy, rho, 32);
     parameters.geometry.blocks = 512;
     parameters.capacity = (512.0 * 32.0 * rho) as u64 * 4_096;
     parameters

@@ -3,7 +3,7 @@
 mod reference;
 mod world;
 
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::{Found, Outcome, PageMap, PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
@@ -16,8 +16,13 @@ const CUTS_OF_A_WORLD: u32 = 20;
 
 /// A device so small that collection, failures and cuts meet in it all the time; another for every seed.
 fn tiny(seed: u64) -> PageMapParameters {
-    let victims =
-        [Victim::Greedy, Victim::CostBenefit, Victim::Fifo, Victim::Random, Victim::DChoices { d: 2 }];
+    let victims = [
+        VictimPolicy::Greedy,
+        VictimPolicy::CostBenefit,
+        VictimPolicy::Fifo,
+        VictimPolicy::Random,
+        VictimPolicy::DChoices { d: 2 },
+    ];
     let pick = |of: u64, n: u64| seed / of % n;
     let geometry = Geometry {
         channels: 1 + pick(5, 2) as u32,
@@ -161,8 +166,13 @@ proptest! {
 fn edge(seed: u64) -> PageMapParameters {
     let mut rng = flashlab_sim::Rng::new(seed);
     let mut below = |n: u64| rng.below(n) as u32;
-    let victims =
-        [Victim::Greedy, Victim::CostBenefit, Victim::Fifo, Victim::Random, Victim::DChoices { d: 2 }];
+    let victims = [
+        VictimPolicy::Greedy,
+        VictimPolicy::CostBenefit,
+        VictimPolicy::Fifo,
+        VictimPolicy::Random,
+        VictimPolicy::DChoices { d: 2 },
+    ];
     let unit = 4_096 << below(3);
     let geometry = Geometry {
         channels: 1 + below(3),

@@ -4,7 +4,7 @@ use super::Registers;
 use flashlab_flash::Impossible;
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Slc;
 use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
@@ -278,7 +278,7 @@ fn blank_ssd() -> SsdParameters {
             unit: 0,
             capacity: 0,
             map_pages: 0,
-            victim: Victim::Greedy,
+            victim: VictimPolicy::Greedy,
             streams: Streams::One,
             reserve: 0,
             idle_free: 0,

@@ -1,7 +1,7 @@
 //! Drives for the tests: a small one with its whole map in memory, and variants, such as one with a demand-loaded map.
 #![allow(dead_code, reason = "each test uses some")]
 
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
@@ -54,7 +54,7 @@ pub(crate) fn small() -> SsdParameters {
             unit: 4 * KIB,
             capacity: 48 * MIB,
             map_pages: 0,
-            victim: Victim::Greedy,
+            victim: VictimPolicy::Greedy,
             streams: Streams::Two,
             reserve: 4,
             idle_free: 6,

@@ -18,7 +18,7 @@ mod validate;
 
 use super::medium::{Filling, Medium, Run, Work};
 use crate::ftl::ReadOnly;
-use crate::ftl::gc::{Candidates, Victim};
+use crate::ftl::gc::{Candidates, VictimPolicy};
 use crate::nand::EraseBlock;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -88,7 +88,7 @@ impl Appended {
             places: vec![None; (capacity.div_ceil(granule) as usize).div_ceil(CHUNK)],
             contents: vec![Box::default(); blocks],
             live: vec![0; blocks],
-            candidates: Candidates::new(Victim::Greedy, 1, blocks as u32, slots, 0),
+            candidates: Candidates::new(VictimPolicy::Greedy, 1, blocks as u32, slots, 0),
             closed: vec![false; blocks],
             idle_victim: NONE,
             idle_left: Vec::new(),
@@ -235,7 +235,7 @@ impl Appended {
                 let Some(victim) = self.victim(self.worthwhile()) else { return };
                 self.idle_left = self.live_in(victim);
                 self.idle_victim = victim.0;
-                medium.counters.collections += 1;
+                medium.counters.gc_blocks += 1;
             }
             let most = of_page * self.pages_in(gap - read - t_prog, read, medium) as usize;
             let victim = self.idle_victim;
@@ -256,7 +256,7 @@ impl Appended {
                 continue;
             }
             let Ok(time) = self.move_out(EraseBlock(victim), &granules, medium) else { return };
-            medium.counters.collection_bytes += granules.len() as u64 * self.granule;
+            medium.counters.gc_bytes += granules.len() as u64 * self.granule;
             gap = gap.saturating_sub(read * granules.len().div_ceil(of_page) as u64 + time);
         }
     }
@@ -338,8 +338,8 @@ impl Appended {
     /// Writes what lives in a block to another; the block is free then.
     fn collect(&mut self, block: EraseBlock, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let granules = self.live_in(block);
-        medium.counters.collections += 1;
-        medium.counters.collection_bytes += granules.len() as u64 * self.granule;
+        medium.counters.gc_blocks += 1;
+        medium.counters.gc_bytes += granules.len() as u64 * self.granule;
         let read = medium.stream(granules.len() as u64 * self.granule);
         Ok(read + self.move_out(block, &granules, medium)?)
     }

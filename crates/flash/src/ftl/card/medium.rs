@@ -56,8 +56,8 @@ pub(super) struct Counters {
     pub(super) merge_bytes: u64,
     pub(super) fold_bytes: u64,
     pub(super) staged_bytes: u64,
-    pub(super) collections: u64,
-    pub(super) collection_bytes: u64,
+    pub(super) gc_blocks: u64,
+    pub(super) gc_bytes: u64,
     pub(super) leveling_bytes: u64,
 }
 
@@ -121,12 +121,12 @@ impl Medium {
             merge_bytes,
             fold_bytes,
             staged_bytes,
-            collections,
-            collection_bytes,
+            gc_blocks,
+            gc_bytes,
             leveling_bytes,
         } = self.counters;
         let moved = read_modify_write_bytes.max(merge_bytes).max(fold_bytes).max(staged_bytes);
-        let most = moved.max(host_written_bytes).max(collections).max(collection_bytes).max(leveling_bytes);
+        let most = moved.max(host_written_bytes).max(gc_blocks).max(gc_bytes).max(leveling_bytes);
         ensure!(
             most.max(programs.saturating_mul(self.nand.page)) < COUNT_MAX,
             "more was counted than is possible"
@@ -241,8 +241,8 @@ impl Medium {
         to.count("merge_bytes", c.merge_bytes);
         to.count("fold_moved_bytes", c.fold_bytes);
         to.count("staged_bytes", c.staged_bytes);
-        to.count("collection_count", c.collections);
-        to.count("collection_moved_bytes", c.collection_bytes);
+        to.count("collection_count", c.gc_blocks);
+        to.count("collection_moved_bytes", c.gc_bytes);
         to.count("levelling_moved_bytes", c.leveling_bytes);
         to.count("read_only", u64::from(self.read_only));
         self.blocks.observe(self.nand.erase_block, to);

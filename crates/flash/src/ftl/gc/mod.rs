@@ -29,7 +29,7 @@ const NONE: u32 = u32::MAX;
 
 /// How a victim is chosen among a die's closed blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Victim {
+pub enum VictimPolicy {
     /// The one with the fewest valid units.
     Greedy,
     /// The one with the greatest (1 - u) age / 2u, u its share of valid units (Rosenblum and Ousterhout 1992).
@@ -45,10 +45,10 @@ pub enum Victim {
     },
 }
 
-impl Victim {
+impl VictimPolicy {
     /// Refuses what no policy can be.
     pub fn check(self) -> Result<(), Impossible> {
-        if self == (Victim::DChoices { d: 0 }) {
+        if self == (VictimPolicy::DChoices { d: 0 }) {
             return Err(Impossible::new("ftl.victim", "draws 0 blocks; expected at least 1"));
         }
         Ok(())
@@ -93,22 +93,22 @@ enum Policies {
 }
 
 impl Policies {
-    fn new(victim: Victim, tally: &Tally, seed: u64) -> Self {
+    fn new(victim: VictimPolicy, tally: &Tally, seed: u64) -> Self {
         match victim {
-            Victim::Greedy => Policies::Greedy(Greedy::new(tally)),
-            Victim::CostBenefit => Policies::CostBenefit(CostBenefit::new(tally)),
-            Victim::Fifo => Policies::Fifo(Fifo::new(tally)),
-            Victim::Random => Policies::Random(Random::new(tally, seed)),
-            Victim::DChoices { d } => Policies::DChoices(DChoices::new(d, tally, seed)),
+            VictimPolicy::Greedy => Policies::Greedy(Greedy::new(tally)),
+            VictimPolicy::CostBenefit => Policies::CostBenefit(CostBenefit::new(tally)),
+            VictimPolicy::Fifo => Policies::Fifo(Fifo::new(tally)),
+            VictimPolicy::Random => Policies::Random(Random::new(tally, seed)),
+            VictimPolicy::DChoices { d } => Policies::DChoices(DChoices::new(d, tally, seed)),
         }
     }
-    fn is(&self, victim: Victim) -> bool {
+    fn is(&self, victim: VictimPolicy) -> bool {
         match self {
-            Policies::Greedy(_) => victim == Victim::Greedy,
-            Policies::CostBenefit(_) => victim == Victim::CostBenefit,
-            Policies::Fifo(_) => victim == Victim::Fifo,
-            Policies::Random(_) => victim == Victim::Random,
-            Policies::DChoices(policy) => victim == Victim::DChoices { d: policy.draws() },
+            Policies::Greedy(_) => victim == VictimPolicy::Greedy,
+            Policies::CostBenefit(_) => victim == VictimPolicy::CostBenefit,
+            Policies::Fifo(_) => victim == VictimPolicy::Fifo,
+            Policies::Random(_) => victim == VictimPolicy::Random,
+            Policies::DChoices(policy) => victim == VictimPolicy::DChoices { d: policy.draws() },
         }
     }
     fn policy(&self) -> &dyn Policy {
@@ -140,7 +140,7 @@ pub(crate) struct Candidates {
 
 impl Candidates {
     /// No candidates, of `blocks` of at most `units` units in `pools`, block b in pool b % `pools`.
-    pub(crate) fn new(victim: Victim, pools: u32, blocks: u32, units: u32, seed: u64) -> Self {
+    pub(crate) fn new(victim: VictimPolicy, pools: u32, blocks: u32, units: u32, seed: u64) -> Self {
         let tally = Tally::new(pools, blocks, units);
         let policies = Policies::new(victim, &tally, seed);
         Candidates { tally, policies }
@@ -186,7 +186,7 @@ impl Candidates {
     /// compares with what the caller says of each block: its valid units if it is closed.
     pub(crate) fn validate(
         &self,
-        victim: Victim,
+        victim: VictimPolicy,
         (pools, blocks, units): (u32, u32, u32),
         now: u64,
         said: &dyn Fn(u32) -> Option<u32>,
@@ -226,31 +226,31 @@ mod tests {
         closed: Vec<(u32, u32, u64)>,
     }
 
-    fn allowed(victim: Victim, reference: &Reference, pool: u32, now: u64, chosen: u32) -> bool {
+    fn allowed(victim: VictimPolicy, reference: &Reference, pool: u32, now: u64, chosen: u32) -> bool {
         let mine: Vec<_> = reference.closed.iter().filter(|(block, ..)| block % 2 == pool).collect();
         let (_, valid, at) = **mine.iter().find(|(block, ..)| *block == chosen).expect("a candidate");
         // An empty block costs nothing: its score is infinite, however old it is.
         let score =
             |valid: u32, at: u64| f64::from(UNITS - valid) * (now - at + 1) as f64 / (2.0 * f64::from(valid));
         match victim {
-            Victim::Greedy => mine.iter().all(|(_, other, _)| valid <= *other),
-            Victim::Fifo => mine[0].0 == chosen,
-            Victim::CostBenefit => {
+            VictimPolicy::Greedy => mine.iter().all(|(_, other, _)| valid <= *other),
+            VictimPolicy::Fifo => mine[0].0 == chosen,
+            VictimPolicy::CostBenefit => {
                 mine.iter().all(|(_, v, a)| score(valid, at) >= score(*v, *a) * (1.0 - 1e-12))
             }
-            Victim::Random | Victim::DChoices { .. } => true,
+            VictimPolicy::Random | VictimPolicy::DChoices { .. } => true,
         }
     }
 
     #[test]
     fn every_policy_chooses_what_it_promises_whatever_it_was_told_before() {
         for victim in [
-            Victim::Greedy,
-            Victim::CostBenefit,
-            Victim::Fifo,
-            Victim::Random,
-            Victim::DChoices { d: 1 },
-            Victim::DChoices { d: 3 },
+            VictimPolicy::Greedy,
+            VictimPolicy::CostBenefit,
+            VictimPolicy::Fifo,
+            VictimPolicy::Random,
+            VictimPolicy::DChoices { d: 1 },
+            VictimPolicy::DChoices { d: 3 },
         ] {
             let mut rng = Rng::new(7);
             let mut policy = Candidates::new(victim, 2, BLOCKS, UNITS, 7);
@@ -294,8 +294,8 @@ mod tests {
 
     #[test]
     fn no_choice_of_none_is_refused() {
-        let refused = Victim::DChoices { d: 0 }.check().unwrap_err();
+        let refused = VictimPolicy::DChoices { d: 0 }.check().unwrap_err();
         assert_eq!(alloc::format!("{refused}"), "ftl.victim draws 0 blocks; expected at least 1");
-        assert_eq!(Victim::Greedy.check(), Ok(()));
+        assert_eq!(VictimPolicy::Greedy.check(), Ok(()));
     }
 }

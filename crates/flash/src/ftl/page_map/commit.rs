@@ -212,7 +212,7 @@ impl PageMap {
         let moved = match self.states[block as usize].cause {
             Cause::WearLeveling => &mut self.counters.leveling,
             Cause::Fold => &mut self.counters.fold,
-            _ => &mut self.counters.collection,
+            _ => &mut self.counters.gc,
         };
         *moved += u64::from(units);
         self.moved(block, units);

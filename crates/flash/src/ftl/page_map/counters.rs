@@ -14,7 +14,7 @@ pub(super) struct Counters {
     /// Programmed, by cause.
     pub(super) host: u64,
     pub(super) map: u64,
-    pub(super) collection: u64,
+    pub(super) gc: u64,
     pub(super) leveling: u64,
     pub(super) fold: u64,
     /// Programmed for nothing: pages that were not full, that failed, or that a power cut tore.
@@ -26,9 +26,9 @@ pub(super) struct Counters {
     pub(super) failed: u64,
     pub(super) reads: u64,
     /// Blocks collected, folded, leveled.
-    pub(super) collections: u64,
-    pub(super) folds: u64,
-    pub(super) levelings: u64,
+    pub(super) gc_blocks: u64,
+    pub(super) folded_blocks: u64,
+    pub(super) leveled_blocks: u64,
     /// Pages that could not be read when they were moved, and units lost with them.
     pub(super) uncorrectable: u64,
     pub(super) lost: u64,
@@ -37,12 +37,11 @@ pub(super) struct Counters {
 impl Counters {
     /// The greatest of all.
     pub(super) fn most(&self) -> u64 {
-        let Counters { accepted, trimmed, host, map, collection, leveling, fold, padding, .. } = *self;
-        let Counters { failed_units, torn_units, pages, failed, reads, collections, folds, .. } = *self;
-        let Counters { levelings, uncorrectable, lost, .. } = *self;
-        let units =
-            [accepted, trimmed, host, map, collection, leveling, fold, padding, failed_units, torn_units];
-        let others = [pages, failed, reads, collections, folds, levelings, uncorrectable, lost];
+        let Counters { accepted, trimmed, host, map, gc, leveling, fold, padding, .. } = *self;
+        let Counters { failed_units, torn_units, pages, failed, reads, gc_blocks, folded_blocks, .. } = *self;
+        let Counters { leveled_blocks, uncorrectable, lost, .. } = *self;
+        let units = [accepted, trimmed, host, map, gc, leveling, fold, padding, failed_units, torn_units];
+        let others = [pages, failed, reads, gc_blocks, folded_blocks, leveled_blocks, uncorrectable, lost];
         units.into_iter().chain(others).max().unwrap_or(0)
     }
 }
@@ -57,7 +56,7 @@ pub struct Written {
     /// Map pages and records.
     pub map: u64,
     /// Moved by collection.
-    pub collection: u64,
+    pub gc: u64,
     /// Moved by wear leveling.
     pub leveling: u64,
     /// Folded out of the SLC buffer.
@@ -69,11 +68,11 @@ pub struct Written {
 impl Written {
     /// All units programmed.
     pub fn total(&self) -> u64 {
-        self.host + self.map + self.collection + self.leveling + self.fold + self.padding
+        self.host + self.map + self.gc + self.leveling + self.fold + self.padding
     }
     /// Units programmed for the host's data, again and again, for one that it wrote: without map and padding.
     pub fn amplification(&self) -> f64 {
-        (self.host + self.collection + self.leveling + self.fold) as f64 / self.host as f64
+        (self.host + self.gc + self.leveling + self.fold) as f64 / self.host as f64
     }
     /// What was written since `earlier`.
     pub fn since(&self, earlier: &Written) -> Written {
@@ -81,7 +80,7 @@ impl Written {
             accepted: self.accepted - earlier.accepted,
             host: self.host - earlier.host,
             map: self.map - earlier.map,
-            collection: self.collection - earlier.collection,
+            gc: self.gc - earlier.gc,
             leveling: self.leveling - earlier.leveling,
             fold: self.fold - earlier.fold,
             padding: self.padding - earlier.padding,
@@ -97,7 +96,7 @@ impl PageMap {
             accepted: c.accepted,
             host: c.host,
             map: c.map,
-            collection: c.collection,
+            gc: c.gc,
             leveling: c.leveling,
             fold: c.fold,
             padding: c.padding + c.failed_units + c.torn_units,
@@ -132,10 +131,10 @@ impl PageMap {
         let bytes = |units: u64| units * self.parameters.unit;
         to.count("accepted_unit_bytes", bytes(c.accepted));
         to.count("programmed_bytes", c.pages * self.parameters.geometry.program_bytes());
-        to.count("collection_count", c.collections);
-        to.count("levelling_count", c.levelings);
-        to.count("fold_count", c.folds);
-        to.count("collection_moved_bytes", bytes(c.collection));
+        to.count("collection_count", c.gc_blocks);
+        to.count("levelling_count", c.leveled_blocks);
+        to.count("fold_count", c.folded_blocks);
+        to.count("collection_moved_bytes", bytes(c.gc));
         to.count("levelling_moved_bytes", bytes(c.leveling));
         to.count("fold_moved_bytes", bytes(c.fold));
         to.count("map_programmed_bytes", bytes(c.map));

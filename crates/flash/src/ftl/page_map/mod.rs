@@ -30,9 +30,9 @@
 mod bits;
 mod block;
 mod check;
-mod collector;
 mod commit;
 mod counters;
+mod garbage_collector;
 mod parameters;
 mod place;
 mod program;

@@ -3,7 +3,7 @@
 use super::place::PLACES_MAX;
 use super::slc::Slc;
 use crate::Impossible;
-use crate::ftl::gc::Victim;
+use crate::ftl::gc::VictimPolicy;
 use crate::ftl::wear_leveling::LevelingPolicy;
 use crate::nand::{Cell, Endurance, Geometry};
 use alloc::format;
@@ -35,7 +35,7 @@ pub struct PageMapParameters {
     /// Map pages of one unit each that the controller keeps in the array, too; 0: the map needs none.
     pub map_pages: u32,
     /// Which block is collected next.
-    pub victim: Victim,
+    pub victim: VictimPolicy,
     /// Which data is kept apart.
     pub streams: Streams,
     /// Free blocks of a die at which collection begins while the host writes.

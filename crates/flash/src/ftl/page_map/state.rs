@@ -13,7 +13,7 @@ pub(super) enum Stream {
     /// What the host writes.
     Host,
     /// What survived a collection.
-    Collection,
+    GarbageCollection,
     /// What survived several, if that is kept apart.
     Cold,
     /// What wear leveling moved.
@@ -71,7 +71,7 @@ impl BlockState {
         stream: Stream::Host,
         slc: false,
         failing: false,
-        cause: Cause::Collection,
+        cause: Cause::GarbageCollection,
     };
 }
 
@@ -135,7 +135,7 @@ impl DieState {
             move_programs: 0,
             debt: 0,
             fold_debt: 0,
-            to: Stream::Collection,
+            to: Stream::GarbageCollection,
             idle: false,
             failing: VecDeque::new(),
             leveling_victim: NONE,

@@ -2,7 +2,7 @@
 
 use super::{AN_HOUR, ANY, Choice, Field, GIB, KIB, Kind, Lens, MIB, Parameter, TEN_SECONDS, UP_TO_A_GIB};
 use crate::profile::parts::Suspending;
-use flashlab_flash::ftl::gc::Victim;
+use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Streams;
 use flashlab_flash::ftl::page_map::map_cache::Policy;
 use flashlab_flash::nand::Cell;
@@ -118,11 +118,11 @@ pub(super) const TABLE: &[Parameter] = &[
         "ftl.victim",
         ssd.page_map.victim,
         [
-            "greedy" = Victim::Greedy,
-            "cost-benefit" = Victim::CostBenefit,
-            "fifo" = Victim::Fifo,
-            "random" = Victim::Random,
-            "10-choices" = Victim::DChoices { d: 10 }
+            "greedy" = VictimPolicy::Greedy,
+            "cost-benefit" = VictimPolicy::CostBenefit,
+            "fifo" = VictimPolicy::Fifo,
+            "random" = VictimPolicy::Random,
+            "10-choices" = VictimPolicy::DChoices { d: 10 }
         ],
         "Victim selection of garbage collection: the block with the least valid data, the one with the best benefit \
          for its cost and age, the oldest one, a random one, or the best of ten random ones."

@@ -4,7 +4,7 @@ use super::{Appended, CHUNK, NONE};
 use crate::ftl::Inconsistent;
 use crate::ftl::card::mapped::Mapped;
 use crate::ftl::card::medium::{Filling, Medium};
-use crate::ftl::gc::Victim;
+use crate::ftl::gc::VictimPolicy;
 use crate::ftl::inconsistent::ensure;
 use crate::nand::EraseBlock;
 use alloc::collections::BTreeSet;
@@ -64,7 +64,7 @@ impl Appended {
         }
         ensure!(live == self.live, "the counts of what lives in blocks are not those of the places");
         let said = |block: u32| self.closed[block as usize].then(|| live[block as usize]);
-        self.candidates.validate(Victim::Greedy, (1, blocks, self.slots), 0, &said)
+        self.candidates.validate(VictimPolicy::Greedy, (1, blocks, self.slots), 0, &said)
     }
 
     /// A used block is being filled, or full and closed.

@@ -4,8 +4,8 @@
 //! is idle, or when the data must move for another reason (a failed program, wear leveling). Wholly invalid pages cost
 //! nothing. A victim is begun only if there is room for all its valid units, so that what was begun can be finished.
 
-use super::PageMap;
-use super::Streams;
+use super::{PageMap, Streams};
+
 use super::bits::ones;
 use super::place::NONE;
 use super::programs::Source;
@@ -179,8 +179,10 @@ impl PageMap {
             _ if state.cause == Cause::WearLeveling => Stream::WearLeveling,
             (Stream::Host, Streams::One) if self.parameters.slc.is_none() => Stream::Host,
             (Stream::WearLeveling, Streams::One) if self.parameters.slc.is_none() => Stream::Host,
-            (Stream::Collection | Stream::Cold | Stream::WearLeveling, Streams::HotCold) => Stream::Cold,
-            _ => Stream::Collection,
+            (Stream::GarbageCollection | Stream::Cold | Stream::WearLeveling, Streams::HotCold) => {
+                Stream::Cold
+            }
+            _ => Stream::GarbageCollection,
         }
     }
 
@@ -188,7 +190,7 @@ impl PageMap {
     #[inline(never)]
     fn choose(&mut self, die: u32) -> bool {
         if let Some(block) = self.dies[die as usize].failing.pop_front() {
-            self.begin(die, block, Cause::Collection);
+            self.begin(die, block, Cause::GarbageCollection);
             return true;
         }
         let leveling_victim = core::mem::replace(&mut self.dies[die as usize].leveling_victim, NONE);
@@ -205,7 +207,7 @@ impl PageMap {
         let main = state.debt > 0 || urgent || (state.idle && self.idle_collects(die));
         let slc = state.slc_closed.front().copied().filter(|_| fold);
         let victim = if main && self.gains(die) { self.candidates.choose(die, self.accepted) } else { None };
-        let mut wanted = [slc.map(|b| (b, Cause::Fold)), victim.map(|b| (b, Cause::Collection))];
+        let mut wanted = [slc.map(|b| (b, Cause::Fold)), victim.map(|b| (b, Cause::GarbageCollection))];
         if urgent {
             wanted.reverse();
         }
@@ -279,9 +281,9 @@ impl PageMap {
             phase => unreachable!("block {block} is {phase:?}"),
         }
         match cause {
-            Cause::Fold => self.counters.folds += 1,
-            Cause::WearLeveling => self.counters.levelings += 1,
-            _ => self.counters.collections += 1,
+            Cause::Fold => self.counters.folded_blocks += 1,
+            Cause::WearLeveling => self.counters.leveled_blocks += 1,
+            _ => self.counters.gc_blocks += 1,
         }
         self.states[block as usize].phase = Phase::Victim;
         self.states[block as usize].cause = cause;
