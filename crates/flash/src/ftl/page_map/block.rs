@@ -35,14 +35,14 @@ impl PageMap {
         let state = &mut self.states[block as usize];
         state.programs -= 1;
         if failed {
-            self.fail(block);
+            self.mark_failed(block);
         }
         self.settle_block(block);
     }
 
     /// A program in `block` failed: nothing more is programmed there.
     #[cold]
-    fn fail(&mut self, block: u32) {
+    fn mark_failed(&mut self, block: u32) {
         let state = &mut self.states[block as usize];
         if state.failing {
             return;
@@ -71,7 +71,7 @@ impl PageMap {
             }
             Phase::Open if state.next_page == self.layout.pages_of(state.slc) => {
                 self.histories[block as usize].closed_at = self.accepted;
-                self.close(block);
+                self.close_block(block);
             }
             _ => {}
         }
@@ -79,7 +79,7 @@ impl PageMap {
 
     /// `block` becomes a candidate, for collection or for folding.
     #[inline(never)]
-    pub(super) fn close(&mut self, block: u32) {
+    pub(super) fn close_block(&mut self, block: u32) {
         let die = self.layout.die_of(block);
         let state = &mut self.states[block as usize];
         state.phase = Phase::Closed;
@@ -105,17 +105,17 @@ impl PageMap {
         if failed || self.blocks.is_bad(EraseBlock(block)) {
             self.retire(block);
         } else if self.blocks.erased(EraseBlock(block)) == Erased::WornOut {
-            self.is_bad(block);
+            self.mark_bad(block);
         } else {
-            self.leave(block, Phase::Free);
+            self.reset_block(block, Phase::Free);
             self.dies[die as usize].free += 1;
-            self.level(die);
+            self.pick_leveling_victim(die);
         }
-        self.collect(die);
+        self.collect_garbage(die);
     }
 
     /// Asks wear leveling whether a block's data should move.
-    fn level(&mut self, die: u32) {
+    fn pick_leveling_victim(&mut self, die: u32) {
         if self.dies[die as usize].leveling_victim != NONE {
             return;
         }
@@ -131,17 +131,17 @@ impl PageMap {
     /// `block` is not used any more: a program or its erase failed. Its data has moved.
     pub(super) fn retire(&mut self, block: u32) {
         self.blocks.retire(EraseBlock(block));
-        self.is_bad(block);
+        self.mark_bad(block);
     }
 
-    fn is_bad(&mut self, block: u32) {
-        self.leave(block, Phase::Bad);
+    fn mark_bad(&mut self, block: u32) {
+        self.reset_block(block, Phase::Bad);
         // With one of its blocks of one bit a cell gone, a die may open another.
-        self.reconsider(self.layout.die_of(block));
-        self.judge_spare();
+        self.update_writable(self.layout.die_of(block));
+        self.update_read_only();
     }
 
-    pub(super) fn leave(&mut self, block: u32, phase: Phase) {
+    pub(super) fn reset_block(&mut self, block: u32, phase: Phase) {
         if self.states[block as usize].slc {
             let die = self.layout.die_of(block);
             self.dies[die as usize].slc -= 1;
@@ -151,7 +151,7 @@ impl PageMap {
     }
 
     /// Refuses writes where the good blocks cannot hold all units besides the reserve and the open blocks.
-    pub(super) fn judge_spare(&mut self) {
+    pub(super) fn update_read_only(&mut self) {
         let units = u64::from(self.layout.units) + u64::from(self.layout.map_pages);
         if units > self.parameters.room(self.blocks.usable_count()) {
             self.read_only = true;

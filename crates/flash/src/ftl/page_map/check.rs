@@ -63,7 +63,7 @@ impl PageMap {
         ];
         ensure!(lengths.iter().all(|(len, wanted)| *len == *wanted as usize), "lengths: {lengths:?}");
         ensure!(
-            self.validity.holds(self.layout.places()) && self.takers.holds(dies),
+            self.validity.holds(self.layout.places()) && self.writable_dies.holds(dies),
             "a set of bits has another length"
         );
         let pool = (self.blocks.count(), self.blocks.pool_count(), self.blocks.policy(), self.blocks.seed());
@@ -99,12 +99,12 @@ impl PageMap {
             );
             ensure!(
                 die.victim_page <= self.layout.pages
-                    && die.debt.unsigned_abs() < COUNT_MAX
-                    && die.fold_debt.unsigned_abs() < COUNT_MAX * 1_000_000,
+                    && die.gc_backlog.unsigned_abs() < COUNT_MAX
+                    && die.fold_backlog_ppm.unsigned_abs() < COUNT_MAX * 1_000_000,
                 "die {index}: page {} of its victim, {} and {} units owed",
                 die.victim_page,
-                die.debt,
-                die.fold_debt
+                die.gc_backlog,
+                die.fold_backlog_ppm
             );
         }
         Ok(())
@@ -299,8 +299,11 @@ impl PageMap {
                     "block {block} is open for stream {stream} of {STREAMS}: {state:?}"
                 );
             }
-            let takes = self.takes(index, Stream::Host, self.parameters.floor());
-            ensure!(self.takers.contains(index) == takes, "die {index} takes a page: {takes}");
+            let can_program = self.can_program(index, Stream::Host, self.parameters.floor());
+            ensure!(
+                self.writable_dies.contains(index) == can_program,
+                "die {index} takes a page: {can_program}"
+            );
         }
         Ok(())
     }

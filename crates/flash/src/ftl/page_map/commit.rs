@@ -45,10 +45,10 @@ impl PageMap {
             _ => die.programs -= 1,
         }
         self.program_ended(program.block, failed);
-        self.collect(program.die);
+        self.collect_garbage(program.die);
         let die = self.layout.die_of(program.block);
         if die != program.die {
-            self.collect(die);
+            self.collect_garbage(die);
         }
     }
 
@@ -191,30 +191,30 @@ impl PageMap {
         self.validity.set_mask(program.place, valid);
         let block = self.layout.block_of(parts[0].from);
         if block == self.layout.block_of(parts[parts.len() - 1].from) {
-            self.leave_block(block, program.count);
+            self.count_moves(block, program.count);
         } else {
-            self.leave_blocks(id, program.count);
+            self.count_moves_by_block(id, program.count);
         }
     }
 
     /// Units that were read in several blocks are programmed elsewhere.
     #[cold]
-    fn leave_blocks(&mut self, id: u32, units: u32) {
+    fn count_moves_by_block(&mut self, id: u32, units: u32) {
         for n in 0..units {
             let from = self.programs.part(id, n).from;
-            self.leave_block(self.layout.block_of(from), 1);
+            self.count_moves(self.layout.block_of(from), 1);
         }
     }
 
     /// Units that were read in `block` are programmed elsewhere.
     #[inline(always)]
-    fn leave_block(&mut self, block: u32, units: u32) {
+    fn count_moves(&mut self, block: u32, units: u32) {
         let moved = match self.states[block as usize].cause {
             Cause::WearLeveling => &mut self.counters.leveling,
             Cause::Fold => &mut self.counters.fold,
             _ => &mut self.counters.gc,
         };
         *moved += u64::from(units);
-        self.moved(block, units);
+        self.moves_finished(block, units);
     }
 }

@@ -110,7 +110,8 @@ impl PageMap {
         let mut units = u64::from(self.blocks.usable_count()) * per_block;
         for (index, die) in (0..).zip(&self.dies) {
             let slc = self.parameters.slc.map_or(0, |slc| slc.blocks);
-            let set_aside = u64::from(self.main_free(index).min(self.parameters.reserve)) + u64::from(slc);
+            let set_aside =
+                u64::from(self.free_beyond_slc(index).min(self.parameters.reserve)) + u64::from(slc);
             let open = die.open.iter().filter(|block| **block != NONE).map(|block| {
                 let state = &self.states[*block as usize];
                 let unwritten = (self.layout.pages - state.next_page) * self.layout.units_per_page;

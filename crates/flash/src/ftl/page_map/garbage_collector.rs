@@ -14,20 +14,20 @@ use crate::nand::{Cause, EraseBlock, Kind, Operation};
 use flashlab_sim::prefetch;
 
 /// Reads of a victim that may be under way.
-const READS_AHEAD: u32 = 2;
+const VICTIM_READS_MAX: u32 = 2;
 
 impl PageMap {
     /// Does what there is to do on a die: programs what was gathered, reads more.
     #[inline(never)]
-    pub(super) fn collect(&mut self, die: u32) {
-        self.program_full(die);
-        while self.read_next(die) {}
-        self.reconsider(die);
+    pub(super) fn collect_garbage(&mut self, die: u32) {
+        self.program_moved_pages(die);
+        while self.read_next_victim_page(die) {}
+        self.update_writable(die);
     }
 
-    pub(super) fn stir_collectors(&mut self) {
+    pub(super) fn collect_garbage_on_all_dies(&mut self) {
         for die in 0..self.layout.dies {
-            self.collect(die);
+            self.collect_garbage(die);
         }
     }
 
@@ -39,72 +39,72 @@ impl PageMap {
             let die = (self.next_idle_die + n) % dies;
             let state = &self.dies[die as usize];
             let rests = state.reads == 0 && state.move_programs == 0 && state.programs == 0;
-            if rests && (!state.slc_closed.is_empty() || self.idle_collects(die)) {
+            if rests && (!state.slc_closed.is_empty() || self.idle_gc_is_due(die)) {
                 self.dies[die as usize].idle = true;
-                self.collect(die);
+                self.collect_garbage(die);
             }
         }
         self.next_idle_die = (self.next_idle_die + 1) % dies;
         !self.ready.is_empty()
     }
 
-    fn idle_collects(&self, die: u32) -> bool {
-        self.main_free(die) < self.parameters.idle_free && self.gains(die)
+    fn idle_gc_is_due(&self, die: u32) -> bool {
+        self.free_beyond_slc(die) < self.parameters.idle_free && self.can_free_a_block(die)
     }
 
     /// Whether collection of a die can free a block in the end.
-    fn gains(&self, die: u32) -> bool {
+    fn can_free_a_block(&self, die: u32) -> bool {
         self.candidates.dead(die) >= u64::from(self.layout.units_per_block)
     }
 
     #[inline(always)]
-    fn slc_waits(&self, die: u32) -> bool {
+    fn host_waits_for_folding(&self, die: u32) -> bool {
         let state = &self.dies[die as usize];
         let full = |slc: super::slc::Slc| state.slc >= slc.blocks;
         state.open[Stream::Host as usize] == NONE && self.parameters.slc.is_some_and(full)
     }
 
     #[inline(always)]
-    fn is_urgent(&self, die: u32) -> bool {
-        self.main_free(die) <= self.parameters.floor()
+    fn is_short_of_free_blocks(&self, die: u32) -> bool {
+        self.free_beyond_slc(die) <= self.parameters.floor()
     }
 
     /// Whether a page of the die's victim should be read now, though the die owes nothing.
     #[inline(never)]
-    fn is_wanted(&self, die: u32) -> bool {
+    fn must_read_victim(&self, die: u32) -> bool {
         let state = &self.dies[die as usize];
         let must = |block: u32| {
             let victim = &self.states[block as usize];
             victim.failing || victim.cause == Cause::WearLeveling
         };
-        state.fold_debt > 0
+        state.fold_backlog_ppm > 0
             || state.idle
             || !state.failing.is_empty()
             || state.leveling_victim != NONE
             || (state.victim != NONE && must(state.victim))
-            || self.is_urgent(die)
-            || self.slc_waits(die)
+            || self.is_short_of_free_blocks(die)
+            || self.host_waits_for_folding(die)
     }
 
     /// Reads the next page that has valid units, if one should be read; whether something was done.
     #[inline]
-    fn read_next(&mut self, die: u32) -> bool {
+    fn read_next_victim_page(&mut self, die: u32) -> bool {
         let state = &self.dies[die as usize];
-        if state.reads >= READS_AHEAD || (state.debt <= 0 && !self.is_wanted(die)) {
+        if state.reads >= VICTIM_READS_MAX || (state.gc_backlog <= 0 && !self.must_read_victim(die)) {
             return false;
         }
         if state.victim == NONE {
-            return self.choose(die);
+            return self.choose_victim(die);
         }
-        if state.full.len() >= READS_AHEAD {
+        if state.full.len() >= VICTIM_READS_MAX {
             return false;
         }
-        self.read_victim(die)
+        self.read_victim_page(die)
     }
 
     /// Reads the next page of a die's victim that has valid units; whether something was done.
     #[inline]
-    fn read_victim(&mut self, die: u32) -> bool {
+    fn read_victim_page(&mut self, die: u32) -> bool {
         let per_page = self.layout.units_per_page;
         let state = &mut self.dies[die as usize];
         let block = state.victim;
@@ -121,12 +121,12 @@ impl PageMap {
         let read = page - 1;
         let units = i64::from((page - before) * per_page);
         if slc {
-            state.fold_debt -= units * 1_000_000;
+            state.fold_backlog_ppm -= units * 1_000_000;
         } else {
-            state.debt -= units - i64::from(valid);
+            state.gc_backlog -= units - i64::from(valid);
         }
         if valid == 0 {
-            return self.end_victim(die);
+            return self.finish_victim(die);
         }
         state.reads += 1;
         state.idle = false;
@@ -140,7 +140,7 @@ impl PageMap {
 
     /// Nothing valid is left to be read of a die's victim; whether that is known only now.
     #[cold]
-    fn end_victim(&mut self, die: u32) -> bool {
+    fn finish_victim(&mut self, die: u32) -> bool {
         let state = &mut self.dies[die as usize];
         if state.reads > 0 {
             return false;
@@ -148,7 +148,7 @@ impl PageMap {
         let block = core::mem::replace(&mut state.victim, NONE);
         self.states[block as usize].phase = Phase::Drained;
         if self.states[block as usize].moving == 0 {
-            self.emptied(block);
+            self.victim_emptied(block);
         }
         true
     }
@@ -188,50 +188,54 @@ impl PageMap {
 
     /// Chooses the die's next victim; whether something was done.
     #[inline(never)]
-    fn choose(&mut self, die: u32) -> bool {
+    fn choose_victim(&mut self, die: u32) -> bool {
         if let Some(block) = self.dies[die as usize].failing.pop_front() {
-            self.begin(die, block, Cause::GarbageCollection);
+            self.start_victim(die, block, Cause::GarbageCollection);
             return true;
         }
         let leveling_victim = core::mem::replace(&mut self.dies[die as usize].leveling_victim, NONE);
         if leveling_victim != NONE && self.states[leveling_victim as usize].phase == Phase::Closed {
             self.states[leveling_victim as usize].cause = Cause::WearLeveling;
-            if self.has_room(die, leveling_victim, 0) {
-                self.begin(die, leveling_victim, Cause::WearLeveling);
+            if self.has_room_for_victim(die, leveling_victim, 0) {
+                self.start_victim(die, leveling_victim, Cause::WearLeveling);
                 return true;
             }
         }
-        let urgent = self.is_urgent(die);
+        let urgent = self.is_short_of_free_blocks(die);
         let state = &self.dies[die as usize];
-        let fold = state.fold_debt > 0 || state.idle || self.slc_waits(die);
-        let main = state.debt > 0 || urgent || (state.idle && self.idle_collects(die));
+        let fold = state.fold_backlog_ppm > 0 || state.idle || self.host_waits_for_folding(die);
+        let main = state.gc_backlog > 0 || urgent || (state.idle && self.idle_gc_is_due(die));
         let slc = state.slc_closed.front().copied().filter(|_| fold);
-        let victim = if main && self.gains(die) { self.candidates.choose(die, self.accepted) } else { None };
+        let victim = if main && self.can_free_a_block(die) {
+            self.candidates.choose(die, self.accepted)
+        } else {
+            None
+        };
         let mut wanted = [slc.map(|b| (b, Cause::Fold)), victim.map(|b| (b, Cause::GarbageCollection))];
         if urgent {
             wanted.reverse();
         }
         for (block, cause) in wanted.into_iter().flatten() {
             self.states[block as usize].cause = cause;
-            if self.has_room(die, block, u32::from(cause == Cause::Fold)) {
-                self.begin(die, block, cause);
+            if self.has_room_for_victim(die, block, u32::from(cause == Cause::Fold)) {
+                self.start_victim(die, block, cause);
                 return true;
             }
         }
         let state = &self.dies[die as usize];
         let rests = (state.reads, state.programs, state.move_programs) == (0, 0, 0) && state.full.is_empty();
         // What waits for its page to become full may be all that the buffer holds.
-        let pads = wanted.iter().flatten().next().is_some() || (rests && self.slc_waits(die));
-        let padded = pads && self.pad(die);
+        let pads = wanted.iter().flatten().next().is_some() || (rests && self.host_waits_for_folding(die));
+        let padded = pads && self.pad_gathered_page(die);
         let state = &mut self.dies[die as usize];
-        state.debt = state.debt.min(0);
-        state.fold_debt = state.fold_debt.min(0);
+        state.gc_backlog = state.gc_backlog.min(0);
+        state.fold_backlog_ppm = state.fold_backlog_ppm.min(0);
         state.idle = false;
         padded
     }
 
     /// Whether there are pages for all valid units of a block and what waits to go with them, with `kept` blocks left.
-    fn has_room(&self, die: u32, block: u32, kept: u32) -> bool {
+    fn has_room_for_victim(&self, die: u32, block: u32, kept: u32) -> bool {
         let to = self.destination(block) as usize;
         let state = &self.dies[die as usize];
         let open = match state.open[to] {
@@ -247,30 +251,30 @@ impl PageMap {
     }
 
     /// Programs what waits for its page to become full, so that the victims it came from can be erased.
-    fn pad(&mut self, die: u32) -> bool {
+    fn pad_gathered_page(&mut self, die: u32) -> bool {
         let state = &mut self.dies[die as usize];
         let Some(gathering) = state.gathering.iter_mut().find(|id| **id != NONE) else { return false };
         self.programs.push_back(&mut state.full, core::mem::replace(gathering, NONE));
-        self.program_full(die);
+        self.program_moved_pages(die);
         true
     }
 
     /// Programs all that was read on a die and has a place, since nothing else can be done: what waits for its page to become
     /// full, or behind what has no place, holds the blocks that it was read from.
-    pub(super) fn program_gathered(&mut self, die: u32) {
-        while self.pad(die) {}
+    pub(super) fn program_all_gathered(&mut self, die: u32) {
+        while self.pad_gathered_page(die) {}
         for _ in 0..self.dies[die as usize].full.len() {
             let full = &mut self.dies[die as usize].full;
             if let Some(first) = full.front() {
                 self.programs.pop_front(full);
                 self.programs.push_back(full, first);
             }
-            self.program_full(die);
+            self.program_moved_pages(die);
         }
-        self.reconsider(die);
+        self.update_writable(die);
     }
 
-    fn begin(&mut self, die: u32, block: u32, cause: Cause) {
+    fn start_victim(&mut self, die: u32, block: u32, cause: Cause) {
         let state = self.states[block as usize];
         match state.phase {
             Phase::Closed if state.slc => {
@@ -307,13 +311,13 @@ impl PageMap {
             self.counters.uncorrectable += 1;
             while mask != 0 {
                 let place = base + mask.trailing_zeros();
-                self.lose(self.p2l[place as usize], place);
+                self.mark_unreadable(self.p2l[place as usize], place);
                 mask &= mask - 1;
             }
         } else {
             self.gather(die, block, base, mask);
         }
-        self.collect(die);
+        self.collect_garbage(die);
     }
 
     /// The units at places from `base` on, for each bit of `mask`, wait for a page to be full.
@@ -341,17 +345,17 @@ impl PageMap {
 
     /// Units that were read from `block` are on their way no more.
     #[inline]
-    pub(super) fn moved(&mut self, block: u32, units: u32) {
+    pub(super) fn moves_finished(&mut self, block: u32, units: u32) {
         let state = &mut self.states[block as usize];
         state.moving -= units;
         if state.moving == 0 && state.phase == Phase::Drained {
-            self.emptied(block);
+            self.victim_emptied(block);
         }
     }
 
     /// Nothing in `block` is valid, and nothing read from it is on its way.
-    fn emptied(&mut self, block: u32) {
+    fn victim_emptied(&mut self, block: u32) {
         assert_eq!(self.valid_in(block), 0, "block {block} was drained");
-        self.give_up(block);
+        self.erase_or_retire(block);
     }
 }

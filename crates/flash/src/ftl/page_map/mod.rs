@@ -95,9 +95,9 @@ pub struct PageMap {
     /// Operations issued and not finished.
     outstanding: u32,
     /// Something changed that may let pages be programmed.
-    stirred: bool,
+    dispatch_needed: bool,
     /// Dies that take a page of the host's data now.
-    takers: DieSet,
+    writable_dies: DieSet,
     /// The dies that the next pages of data and of the map go to.
     next_die: u32,
     next_map_die: u32,
@@ -197,8 +197,8 @@ impl PageMap {
             records: Records::new(parameters.unit),
             ready: Ready::default(),
             outstanding: 0,
-            stirred: false,
-            takers: DieSet::new(layout.dies),
+            dispatch_needed: false,
+            writable_dies: DieSet::new(layout.dies),
             next_die: 0,
             next_map_die: 0,
             next_idle_die: 0,
@@ -210,8 +210,8 @@ impl PageMap {
             blocks,
             layout,
         };
-        map.judge_spare();
-        (0..layout.dies).for_each(|die| map.reconsider(die));
+        map.update_read_only();
+        (0..layout.dies).for_each(|die| map.update_writable(die));
         map
     }
 
@@ -318,7 +318,7 @@ impl PageMap {
         }
         self.counters.accepted += 1;
         if self.data.waiting() >= self.layout.units_per_page {
-            self.stirred = true;
+            self.dispatch_needed = true;
         }
         Accepted::Buffered(Ticket(self.accepted))
     }
@@ -341,7 +341,7 @@ impl PageMap {
     fn accept_map(&mut self, unit: u32) {
         assert!(self.accept(unit), "a slot for map pages is vacant");
         if self.map.waiting() >= self.layout.units_per_page {
-            self.stirred = true;
+            self.dispatch_needed = true;
         }
     }
 
@@ -402,7 +402,7 @@ impl PageMap {
     /// Everything that was accepted so far is to become durable; the ticket is durable when it is.
     pub fn flush(&mut self) -> Ticket {
         self.data.flush_to = self.accepted;
-        self.stirred = true;
+        self.dispatch_needed = true;
         self.want_records(self.accepted);
         Ticket(self.accepted)
     }
@@ -412,7 +412,7 @@ impl PageMap {
     /// nor for records of trims.
     pub fn force(&mut self) -> Ticket {
         self.data.flush_to = self.accepted;
-        self.stirred = true;
+        self.dispatch_needed = true;
         Ticket(self.accepted)
     }
     /// Whether `unit` as it was written up to `ticket`, or something newer, survives a power cut.
@@ -433,7 +433,7 @@ impl PageMap {
     /// Map pages that were accepted so far are to be programmed; the ticket is for [`PageMap::map_durable`].
     pub fn flush_map(&mut self) -> Ticket {
         self.map.flush_to = self.accepted;
-        self.stirred = true;
+        self.dispatch_needed = true;
         Ticket(self.accepted)
     }
 
@@ -465,7 +465,7 @@ impl PageMap {
     /// What the array has to do next; `None`: nothing can be issued until something finishes or is asked for.
     #[inline]
     pub fn poll(&mut self) -> Option<Operation> {
-        self.form();
+        self.dispatch_if_needed();
         let operation = self.ready.pop()?;
         self.outstanding += 1;
         Some(operation)
@@ -474,57 +474,57 @@ impl PageMap {
     /// As [`PageMap::poll`] until there is none: hands all to the array, in order.
     #[inline]
     pub fn issue(&mut self, mut array: impl FnMut(&Operation)) {
-        self.form();
+        self.dispatch_if_needed();
         while !self.ready.is_empty() {
             let operations = self.ready.operations();
             self.outstanding += operations.len() as u32;
             operations.iter().for_each(&mut array);
             self.ready.clear();
-            self.form();
+            self.dispatch_if_needed();
         }
     }
 
     /// Forms programs if nothing is ready and something has changed.
     #[inline(always)]
-    fn form(&mut self) {
-        if self.ready.is_empty() && self.stirred {
-            self.stirred = false;
-            if self.may_program() {
-                self.stir();
+    fn dispatch_if_needed(&mut self) {
+        if self.ready.is_empty() && self.dispatch_needed {
+            self.dispatch_needed = false;
+            if self.may_form_program() {
+                self.dispatch();
             }
         }
     }
 
     /// Whether there may be a program to form, or everything stands still.
     #[inline]
-    fn may_program(&self) -> bool {
-        !self.takers.is_empty() || self.map.waiting() > 0 || self.outstanding == 0
+    fn may_form_program(&self) -> bool {
+        !self.writable_dies.is_empty() || self.map.waiting() > 0 || self.outstanding == 0
     }
 
     /// Forms the programs that can be formed.
-    fn stir(&mut self) {
+    fn dispatch(&mut self) {
         self.program_map();
         self.program_data();
-        if self.ready.is_empty() && self.outstanding == 0 && self.waits() {
-            self.stir_all();
+        if self.ready.is_empty() && self.outstanding == 0 && self.has_waiting_page() {
+            self.dispatch_when_stalled();
         }
     }
 
     /// The same where nothing is under way and no die takes what was accepted: collection may have what to do.
     #[cold]
-    fn stir_all(&mut self) {
-        self.stir_collectors();
+    fn dispatch_when_stalled(&mut self) {
+        self.collect_garbage_on_all_dies();
         self.program_map();
         self.program_data();
         if self.ready.is_empty() {
-            (0..self.layout.dies).for_each(|die| self.program_gathered(die));
+            (0..self.layout.dies).for_each(|die| self.program_all_gathered(die));
         }
         // Nothing can be collected, and there is no page for what was accepted.
         self.read_only |= self.ready.is_empty();
     }
 
     /// Whether something accepted waits to be programmed.
-    fn waits(&self) -> bool {
+    fn has_waiting_page(&self) -> bool {
         let units = self.layout.units_per_page;
         self.data.page_waits(units) || self.map.page_waits(units)
     }
@@ -534,7 +534,7 @@ impl PageMap {
     pub fn settle(&mut self) {
         let mut operations = self.ready.take_room();
         loop {
-            self.form();
+            self.dispatch_if_needed();
             if self.ready.is_empty() {
                 break;
             }
@@ -551,7 +551,7 @@ impl PageMap {
     #[inline]
     pub fn finished(&mut self, operation: &Operation, outcome: Outcome) {
         self.outstanding -= 1;
-        self.stirred = true;
+        self.dispatch_needed = true;
         self.commit(operation, outcome);
     }
 }

@@ -8,7 +8,7 @@ use crate::nand::{Cause, EraseBlock, Kind, Operation};
 use flashlab_sim::prefetch;
 
 /// Programs of accepted units, and of moved ones, that a die may have under way: one in the array and one in transfer.
-pub(super) const AHEAD: u32 = 2;
+pub(super) const PROGRAMS_PER_DIE_MAX: u32 = 2;
 
 /// What a unit of a page that is being programmed is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +37,7 @@ pub enum Content {
 
 impl PageMap {
     /// Free blocks of a die that are not set aside to be used with one bit a cell.
-    pub(super) fn main_free(&self, die: u32) -> u32 {
+    pub(super) fn free_beyond_slc(&self, die: u32) -> u32 {
         let die = &self.dies[die as usize];
         match &self.parameters.slc {
             None => die.free,
@@ -46,15 +46,15 @@ impl PageMap {
     }
 
     /// Whether the die's collection must keep pace with the host.
-    pub(super) fn in_foreground(&self, die: u32) -> bool {
-        self.main_free(die) <= self.parameters.reserve
+    pub(super) fn gc_keeps_pace_with_host(&self, die: u32) -> bool {
+        self.free_beyond_slc(die) <= self.parameters.reserve
     }
 
     /// The block of a die that a stream writes; more than `floor` blocks must be free if a new one is needed.
     #[inline]
     fn open_block(&mut self, die: u32, stream: Stream, floor: u32) -> Option<u32> {
         match self.dies[die as usize].open[stream as usize] {
-            NONE => self.open(die, stream, floor),
+            NONE => self.open_new_block(die, stream, floor),
             block => Some(block),
         }
     }
@@ -63,13 +63,13 @@ impl PageMap {
         let state = &self.dies[die as usize];
         match &self.parameters.slc {
             Some(slc) if stream == Stream::Host => state.slc < slc.blocks && state.free > floor,
-            Some(_) if floor > 0 => self.main_free(die) > floor,
+            Some(_) if floor > 0 => self.free_beyond_slc(die) > floor,
             _ => state.free > floor,
         }
     }
 
     #[cold]
-    fn open(&mut self, die: u32, stream: Stream, floor: u32) -> Option<u32> {
+    fn open_new_block(&mut self, die: u32, stream: Stream, floor: u32) -> Option<u32> {
         if !self.may_open(die, stream, floor) {
             return None;
         }
@@ -95,21 +95,21 @@ impl PageMap {
     #[inline(always)]
     pub(super) fn program_data(&mut self) {
         while self.data.page_waits(self.layout.units_per_page) {
-            let Some(die) = self.takers.next(self.next_die) else { return };
+            let Some(die) = self.writable_dies.next(self.next_die) else { return };
             self.next_die = wrap(die + 1, self.layout.dies);
             let block =
                 self.open_block(die, Stream::Host, self.parameters.floor()).expect("the die takes one");
             self.program_accepted(die, block, Source::Data);
-            self.owe(die, block);
-            self.collect(die);
+            self.charge_gc(die, block);
+            self.collect_garbage(die);
         }
     }
 
     /// Follows a change of a die: whether it takes a page of the host's data now.
     #[inline(always)]
-    pub(super) fn reconsider(&mut self, die: u32) {
-        let takes = self.takes(die, Stream::Host, self.parameters.floor());
-        self.takers.set(die, takes);
+    pub(super) fn update_writable(&mut self, die: u32) {
+        let can_program = self.can_program(die, Stream::Host, self.parameters.floor());
+        self.writable_dies.set(die, can_program);
     }
 
     /// Programs pages of the map and of records while there are any and a die takes one.
@@ -126,53 +126,54 @@ impl PageMap {
         let floor = if self.records.holds_blocks() { 0 } else { self.parameters.floor() - 1 };
         let Some(die) = (0..dies)
             .map(|n| wrap(self.next_map_die + n, dies))
-            .find(|die| self.takes(*die, Stream::Map, floor))
+            .find(|die| self.can_program(*die, Stream::Map, floor))
         else {
             return false;
         };
         self.next_map_die = wrap(die + 1, dies);
         let block = self.open_block(die, Stream::Map, floor).expect("the die takes one");
         self.program_accepted(die, block, Source::Map);
-        self.owe(die, block);
-        self.collect(die);
+        self.charge_gc(die, block);
+        self.collect_garbage(die);
         true
     }
 
     /// Whether a die may program a page of accepted units now.
     #[inline]
-    pub(super) fn takes(&self, die: u32, stream: Stream, floor: u32) -> bool {
+    pub(super) fn can_program(&self, die: u32, stream: Stream, floor: u32) -> bool {
         let state = &self.dies[die as usize];
         let slack = i64::from(self.layout.units_per_page);
-        if stream == Stream::Host && (state.debt > slack || state.fold_debt > slack * 1_000_000) {
+        if stream == Stream::Host && (state.gc_backlog > slack || state.fold_backlog_ppm > slack * 1_000_000)
+        {
             return false;
         }
-        let is_open = state.open[stream as usize] != NONE && !self.is_kept_for_moved(die, stream, floor);
-        state.programs < AHEAD && (is_open || self.may_open(die, stream, floor))
+        let is_open = state.open[stream as usize] != NONE && !self.is_reserved_for_moves(die, stream, floor);
+        state.programs < PROGRAMS_PER_DIE_MAX && (is_open || self.may_open(die, stream, floor))
     }
 
     /// Whether the rest of the open block is needed for what is moved, which goes there too where there is one stream for all:
     /// else the host takes the room that was counted for a victim, and no block becomes free again.
     #[inline]
-    fn is_kept_for_moved(&self, die: u32, stream: Stream, floor: u32) -> bool {
+    fn is_reserved_for_moves(&self, die: u32, stream: Stream, floor: u32) -> bool {
         let is_shared = stream == Stream::Host && self.parameters.streams == Streams::One;
         is_shared && self.parameters.slc.is_none() && self.dies[die as usize].free < floor
     }
 
     /// A page of accepted units takes space that collection, or folding, has to give back.
-    fn owe(&mut self, die: u32, block: u32) {
+    fn charge_gc(&mut self, die: u32, block: u32) {
         let units = i64::from(self.layout.units_per_page);
-        let foreground = self.in_foreground(die);
+        let foreground = self.gc_keeps_pace_with_host(die);
         let state = &mut self.dies[die as usize];
         match self.parameters.slc {
             Some(slc) if self.states[block as usize].slc => {
                 if state.slc >= slc.blocks {
-                    state.fold_debt += units * 1_000_000;
+                    state.fold_backlog_ppm += units * 1_000_000;
                 } else if !state.slc_closed.is_empty() {
-                    state.fold_debt += units * i64::from(slc.fold_ppm);
+                    state.fold_backlog_ppm += units * i64::from(slc.fold_ppm);
                 }
             }
-            _ if foreground => state.debt += units,
-            _ => state.debt = 0,
+            _ if foreground => state.gc_backlog += units,
+            _ => state.gc_backlog = 0,
         }
     }
 
@@ -189,29 +190,29 @@ impl PageMap {
         self.prefetch_commit(id, source);
         self.dies[die as usize].programs += 1;
         let cause = if source == Source::Data { Cause::Host } else { Cause::Map };
-        self.place_program(id, die, block, cause);
+        self.assign_page(id, die, block, cause);
     }
 
     /// Programs the pages of moved units of a die that are full, as far as they can be.
     #[inline(always)]
-    pub(super) fn program_full(&mut self, die: u32) {
-        while self.dies[die as usize].move_programs < AHEAD
+    pub(super) fn program_moved_pages(&mut self, die: u32) {
+        while self.dies[die as usize].move_programs < PROGRAMS_PER_DIE_MAX
             && let Some(id) = self.dies[die as usize].full.front()
         {
             let &Program { source, .. } = self.programs.get(id);
             let Source::Moved(stream) = source else { unreachable!("moved units are gathered") };
-            let Some((on, block)) = self.block_for_moved(die, stream) else { return };
+            let Some((on, block)) = self.block_for_moves(die, stream) else { return };
             let state = &mut self.dies[die as usize];
             self.programs.pop_front(&mut state.full);
             state.move_programs += 1;
             let first = self.programs.parts(id)[0].from;
             let cause = self.states[self.layout.block_of(first) as usize].cause;
-            if cause == Cause::Fold && self.in_foreground(die) {
-                self.dies[die as usize].debt += i64::from(self.layout.units_per_page);
+            if cause == Cause::Fold && self.gc_keeps_pace_with_host(die) {
+                self.dies[die as usize].gc_backlog += i64::from(self.layout.units_per_page);
             }
-            self.place_program(id, on, block, cause);
+            self.assign_page(id, on, block, cause);
             if on != die {
-                self.reconsider(on);
+                self.update_writable(on);
             }
         }
     }
@@ -219,15 +220,15 @@ impl PageMap {
     /// A block for a page of moved units, and the die it is on: another one that has more than it needs, if this one has
     /// none.
     #[inline]
-    fn block_for_moved(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
+    fn block_for_moves(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
         if let Some(block) = self.open_block(die, stream, 0) {
             return Some((die, block));
         }
-        self.other_for_moved(die, stream)
+        self.other_die_for_moves(die, stream)
     }
 
     #[cold]
-    fn other_for_moved(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
+    fn other_die_for_moves(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
         let own = &self.dies[die as usize];
         if own.free > 0 || own.reads > 0 || own.move_programs > 0 || own.programs > 0 {
             return None;
@@ -243,7 +244,7 @@ impl PageMap {
 
     /// A program gets the next page of `block`, which is open on the die `on`, and is ready to be issued.
     #[inline(always)]
-    fn place_program(&mut self, id: u32, on: u32, block: u32, cause: Cause) {
+    fn assign_page(&mut self, id: u32, on: u32, block: u32, cause: Cause) {
         let state = &mut self.states[block as usize];
         let (page, slc) = (state.next_page, state.slc);
         state.next_page += 1;

@@ -204,7 +204,7 @@ impl PageMap {
     }
 
     /// The unit, whose copy at `place` cannot be read, has no content from now on.
-    pub(super) fn lose(&mut self, unit: u32, place: u32) {
+    pub(super) fn mark_unreadable(&mut self, unit: u32, place: u32) {
         self.counters.lost += 1;
         let number = self.accepted + 1;
         match self.l2p[unit as usize].decode() {
@@ -239,7 +239,7 @@ impl PageMap {
         self.records.writing = Some(self.records.pending.len().min(self.records.page));
         self.accept_map(self.layout.record());
         self.map.flush_to = self.accepted;
-        self.stirred = true;
+        self.dispatch_needed = true;
     }
 
     /// The page of records is durable.
@@ -256,7 +256,7 @@ impl PageMap {
             }
         }
         let mut waiting = core::mem::take(&mut self.records.waiting);
-        waiting.retain(|block| !self.give_up_if_on_record(*block));
+        waiting.retain(|block| !self.erase_or_retire_if_logged(*block));
         debug_assert!(self.records.waiting.is_empty(), "erasing keeps nothing waiting");
         self.records.waiting = waiting;
         self.begin_record();
@@ -290,16 +290,16 @@ impl PageMap {
     }
 
     /// Erases an empty block, or retires one that failed, after the record of what was trimmed in it.
-    pub(super) fn give_up(&mut self, block: u32) {
+    pub(super) fn erase_or_retire(&mut self, block: u32) {
         self.states[block as usize].phase = Phase::Erasing;
-        if !self.give_up_if_on_record(block) {
+        if !self.erase_or_retire_if_logged(block) {
             self.records.waiting.push(block);
             let number = self.histories[block as usize].trimmed;
             self.want_records(number);
         }
     }
 
-    fn give_up_if_on_record(&mut self, block: u32) -> bool {
+    fn erase_or_retire_if_logged(&mut self, block: u32) -> bool {
         let on_record = self.records.is_durable(self.histories[block as usize].trimmed)
             || fault("block-is-erased-before-the-record");
         if on_record && self.states[block as usize].failing {

@@ -122,9 +122,9 @@ impl PageMap {
         for block in order {
             scanned[self.layout.die_of(block) as usize] += self.recover_block(block);
         }
-        self.stirred = true;
-        self.judge_spare();
-        self.stir_collectors();
+        self.dispatch_needed = true;
+        self.update_read_only();
+        self.collect_garbage_on_all_dies();
         Recovery { pages: scanned.iter().sum(), die_pages: scanned.into_iter().max().unwrap_or(0) }
     }
 
@@ -150,7 +150,7 @@ impl PageMap {
             // not programmed either.
             Phase::Open if next_page == 0 => {
                 self.blocks.release(EraseBlock(block));
-                self.leave(block, Phase::Free);
+                self.reset_block(block, Phase::Free);
                 self.dies[die].free += 1;
             }
             Phase::Open if next_page < self.layout.pages_of(slc) => {
@@ -158,10 +158,10 @@ impl PageMap {
                 return u64::from(next_page) + 1;
             }
             Phase::Open => self.settle_block(block),
-            Phase::Closed | Phase::Victim | Phase::Drained => self.close(block),
+            Phase::Closed | Phase::Victim | Phase::Drained => self.close_block(block),
             // Trims that were not on record may have come back.
-            Phase::Erasing if valid > 0 => self.close(block),
-            Phase::Erasing => self.give_up(block),
+            Phase::Erasing if valid > 0 => self.close_block(block),
+            Phase::Erasing => self.erase_or_retire(block),
             Phase::Failing => unreachable!("block {block} failed"),
         }
         1

@@ -102,9 +102,9 @@ pub(super) struct DieState {
     pub(super) programs: u32,
     pub(super) move_programs: u32,
     /// Units of space that collection owes to the host.
-    pub(super) debt: i64,
+    pub(super) gc_backlog: i64,
     /// Millionths of units that folding owes to the host.
-    pub(super) fold_debt: i64,
+    pub(super) fold_backlog_ppm: i64,
     /// Where the victim's valid units go.
     pub(super) to: Stream,
     /// One step may be done because the device is idle.
@@ -133,8 +133,8 @@ impl DieState {
             reads: 0,
             programs: 0,
             move_programs: 0,
-            debt: 0,
-            fold_debt: 0,
+            gc_backlog: 0,
+            fold_backlog_ppm: 0,
             to: Stream::GarbageCollection,
             idle: false,
             failing: VecDeque::new(),

@@ -303,9 +303,9 @@ impl WriteBuffer {
     fn check_queue(&self, seen: &mut [bool]) -> Result<(), Inconsistent> {
         let mut last = NONE;
         for &(next, unit) in &self.waiting {
-            let waits = self.get(next).is_some_and(|slot| slot.unit != NONE && !slot.programming);
+            let has_waiting_page = self.get(next).is_some_and(|slot| slot.unit != NONE && !slot.programming);
             ensure!(
-                waits && !core::mem::replace(&mut seen[next as usize], true),
+                has_waiting_page && !core::mem::replace(&mut seen[next as usize], true),
                 "slot {next} is queued, but does not wait, or twice"
             );
             let this = self.slot(next);
