@@ -44,11 +44,11 @@ impl PageMap {
     #[cold]
     fn mark_failed(&mut self, block: u32) {
         let state = &mut self.states[block as usize];
-        if state.failing {
+        if state.must_retire {
             return;
         }
-        state.failing = true;
-        state.phase = Phase::Failing;
+        state.must_retire = true;
+        state.phase = Phase::Failed;
         let die = self.layout.die_of(block);
         for open in &mut self.dies[die as usize].open {
             if *open == block {
@@ -65,9 +65,9 @@ impl PageMap {
             return;
         }
         match state.phase {
-            Phase::Failing => {
+            Phase::Failed => {
                 let die = self.layout.die_of(block);
-                self.dies[die as usize].failing.push_back(block);
+                self.dies[die as usize].failed_blocks.push_back(block);
             }
             Phase::Open if state.next_page == self.layout.pages_of(state.slc) => {
                 self.histories[block as usize].closed_at = self.accepted;

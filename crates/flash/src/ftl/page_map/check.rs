@@ -89,11 +89,11 @@ impl PageMap {
             let mine = |block: &u32| *block < blocks && self.layout.die_of(*block) == index;
             let single = die.open.iter().chain([&die.victim, &die.leveling_victim]);
             let gathering = die.gathering.iter().copied().filter(|id| *id != NONE);
-            let mut programs = gathering.chain(self.programs.row(&die.full));
+            let mut programs = gathering.chain(self.programs.queue(&die.full_pages));
             ensure!(
                 single.filter(|block| **block != NONE).all(mine)
-                    && die.failing.iter().chain(&die.slc_closed).all(mine)
-                    && self.programs.row_is_sound(&die.full)
+                    && die.failed_blocks.iter().chain(&die.slc_closed).all(mine)
+                    && self.programs.queue_is_sound(&die.full_pages)
                     && programs.all(|id| self.programs.is_live(id)),
                 "die {index} has blocks or programs that it cannot have"
             );
@@ -183,7 +183,10 @@ impl PageMap {
             }
         }
         for (block, (state, moving)) in self.states.iter().zip(moving).enumerate() {
-            ensure!(state.moving == moving, "block {block} has {moving} units on their way: {state:?}");
+            ensure!(
+                state.moves_in_flight == moving,
+                "block {block} has {moving} units on their way: {state:?}"
+            );
         }
         Ok(())
     }
@@ -237,12 +240,13 @@ impl PageMap {
             let (used, bad) = (self.blocks.is_used(EraseBlock(block)), self.blocks.is_bad(EraseBlock(block)));
             let right = match state.phase {
                 Phase::Free | Phase::Bad => {
-                    (valid, state.moving, used) == (0, 0, false) && bad == (state.phase == Phase::Bad)
+                    (valid, state.moves_in_flight, used) == (0, 0, false)
+                        && bad == (state.phase == Phase::Bad)
                 }
-                Phase::Closed => used && state.programs == 0 && state.moving == 0,
-                Phase::Erasing => used && valid == 0 && state.moving == 0,
+                Phase::Closed => used && state.programs == 0 && state.moves_in_flight == 0,
+                Phase::Erasing => used && valid == 0 && state.moves_in_flight == 0,
                 Phase::Victim | Phase::Drained => used,
-                Phase::Open | Phase::Failing => used && state.moving == 0,
+                Phase::Open | Phase::Failed => used && state.moves_in_flight == 0,
             };
             ensure!(right, "block {block}, used: {used}, bad: {bad}: {state:?}");
         }
@@ -278,8 +282,8 @@ impl PageMap {
                 );
             }
             ensure!(closed == die.slc_closed.len(), "closed blocks of die {index} with one bit a cell");
-            for block in &die.failing {
-                let failing = self.states[*block as usize].phase == Phase::Failing;
+            for block in &die.failed_blocks {
+                let failing = self.states[*block as usize].phase == Phase::Failed;
                 ensure!(failing && list(*block), "block {block} is listed as failing");
             }
             let victims = mine().filter(|(_, state)| state.phase == Phase::Victim).map(|(block, _)| block);
@@ -331,7 +335,7 @@ impl PageMap {
         for (index, die) in (0..).zip(&self.dies) {
             let gathering = die.gathering.iter().enumerate().filter(|(_, id)| **id != NONE);
             let gathering = gathering.map(|(stream, id)| (Some(stream), *id));
-            for (stream, id) in gathering.chain(self.programs.row(&die.full).map(|id| (None, id))) {
+            for (stream, id) in gathering.chain(self.programs.queue(&die.full_pages).map(|id| (None, id))) {
                 let program = self.programs.get(id);
                 let Source::Moved(to) = program.source else {
                     return Err(Inconsistent { what: alloc::format!("program {id} is no move, and waits") });
@@ -355,12 +359,12 @@ impl PageMap {
         let (mut open, mut failing) = (0, 0);
         for die in &self.dies {
             open += die.open.iter().filter(|block| **block != NONE).count() as u32;
-            failing += die.failing.len() as u32;
+            failing += die.failed_blocks.len() as u32;
         }
         ensure!(open == self.count(|phase| phase == Phase::Open), "a block is open for no stream");
-        ensure!(failing == self.count(|phase| phase == Phase::Failing), "a block that fails is not listed");
+        ensure!(failing == self.count(|phase| phase == Phase::Failed), "a block that fails is not listed");
         self.check_victims()?;
-        let drained = |state: &super::BlockState| state.phase == Phase::Drained && state.moving == 0;
+        let drained = |state: &super::BlockState| state.phase == Phase::Drained && state.moves_in_flight == 0;
         ensure!(!self.states.iter().any(drained), "a block is drained, and was not given up");
         self.check_records_rest(self.count(|phase| phase == Phase::Erasing))
     }

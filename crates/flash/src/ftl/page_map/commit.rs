@@ -60,7 +60,7 @@ impl PageMap {
             Source::Map => &mut self.map,
             Source::Moved(_) => {
                 self.programs.get_mut(id).is_issued = false;
-                self.programs.push_front(&mut self.dies[program.die as usize].full, id);
+                self.programs.push_front(&mut self.dies[program.die as usize].full_pages, id);
                 return;
             }
         };

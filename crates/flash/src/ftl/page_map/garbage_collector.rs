@@ -40,7 +40,7 @@ impl PageMap {
             let state = &self.dies[die as usize];
             let rests = state.reads == 0 && state.move_programs == 0 && state.programs == 0;
             if rests && (!state.slc_closed.is_empty() || self.idle_gc_is_due(die)) {
-                self.dies[die as usize].idle = true;
+                self.dies[die as usize].idle_step = true;
                 self.collect_garbage(die);
             }
         }
@@ -75,11 +75,11 @@ impl PageMap {
         let state = &self.dies[die as usize];
         let must = |block: u32| {
             let victim = &self.states[block as usize];
-            victim.failing || victim.cause == Cause::WearLeveling
+            victim.must_retire || victim.cause == Cause::WearLeveling
         };
         state.fold_backlog_ppm > 0
-            || state.idle
-            || !state.failing.is_empty()
+            || state.idle_step
+            || !state.failed_blocks.is_empty()
             || state.leveling_victim != NONE
             || (state.victim != NONE && must(state.victim))
             || self.is_short_of_free_blocks(die)
@@ -96,7 +96,7 @@ impl PageMap {
         if state.victim == NONE {
             return self.choose_victim(die);
         }
-        if state.full.len() >= VICTIM_READS_MAX {
+        if state.full_pages.len() >= VICTIM_READS_MAX {
             return false;
         }
         self.read_victim_page(die)
@@ -129,7 +129,7 @@ impl PageMap {
             return self.finish_victim(die);
         }
         state.reads += 1;
-        state.idle = false;
+        state.idle_step = false;
         if page >= state.victim_loaded && page < written {
             self.prefetch_victim(die, block, page);
         }
@@ -147,7 +147,7 @@ impl PageMap {
         }
         let block = core::mem::replace(&mut state.victim, NONE);
         self.states[block as usize].phase = Phase::Drained;
-        if self.states[block as usize].moving == 0 {
+        if self.states[block as usize].moves_in_flight == 0 {
             self.victim_emptied(block);
         }
         true
@@ -189,7 +189,7 @@ impl PageMap {
     /// Chooses the die's next victim; whether something was done.
     #[inline(never)]
     fn choose_victim(&mut self, die: u32) -> bool {
-        if let Some(block) = self.dies[die as usize].failing.pop_front() {
+        if let Some(block) = self.dies[die as usize].failed_blocks.pop_front() {
             self.start_victim(die, block, Cause::GarbageCollection);
             return true;
         }
@@ -203,8 +203,8 @@ impl PageMap {
         }
         let urgent = self.is_short_of_free_blocks(die);
         let state = &self.dies[die as usize];
-        let fold = state.fold_backlog_ppm > 0 || state.idle || self.host_waits_for_folding(die);
-        let main = state.gc_backlog > 0 || urgent || (state.idle && self.idle_gc_is_due(die));
+        let fold = state.fold_backlog_ppm > 0 || state.idle_step || self.host_waits_for_folding(die);
+        let main = state.gc_backlog > 0 || urgent || (state.idle_step && self.idle_gc_is_due(die));
         let slc = state.slc_closed.front().copied().filter(|_| fold);
         let victim = if main && self.can_free_a_block(die) {
             self.candidates.choose(die, self.accepted)
@@ -223,14 +223,15 @@ impl PageMap {
             }
         }
         let state = &self.dies[die as usize];
-        let rests = (state.reads, state.programs, state.move_programs) == (0, 0, 0) && state.full.is_empty();
+        let rests =
+            (state.reads, state.programs, state.move_programs) == (0, 0, 0) && state.full_pages.is_empty();
         // What waits for its page to become full may be all that the buffer holds.
         let pads = wanted.iter().flatten().next().is_some() || (rests && self.host_waits_for_folding(die));
         let padded = pads && self.pad_gathered_page(die);
         let state = &mut self.dies[die as usize];
         state.gc_backlog = state.gc_backlog.min(0);
         state.fold_backlog_ppm = state.fold_backlog_ppm.min(0);
-        state.idle = false;
+        state.idle_step = false;
         padded
     }
 
@@ -244,7 +245,7 @@ impl PageMap {
         };
         let pages = open + state.free.saturating_sub(kept) * self.layout.pages;
         let gathering = state.gathering.iter().copied().filter(|id| *id != NONE);
-        let waiting = self.programs.row(&state.full).chain(gathering);
+        let waiting = self.programs.queue(&state.full_pages).chain(gathering);
         let waiting: u32 = waiting.map(|id| self.programs.get(id).count).sum();
         let units = u64::from(waiting) + u64::from(self.valid_in(block));
         u64::from(pages) * u64::from(self.layout.units_per_page) >= units
@@ -254,7 +255,7 @@ impl PageMap {
     fn pad_gathered_page(&mut self, die: u32) -> bool {
         let state = &mut self.dies[die as usize];
         let Some(gathering) = state.gathering.iter_mut().find(|id| **id != NONE) else { return false };
-        self.programs.push_back(&mut state.full, core::mem::replace(gathering, NONE));
+        self.programs.push_back(&mut state.full_pages, core::mem::replace(gathering, NONE));
         self.program_moved_pages(die);
         true
     }
@@ -263,8 +264,8 @@ impl PageMap {
     /// full, or behind what has no place, holds the blocks that it was read from.
     pub(super) fn program_all_gathered(&mut self, die: u32) {
         while self.pad_gathered_page(die) {}
-        for _ in 0..self.dies[die as usize].full.len() {
-            let full = &mut self.dies[die as usize].full;
+        for _ in 0..self.dies[die as usize].full_pages.len() {
+            let full = &mut self.dies[die as usize].full_pages;
             if let Some(first) = full.front() {
                 self.programs.pop_front(full);
                 self.programs.push_back(full, first);
@@ -281,7 +282,7 @@ impl PageMap {
                 self.dies[die as usize].slc_closed.retain(|closed| *closed != block);
             }
             Phase::Closed => self.candidates.remove(die, block),
-            Phase::Failing => {}
+            Phase::Failed => {}
             phase => unreachable!("block {block} is {phase:?}"),
         }
         match cause {
@@ -295,7 +296,7 @@ impl PageMap {
         let die = &mut self.dies[die as usize];
         die.victim = block;
         die.victim_page = 0;
-        die.to = to;
+        die.destination = to;
         die.victim_loaded = 0;
         prefetch(&self.p2l, self.layout.place(block, 0) as usize);
     }
@@ -329,17 +330,17 @@ impl PageMap {
         let per_page = self.layout.units_per_page;
         let state = &mut self.dies[die as usize];
         let units = &self.p2l[base as usize..(base + per_page) as usize];
-        let gathering = &mut state.gathering[state.to as usize];
+        let gathering = &mut state.gathering[state.destination as usize];
         if *gathering == NONE {
-            *gathering = self.programs.begin(die, Source::Moved(state.to));
+            *gathering = self.programs.begin(die, Source::Moved(state.destination));
         }
         let id = *gathering;
         let before = self.programs.get(id).count;
         let count = self.programs.append(id, base, units, mask);
-        self.states[block as usize].moving += count - before;
+        self.states[block as usize].moves_in_flight += count - before;
         if count >= per_page {
             *gathering = self.programs.split(id).unwrap_or(NONE);
-            self.programs.push_back(&mut state.full, id);
+            self.programs.push_back(&mut state.full_pages, id);
         }
     }
 
@@ -347,8 +348,8 @@ impl PageMap {
     #[inline]
     pub(super) fn moves_finished(&mut self, block: u32, units: u32) {
         let state = &mut self.states[block as usize];
-        state.moving -= units;
-        if state.moving == 0 && state.phase == Phase::Drained {
+        state.moves_in_flight -= units;
+        if state.moves_in_flight == 0 && state.phase == Phase::Drained {
             self.victim_emptied(block);
         }
     }

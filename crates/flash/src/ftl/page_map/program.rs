@@ -197,13 +197,13 @@ impl PageMap {
     #[inline(always)]
     pub(super) fn program_moved_pages(&mut self, die: u32) {
         while self.dies[die as usize].move_programs < PROGRAMS_PER_DIE_MAX
-            && let Some(id) = self.dies[die as usize].full.front()
+            && let Some(id) = self.dies[die as usize].full_pages.front()
         {
             let &Program { source, .. } = self.programs.get(id);
             let Source::Moved(stream) = source else { unreachable!("moved units are gathered") };
             let Some((on, block)) = self.block_for_moves(die, stream) else { return };
             let state = &mut self.dies[die as usize];
-            self.programs.pop_front(&mut state.full);
+            self.programs.pop_front(&mut state.full_pages);
             state.move_programs += 1;
             let first = self.programs.parts(id)[0].from;
             let cause = self.states[self.layout.block_of(first) as usize].cause;

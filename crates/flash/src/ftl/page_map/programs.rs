@@ -53,14 +53,14 @@ impl Program {
 
 /// Programs in a row, each in no other.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Row {
+pub(super) struct ProgramQueue {
     first: u32,
     last: u32,
     count: u32,
 }
 
-impl Row {
-    pub(super) const EMPTY: Row = Row { first: NONE, last: NONE, count: 0 };
+impl ProgramQueue {
+    pub(super) const EMPTY: ProgramQueue = ProgramQueue { first: NONE, last: NONE, count: 0 };
 
     #[inline]
     pub(super) fn len(&self) -> u32 {
@@ -166,40 +166,40 @@ impl Programs {
     }
     /// Appends a program to a row.
     #[inline]
-    pub(super) fn push_back(&mut self, row: &mut Row, id: u32) {
-        if row.is_empty() {
-            row.first = id;
+    pub(super) fn push_back(&mut self, queue: &mut ProgramQueue, id: u32) {
+        if queue.is_empty() {
+            queue.first = id;
         } else {
-            self.programs[row.last as usize].next = id;
+            self.programs[queue.last as usize].next = id;
         }
-        row.last = id;
-        row.count += 1;
+        queue.last = id;
+        queue.count += 1;
     }
     /// Puts a program before all of a row.
-    pub(super) fn push_front(&mut self, row: &mut Row, id: u32) {
-        if row.is_empty() {
-            row.last = id;
+    pub(super) fn push_front(&mut self, queue: &mut ProgramQueue, id: u32) {
+        if queue.is_empty() {
+            queue.last = id;
         }
-        self.programs[id as usize].next = row.first;
-        row.first = id;
-        row.count += 1;
+        self.programs[id as usize].next = queue.first;
+        queue.first = id;
+        queue.count += 1;
     }
     /// Takes the first out of a row that is not empty.
     #[inline]
-    pub(super) fn pop_front(&self, row: &mut Row) {
-        row.first = self.programs[row.first as usize].next;
-        row.count -= 1;
+    pub(super) fn pop_front(&self, queue: &mut ProgramQueue) {
+        queue.first = self.programs[queue.first as usize].next;
+        queue.count -= 1;
     }
     /// Whether a row ends where it says.
-    pub(super) fn row_is_sound(&self, row: &Row) -> bool {
-        row.count as usize <= self.programs.len()
-            && self.row(row).count() == row.count as usize
-            && self.row(row).last().is_none_or(|last| last == row.last)
+    pub(super) fn queue_is_sound(&self, queue: &ProgramQueue) -> bool {
+        queue.count as usize <= self.programs.len()
+            && self.queue(queue).count() == queue.count as usize
+            && self.queue(queue).last().is_none_or(|last| last == queue.last)
     }
     /// The programs of a row, in order.
-    pub(super) fn row(&self, row: &Row) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn queue(&self, queue: &ProgramQueue) -> impl Iterator<Item = u32> + '_ {
         let next = |id: &u32| self.programs.get(*id as usize).map(|program| program.next);
-        core::iter::successors(row.front(), next).take(row.count as usize)
+        core::iter::successors(queue.front(), next).take(queue.count as usize)
     }
     #[inline]
     pub(super) fn end(&mut self, id: u32) {
@@ -250,7 +250,7 @@ mod tests {
         #[test]
         fn what_is_gathered_becomes_full_pages_in_order(per_page in 1u32..=8, masks in prop::collection::vec(any::<u64>(), 1..50)) {
             let mut programs = Programs::new(per_page);
-            let (mut gathering, mut full) = (NONE, Row::EMPTY);
+            let (mut gathering, mut full) = (NONE, ProgramQueue::EMPTY);
             let mut expected = Vec::new();
             for (base, mask) in (0..).step_by(per_page as usize).zip(masks) {
                 let units: Vec<u32> = (0..per_page).map(|n| 1_000 + base + n).collect();
@@ -263,8 +263,8 @@ mod tests {
                     gathering = programs.split(gathering).unwrap_or(NONE);
                 }
             }
-            prop_assert!(programs.row_is_sound(&full));
-            let pages: Vec<u32> = programs.row(&full).collect();
+            prop_assert!(programs.queue_is_sound(&full));
+            let pages: Vec<u32> = programs.queue(&full).collect();
             prop_assert_eq!(pages.len(), full.len() as usize);
             prop_assert!(pages.iter().all(|id| programs.get(*id).count == per_page && programs.get(*id).die == 3));
             let rest = (gathering != NONE).then_some(gathering);
@@ -276,28 +276,28 @@ mod tests {
         #[test]
         fn a_row_is_a_queue(steps in prop::collection::vec(0u8..4, 0..60)) {
             let mut programs = Programs::new(1);
-            let (mut row, mut list) = (Row::EMPTY, VecDeque::new());
+            let (mut queue, mut list) = (ProgramQueue::EMPTY, VecDeque::new());
             for step in steps {
                 match step {
                     0 if list.is_empty() => {}
                     0 => {
-                        programs.pop_front(&mut row);
+                        programs.pop_front(&mut queue);
                         list.pop_front();
                     }
                     _ if list.len() == 9 => {}
                     1 => {
                         let id = programs.begin(0, Source::Data);
-                        programs.push_front(&mut row, id);
+                        programs.push_front(&mut queue, id);
                         list.push_front(id);
                     }
                     _ => {
                         let id = programs.begin(0, Source::Data);
-                        programs.push_back(&mut row, id);
+                        programs.push_back(&mut queue, id);
                         list.push_back(id);
                     }
                 }
-                prop_assert!(programs.row_is_sound(&row) && programs.row(&row).eq(list.iter().copied()));
-                prop_assert_eq!((row.front(), row.len()), (list.front().copied(), list.len() as u32));
+                prop_assert!(programs.queue_is_sound(&queue) && programs.queue(&queue).eq(list.iter().copied()));
+                prop_assert_eq!((queue.front(), queue.len()), (list.front().copied(), list.len() as u32));
             }
         }
     }

@@ -302,7 +302,7 @@ impl PageMap {
     fn erase_or_retire_if_logged(&mut self, block: u32) -> bool {
         let on_record = self.records.is_durable(self.histories[block as usize].trimmed)
             || fault("block-is-erased-before-the-record");
-        if on_record && self.states[block as usize].failing {
+        if on_record && self.states[block as usize].must_retire {
             self.retire(block);
         } else if on_record {
             self.issue_erase(block);

@@ -130,21 +130,21 @@ impl PageMap {
 
     /// Puts a block back where it belongs; returns how many of its pages were read.
     fn recover_block(&mut self, block: u32) -> u64 {
-        let BlockState { phase, next_page, slc, stream, failing, .. } = self.states[block as usize];
+        let BlockState { phase, next_page, slc, stream, must_retire, .. } = self.states[block as usize];
         let valid = self.valid_in(block);
         let die = self.layout.die_of(block) as usize;
         let state = &mut self.states[block as usize];
         state.programs = 0;
-        state.moving = 0;
+        state.moves_in_flight = 0;
         self.dies[die].slc += u32::from(slc);
         match phase {
             Phase::Bad | Phase::Free => {
                 debug_assert_eq!(valid, 0);
                 return u64::from(phase == Phase::Free);
             }
-            _ if failing => {
-                state.phase = Phase::Failing;
-                self.dies[die].failing.push_back(block);
+            _ if must_retire => {
+                state.phase = Phase::Failed;
+                self.dies[die].failed_blocks.push_back(block);
             }
             // Nothing was programmed into it, and another may be open for its stream: the one before it, whose last page was
             // not programmed either.
@@ -162,7 +162,7 @@ impl PageMap {
             // Trims that were not on record may have come back.
             Phase::Erasing if valid > 0 => self.close_block(block),
             Phase::Erasing => self.erase_or_retire(block),
-            Phase::Failing => unreachable!("block {block} failed"),
+            Phase::Failed => unreachable!("block {block} failed"),
         }
         1
     }

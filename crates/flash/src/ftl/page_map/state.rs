@@ -1,7 +1,7 @@
 //! What the layer knows of each erase block and each die, and the operations that can be issued.
 
 use super::place::NONE;
-use super::programs::Row;
+use super::programs::ProgramQueue;
 use crate::nand::{Cause, Operation};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ pub(super) enum Phase {
     /// Written, and a candidate for collection.
     Closed,
     /// A program in it failed: its data has to move, then it is retired.
-    Failing,
+    Failed,
     /// Its pages are being read.
     Victim,
     /// All that was valid has been read and is on its way elsewhere.
@@ -47,7 +47,7 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct BlockState {
     /// Units that have been read to be moved and are not programmed yet.
-    pub(super) moving: u32,
+    pub(super) moves_in_flight: u32,
     /// The page that is programmed next.
     pub(super) next_page: u32,
     /// Programs under way.
@@ -57,20 +57,20 @@ pub(super) struct BlockState {
     /// Used with one bit a cell.
     pub(super) slc: bool,
     /// To be retired instead of erased.
-    pub(super) failing: bool,
+    pub(super) must_retire: bool,
     /// Why its data moves.
     pub(super) cause: Cause,
 }
 
 impl BlockState {
     pub(super) const FREE: BlockState = BlockState {
-        moving: 0,
+        moves_in_flight: 0,
         next_page: 0,
         programs: 0,
         phase: Phase::Free,
         stream: Stream::Host,
         slc: false,
-        failing: false,
+        must_retire: false,
         cause: Cause::GarbageCollection,
     };
 }
@@ -106,11 +106,11 @@ pub(super) struct DieState {
     /// Millionths of units that folding owes to the host.
     pub(super) fold_backlog_ppm: i64,
     /// Where the victim's valid units go.
-    pub(super) to: Stream,
+    pub(super) destination: Stream,
     /// One step may be done because the device is idle.
-    pub(super) idle: bool,
+    pub(super) idle_step: bool,
     /// Blocks in which a program failed.
-    pub(super) failing: VecDeque<u32>,
+    pub(super) failed_blocks: VecDeque<u32>,
     /// The block whose data wear leveling wants moved.
     pub(super) leveling_victim: u32,
     /// Blocks with one bit a cell: all, and those closed in the order of closing.
@@ -119,7 +119,7 @@ pub(super) struct DieState {
     /// For each stream the program that gathers what was read, or [`NONE`].
     pub(super) gathering: [u32; STREAMS],
     /// Programs that are full and wait for a page.
-    pub(super) full: Row,
+    pub(super) full_pages: ProgramQueue,
 }
 
 impl DieState {
@@ -135,14 +135,14 @@ impl DieState {
             move_programs: 0,
             gc_backlog: 0,
             fold_backlog_ppm: 0,
-            to: Stream::GarbageCollection,
-            idle: false,
-            failing: VecDeque::new(),
+            destination: Stream::GarbageCollection,
+            idle_step: false,
+            failed_blocks: VecDeque::new(),
             leveling_victim: NONE,
             slc: 0,
             slc_closed: VecDeque::new(),
             gathering: [NONE; STREAMS],
-            full: Row::EMPTY,
+            full_pages: ProgramQueue::EMPTY,
         }
     }
 }
