@@ -161,9 +161,9 @@ impl Ssd {
     pub fn layer(&self) -> &PageMap {
         &self.layer
     }
-    /// Keeps the versions of all units, for tests; see [`PageMap::keep_versions`].
-    pub fn keep_versions(&mut self) {
-        self.layer.keep_versions();
+    /// Keeps the versions of all units, for tests; see [`PageMap::track_versions`].
+    pub fn track_versions(&mut self) {
+        self.layer.track_versions();
     }
     /// Returns the map.
     pub fn map(&self) -> &Map {

@@ -50,7 +50,7 @@ pub(crate) struct Versions {
 
 impl Versions {
     pub(crate) fn new(ssd: &mut Ssd, unit: u64) -> Self {
-        ssd.keep_versions();
+        ssd.track_versions();
         let promised = Content { number: 0, mapped: false, begun: 0 };
         let new = Unit { promised, answered: Vec::new(), outstanding: 0, ended: 0, trimmed: 0 };
         let unreliable = ssd.parameters().reliability.is_some();

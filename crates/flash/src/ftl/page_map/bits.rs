@@ -49,7 +49,7 @@ impl DieSet {
 /// The bits of a mask that are set. Mostly it is that of a page of at most four units, which needs no instruction that only
 /// newer processors have.
 #[inline]
-pub(super) fn ones(mask: u64) -> u32 {
+pub(super) fn count_valid(mask: u64) -> u32 {
     const OF_FOUR: u64 = 0x4332_3221_3221_2110;
     if mask < 16 { (OF_FOUR >> (4 * mask)) as u32 & 7 } else { mask.count_ones() }
 }
@@ -78,7 +78,7 @@ impl Validity {
     }
     /// Clears a bit; whether it was set.
     #[inline]
-    pub(super) fn take(&mut self, place: u32) -> bool {
+    pub(super) fn test_and_clear(&mut self, place: u32) -> bool {
         let (word, bit) = (&mut self.words[(place / 64) as usize], 1 << (place % 64));
         let was = *word & bit != 0;
         *word &= !bit;
@@ -138,7 +138,7 @@ mod tests {
 
         #[test]
         fn ones_are_counted(mask in prop_oneof![0u64..16, any::<u64>()]) {
-            prop_assert_eq!(ones(mask), mask.count_ones());
+            prop_assert_eq!(count_valid(mask), mask.count_ones());
         }
 
         #[test]
@@ -155,7 +155,7 @@ mod tests {
             }
             prop_assert_eq!(validity.count(first, 300 - first), bits[first as usize..].iter().filter(|bit| **bit).count() as u32);
             prop_assert_eq!(validity.count(0, 256), bits[..256].iter().filter(|bit| **bit).count() as u32);
-            prop_assert_eq!(validity.take(first), bits[first as usize]);
+            prop_assert_eq!(validity.test_and_clear(first), bits[first as usize]);
             prop_assert!(!validity.get(first));
         }
     }

@@ -32,7 +32,7 @@ impl PageMap {
     pub fn validate_restored(&self, parameters: &PageMapParameters, seed: u64) -> Result<(), Inconsistent> {
         ensure!(self.parameters == *parameters && self.seed == seed, "it is a layer of other parameters");
         self.walk()?;
-        self.check_rest()
+        self.check_at_rest()
     }
 
     fn walk(&self) -> Result<(), Inconsistent> {
@@ -43,7 +43,7 @@ impl PageMap {
         self.map.validate(self.layout.map_slots(), self.accepted)?;
         self.check_buffers()?;
         self.check_programs()?;
-        self.check_records()?;
+        self.check_trim_log()?;
         self.check_map()?;
         self.check_blocks()?;
         self.check_dies()?;
@@ -322,7 +322,7 @@ impl PageMap {
     }
 
     /// Nothing is under way, and what waits is where it is looked for.
-    fn check_rest(&self) -> Result<(), Inconsistent> {
+    fn check_at_rest(&self) -> Result<(), Inconsistent> {
         ensure!(self.ready.is_empty() && self.outstanding == 0, "operations are under way");
         let programs = self.states.iter().map(|state| u32::from(state.programs));
         let programs =
@@ -366,7 +366,7 @@ impl PageMap {
         self.check_victims()?;
         let drained = |state: &super::BlockState| state.phase == Phase::Drained && state.moves_in_flight == 0;
         ensure!(!self.states.iter().any(drained), "a block is drained, and was not given up");
-        self.check_records_rest(self.count(|phase| phase == Phase::Erasing))
+        self.check_trim_log_at_rest(self.count(|phase| phase == Phase::Erasing))
     }
 
     /// Of the pages of victims that have been read, every valid unit is on its way, once; of the others none is.

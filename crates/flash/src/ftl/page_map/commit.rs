@@ -29,7 +29,7 @@ impl PageMap {
         if failed && !fault("failed-program-is-committed") {
             self.counters.failed += 1;
             self.counters.failed_units += u64::from(units);
-            self.forget_versions(id);
+            self.clear_versions(id);
             self.program_again(id, &program);
         } else {
             self.counters.padding += u64::from(units - program.count);
@@ -65,7 +65,7 @@ impl PageMap {
             }
         };
         for part in self.programs.parts(id)[..program.count as usize].iter().rev() {
-            buffer.put_back(part.from);
+            buffer.requeue(part.from);
         }
         self.programs.end(id);
     }
@@ -107,7 +107,7 @@ impl PageMap {
         let state = buffer.slot(slot);
         if state.is_single() {
             let committed = state.committed;
-            buffer.vacate(slot);
+            buffer.release(slot);
             if fault("lost-unit-stays-unreadable") && committed == Entry::UNREADABLE {
                 self.l2p[unit as usize] = committed;
                 return false;
@@ -116,8 +116,8 @@ impl PageMap {
             if let Some(old) = committed.place() {
                 self.invalidate(old);
             }
-            if unit == self.layout.record() {
-                self.record_written();
+            if unit == self.layout.log_unit() {
+                self.log_page_written();
             }
             return true;
         }
@@ -133,10 +133,10 @@ impl PageMap {
         let unit = state.unit;
         if state.overtaken && !fault("older-copy-is-committed-last") {
             buffer.unlink(slot);
-            buffer.vacate(slot);
+            buffer.release(slot);
             return;
         }
-        buffer.overtake(slot);
+        buffer.mark_overtaken(slot);
         let Mapped::Slot(newest) = self.l2p[unit as usize].decode() else {
             unreachable!("unit {unit} is in slot {slot}")
         };
@@ -144,7 +144,7 @@ impl PageMap {
         // A trim of a newer copy voids this one, too.
         let trimmed = buffer.first_trim(slot);
         buffer.unlink(slot);
-        buffer.vacate(slot);
+        buffer.release(slot);
         if let Some(old) = committed.place() {
             self.invalidate(old);
         }
@@ -162,10 +162,10 @@ impl PageMap {
         } else {
             let newest = self.buffer_mut(unit).slot_mut(newest);
             newest.committed = entry;
-            newest.voided = state.trimmed == 0 && trimmed > 0;
+            newest.committed_is_trimmed = state.trimmed == 0 && trimmed > 0;
         }
-        if unit == self.layout.record() {
-            self.record_written();
+        if unit == self.layout.log_unit() {
+            self.log_page_written();
         }
     }
 
@@ -175,7 +175,7 @@ impl PageMap {
         let mut valid = 0u64;
         let parts = &self.programs.parts(id)[..program.count as usize];
         for (n, part) in (0..).zip(parts) {
-            if !self.validity.take(part.from) && !fault("stale-copy-is-moved") {
+            if !self.validity.test_and_clear(part.from) && !fault("stale-copy-is-moved") {
                 continue;
             }
             valid |= 1 << n;

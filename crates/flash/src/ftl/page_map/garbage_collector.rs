@@ -6,7 +6,7 @@
 
 use super::{PageMap, Streams};
 
-use super::bits::ones;
+use super::bits::count_valid;
 use super::place::NONE;
 use super::programs::Source;
 use super::state::{BlockState, Phase, Stream};
@@ -116,7 +116,7 @@ impl PageMap {
             mask = self.validity.mask(self.layout.place(block, page), per_page);
             page += 1;
         }
-        let valid = ones(mask);
+        let valid = count_valid(mask);
         state.victim_page = page;
         let read = page - 1;
         let units = i64::from((page - before) * per_page);

@@ -37,11 +37,11 @@ mod parameters;
 mod place;
 mod program;
 mod programs;
-mod records;
 mod recovery;
 mod slc;
-mod spares;
 mod state;
+mod trim_log;
+mod versions;
 mod write_buffer;
 
 pub mod map_cache;
@@ -62,9 +62,9 @@ use counters::Counters;
 use flashlab_sim::{fault, prefetch};
 use place::{Entry, Layout, Mapped, NONE};
 use programs::{Programs, Source};
-use records::Records;
 use serde::{Deserialize, Serialize};
 use state::{BlockHistory, BlockState, DieState, Phase, Ready};
+use trim_log::TrimLog;
 use write_buffer::WriteBuffer;
 
 /// A page-mapped translation layer.
@@ -89,7 +89,7 @@ pub struct PageMap {
     data: WriteBuffer,
     map: WriteBuffer,
     programs: Programs,
-    records: Records,
+    trim_log: TrimLog,
     /// Operations that can be issued now.
     ready: Ready,
     /// Operations issued and not finished.
@@ -194,7 +194,7 @@ impl PageMap {
             data: WriteBuffer::new(parameters.data_slots()),
             map: WriteBuffer::new(layout.map_slots()),
             programs: Programs::new(layout.units_per_page),
-            records: Records::new(parameters.unit),
+            trim_log: TrimLog::new(parameters.unit),
             ready: Ready::default(),
             outstanding: 0,
             dispatch_needed: false,
@@ -331,7 +331,7 @@ impl PageMap {
             return Accepted::ReadOnly;
         }
         // One slot is kept for records.
-        if self.map.used() + 1 >= self.map.room() {
+        if self.map.used() + 1 >= self.map.capacity() {
             return Accepted::Full;
         }
         self.accept_map(self.layout.units + page);
@@ -403,7 +403,7 @@ impl PageMap {
     pub fn flush(&mut self) -> Ticket {
         self.data.flush_to = self.accepted;
         self.dispatch_needed = true;
-        self.want_records(self.accepted);
+        self.log_trims_up_to(self.accepted);
         Ticket(self.accepted)
     }
 
@@ -443,7 +443,7 @@ impl PageMap {
     }
     /// All that was written or trimmed up to this ticket is durable.
     pub fn watermark(&self) -> Ticket {
-        let oldest = [self.oldest(Source::Data), self.records.oldest()].into_iter().flatten().min();
+        let oldest = [self.oldest(Source::Data), self.trim_log.oldest()].into_iter().flatten().min();
         if fault("watermark-off-by-one") {
             return Ticket(oldest.unwrap_or(self.accepted));
         }

@@ -69,7 +69,7 @@ impl Layout {
         self.units + self.map_pages + 1
     }
     /// The logical unit of records.
-    pub(super) fn record(&self) -> u32 {
+    pub(super) fn log_unit(&self) -> u32 {
         self.units + self.map_pages
     }
     /// Slots of the buffer of map pages.

@@ -123,7 +123,7 @@ impl PageMap {
     fn program_map_page(&mut self) -> bool {
         let dies = self.layout.dies;
         // The last block but one is kept for this, and the last where blocks wait for a record before they are erased.
-        let floor = if self.records.holds_blocks() { 0 } else { self.parameters.floor() - 1 };
+        let floor = if self.trim_log.holds_blocks() { 0 } else { self.parameters.floor() - 1 };
         let Some(die) = (0..dies)
             .map(|n| wrap(self.next_map_die + n, dies))
             .find(|die| self.can_program(*die, Stream::Map, floor))
@@ -267,7 +267,7 @@ impl PageMap {
             units[count..].fill(NONE);
         }
         if self.versions.is_some() {
-            self.note_versions(id);
+            self.record_versions(id);
         }
         // A page is transferred as a whole, padding too.
         let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };

@@ -56,7 +56,7 @@ impl PageMap {
             .collect();
         let issued: Vec<u32> = self.programs.issued().collect();
         for id in issued {
-            self.forget_versions(id);
+            self.clear_versions(id);
             let program = self.programs.get(id);
             let state = &mut self.states[program.block as usize];
             if torn.contains(&id) {
@@ -104,7 +104,7 @@ impl PageMap {
                 }
             }
         }
-        self.records.cut();
+        self.trim_log.cut();
     }
 
     /// Brings the map back after a power cut, and goes on where the open blocks end.

@@ -35,7 +35,7 @@ pub(crate) struct Slot {
     /// A newer copy has become durable before it.
     pub(crate) overtaken: bool,
     /// Of the newest slot of a unit: what is committed is void by the first trim of a copy in the buffer.
-    pub(crate) voided: bool,
+    pub(crate) committed_is_trimmed: bool,
     /// The number of the oldest write in it, and of the newest.
     pub(crate) accepted: u64,
     pub(crate) version: u64,
@@ -53,7 +53,7 @@ impl Slot {
         programming: false,
         failed: false,
         overtaken: false,
-        voided: false,
+        committed_is_trimmed: false,
         accepted: 0,
         version: 0,
         trimmed: 0,
@@ -70,7 +70,7 @@ impl Slot {
 pub(crate) struct WriteBuffer {
     slots: Vec<Slot>,
     /// Slots it may have.
-    room: u32,
+    capacity: u32,
     vacant: u32,
     used: u32,
     /// The slots that wait to be programmed, in order, and their units. Beside the slots: what is known of one that was accepted
@@ -81,25 +81,25 @@ pub(crate) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    pub(crate) fn new(room: u32) -> Self {
+    pub(crate) fn new(capacity: u32) -> Self {
         WriteBuffer {
-            slots: Vec::with_capacity(room as usize),
-            room,
+            slots: Vec::with_capacity(capacity as usize),
+            capacity,
             vacant: NONE,
             used: 0,
-            waiting: VecDeque::with_capacity(room as usize),
+            waiting: VecDeque::with_capacity(capacity as usize),
             flush_to: 0,
         }
     }
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.used == self.room
+        self.used == self.capacity
     }
     pub(crate) fn used(&self) -> u32 {
         self.used
     }
-    pub(crate) fn room(&self) -> u32 {
-        self.room
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
     }
     /// Slots that wait for a program.
     #[inline]
@@ -161,7 +161,7 @@ impl WriteBuffer {
     }
 
     /// The program of a slot failed: it waits again, before all others.
-    pub(crate) fn put_back(&mut self, slot: u32) {
+    pub(crate) fn requeue(&mut self, slot: u32) {
         let state = self.slot_mut(slot);
         (state.programming, state.failed) = (false, true);
         let unit = state.unit;
@@ -172,7 +172,7 @@ impl WriteBuffer {
     pub(crate) fn supersede(&mut self, older: u32, newer: u32) {
         self.slots[older as usize].newer = newer;
         self.slots[newer as usize].older = older;
-        self.slots[newer as usize].voided = self.slots[older as usize].voided;
+        self.slots[newer as usize].committed_is_trimmed = self.slots[older as usize].committed_is_trimmed;
     }
 
     /// Of the copies of a unit that are newer than what is committed, of which `newest` is the newest: the number of the
@@ -202,7 +202,7 @@ impl WriteBuffer {
 
     /// Marks all copies older than `slot`: a newer one is durable.
     #[inline]
-    pub(crate) fn overtake(&mut self, slot: u32) {
+    pub(crate) fn mark_overtaken(&mut self, slot: u32) {
         let mut older = self.slots[slot as usize].older;
         while older != NONE {
             self.slots[older as usize].overtaken = true;
@@ -220,7 +220,7 @@ impl WriteBuffer {
 
     /// Gives back a slot whose program has ended, and which is the only copy of its unit.
     #[inline]
-    pub(crate) fn vacate(&mut self, slot: u32) {
+    pub(crate) fn release(&mut self, slot: u32) {
         let vacant = &mut self.slots[slot as usize];
         vacant.unit = NONE;
         vacant.next = self.vacant;
@@ -251,7 +251,7 @@ impl WriteBuffer {
 
     /// Loses everything.
     pub(crate) fn clear(&mut self) {
-        *self = WriteBuffer::new(self.room);
+        *self = WriteBuffer::new(self.capacity);
     }
 
     /// The slot of that number, taken or vacant.
@@ -259,11 +259,11 @@ impl WriteBuffer {
         self.slots.get(slot as usize)
     }
 
-    /// Walks the lists of a buffer of `room` slots, to which `accepted` writes and trims were told.
-    pub(crate) fn validate(&self, room: u32, accepted: u64) -> Result<(), Inconsistent> {
+    /// Walks the lists of a buffer of `capacity` slots, to which `accepted` writes and trims were told.
+    pub(crate) fn validate(&self, capacity: u32, accepted: u64) -> Result<(), Inconsistent> {
         ensure!(
-            self.room == room && self.slots.len() <= room as usize,
-            "a buffer of {room} slots has {}",
+            self.capacity == capacity && self.slots.len() <= capacity as usize,
+            "a buffer of {capacity} slots has {}",
             self.slots.len()
         );
         ensure!(self.flush_to <= accepted, "a flush of what was never accepted");
@@ -373,12 +373,12 @@ mod tests {
                     }
                     2 if !programmed.is_empty() => {
                         let (slot, number) = programmed.swap_remove(index.index(programmed.len()));
-                        buffer.put_back(slot);
+                        buffer.requeue(slot);
                         waiting.push_front(number);
                     }
                     3 if !programmed.is_empty() => {
                         let (slot, _) = programmed.swap_remove(index.index(programmed.len()));
-                        buffer.vacate(slot);
+                        buffer.release(slot);
                     }
                     _ => {}
                 }

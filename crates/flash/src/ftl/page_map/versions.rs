@@ -10,7 +10,7 @@ use alloc::vec;
 
 impl PageMap {
     /// Keeps the version of each unit that is programmed from now on, in 8 bytes for each unit of the array.
-    pub fn keep_versions(&mut self) {
+    pub fn track_versions(&mut self) {
         self.versions = Some(vec![0; self.layout.places() as usize]);
     }
 
@@ -28,7 +28,7 @@ impl PageMap {
 
     /// Writes the versions of a program's units into the spare areas of its page.
     #[cold]
-    pub(super) fn note_versions(&mut self, id: u32) {
+    pub(super) fn record_versions(&mut self, id: u32) {
         let program = self.programs.get(id);
         let Some(versions) = &mut self.versions else { return };
         for (n, Part { from, .. }) in self.programs.parts(id)[..program.count as usize].iter().enumerate() {
@@ -42,7 +42,7 @@ impl PageMap {
 
     /// Makes the spare areas of a program's page unreadable: the program was cut or failed.
     #[cold]
-    pub(super) fn forget_versions(&mut self, id: u32) {
+    pub(super) fn clear_versions(&mut self, id: u32) {
         let place = self.programs.get(id).place as usize;
         if let Some(versions) = &mut self.versions {
             versions[place..place + self.layout.units_per_page as usize].fill(0);

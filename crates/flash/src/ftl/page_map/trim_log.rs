@@ -1,4 +1,4 @@
-//! Records of what was trimmed, and of what became unreadable: what makes a trim durable.
+//! TrimLog of what was trimmed, and of what became unreadable: what makes a trim durable.
 //!
 //! A trim changes the map at once. On the medium the old copies are still there, so a record with the trim's number has
 //! to be programmed before it is durable: at a flush, when a page of records is full, and before a block is erased from
@@ -19,11 +19,11 @@ use flashlab_sim::fault;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a record.
-const RECORD: u64 = 8;
+const RECORD_BYTES: u64 = 8;
 
 /// A range of units that was trimmed, or a unit that was lost.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Record {
+struct TrimRecord {
     first: u32,
     count: u32,
     number: u64,
@@ -42,25 +42,25 @@ struct Trim {
 
 /// What is not on record yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Records {
-    /// Records of a page.
+pub(super) struct TrimLog {
+    /// TrimLog of a page.
     page: usize,
     /// In order of their numbers; those of one trim in order of their units, which do not overlap.
-    pending: VecDeque<Record>,
+    pending: VecDeque<TrimRecord>,
     /// The trims that they are of, in order.
     trims: VecDeque<Trim>,
     /// How many of them are in the page that is being written.
     writing: Option<usize>,
-    /// Records up to this number are to be written soon.
+    /// TrimLog up to this number are to be written soon.
     wanted: u64,
     /// Empty blocks that wait for records.
     waiting: Vec<u32>,
 }
 
-impl Records {
+impl TrimLog {
     pub(super) fn new(unit: u64) -> Self {
-        Records {
-            page: (unit / RECORD) as usize,
+        TrimLog {
+            page: (unit / RECORD_BYTES) as usize,
             pending: VecDeque::new(),
             trims: VecDeque::new(),
             writing: None,
@@ -90,7 +90,7 @@ impl Records {
             record.is_some_and(|r| r.number == trim.number && unit < r.first + r.count && !r.unreadable)
         })
     }
-    fn push(&mut self, record: Record) {
+    fn push(&mut self, record: TrimRecord) {
         self.pending.push_back(record);
         let end = record.first + record.count;
         match self.trims.back_mut() {
@@ -99,7 +99,7 @@ impl Records {
         }
     }
     /// Takes the oldest record, which is durable.
-    fn pop(&mut self) -> Option<Record> {
+    fn pop(&mut self) -> Option<TrimRecord> {
         let record = self.pending.pop_front()?;
         while self.trims.front().is_some_and(|trim| self.oldest().is_none_or(|oldest| trim.number < oldest)) {
             self.trims.pop_front();
@@ -148,14 +148,24 @@ impl PageMap {
             match (self.trim_unit(unit, number), start) {
                 (true, None) => start = Some(unit),
                 (false, Some(from)) => {
-                    self.note(Record { first: from, count: unit - from, number, unreadable: false });
+                    self.append_to_trim_log(TrimRecord {
+                        first: from,
+                        count: unit - from,
+                        number,
+                        unreadable: false,
+                    });
                     start = None;
                 }
                 _ => {}
             }
         }
         if let Some(from) = start {
-            self.note(Record { first: from, count: first + count - from, number, unreadable: false });
+            self.append_to_trim_log(TrimRecord {
+                first: from,
+                count: first + count - from,
+                number,
+                unreadable: false,
+            });
         }
         self.counters.trimmed += u64::from(count);
     }
@@ -177,7 +187,7 @@ impl PageMap {
                 }
                 if let Some(place) = self.data.slot(slot).committed.place() {
                     self.data.slot_mut(slot).committed = self.trim_place(place, number);
-                    self.data.slot_mut(slot).voided = true;
+                    self.data.slot_mut(slot).committed_is_trimmed = true;
                 }
                 self.data.slot_mut(slot).trimmed = number;
                 true
@@ -200,7 +210,7 @@ impl PageMap {
 
     /// Whether the trim of `unit` by `number` is not on record.
     pub(super) fn is_pending(&self, unit: u32, number: u64) -> bool {
-        self.records.covers(unit, number..number + 1)
+        self.trim_log.covers(unit, number..number + 1)
     }
 
     /// The unit, whose copy at `place` cannot be read, has no content from now on.
@@ -214,56 +224,56 @@ impl PageMap {
         self.invalidate(place);
         let block = self.layout.block_of(place) as usize;
         self.histories[block].trimmed = number;
-        self.note(Record { first: unit, count: 1, number, unreadable: true });
+        self.append_to_trim_log(TrimRecord { first: unit, count: 1, number, unreadable: true });
     }
 
-    fn note(&mut self, record: Record) {
+    fn append_to_trim_log(&mut self, record: TrimRecord) {
         self.accepted = self.accepted.max(record.number);
-        self.records.push(record);
-        if self.records.pending.len() >= self.records.page {
-            self.want_records(record.number);
+        self.trim_log.push(record);
+        if self.trim_log.pending.len() >= self.trim_log.page {
+            self.log_trims_up_to(record.number);
         }
     }
 
-    /// Records up to `number` are to be programmed soon.
-    pub(super) fn want_records(&mut self, number: u64) {
-        self.records.wanted = self.records.wanted.max(number);
-        self.begin_record();
+    /// TrimLog up to `number` are to be programmed soon.
+    pub(super) fn log_trims_up_to(&mut self, number: u64) {
+        self.trim_log.wanted = self.trim_log.wanted.max(number);
+        self.start_log_page();
     }
 
-    fn begin_record(&mut self) {
-        let wanted = self.records.oldest().is_some_and(|oldest| oldest <= self.records.wanted);
-        if self.records.writing.is_some() || !wanted || self.map.is_full() {
+    fn start_log_page(&mut self) {
+        let wanted = self.trim_log.oldest().is_some_and(|oldest| oldest <= self.trim_log.wanted);
+        if self.trim_log.writing.is_some() || !wanted || self.map.is_full() {
             return;
         }
-        self.records.writing = Some(self.records.pending.len().min(self.records.page));
-        self.accept_map(self.layout.record());
+        self.trim_log.writing = Some(self.trim_log.pending.len().min(self.trim_log.page));
+        self.accept_map(self.layout.log_unit());
         self.map.flush_to = self.accepted;
         self.dispatch_needed = true;
     }
 
     /// The page of records is durable.
-    pub(super) fn record_written(&mut self) {
-        let mut written = self.records.writing.take().expect("a page of records was being written");
+    pub(super) fn log_page_written(&mut self) {
+        let mut written = self.trim_log.writing.take().expect("a page of records was being written");
         if fault("record-covers-later-trims") {
-            written = self.records.pending.len().min(self.records.page);
+            written = self.trim_log.pending.len().min(self.trim_log.page);
         }
         for _ in 0..written {
-            let record = self.records.pop().expect("as many as written");
-            let last = self.records.trims.iter().all(|trim| trim.number == record.number);
+            let record = self.trim_log.pop().expect("as many as written");
+            let last = self.trim_log.trims.iter().all(|trim| trim.number == record.number);
             for unit in record.first..record.first + record.count {
-                self.forget(unit, last);
+                self.forget_trimmed(unit, last);
             }
         }
-        let mut waiting = core::mem::take(&mut self.records.waiting);
+        let mut waiting = core::mem::take(&mut self.trim_log.waiting);
         waiting.retain(|block| !self.erase_or_retire_if_logged(*block));
-        debug_assert!(self.records.waiting.is_empty(), "erasing keeps nothing waiting");
-        self.records.waiting = waiting;
-        self.begin_record();
+        debug_assert!(self.trim_log.waiting.is_empty(), "erasing keeps nothing waiting");
+        self.trim_log.waiting = waiting;
+        self.start_log_page();
     }
 
     /// Forgets where a trimmed unit was, unless it was written and trimmed again since, which the `last` trim never was.
-    fn forget(&mut self, unit: u32, last: bool) {
+    fn forget_trimmed(&mut self, unit: u32, last: bool) {
         let slot = match self.l2p[unit as usize].decode() {
             Mapped::Slot(slot) => Some(slot),
             _ => None,
@@ -276,12 +286,12 @@ impl PageMap {
             Some(slot) => {
                 let buffer = self.buffer(unit);
                 let (written, trimmed) = buffer.first_changes(slot);
-                if buffer.slot(slot).voided { trimmed..trimmed + 1 } else { 0..written }
+                if buffer.slot(slot).committed_is_trimmed { trimmed..trimmed + 1 } else { 0..written }
             }
             None => 0..u64::MAX,
         };
         let newest = self.histories[self.layout.block_of(place) as usize].trimmed;
-        let pending = !last && !self.records.is_durable(newest) && self.records.covers(unit, by);
+        let pending = !last && !self.trim_log.is_durable(newest) && self.trim_log.covers(unit, by);
         match slot {
             _ if pending => {}
             Some(slot) => self.buffer_mut(unit).slot_mut(slot).committed = Entry::NOWHERE,
@@ -293,34 +303,34 @@ impl PageMap {
     pub(super) fn erase_or_retire(&mut self, block: u32) {
         self.states[block as usize].phase = Phase::Erasing;
         if !self.erase_or_retire_if_logged(block) {
-            self.records.waiting.push(block);
+            self.trim_log.waiting.push(block);
             let number = self.histories[block as usize].trimmed;
-            self.want_records(number);
+            self.log_trims_up_to(number);
         }
     }
 
     fn erase_or_retire_if_logged(&mut self, block: u32) -> bool {
-        let on_record = self.records.is_durable(self.histories[block as usize].trimmed)
+        let is_logged = self.trim_log.is_durable(self.histories[block as usize].trimmed)
             || fault("block-is-erased-before-the-record");
-        if on_record && self.states[block as usize].must_retire {
+        if is_logged && self.states[block as usize].must_retire {
             self.retire(block);
-        } else if on_record {
+        } else if is_logged {
             self.issue_erase(block);
         }
-        on_record
+        is_logged
     }
 
     /// Ranges that were trimmed and would come back after a power cut now.
     pub(super) fn pending_trims(&self) -> Vec<(u32, u32)> {
-        let trims = self.records.pending.iter().filter(|record| !record.unreadable);
+        let trims = self.trim_log.pending.iter().filter(|record| !record.unreadable);
         trims.map(|record| (record.first, record.count)).collect()
     }
 
     /// Walks the records.
-    pub(super) fn check_records(&self) -> Result<(), Inconsistent> {
-        let Records { page, pending, trims, writing, wanted, waiting } = &self.records;
-        ensure!(*page == Records::new(self.parameters.unit).page, "records are pages of {page}");
-        let mut again = Records::new(self.parameters.unit);
+    pub(super) fn check_trim_log(&self) -> Result<(), Inconsistent> {
+        let TrimLog { page, pending, trims, writing, wanted, waiting } = &self.trim_log;
+        ensure!(*page == TrimLog::new(self.parameters.unit).page, "records are pages of {page}");
+        let mut again = TrimLog::new(self.parameters.unit);
         for record in pending {
             let end = record.first.checked_add(record.count);
             ensure!(
@@ -337,7 +347,7 @@ impl PageMap {
             writing.is_none_or(|writing| writing <= pending.len()) && *wanted <= self.accepted,
             "more records are written than there are"
         );
-        let record = self.layout.record();
+        let record = self.layout.log_unit();
         let slots = self.map.iter().map(|slot| self.map.slot(slot));
         let slots = slots.filter(|slot| slot.unit == record && !slot.overtaken).count();
         ensure!(slots == usize::from(writing.is_some()), "{slots} pages of records are written");
@@ -350,8 +360,8 @@ impl PageMap {
     }
 
     /// At rest all `erasing` blocks wait for records, and what was trimmed without one is in a record to come.
-    pub(super) fn check_records_rest(&self, erasing: u32) -> Result<(), Inconsistent> {
-        let waiting = self.records.waiting.len();
+    pub(super) fn check_trim_log_at_rest(&self, erasing: u32) -> Result<(), Inconsistent> {
+        let waiting = self.trim_log.waiting.len();
         ensure!(
             waiting == erasing as usize,
             "blocks that are erased and those that wait: {erasing} and {waiting}"
