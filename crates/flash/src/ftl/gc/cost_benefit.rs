@@ -5,46 +5,46 @@
 //! closed blocks of the pool are compared, once for each victim.
 
 use super::Policy;
-use super::set::Set;
-use super::tally::Tally;
+use super::closed_blocks::ClosedBlocks;
+use super::valid_counts::ValidCounts;
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CostBenefit {
-    closed: Set,
+    closed: ClosedBlocks,
     /// When each block was closed.
     closed_at: Vec<u64>,
 }
 
 impl CostBenefit {
-    pub(super) fn new(tally: &Tally) -> Self {
-        CostBenefit { closed: Set::new(tally), closed_at: vec![0; tally.block_count() as usize] }
+    pub(super) fn new(counts: &ValidCounts) -> Self {
+        CostBenefit { closed: ClosedBlocks::new(counts), closed_at: vec![0; counts.block_count() as usize] }
     }
 
     /// Benefit and cost: (1 - u) age and u, both in units; compared as fractions, without rounding.
-    fn score(&self, tally: &Tally, block: u32, now: u64) -> (u128, u128) {
-        let valid = tally.valid(block);
+    fn score(&self, counts: &ValidCounts, block: u32, now: u64) -> (u128, u128) {
+        let valid = counts.valid(block);
         // A block that was closed just now is not worthless.
         let age = u128::from(now - self.closed_at[block as usize]) + 1;
-        (u128::from(tally.units() - valid) * age, u128::from(valid))
+        (u128::from(counts.units() - valid) * age, u128::from(valid))
     }
 }
 
 impl Policy for CostBenefit {
-    fn insert(&mut self, _tally: &Tally, pool: u32, block: u32, now: u64) {
+    fn insert(&mut self, _counts: &ValidCounts, pool: u32, block: u32, now: u64) {
         self.closed.insert(pool, block);
         self.closed_at[block as usize] = now;
     }
-    fn remove(&mut self, _tally: &Tally, pool: u32, block: u32) {
+    fn remove(&mut self, _counts: &ValidCounts, pool: u32, block: u32) {
         self.closed.remove(pool, block);
     }
-    fn choose(&mut self, tally: &Tally, pool: u32, now: u64) -> Option<u32> {
+    fn choose(&mut self, counts: &ValidCounts, pool: u32, now: u64) -> Option<u32> {
         let (&first, others) = self.closed.members(pool).split_first()?;
-        let mut best = (first, self.score(tally, first, now));
+        let mut best = (first, self.score(counts, first, now));
         for &other in others {
-            let (benefit, cost) = self.score(tally, other, now);
+            let (benefit, cost) = self.score(counts, other, now);
             let (best_benefit, best_cost) = best.1;
             if benefit * best_cost > best_benefit * cost {
                 best = (other, (benefit, cost));
@@ -52,9 +52,9 @@ impl Policy for CostBenefit {
         }
         Some(best.0)
     }
-    fn is_sound(&self, tally: &Tally, now: u64) -> bool {
-        self.closed_at.len() == tally.block_count() as usize
+    fn is_sound(&self, counts: &ValidCounts, now: u64) -> bool {
+        self.closed_at.len() == counts.block_count() as usize
             && self.closed_at.iter().all(|closed_at| *closed_at <= now)
-            && self.closed.is_sound(tally)
+            && self.closed.is_sound(counts)
     }
 }

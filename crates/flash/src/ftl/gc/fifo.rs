@@ -1,6 +1,6 @@
 //! The block that was closed first: one list a pool.
 
-use super::tally::Tally;
+use super::valid_counts::ValidCounts;
 use super::{NONE, Policy, ends};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,16 +20,16 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    pub(super) fn new(tally: &Tally) -> Self {
+    pub(super) fn new(counts: &ValidCounts) -> Self {
         Fifo {
-            ends: vec![(NONE, NONE); tally.pool_count() as usize],
-            links: vec![Link { previous: NONE, next: NONE }; tally.block_count() as usize],
+            ends: vec![(NONE, NONE); counts.pool_count() as usize],
+            links: vec![Link { previous: NONE, next: NONE }; counts.block_count() as usize],
         }
     }
 }
 
 impl Policy for Fifo {
-    fn insert(&mut self, _tally: &Tally, pool: u32, block: u32, _now: u64) {
+    fn insert(&mut self, _counts: &ValidCounts, pool: u32, block: u32, _now: u64) {
         let (eldest, youngest) = &mut self.ends[pool as usize];
         self.links[block as usize] = Link { previous: *youngest, next: NONE };
         if *youngest == NONE {
@@ -39,7 +39,7 @@ impl Policy for Fifo {
         }
         *youngest = block;
     }
-    fn remove(&mut self, _tally: &Tally, pool: u32, block: u32) {
+    fn remove(&mut self, _counts: &ValidCounts, pool: u32, block: u32) {
         let (eldest, youngest) = &mut self.ends[pool as usize];
         let Link { previous, next } = self.links[block as usize];
         match previous {
@@ -51,12 +51,12 @@ impl Policy for Fifo {
             next => self.links[next as usize].previous = previous,
         }
     }
-    fn choose(&mut self, _tally: &Tally, pool: u32, _now: u64) -> Option<u32> {
+    fn choose(&mut self, _counts: &ValidCounts, pool: u32, _now: u64) -> Option<u32> {
         let (eldest, _) = self.ends[pool as usize];
         (eldest != NONE).then_some(eldest)
     }
-    fn is_sound(&self, tally: &Tally, _now: u64) -> bool {
-        let (pools, blocks) = (tally.pool_count(), tally.block_count());
+    fn is_sound(&self, counts: &ValidCounts, _now: u64) -> bool {
+        let (pools, blocks) = (counts.pool_count(), counts.block_count());
         if self.ends.len() != pools as usize || self.links.len() != blocks as usize {
             return false;
         }
@@ -74,6 +74,6 @@ impl Policy for Fifo {
             let some = |block: u32| (block != NONE).then_some(block);
             core::iter::successors(some(*eldest), move |block| some(next(*block)))
         };
-        lists && tally.are_candidates(self.ends.iter().flat_map(listed))
+        lists && counts.are_all_candidates(self.ends.iter().flat_map(listed))
     }
 }

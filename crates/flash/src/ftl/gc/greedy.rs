@@ -5,26 +5,26 @@
 //! neighbours, and the heads, for every unit that becomes invalid.
 
 use super::Policy;
-use super::tally::{GROUP, OTHER, Tally};
+use super::valid_counts::{GROUP, NOT_A_CANDIDATE, ValidCounts};
 use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Greedy {
-    /// The least rank of each group, or [`OTHER`].
+    /// The least rank of each group, or [`NOT_A_CANDIDATE`].
     least: Vec<u64>,
 }
 
 /// The place of the least of some ranks, and that.
 fn least_of(ranks: &[u64]) -> (usize, u64) {
     let least = ranks.iter().fold(u64::MAX, |least, rank| least.min(*rank));
-    (ranks.iter().position(|rank| *rank == least).unwrap_or(0), least.min(OTHER))
+    (ranks.iter().position(|rank| *rank == least).unwrap_or(0), least.min(NOT_A_CANDIDATE))
 }
 
 impl Greedy {
-    pub(super) fn new(tally: &Tally) -> Self {
-        Greedy { least: vec![OTHER; tally.words().len() / GROUP] }
+    pub(super) fn new(counts: &ValidCounts) -> Self {
+        Greedy { least: vec![NOT_A_CANDIDATE; counts.words().len() / GROUP] }
     }
     /// The rank at `place` has fallen.
     #[inline]
@@ -35,27 +35,27 @@ impl Greedy {
 }
 
 impl Policy for Greedy {
-    fn insert(&mut self, tally: &Tally, _pool: u32, block: u32, _now: u64) {
-        let place = tally.place_of(block);
-        self.fell(place, tally.words()[place]);
+    fn insert(&mut self, counts: &ValidCounts, _pool: u32, block: u32, _now: u64) {
+        let place = counts.place_of(block);
+        self.fell(place, counts.words()[place]);
     }
-    fn remove(&mut self, tally: &Tally, _pool: u32, block: u32) {
-        let group = tally.place_of(block) / GROUP;
-        self.least[group] = least_of(&tally.words()[group * GROUP..][..GROUP]).1;
+    fn remove(&mut self, counts: &ValidCounts, _pool: u32, block: u32) {
+        let group = counts.place_of(block) / GROUP;
+        self.least[group] = least_of(&counts.words()[group * GROUP..][..GROUP]).1;
     }
-    fn choose(&mut self, tally: &Tally, pool: u32, _now: u64) -> Option<u32> {
-        let places = tally.places_of(pool);
+    fn choose(&mut self, counts: &ValidCounts, pool: u32, _now: u64) -> Option<u32> {
+        let places = counts.places_of(pool);
         let first = places.start / GROUP;
         let (group, least) = least_of(&self.least[first..places.end / GROUP]);
-        if least == OTHER {
+        if least == NOT_A_CANDIDATE {
             return None;
         }
         let place = (first + group) * GROUP;
-        let (within, _) = least_of(&tally.words()[place..][..GROUP]);
-        Some(tally.block_at(place + within))
+        let (within, _) = least_of(&counts.words()[place..][..GROUP]);
+        Some(counts.block_at(place + within))
     }
-    fn is_sound(&self, tally: &Tally, _now: u64) -> bool {
-        let groups = tally.words().chunks(GROUP).map(|ranks| least_of(ranks).1);
+    fn is_sound(&self, counts: &ValidCounts, _now: u64) -> bool {
+        let groups = counts.words().chunks(GROUP).map(|ranks| least_of(ranks).1);
         groups.eq(self.least.iter().copied())
     }
 }

@@ -1,16 +1,16 @@
-//! Which erase block is collected next: one policy a file; and how many units of each block are valid (`tally.rs`).
+//! Which erase block is collected next: one policy a file; and how many units of each block are valid (`valid_counts.rs`).
 //!
-//! A policy knows the closed blocks of each pool (a die), reads their valid units in the tally, and chooses the next
+//! A policy knows the closed blocks of each pool (a die), reads their valid units in the counts, and chooses the next
 //! victim. It guarantees that a choice depends on nothing but what it was told and the seed. It does not know what a
 //! victim is worth: a caller that cannot gain anything must not ask.
 
+mod closed_blocks;
 mod cost_benefit;
 mod d_choices;
 mod fifo;
 mod greedy;
 mod random;
-mod set;
-mod tally;
+mod valid_counts;
 
 use cost_benefit::CostBenefit;
 use d_choices::DChoices;
@@ -18,7 +18,7 @@ use fifo::Fifo;
 use greedy::Greedy;
 use random::Random;
 use serde::{Deserialize, Serialize};
-use tally::Tally;
+use valid_counts::ValidCounts;
 
 use crate::Impossible;
 use crate::ftl::Inconsistent;
@@ -73,14 +73,14 @@ fn ends(head: u32, blocks: u32, next: impl Fn(u32) -> u32, pass: impl Fn(u32, u3
 /// The closed blocks of all pools under one policy.
 trait Policy {
     /// `block` of `pool` is closed, `now` units after the device's first.
-    fn insert(&mut self, tally: &Tally, pool: u32, block: u32, now: u64);
+    fn insert(&mut self, counts: &ValidCounts, pool: u32, block: u32, now: u64);
     /// `block` is no candidate any more.
-    fn remove(&mut self, tally: &Tally, pool: u32, block: u32);
+    fn remove(&mut self, counts: &ValidCounts, pool: u32, block: u32);
     /// The next victim of `pool`; it stays a candidate until it is removed.
-    fn choose(&mut self, tally: &Tally, pool: u32, now: u64) -> Option<u32>;
-    /// Whether it knows the tally's candidates and no others, and its lists hold together, when `now` units had been
+    fn choose(&mut self, counts: &ValidCounts, pool: u32, now: u64) -> Option<u32>;
+    /// Whether it knows the counts' candidates and no others, and its lists hold together, when `now` units had been
     /// written.
-    fn is_sound(&self, tally: &Tally, now: u64) -> bool;
+    fn is_sound(&self, counts: &ValidCounts, now: u64) -> bool;
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -93,13 +93,13 @@ enum Policies {
 }
 
 impl Policies {
-    fn new(victim: VictimPolicy, tally: &Tally, seed: u64) -> Self {
+    fn new(victim: VictimPolicy, counts: &ValidCounts, seed: u64) -> Self {
         match victim {
-            VictimPolicy::Greedy => Policies::Greedy(Greedy::new(tally)),
-            VictimPolicy::CostBenefit => Policies::CostBenefit(CostBenefit::new(tally)),
-            VictimPolicy::Fifo => Policies::Fifo(Fifo::new(tally)),
-            VictimPolicy::Random => Policies::Random(Random::new(tally, seed)),
-            VictimPolicy::DChoices { d } => Policies::DChoices(DChoices::new(d, tally, seed)),
+            VictimPolicy::Greedy => Policies::Greedy(Greedy::new(counts)),
+            VictimPolicy::CostBenefit => Policies::CostBenefit(CostBenefit::new(counts)),
+            VictimPolicy::Fifo => Policies::Fifo(Fifo::new(counts)),
+            VictimPolicy::Random => Policies::Random(Random::new(counts, seed)),
+            VictimPolicy::DChoices { d } => Policies::DChoices(DChoices::new(d, counts, seed)),
         }
     }
     fn is(&self, victim: VictimPolicy) -> bool {
@@ -134,20 +134,20 @@ impl Policies {
 /// The closed blocks with their valid units, under the policy of the parameters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Candidates {
-    tally: Tally,
+    counts: ValidCounts,
     policies: Policies,
 }
 
 impl Candidates {
     /// No candidates, of `blocks` of at most `units` units in `pools`, block b in pool b % `pools`.
     pub(crate) fn new(victim: VictimPolicy, pools: u32, blocks: u32, units: u32, seed: u64) -> Self {
-        let tally = Tally::new(pools, blocks, units);
-        let policies = Policies::new(victim, &tally, seed);
-        Candidates { tally, policies }
+        let counts = ValidCounts::new(pools, blocks, units);
+        let policies = Policies::new(victim, &counts, seed);
+        Candidates { counts, policies }
     }
     /// Invalid units in the candidates of `pool`.
-    pub(crate) fn dead(&self, pool: u32) -> u64 {
-        self.tally.dead(pool)
+    pub(crate) fn invalid_units(&self, pool: u32) -> u64 {
+        self.counts.invalid_units(pool)
     }
     /// Counts a unit of `block` as invalid, if the block is a candidate.
     #[inline]
@@ -157,7 +157,7 @@ impl Candidates {
     /// Counts `units` units of `block` as invalid, if the block is a candidate.
     #[inline]
     pub(crate) fn invalidate_units(&mut self, block: u32, units: u32) {
-        if let Some((place, rank)) = self.tally.invalidate(block, units)
+        if let Some((place, rank)) = self.counts.invalidate(block, units)
             && let Policies::Greedy(greedy) = &mut self.policies
         {
             greedy.fell(place, rank);
@@ -165,22 +165,22 @@ impl Candidates {
     }
     /// `block` of `pool` is closed, with so many `valid` units, when `now` units have been written.
     pub(crate) fn insert(&mut self, pool: u32, block: u32, valid: u32, now: u64) {
-        self.tally.insert(block, valid);
-        self.policies.policy_mut().insert(&self.tally, pool, block, now);
+        self.counts.insert(block, valid);
+        self.policies.policy_mut().insert(&self.counts, pool, block, now);
     }
     /// `block` of `pool` is no candidate any more.
     pub(crate) fn remove(&mut self, pool: u32, block: u32) {
-        self.tally.remove(block);
-        self.policies.policy_mut().remove(&self.tally, pool, block);
+        self.counts.remove(block);
+        self.policies.policy_mut().remove(&self.counts, pool, block);
     }
     /// The next victim of `pool`; it stays a candidate until it is removed.
     pub(crate) fn choose(&mut self, pool: u32, now: u64) -> Option<u32> {
-        self.policies.policy_mut().choose(&self.tally, pool, now)
+        self.policies.policy_mut().choose(&self.counts, pool, now)
     }
     /// Loads what is known of `block` into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, block: u32) {
-        flashlab_sim::prefetch(self.tally.words(), self.tally.place_of(block));
+        flashlab_sim::prefetch(self.counts.words(), self.counts.place_of(block));
     }
     /// Walks the candidates of `blocks` blocks of at most `units` units in `pools`, when `now` units had been written, and
     /// compares with what the caller says of each block: its valid units if it is closed.
@@ -192,15 +192,15 @@ impl Candidates {
         said: &dyn Fn(u32) -> Option<u32>,
     ) -> Result<(), Inconsistent> {
         ensure!(
-            self.tally.is_sound(pools, blocks, units),
+            self.counts.is_sound(pools, blocks, units),
             "the valid units of blocks are not possible, or those of other blocks"
         );
         ensure!(
-            self.policies.is(victim) && self.policies.policy().is_sound(&self.tally, now),
+            self.policies.is(victim) && self.policies.policy().is_sound(&self.counts, now),
             "the lists of candidates do not hold together"
         );
         for block in 0..blocks {
-            let found = self.tally.is_candidate(block).then(|| self.tally.valid(block));
+            let found = self.counts.is_candidate(block).then(|| self.counts.valid(block));
             ensure!(
                 found == said(block),
                 "valid units of block {block}, if it is closed: {found:?}, not {:?}",

@@ -54,7 +54,7 @@ impl PageMap {
 
     /// Whether collection of a die can free a block in the end.
     fn can_free_a_block(&self, die: u32) -> bool {
-        self.candidates.dead(die) >= u64::from(self.layout.units_per_block)
+        self.candidates.invalid_units(die) >= u64::from(self.layout.units_per_block)
     }
 
     #[inline(always)]

@@ -13,13 +13,13 @@
 
 mod directory;
 mod loaders;
+mod lru;
 mod parameters;
-mod recency;
 
 pub use directory::Directory;
 pub use loaders::Loaders;
+pub use lru::Lru;
 pub use parameters::{MapParameters, Policy};
-pub use recency::Recency;
 
 use crate::ftl::inconsistent::ensure;
 use crate::ftl::{Inconsistent, MapPage};
@@ -83,11 +83,11 @@ pub struct Map {
     /// The drive's own memory holds everything.
     whole: bool,
     directory: Directory,
-    changed: Recency,
-    sram: Recency,
-    host_memory: Recency,
+    changed: Lru,
+    sram: Lru,
+    host_memory: Lru,
     /// What host memory held when it was taken away, but for what changed since.
-    away: Option<Recency>,
+    away: Option<Lru>,
     /// Where loading in idle time goes on.
     next_to_load: u32,
     counts: Counts,
@@ -104,9 +104,9 @@ impl Map {
             parameters: parameters.clone(),
             whole,
             directory: Directory::new(held),
-            changed: Recency::new(fit(parameters.dirty), held),
-            sram: Recency::new(fit(parameters.sram.unwrap_or(0)), held),
-            host_memory: Recency::new(0, held),
+            changed: Lru::new(fit(parameters.dirty), held),
+            sram: Lru::new(fit(parameters.sram.unwrap_or(0)), held),
+            host_memory: Lru::new(0, held),
             away: None,
             next_to_load: 0,
             counts: Counts::default(),
@@ -143,13 +143,13 @@ impl Map {
         let bytes = if self.parameters.policy == Policy::WriteBuffer { 0 } else { bytes };
         let pages = self.pages();
         let fit = (bytes / self.parameters.page).min(pages.into()) as u32;
-        self.host_memory = Recency::new(fit, pages);
+        self.host_memory = Lru::new(fit, pages);
         self.away = None;
         self.next_to_load = 0;
     }
     /// Host memory must not be used any more.
     pub fn take_away(&mut self) {
-        let none = Recency::new(0, self.pages());
+        let none = Lru::new(0, self.pages());
         self.away = Some(core::mem::replace(&mut self.host_memory, none));
     }
     /// Host memory is back, as it was.

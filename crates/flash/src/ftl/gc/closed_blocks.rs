@@ -1,23 +1,23 @@
 //! A set of blocks for each pool, from which one can be drawn or removed in constant time.
 
-use super::tally::Tally;
+use super::valid_counts::ValidCounts;
 use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_sim::Rng;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Set {
+pub(super) struct ClosedBlocks {
     pools: Vec<Vec<u32>>,
     /// Where each block stands in its pool.
     positions: Vec<u32>,
 }
 
-impl Set {
-    pub(super) fn new(tally: &Tally) -> Self {
-        let (pools, blocks) = (tally.pool_count(), tally.block_count());
+impl ClosedBlocks {
+    pub(super) fn new(counts: &ValidCounts) -> Self {
+        let (pools, blocks) = (counts.pool_count(), counts.block_count());
         let room = blocks.div_ceil(pools) as usize;
-        Set {
+        ClosedBlocks {
             pools: (0..pools).map(|_| Vec::with_capacity(room)).collect(),
             positions: vec![0; blocks as usize],
         }
@@ -38,7 +38,7 @@ impl Set {
         }
     }
     /// Whether each pool's members are its candidates, and stand where it is noted.
-    pub(super) fn is_sound(&self, tally: &Tally) -> bool {
+    pub(super) fn is_sound(&self, counts: &ValidCounts) -> bool {
         let stands = |(pool, members): (usize, &Vec<u32>)| {
             let stands = |(position, block): (usize, &u32)| {
                 *block as usize % self.pools.len() == pool
@@ -46,10 +46,10 @@ impl Set {
             };
             members.iter().enumerate().all(stands)
         };
-        self.pools.len() == tally.pool_count() as usize
-            && self.positions.len() == tally.block_count() as usize
+        self.pools.len() == counts.pool_count() as usize
+            && self.positions.len() == counts.block_count() as usize
             && self.pools.iter().enumerate().all(stands)
-            && tally.are_candidates(self.pools.iter().flatten().copied())
+            && counts.are_all_candidates(self.pools.iter().flatten().copied())
     }
     pub(super) fn members(&self, pool: u32) -> &[u32] {
         &self.pools[pool as usize]

@@ -22,7 +22,7 @@ struct Place {
 
 /// Pages by age, at most `capacity` of them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Recency {
+pub struct Lru {
     places: Vec<Place>,
     newest: u32,
     oldest: u32,
@@ -30,11 +30,11 @@ pub struct Recency {
     capacity: u32,
 }
 
-impl Recency {
+impl Lru {
     /// Room for `capacity` of `pages` map pages.
     pub fn new(capacity: u32, pages: u32) -> Self {
         let places = vec![Place { newer: OUT, older: OUT }; pages as usize];
-        Recency { places, newest: END, oldest: END, len: 0, capacity }
+        Lru { places, newest: END, oldest: END, len: 0, capacity }
     }
 
     /// How many are held.
@@ -175,7 +175,7 @@ mod tests {
                 _ => Step::Remove(page),
             }), 0..200),
         ) {
-            let mut recency = Recency::new(capacity, 16);
+            let mut lru = Lru::new(capacity, 16);
             // Oldest first.
             let mut reference: Vec<u32> = Vec::new();
             for step in steps {
@@ -186,28 +186,28 @@ mod tests {
                             reference.retain(|&p| p != page);
                             reference.push(page);
                         }
-                        prop_assert_eq!(recency.touch(MapPage(page)), held);
+                        prop_assert_eq!(lru.touch(MapPage(page)), held);
                     }
                     Step::Insert(page) => {
                         reference.retain(|&p| p != page);
                         reference.push(page);
                         let gone = (reference.len() > capacity as usize).then(|| reference.remove(0));
-                        prop_assert_eq!(recency.insert(MapPage(page)), gone.map(MapPage));
+                        prop_assert_eq!(lru.insert(MapPage(page)), gone.map(MapPage));
                     }
                     Step::Remove(page) => {
                         let held = reference.contains(&page);
                         reference.retain(|&p| p != page);
-                        prop_assert_eq!(recency.remove(MapPage(page)), held);
+                        prop_assert_eq!(lru.remove(MapPage(page)), held);
                     }
                 }
-                prop_assert_eq!(recency.len() as usize, reference.len());
-                prop_assert_eq!(recency.oldest(), reference.first().copied().map(MapPage));
+                prop_assert_eq!(lru.len() as usize, reference.len());
+                prop_assert_eq!(lru.oldest(), reference.first().copied().map(MapPage));
                 for page in 0..16 {
-                    prop_assert_eq!(recency.contains(MapPage(page)), reference.contains(&page));
+                    prop_assert_eq!(lru.contains(MapPage(page)), reference.contains(&page));
                 }
             }
-            recency.clear();
-            prop_assert!(recency.is_empty());
+            lru.clear();
+            prop_assert!(lru.is_empty());
         }
     }
 }

@@ -19,12 +19,12 @@ pub(super) const GROUP: usize = 64;
 const CHANGE_BITS: u32 = 39;
 const CHANGES: u64 = (1 << CHANGE_BITS) - 1;
 /// A valid unit.
-const UNIT: u64 = 1 << CHANGE_BITS;
+const ONE_UNIT: u64 = 1 << CHANGE_BITS;
 /// The word of a block that is no candidate; every rank is less.
-pub(super) const OTHER: u64 = 1 << 63;
+pub(super) const NOT_A_CANDIDATE: u64 = 1 << 63;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Tally {
+pub(super) struct ValidCounts {
     pools: Divisor,
     blocks: u32,
     /// Units of a block.
@@ -35,21 +35,21 @@ pub(super) struct Tally {
     words: Vec<u64>,
     changes: u64,
     /// Invalid units in the candidates of each pool.
-    dead: Vec<u64>,
+    invalid_units: Vec<u64>,
 }
 
-impl Tally {
+impl ValidCounts {
     /// Blocks without valid units, none a candidate; block b lies in pool b % `pools`.
     pub(super) fn new(pools: u32, blocks: u32, units: u32) -> Self {
         let stride = (blocks.div_ceil(pools) as usize).next_multiple_of(GROUP);
-        Tally {
+        ValidCounts {
             pools: Divisor::new(pools),
             blocks,
             units,
             stride,
-            words: vec![OTHER; pools as usize * stride],
+            words: vec![NOT_A_CANDIDATE; pools as usize * stride],
             changes: 0,
-            dead: vec![0; pools as usize],
+            invalid_units: vec![0; pools as usize],
         }
     }
 
@@ -71,14 +71,14 @@ impl Tally {
     }
     /// The block whose word is at a place.
     pub(super) fn block_at(&self, place: usize) -> u32 {
-        (place % self.stride) as u32 * self.dead.len() as u32 + (place / self.stride) as u32
+        (place % self.stride) as u32 * self.invalid_units.len() as u32 + (place / self.stride) as u32
     }
     #[inline]
     pub(super) fn words(&self) -> &[u64] {
         &self.words
     }
     pub(super) fn pool_count(&self) -> u32 {
-        self.dead.len() as u32
+        self.invalid_units.len() as u32
     }
     pub(super) fn block_count(&self) -> u32 {
         self.blocks
@@ -94,10 +94,10 @@ impl Tally {
         (self.words[self.place_of(block)] >> CHANGE_BITS) as u32
     }
     pub(super) fn is_candidate(&self, block: u32) -> bool {
-        self.words[self.place_of(block)] != OTHER
+        self.words[self.place_of(block)] != NOT_A_CANDIDATE
     }
     /// Whether these are the candidates, each once.
-    pub(super) fn are_candidates(&self, blocks: impl Iterator<Item = u32>) -> bool {
+    pub(super) fn are_all_candidates(&self, blocks: impl Iterator<Item = u32>) -> bool {
         let mut seen = vec![false; self.words.len()];
         let once = |block: u32| {
             let is_one = block < self.blocks && self.is_candidate(block);
@@ -105,11 +105,11 @@ impl Tally {
         };
         let mut blocks = blocks;
         blocks.by_ref().all(once)
-            && seen.iter().zip(&self.words).all(|(seen, word)| *seen == (*word != OTHER))
+            && seen.iter().zip(&self.words).all(|(seen, word)| *seen == (*word != NOT_A_CANDIDATE))
     }
     /// Invalid units in the candidates of a pool.
-    pub(super) fn dead(&self, pool: u32) -> u64 {
-        self.dead[pool as usize]
+    pub(super) fn invalid_units(&self, pool: u32) -> u64 {
+        self.invalid_units[pool as usize]
     }
 
     /// Counts `units` units of a block as invalid, in one change; returns the place and the new rank of a candidate.
@@ -117,12 +117,12 @@ impl Tally {
     pub(super) fn invalidate(&mut self, block: u32, units: u32) -> Option<(usize, u64)> {
         let (place, pool) = self.place(block);
         let word = &mut self.words[place];
-        if *word == OTHER {
+        if *word == NOT_A_CANDIDATE {
             return None;
         }
         self.changes += 1;
-        *word = latest(*word - u64::from(units) * UNIT, self.changes);
-        self.dead[pool] += u64::from(units);
+        *word = latest(*word - u64::from(units) * ONE_UNIT, self.changes);
+        self.invalid_units[pool] += u64::from(units);
         Some((place, *word))
     }
 
@@ -130,27 +130,27 @@ impl Tally {
     pub(super) fn insert(&mut self, block: u32, valid: u32) {
         let (place, pool) = self.place(block);
         self.changes += 1;
-        self.words[place] = latest(u64::from(valid) * UNIT, self.changes);
-        self.dead[pool] += u64::from(self.units - valid);
+        self.words[place] = latest(u64::from(valid) * ONE_UNIT, self.changes);
+        self.invalid_units[pool] += u64::from(self.units - valid);
     }
     /// A block is no candidate any more.
     pub(super) fn remove(&mut self, block: u32) {
         let (place, pool) = self.place(block);
-        self.dead[pool] -= u64::from(self.units - self.valid(block));
-        self.words[place] = OTHER;
+        self.invalid_units[pool] -= u64::from(self.units - self.valid(block));
+        self.words[place] = NOT_A_CANDIDATE;
     }
 
     /// Whether it is of so many blocks of so many units in so many pools, and all words are possible.
     pub(super) fn is_sound(&self, pools: u32, blocks: u32, units: u32) -> bool {
-        let new = Tally::new(pools, blocks, units);
-        let shape = |tally: &Tally| (tally.pools, tally.blocks, tally.units, tally.stride);
-        let lengths = |tally: &Tally| (tally.words.len(), tally.dead.len());
+        let new = ValidCounts::new(pools, blocks, units);
+        let shape = |counts: &ValidCounts| (counts.pools, counts.blocks, counts.units, counts.stride);
+        let lengths = |counts: &ValidCounts| (counts.words.len(), counts.invalid_units.len());
         if shape(self) != shape(&new) || lengths(self) != lengths(&new) || self.changes >= 1 << 62 {
             return false;
         }
-        let mut dead = vec![0; pools as usize];
+        let mut invalid_units = vec![0; pools as usize];
         for (place, word) in self.words.iter().enumerate() {
-            if *word == OTHER {
+            if *word == NOT_A_CANDIDATE {
                 continue;
             }
             let valid = word >> CHANGE_BITS;
@@ -158,9 +158,9 @@ impl Tally {
             if valid > units.into() || !possible {
                 return false;
             }
-            dead[place / self.stride] += u64::from(units) - valid;
+            invalid_units[place / self.stride] += u64::from(units) - valid;
         }
-        dead == self.dead
+        invalid_units == self.invalid_units
     }
 }
 
