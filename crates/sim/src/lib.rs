@@ -9,6 +9,7 @@
 //! - [`Store`] holds bytes and knows no time. A live device combines a model with a store.
 //! - [`Timeline`] is a resource that serves requests in order of arrival. [`Agenda`] is an event queue.
 //! - [`Rng`] is a seeded random generator. [`Histogram`] collects latencies in fio's buckets.
+//! - [`IndexLists`] and [`Lru`] order indices without allocation.
 //! - [`conformance`] contains the tests that every model must pass.
 #![no_std]
 
@@ -18,6 +19,8 @@ mod agenda;
 pub mod conformance;
 mod fault;
 mod histogram;
+mod lists;
+mod lru;
 mod model;
 mod moments;
 mod power;
@@ -33,6 +36,8 @@ mod workload;
 pub use agenda::Agenda;
 pub use fault::fault;
 pub use histogram::Histogram;
+pub use lists::IndexLists;
+pub use lru::Lru;
 pub use model::{CloneModel, EraseBlocks, Geometry, Model, Observer, RestoreError};
 pub use moments::Moments;
 pub use power::{Fate, PowerCut};

@@ -66,9 +66,8 @@ impl Translation {
         let granule = GRANULE_MAX.min(nand.page);
         let entries = mapping.map_page / ENTRY;
         let unit_map_page = Stride::new(entries * mapping.map_unit);
-        let pages = capacity.div_ceil(unit_map_page.bytes()) as usize;
-        let map_cache =
-            mapping.map_cache.map(|bytes| MapCache::new((bytes / mapping.map_page) as usize, pages));
+        let pages = capacity.div_ceil(unit_map_page.bytes()) as u32;
+        let map_cache = mapping.map_cache.map(|bytes| MapCache::new(bytes / mapping.map_page, pages));
         let granule_stream = Duration::from_ratio_secs(granule, nand.read_rate);
         let needed = needed(capacity, &nand, &mapping, wear.pools());
         let medium = Medium::new(capacity, nand, wear, needed, seed);

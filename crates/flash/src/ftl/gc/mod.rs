@@ -24,9 +24,6 @@ use crate::Impossible;
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
 
-/// No block, at the ends of lists.
-const NONE: u32 = u32::MAX;
-
 /// How a victim is chosen among a die's closed blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum VictimPolicy {
@@ -53,21 +50,6 @@ impl VictimPolicy {
         }
         Ok(())
     }
-}
-
-/// Walks a list through `next` from `head`; whether it ends, and every block of it passes with the one before it.
-fn ends(head: u32, blocks: u32, next: impl Fn(u32) -> u32, pass: impl Fn(u32, u32) -> bool) -> bool {
-    let (mut previous, mut block) = (NONE, head);
-    for _ in 0..=blocks {
-        if block == NONE {
-            return true;
-        }
-        if block >= blocks || !pass(previous, block) {
-            return false;
-        }
-        (previous, block) = (block, next(block));
-    }
-    false
 }
 
 /// The closed blocks of all pools under one policy.

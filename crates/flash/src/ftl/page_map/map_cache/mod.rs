@@ -13,18 +13,16 @@
 
 mod directory;
 mod loaders;
-mod lru;
 mod parameters;
 
 pub use directory::Directory;
 pub use loaders::Loaders;
-pub use lru::Lru;
 pub use parameters::{MapParameters, Policy};
 
 use crate::ftl::inconsistent::ensure;
 use crate::ftl::{Inconsistent, MapPage};
 use core::ops::Range;
-use flashlab_sim::{Duration, Observer};
+use flashlab_sim::{Duration, Lru, Observer};
 use serde::{Deserialize, Serialize};
 
 /// Where a map page was found.
@@ -129,12 +127,12 @@ impl Map {
     /// Whether `page` exists on flash or is changed; outside such pages nothing is mapped.
     #[inline]
     pub fn exists(&self, page: MapPage) -> bool {
-        self.whole || self.directory.contains(page) || self.changed.contains(page)
+        self.whole || self.directory.contains(page) || self.changed.contains(page.0)
     }
     /// Which pages exist on flash, and then which are changed and exist nowhere else: outside them nothing is mapped.
     pub fn existing(&self, pages: Range<u32>) -> impl Iterator<Item = MapPage> + '_ {
         let changed = pages.clone().filter(|p| !self.directory.contains(MapPage(*p))).map(MapPage);
-        let changed = changed.filter(|page| self.changed.contains(*page));
+        let changed = changed.filter(|page| self.changed.contains(page.0));
         self.directory.iter(pages).chain(changed)
     }
 
@@ -185,7 +183,7 @@ impl Map {
     }
 
     fn look_up_caches(&mut self, page: MapPage) -> LookUp {
-        if self.changed.touch(page) {
+        if self.changed.touch(page.0) {
             self.counts.changed += 1;
             return LookUp { found: Found::Changed, time: Duration::ZERO };
         }
@@ -198,12 +196,12 @@ impl Map {
             true => (self.parameters.t_look, self.parameters.t_hmb),
             false => (Duration::ZERO, Duration::ZERO),
         };
-        let in_host_memory = self.host_memory.touch(page);
-        if self.sram.touch(page) {
+        let in_host_memory = self.host_memory.touch(page.0);
+        if self.sram.touch(page.0) {
             self.counts.sram += 1;
             return LookUp { found: Found::Sram, time: look };
         }
-        self.sram.insert(page);
+        self.sram.insert(page.0);
         if in_host_memory {
             self.counts.host_memory += 1;
             return LookUp { found: Found::HostMemory, time: look + fetch };
@@ -211,7 +209,7 @@ impl Map {
         self.counts.flash += 1;
         self.counts.loads += 1;
         // Host memory gets a copy: the same transfer in the other direction.
-        self.host_memory.insert(page);
+        self.host_memory.insert(page.0);
         LookUp { found: Found::Flash, time: look + fetch }
     }
 
@@ -219,24 +217,24 @@ impl Map {
     #[inline]
     pub fn change(&mut self, page: MapPage, all: bool) -> Change {
         const NOTHING: Change = Change { load: false, time: Duration::ZERO, written_back: None };
-        if self.whole || self.changed.touch(page) {
+        if self.whole || self.changed.touch(page.0) {
             return NOTHING;
         }
         self.change_another(page, all)
     }
 
     fn change_another(&mut self, page: MapPage, all: bool) -> Change {
-        let in_sram = self.sram.remove(page);
-        let in_table = self.is_direct() && self.host_memory.contains(page);
+        let in_sram = self.sram.remove(page.0);
+        let in_table = self.is_direct() && self.host_memory.contains(page.0);
         if self.parameters.policy != Policy::DirectTable || !self.host_memory_fits() {
-            self.host_memory.remove(page);
+            self.host_memory.remove(page.0);
         }
         if let Some(away) = &mut self.away {
-            away.remove(page);
+            away.remove(page.0);
         }
         let load = !all && self.directory.contains(page) && !in_sram && !in_table;
         self.counts.loads += u64::from(load);
-        let written_back = self.changed.insert(page);
+        let written_back = self.changed.insert(page.0).map(MapPage);
         let time = if written_back.is_some() { self.parameters.t_write_back } else { Duration::ZERO };
         if let Some(gone) = written_back {
             self.appears(gone);
@@ -248,7 +246,7 @@ impl Map {
     fn appears(&mut self, page: MapPage) {
         self.directory.insert(page);
         if self.parameters.policy == Policy::DirectTable && self.host_memory_fits() {
-            self.host_memory.insert(page);
+            self.host_memory.insert(page.0);
         }
     }
 
@@ -259,19 +257,19 @@ impl Map {
         }
         for page in pages.map(MapPage) {
             self.directory.remove(page);
-            self.changed.remove(page);
-            self.sram.remove(page);
-            self.host_memory.remove(page);
+            self.changed.remove(page.0);
+            self.sram.remove(page.0);
+            self.host_memory.remove(page.0);
             if let Some(away) = &mut self.away {
-                away.remove(page);
+                away.remove(page.0);
             }
         }
     }
 
     /// In idle time: a changed page that is to be programmed, the oldest first.
     pub fn write_back(&mut self) -> Option<MapPage> {
-        let page = self.changed.oldest()?;
-        self.changed.remove(page);
+        let page = self.changed.oldest().map(MapPage)?;
+        self.changed.remove(page.0);
         self.appears(page);
         Some(page)
     }
@@ -286,10 +284,10 @@ impl Map {
         // when it is written back.
         let missing = |map: &Map, from: u32| {
             let mut existing = map.directory.iter(from..map.pages());
-            existing.find(|page| !map.host_memory.contains(*page) && !map.changed.contains(*page))
+            existing.find(|page| !map.host_memory.contains(page.0) && !map.changed.contains(page.0))
         };
         let Some(page) = missing(self, self.next_to_load).or_else(|| missing(self, 0)) else { return false };
-        self.host_memory.insert(page);
+        self.host_memory.insert(page.0);
         self.counts.loads += 1;
         self.next_to_load = page.0 + 1;
         true
@@ -383,14 +381,14 @@ impl Map {
 
     fn walk(&self) -> Result<(), Inconsistent> {
         let table = self.parameters.policy == Policy::DirectTable && self.host_memory_fits();
-        let away = |page| self.away.as_ref().is_some_and(|away| away.contains(page));
+        let away = |page: MapPage| self.away.as_ref().is_some_and(|away| away.contains(page.0));
         for page in (0..self.pages()).map(MapPage) {
-            let changed = self.changed.contains(page);
-            let clean = self.sram.contains(page) || self.host_memory.contains(page) || away(page);
+            let changed = self.changed.contains(page.0);
+            let clean = self.sram.contains(page.0) || self.host_memory.contains(page.0) || away(page);
             ensure!(!clean || self.directory.contains(page), "{page:?} is held clean, but does not exist");
-            ensure!(!(changed && self.sram.contains(page)), "{page:?} is clean and changed");
+            ensure!(!(changed && self.sram.contains(page.0)), "{page:?} is clean and changed");
             ensure!(
-                table || !(changed && self.host_memory.contains(page)),
+                table || !(changed && self.host_memory.contains(page.0)),
                 "{page:?} left the drive changed"
             );
         }
