@@ -13,7 +13,7 @@ use flashlab_fio::loader::Nothing;
 use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{Jobs, Task};
 use flashlab_flash::ftl::gc::VictimPolicy;
-use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
+use flashlab_flash::ftl::page_map::map_cache::{HostMemoryPolicy, MapCacheParameters};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
@@ -186,7 +186,7 @@ fn parameters(capacity: u64, spare_percent: u64) -> SsdParameters {
         },
         scheduling: Scheduling::FIRST_COME,
         reliability: None,
-        map: MapParameters {
+        map: MapCacheParameters {
             sram: None,
             page: 4_096,
             entry: 4,
@@ -197,7 +197,7 @@ fn parameters(capacity: u64, spare_percent: u64) -> SsdParameters {
             t_write_back: Duration::ZERO,
             loaders: 1,
             blocking: true,
-            policy: Policy::CleanMap,
+            policy: HostMemoryPolicy::CleanMap,
         },
         hmb: Limits::default(),
         lend_max: 0,

@@ -3,7 +3,7 @@
 //! `cargo run -p flashlab-nvme --example borrowed_memory`
 
 use flashlab_flash::ftl::gc::VictimPolicy;
-use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
+use flashlab_flash::ftl::page_map::map_cache::{HostMemoryPolicy, MapCacheParameters};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
@@ -87,7 +87,7 @@ fn parameters(lent: u64) -> SsdParameters {
         },
         scheduling: Scheduling::FIRST_COME,
         reliability: None,
-        map: MapParameters {
+        map: MapCacheParameters {
             sram: Some(32 << 10),
             page: 4096,
             // So large that a small drive has 192 map pages.
@@ -99,7 +99,7 @@ fn parameters(lent: u64) -> SsdParameters {
             t_write_back: us(4),
             loaders: 1,
             blocking: true,
-            policy: Policy::CleanMap,
+            policy: HostMemoryPolicy::CleanMap,
         },
         hmb: Limits { preferred: 256, minimum: 8, ..Limits::default() },
         lend_max: lent,

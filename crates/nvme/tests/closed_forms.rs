@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Driven, KIB, MIB, loading, small, us};
-use flashlab_flash::ftl::page_map::map_cache::Policy;
+use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
 use flashlab_flash::nand::Reliability;
 use flashlab_nvme::{Link, SsdParameters};
 use flashlab_sim::{Duration, Instant, Mechanism, Op, Rng};
@@ -199,7 +199,7 @@ fn the_whole_map_in_host_memory_is_a_table_until_something_changes() {
 #[test]
 fn a_table_that_is_updated_in_place_survives_writes() {
     let mut parameters = loading(16 * KIB, MIB);
-    parameters.map.policy = Policy::DirectTable;
+    parameters.map.policy = HostMemoryPolicy::DirectTable;
     let mut drive = Driven::new(parameters);
     drive.fill(32 * MIB);
     drive.pause(us(1_000_000));

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{KIB, MIB, loading, small, without_firmware};
-use flashlab_flash::ftl::page_map::map_cache::Policy;
+use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sim::{Duration, conformance};
 
@@ -15,9 +15,9 @@ fn kinds() -> Vec<(&'static str, SsdParameters)> {
     suspending.scheduling = common::suspending();
     suspending.timing.t_read_spread_ppm = 250_000;
     let mut direct = loading(8 * KIB, MIB);
-    direct.map.policy = Policy::DirectTable;
+    direct.map.policy = HostMemoryPolicy::DirectTable;
     let mut buffering = loading(8 * KIB, MIB);
-    buffering.map.policy = Policy::WriteBuffer;
+    buffering.map.policy = HostMemoryPolicy::WriteBuffer;
     let mut instant = without_firmware();
     instant.wires.t_way = Duration::ZERO;
     instant.controller.depth = 3;

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Driven, KIB, MIB, loading, small, us};
 use flashlab_flash::Impossible;
-use flashlab_flash::ftl::page_map::map_cache::Policy;
+use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
 use flashlab_nvme::SsdParameters;
 use flashlab_nvme::hmb::{Descriptor, Effect, HmbError, Limits, SetFeatures};
 use flashlab_sim::{Duration, Mechanism, Op};
@@ -73,7 +73,7 @@ fn impossible_drives_are_refused_with_the_number_and_why() {
     assert_eq!(low.path, "nvme.hmb");
     assert!(low.why.contains("4096 B") && low.why.contains("8192 B"), "{low}");
     let much = refused(|p| {
-        p.map.policy = Policy::WriteBuffer;
+        p.map.policy = HostMemoryPolicy::WriteBuffer;
         p.hmb = Limits { preferred: 1 << 24, ..Limits::default() };
         p.lend_max = 64 << 30;
     });

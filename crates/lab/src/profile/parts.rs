@@ -6,7 +6,7 @@ use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
 use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Slc;
-use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
+use flashlab_flash::ftl::page_map::map_cache::{HostMemoryPolicy, MapCacheParameters};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Endurance, Geometry, Nand, Reliability, Scheduling, Suspend, Timing};
@@ -300,7 +300,7 @@ fn blank_ssd() -> SsdParameters {
         },
         scheduling: Scheduling::FIRST_COME,
         reliability: None,
-        map: MapParameters {
+        map: MapCacheParameters {
             sram: None,
             page: 0,
             entry: 0,
@@ -311,7 +311,7 @@ fn blank_ssd() -> SsdParameters {
             t_write_back: none,
             loaders: 0,
             blocking: false,
-            policy: Policy::CleanMap,
+            policy: HostMemoryPolicy::CleanMap,
         },
         hmb: Limits::default(),
         lend_max: 0,

@@ -8,7 +8,7 @@ use crate::hmb::Buffer;
 use alloc::format;
 use alloc::vec::Vec;
 use flashlab_flash::ftl::MapPage;
-use flashlab_flash::ftl::page_map::map_cache::Map;
+use flashlab_flash::ftl::page_map::map_cache::MapCache;
 use flashlab_flash::ftl::page_map::{Found, PageMap};
 use flashlab_sim::{Duration, RestoreError, Rng};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ struct Borrowed<'a> {
     parameters: &'a SsdParameters,
     seed: u64,
     layer: &'a PageMap,
-    map: &'a Map,
+    map: &'a MapCache,
     host_memory: &'a Buffer,
     rng: &'a Rng,
     programmed: &'a [Duration],
@@ -37,7 +37,7 @@ struct Kept {
     parameters: SsdParameters,
     seed: u64,
     layer: PageMap,
-    map: Map,
+    map: MapCache,
     host_memory: Buffer,
     rng: Rng,
     programmed: Vec<Duration>,

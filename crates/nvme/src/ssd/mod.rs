@@ -6,7 +6,7 @@
 //! when all of it is in the write buffer, which programs empty. An FUA write completes when its data is programmed, and
 //! does not wait until a page is full. A write of part of a mapped unit reads the unit first (read-modify-write).
 //!
-//! - If the map does not fit in the drive's memory, [`Map`] decides the cost of a look-up. Either the firmware blocks
+//! - If the map does not fit in the drive's memory, [`MapCache`] decides the cost of a look-up. Either the firmware blocks
 //!   while a map page is loaded, or it serves the next command while only this request waits.
 //! - After `t_idle` without commands, the firmware writes back changed map pages, loads map pages into free host
 //!   memory, and collects garbage.
@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use events::{Events, Stage};
 use flashlab_flash::ftl::MapPage;
-use flashlab_flash::ftl::page_map::map_cache::{Loaders, Map};
+use flashlab_flash::ftl::page_map::map_cache::{Loaders, MapCache};
 use flashlab_flash::ftl::page_map::{PageMap, Ticket};
 use flashlab_flash::nand::{Channels, Decoder};
 use flashlab_sim::{
@@ -56,7 +56,7 @@ pub struct Ssd {
     /// Base-2 logarithm of the unit size in bytes.
     unit_shift: u32,
     layer: PageMap,
-    map: Map,
+    map: MapCache,
     loaders: Loaders,
     array: Channels,
     link: Link,
@@ -117,8 +117,8 @@ impl Ssd {
         let host_memory = parameters.lend();
         let layer = parameters.layer_with(&host_memory);
         let units = layer.capacity / layer.unit;
-        let mut map = Map::new(&parameters.map, units);
-        map.lend(host_memory.usable());
+        let mut map = MapCache::new(&parameters.map, units);
+        map.use_host_memory(host_memory.usable());
         Ssd {
             seed,
             unit_shift: layer.unit.ilog2(),
@@ -166,7 +166,7 @@ impl Ssd {
         self.layer.track_versions();
     }
     /// Returns the map.
-    pub fn map(&self) -> &Map {
+    pub fn map(&self) -> &MapCache {
         &self.map
     }
     /// Returns the size in bytes of the host memory that the drive may use at present.
@@ -185,9 +185,9 @@ impl Ssd {
     ) -> Result<Effect, HmbError> {
         let effect = self.host_memory.set(command, list)?;
         match effect {
-            Effect::Lent(bytes) => self.map.lend(bytes),
-            Effect::Returned(_) => self.map.give_back(),
-            Effect::TakenAway => self.map.take_away(),
+            Effect::Lent(bytes) => self.map.use_host_memory(bytes),
+            Effect::Returned(_) => self.map.return_host_memory(),
+            Effect::TakenAway => self.map.disable_host_memory(),
             Effect::Nothing => {}
         }
         Ok(effect)
@@ -260,7 +260,7 @@ impl Ssd {
             state.status = Status::OutOfRange;
             return firmware;
         }
-        if self.map.is_whole() { firmware } else { firmware + self.use_map(now, slot) }
+        if self.map.is_resident() { firmware } else { firmware + self.use_map(now, slot) }
     }
 
     /// Looks up or changes a map that is only partly in memory. Returns the firmware's time.
@@ -350,7 +350,7 @@ impl Ssd {
     /// page that is not in memory.
     #[inline]
     fn is_unhindered(&self, request: &Request) -> bool {
-        self.events.none_comes() && self.map.is_whole() && self.partial_writes == 0 && self.admits(request)
+        self.events.none_comes() && self.map.is_resident() && self.partial_writes == 0 && self.admits(request)
     }
 
     /// Returns true if a request covers only whole units.

@@ -6,7 +6,7 @@ use crate::identify::{Identify, ONCS_DATASET_MANAGEMENT, VWC_PRESENT};
 use alloc::format;
 use flashlab_flash::Impossible;
 use flashlab_flash::ftl::page_map::PageMapParameters;
-use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
+use flashlab_flash::ftl::page_map::map_cache::{HostMemoryPolicy, MapCacheParameters};
 use flashlab_flash::nand::{Reliability, Scheduling, Timing};
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub struct SsdParameters {
     /// Read errors of pages; `None` if every read succeeds at once.
     pub reliability: Option<Reliability>,
     /// Location and caching of the map.
-    pub map: MapParameters,
+    pub map: MapCacheParameters,
     /// Host memory that the drive requests.
     pub hmb: Limits,
     /// Maximum host memory that the driver grants, in bytes.
@@ -68,7 +68,8 @@ impl SsdParameters {
     /// asks for it.
     pub(super) fn layer_with(&self, host_memory: &Buffer) -> PageMapParameters {
         let layer = self.layer();
-        let borrowed = if self.map.policy == Policy::WriteBuffer { host_memory.usable() } else { 0 };
+        let borrowed =
+            if self.map.policy == HostMemoryPolicy::WriteBuffer { host_memory.usable() } else { 0 };
         PageMapParameters { write_buffer: layer.write_buffer + borrowed, ..layer }
     }
 

@@ -19,7 +19,7 @@ impl Ssd {
         let torn = self.array.power_cut(now);
         let mut undecided = self.layer.power_cut(&torn);
         for unit in undecided.iter().filter(|_| !fault("undone-trim-has-no-map-page")) {
-            self.map.found_again(MapPage((u64::from(*unit) / self.map.entries()) as u32));
+            self.map.restore(MapPage((u64::from(*unit) / self.map.entries()) as u32));
         }
         for slot in self.slots.iter() {
             let request = &slot.request;
@@ -70,7 +70,7 @@ impl Ssd {
         let pages: u64 = changed.into();
         let up = now + spare_area * recovery.die_pages + self.parameters.map.t_load * pages;
         self.host_memory = self.parameters.lend();
-        self.map.lend(self.host_memory.usable());
+        self.map.use_host_memory(self.host_memory.usable());
         self.idle_since = up;
         up
     }

@@ -4,7 +4,7 @@ use super::{Ssd, Stage};
 use core::ops::Range;
 use flashlab_flash::ftl::MapPage;
 use flashlab_flash::ftl::page_map::Found;
-use flashlab_flash::ftl::page_map::map_cache::Found as Held;
+use flashlab_flash::ftl::page_map::map_cache::Location;
 use flashlab_flash::nand::{Cause, EraseBlock, Finished, Kind, Operation, ReadOutcome};
 use flashlab_sim::{Duration, Instant, Request, Status};
 
@@ -50,7 +50,7 @@ impl Ssd {
             let page = MapPage(page as u32);
             let found = self.map.look_up(page);
             time += found.time;
-            time += self.load(now, slot, page, found.found == Held::Flash);
+            time += self.load(now, slot, page, found.found == Location::Flash);
         }
         time
     }

@@ -77,7 +77,7 @@ impl Ssd {
     }
 
     fn change(&mut self, now: Instant, slot: u32, page: MapPage, all: bool) -> Duration {
-        let change = self.map.change(page, all);
+        let change = self.map.update(page, all);
         if let Some(page) = change.written_back {
             self.program_map_page(now, page);
         }
@@ -178,7 +178,7 @@ impl Ssd {
     /// failed.
     #[inline]
     fn accept(&mut self, now: Instant, slot: u32) -> bool {
-        if !self.map.is_whole() {
+        if !self.map.is_resident() {
             self.keep_mapped(slot);
         }
         let Ssd { slots, layer, .. } = self;
@@ -245,7 +245,7 @@ impl Ssd {
         let entries = self.map.entries() as u32;
         for page in (units.start / entries..=(units.end - 1) / entries).map(MapPage) {
             if !self.map.exists(page)
-                && let Some(gone) = self.map.change(page, true).written_back
+                && let Some(gone) = self.map.update(page, true).written_back
             {
                 self.map_pages.push_back(gone);
             }
@@ -305,7 +305,7 @@ impl Ssd {
     pub(super) fn trim(&mut self, now: Instant, slot: u32) {
         let units = self.units_covered(&self.slots.get(slot).request);
         // A drive with a partly loaded map has done this together with its map pages.
-        if self.map.is_whole() && !units.is_empty() {
+        if self.map.is_resident() && !units.is_empty() {
             self.layer.trim(units.start, units.len() as u32);
         }
         self.drain(now);

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses some")]
 
 use flashlab_flash::ftl::gc::VictimPolicy;
-use flashlab_flash::ftl::page_map::map_cache::{MapParameters, Policy};
+use flashlab_flash::ftl::page_map::map_cache::{HostMemoryPolicy, MapCacheParameters};
 use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Reliability, Scheduling, Suspend, Timing};
@@ -76,7 +76,7 @@ pub(crate) fn small() -> SsdParameters {
         },
         scheduling: Scheduling::FIRST_COME,
         reliability: None,
-        map: MapParameters {
+        map: MapCacheParameters {
             sram: None,
             page: 4 * KIB,
             entry: 4,
@@ -87,7 +87,7 @@ pub(crate) fn small() -> SsdParameters {
             t_write_back: us(4),
             loaders: 1,
             blocking: true,
-            policy: Policy::CleanMap,
+            policy: HostMemoryPolicy::CleanMap,
         },
         hmb: Limits::default(),
         lend_max: 0,

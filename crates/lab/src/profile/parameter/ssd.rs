@@ -4,7 +4,7 @@ use super::{AN_HOUR, ANY, Choice, Field, GIB, KIB, Kind, Lens, MIB, Parameter, T
 use crate::profile::parts::Suspending;
 use flashlab_flash::ftl::gc::VictimPolicy;
 use flashlab_flash::ftl::page_map::Streams;
-use flashlab_flash::ftl::page_map::map_cache::Policy;
+use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
 use flashlab_flash::nand::Cell;
 use flashlab_nvme::Generation;
 
@@ -163,9 +163,9 @@ pub(super) const TABLE: &[Parameter] = &[
         "map.policy",
         ssd.map.policy,
         [
-            "clean-map" = Policy::CleanMap,
-            "direct-table" = Policy::DirectTable,
-            "write-buffer" = Policy::WriteBuffer
+            "clean-map" = HostMemoryPolicy::CleanMap,
+            "direct-table" = HostMemoryPolicy::DirectTable,
+            "write-buffer" = HostMemoryPolicy::WriteBuffer
         ],
         "Use of the host memory buffer."
     ),

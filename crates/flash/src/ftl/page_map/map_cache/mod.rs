@@ -1,6 +1,6 @@
 //! The map of a drive without memory for all of it: map pages that are loaded when they are needed.
 //!
-//! Where an entry is found decides what a request costs ([`Found`]): in the buffer of changed map pages, in the
+//! Where an entry is found decides what a request costs ([`Location`]): in the buffer of changed map pages, in the
 //! controller's own memory, in host memory, or on flash. A load brings a whole map page, which the controller's memory
 //! and host memory then hold, each replacing the least recently used; host memory holds all that the
 //! controller's cache holds. What changes lies in a buffer of its own and is written back when another page needs the
@@ -17,7 +17,7 @@ mod parameters;
 
 pub use directory::Directory;
 pub use loaders::Loaders;
-pub use parameters::{MapParameters, Policy};
+pub use parameters::{HostMemoryPolicy, MapCacheParameters};
 
 use crate::ftl::inconsistent::ensure;
 use crate::ftl::{Inconsistent, MapPage};
@@ -27,11 +27,11 @@ use serde::{Deserialize, Serialize};
 
 /// Where a map page was found.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub enum Found {
+pub enum Location {
     /// The whole map is in memory and indexed directly.
     Table,
     /// Among the changed pages.
-    Changed,
+    Dirty,
     /// Nowhere: nothing of it is mapped.
     Nowhere,
     /// In the controller's memory.
@@ -46,14 +46,14 @@ pub enum Found {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LookUp {
     /// Where.
-    pub found: Found,
+    pub found: Location,
     /// The firmware's time for it, without a load.
     pub time: Duration,
 }
 
 /// What a change of a map page needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Change {
+pub struct Update {
     /// Whether the page has to be loaded first, since only part of it changes.
     pub load: bool,
     /// The firmware's time, without a load.
@@ -66,7 +66,7 @@ pub struct Change {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     table: u64,
-    changed: u64,
+    dirty: u64,
     nowhere: u64,
     sram: u64,
     host_memory: u64,
@@ -76,36 +76,36 @@ struct Counts {
 
 /// Where the map's pages are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Map {
-    parameters: MapParameters,
+pub struct MapCache {
+    parameters: MapCacheParameters,
     /// The drive's own memory holds everything.
-    whole: bool,
+    resident: bool,
     directory: Directory,
-    changed: Lru,
+    dirty: Lru,
     sram: Lru,
     host_memory: Lru,
     /// What host memory held when it was taken away, but for what changed since.
-    away: Option<Lru>,
+    disabled: Option<Lru>,
     /// Where loading in idle time goes on.
     next_to_load: u32,
     counts: Counts,
 }
 
-impl Map {
+impl MapCache {
     /// The map of `units` units, of which nothing is mapped, without host memory. The parameters have been checked.
-    pub fn new(parameters: &MapParameters, units: u64) -> Self {
-        let whole = parameters.sram.is_none();
+    pub fn new(parameters: &MapCacheParameters, units: u64) -> Self {
+        let resident = parameters.sram.is_none();
         let pages = parameters.pages(units) as u32;
         let fit = |bytes: u64| (bytes / parameters.page).min(pages.into()) as u32;
-        let held = if whole { 0 } else { pages };
-        Map {
+        let held = if resident { 0 } else { pages };
+        MapCache {
             parameters: parameters.clone(),
-            whole,
+            resident,
             directory: Directory::new(held),
-            changed: Lru::new(fit(parameters.dirty), held),
+            dirty: Lru::new(fit(parameters.dirty), held),
             sram: Lru::new(fit(parameters.sram.unwrap_or(0)), held),
             host_memory: Lru::new(0, held),
-            away: None,
+            disabled: None,
             next_to_load: 0,
             counts: Counts::default(),
         }
@@ -113,8 +113,8 @@ impl Map {
 
     /// Whether all of the map is in the drive's own memory.
     #[inline]
-    pub fn is_whole(&self) -> bool {
-        self.whole
+    pub fn is_resident(&self) -> bool {
+        self.resident
     }
     /// Map pages, where they are loaded on demand.
     pub fn pages(&self) -> u32 {
@@ -127,32 +127,32 @@ impl Map {
     /// Whether `page` exists on flash or is changed; outside such pages nothing is mapped.
     #[inline]
     pub fn exists(&self, page: MapPage) -> bool {
-        self.whole || self.directory.contains(page) || self.changed.contains(page.0)
+        self.resident || self.directory.contains(page) || self.dirty.contains(page.0)
     }
     /// Which pages exist on flash, and then which are changed and exist nowhere else: outside them nothing is mapped.
     pub fn existing(&self, pages: Range<u32>) -> impl Iterator<Item = MapPage> + '_ {
         let changed = pages.clone().filter(|p| !self.directory.contains(MapPage(*p))).map(MapPage);
-        let changed = changed.filter(|page| self.changed.contains(page.0));
+        let changed = changed.filter(|page| self.dirty.contains(page.0));
         self.directory.iter(pages).chain(changed)
     }
 
     /// Host memory of `bytes` that hold nothing yet; 0: none.
-    pub fn lend(&mut self, bytes: u64) {
-        let bytes = if self.parameters.policy == Policy::WriteBuffer { 0 } else { bytes };
+    pub fn use_host_memory(&mut self, bytes: u64) {
+        let bytes = if self.parameters.policy == HostMemoryPolicy::WriteBuffer { 0 } else { bytes };
         let pages = self.pages();
         let fit = (bytes / self.parameters.page).min(pages.into()) as u32;
         self.host_memory = Lru::new(fit, pages);
-        self.away = None;
+        self.disabled = None;
         self.next_to_load = 0;
     }
     /// Host memory must not be used any more.
-    pub fn take_away(&mut self) {
+    pub fn disable_host_memory(&mut self) {
         let none = Lru::new(0, self.pages());
-        self.away = Some(core::mem::replace(&mut self.host_memory, none));
+        self.disabled = Some(core::mem::replace(&mut self.host_memory, none));
     }
     /// Host memory is back, as it was.
-    pub fn give_back(&mut self) {
-        if let Some(held) = self.away.take() {
+    pub fn return_host_memory(&mut self) {
+        if let Some(held) = self.disabled.take() {
             self.host_memory = held;
         }
     }
@@ -162,34 +162,34 @@ impl Map {
         self.host_memory.capacity() > 0 && self.host_memory.capacity() == self.pages()
     }
     /// Whether host memory is a table that is indexed: it holds all there is.
-    fn is_direct(&self) -> bool {
+    fn is_indexed_directly(&self) -> bool {
         self.host_memory_fits()
             && self.host_memory.len() == self.directory.count()
-            && (self.changed.is_empty() || self.parameters.policy == Policy::DirectTable)
+            && (self.dirty.is_empty() || self.parameters.policy == HostMemoryPolicy::DirectTable)
     }
 
     /// Looks an entry of `page` up. Where it is on flash, the page is loaded, and held from now on.
     #[inline]
     pub fn look_up(&mut self, page: MapPage) -> LookUp {
-        if self.whole {
+        if self.resident {
             self.counts.table += 1;
-            return LookUp { found: Found::Table, time: Duration::ZERO };
+            return LookUp { found: Location::Table, time: Duration::ZERO };
         }
-        if self.is_direct() {
+        if self.is_indexed_directly() {
             self.counts.table += 1;
-            return LookUp { found: Found::Table, time: Duration::ZERO };
+            return LookUp { found: Location::Table, time: Duration::ZERO };
         }
         self.look_up_caches(page)
     }
 
     fn look_up_caches(&mut self, page: MapPage) -> LookUp {
-        if self.changed.touch(page.0) {
-            self.counts.changed += 1;
-            return LookUp { found: Found::Changed, time: Duration::ZERO };
+        if self.dirty.touch(page.0) {
+            self.counts.dirty += 1;
+            return LookUp { found: Location::Dirty, time: Duration::ZERO };
         }
         if !self.directory.contains(page) {
             self.counts.nowhere += 1;
-            return LookUp { found: Found::Nowhere, time: Duration::ZERO };
+            return LookUp { found: Location::Nowhere, time: Duration::ZERO };
         }
         let with_host_memory = self.host_memory.capacity() > 0;
         let (look, fetch) = match with_host_memory {
@@ -199,68 +199,68 @@ impl Map {
         let in_host_memory = self.host_memory.touch(page.0);
         if self.sram.touch(page.0) {
             self.counts.sram += 1;
-            return LookUp { found: Found::Sram, time: look };
+            return LookUp { found: Location::Sram, time: look };
         }
         self.sram.insert(page.0);
         if in_host_memory {
             self.counts.host_memory += 1;
-            return LookUp { found: Found::HostMemory, time: look + fetch };
+            return LookUp { found: Location::HostMemory, time: look + fetch };
         }
         self.counts.flash += 1;
         self.counts.loads += 1;
         // Host memory gets a copy: the same transfer in the other direction.
         self.host_memory.insert(page.0);
-        LookUp { found: Found::Flash, time: look + fetch }
+        LookUp { found: Location::Flash, time: look + fetch }
     }
 
     /// An entry of `page` changes, or, where it is `all` of the page, every entry.
     #[inline]
-    pub fn change(&mut self, page: MapPage, all: bool) -> Change {
-        const NOTHING: Change = Change { load: false, time: Duration::ZERO, written_back: None };
-        if self.whole || self.changed.touch(page.0) {
+    pub fn update(&mut self, page: MapPage, all: bool) -> Update {
+        const NOTHING: Update = Update { load: false, time: Duration::ZERO, written_back: None };
+        if self.resident || self.dirty.touch(page.0) {
             return NOTHING;
         }
-        self.change_another(page, all)
+        self.update_clean_page(page, all)
     }
 
-    fn change_another(&mut self, page: MapPage, all: bool) -> Change {
+    fn update_clean_page(&mut self, page: MapPage, all: bool) -> Update {
         let in_sram = self.sram.remove(page.0);
-        let in_table = self.is_direct() && self.host_memory.contains(page.0);
-        if self.parameters.policy != Policy::DirectTable || !self.host_memory_fits() {
+        let in_table = self.is_indexed_directly() && self.host_memory.contains(page.0);
+        if self.parameters.policy != HostMemoryPolicy::DirectTable || !self.host_memory_fits() {
             self.host_memory.remove(page.0);
         }
-        if let Some(away) = &mut self.away {
+        if let Some(away) = &mut self.disabled {
             away.remove(page.0);
         }
         let load = !all && self.directory.contains(page) && !in_sram && !in_table;
         self.counts.loads += u64::from(load);
-        let written_back = self.changed.insert(page.0).map(MapPage);
+        let written_back = self.dirty.insert(page.0).map(MapPage);
         let time = if written_back.is_some() { self.parameters.t_write_back } else { Duration::ZERO };
         if let Some(gone) = written_back {
-            self.appears(gone);
+            self.mark_written_back(gone);
         }
-        Change { load, time, written_back }
+        Update { load, time, written_back }
     }
 
     /// `page` is written back: it exists on flash from now on, and host memory has it if it is a table.
-    fn appears(&mut self, page: MapPage) {
+    fn mark_written_back(&mut self, page: MapPage) {
         self.directory.insert(page);
-        if self.parameters.policy == Policy::DirectTable && self.host_memory_fits() {
+        if self.parameters.policy == HostMemoryPolicy::DirectTable && self.host_memory_fits() {
             self.host_memory.insert(page.0);
         }
     }
 
     /// Nothing of `pages` is mapped any more.
     pub fn deallocate(&mut self, pages: Range<u32>) {
-        if self.whole {
+        if self.resident {
             return;
         }
         for page in pages.map(MapPage) {
             self.directory.remove(page);
-            self.changed.remove(page.0);
+            self.dirty.remove(page.0);
             self.sram.remove(page.0);
             self.host_memory.remove(page.0);
-            if let Some(away) = &mut self.away {
+            if let Some(away) = &mut self.disabled {
                 away.remove(page.0);
             }
         }
@@ -268,9 +268,9 @@ impl Map {
 
     /// In idle time: a changed page that is to be programmed, the oldest first.
     pub fn write_back(&mut self) -> Option<MapPage> {
-        let page = self.changed.oldest().map(MapPage)?;
-        self.changed.remove(page.0);
-        self.appears(page);
+        let page = self.dirty.oldest().map(MapPage)?;
+        self.dirty.remove(page.0);
+        self.mark_written_back(page);
         Some(page)
     }
 
@@ -282,9 +282,9 @@ impl Map {
         }
         // Some page is missing; the search goes on where it ended, and once more from the beginning. What is changed comes
         // when it is written back.
-        let missing = |map: &Map, from: u32| {
+        let missing = |map: &MapCache, from: u32| {
             let mut existing = map.directory.iter(from..map.pages());
-            existing.find(|page| !map.host_memory.contains(page.0) && !map.changed.contains(page.0))
+            existing.find(|page| !map.host_memory.contains(page.0) && !map.dirty.contains(page.0))
         };
         let Some(page) = missing(self, self.next_to_load).or_else(|| missing(self, 0)) else { return false };
         self.host_memory.insert(page.0);
@@ -293,14 +293,13 @@ impl Map {
         true
     }
 
-    /// Whether [`Map::write_back`] or [`Map::load_ahead`] would do something.
+    /// Whether [`MapCache::write_back`] or [`MapCache::load_ahead`] would do something.
     pub fn has_idle_work(&self) -> bool {
-        !self.changed.is_empty()
-            || (self.host_memory_fits() && self.host_memory.len() < self.directory.count())
+        !self.dirty.is_empty() || (self.host_memory_fits() && self.host_memory.len() < self.directory.count())
     }
 
     /// After a power cut something of `page` is mapped again: the trim that emptied it was not on record.
-    pub fn found_again(&mut self, page: MapPage) {
+    pub fn restore(&mut self, page: MapPage) {
         if !self.exists(page) {
             self.directory.insert(page);
         }
@@ -310,17 +309,17 @@ impl Map {
     /// is changed still; returns how many pages that are.
     pub fn power_cut(&mut self) -> u32 {
         self.sram.clear();
-        self.lend(0);
-        self.changed.len()
+        self.use_host_memory(0);
+        self.dirty.len()
     }
 
     /// Reports what answered how often.
     pub fn observe(&self, to: &mut dyn Observer) {
         to.count("map_hit_table_count", self.counts.table);
-        if self.whole {
+        if self.resident {
             return;
         }
-        to.count("map_hit_changed_count", self.counts.changed);
+        to.count("map_hit_changed_count", self.counts.dirty);
         to.count("map_hit_nowhere_count", self.counts.nowhere);
         to.count("map_hit_sram_count", self.counts.sram);
         to.count("map_hit_hmb_count", self.counts.host_memory);
@@ -343,35 +342,37 @@ impl Map {
     ///
     /// # Errors
     /// With what is wrong.
-    pub fn validate(&self, parameters: &MapParameters, units: u64, lent: u64) -> Result<(), Inconsistent> {
-        let mut like = Map::new(parameters, units);
-        like.lend(lent);
+    pub fn validate(
+        &self,
+        parameters: &MapCacheParameters,
+        units: u64,
+        lent: u64,
+    ) -> Result<(), Inconsistent> {
+        let mut like = MapCache::new(parameters, units);
+        like.use_host_memory(lent);
         ensure!(
-            self.parameters == *parameters && self.whole == like.whole,
+            self.parameters == *parameters && self.resident == like.resident,
             "it is a map of other parameters"
         );
         ensure!(
             self.directory.is_sound(like.pages()),
             "the directory of the map has another length or count"
         );
-        let held = [
-            (&self.changed, &like.changed),
-            (&self.sram, &like.sram),
-            (&self.host_memory, &like.host_memory),
-        ];
+        let held =
+            [(&self.dirty, &like.dirty), (&self.sram, &like.sram), (&self.host_memory, &like.host_memory)];
         for (memory, like) in held {
             ensure!(
                 memory.capacity() == like.capacity() && memory.is_sound(self.pages()),
                 "the list of pages by their last use does not hold together"
             );
         }
-        let away = self.away.as_ref();
+        let away = self.disabled.as_ref();
         ensure!(
             away.is_none_or(|away| away.is_sound(self.pages()) && away.capacity() <= self.pages()),
             "the list of pages in memory that was taken away does not hold together"
         );
-        let Counts { table, changed, nowhere, sram, host_memory, flash, loads } = self.counts;
-        let most = [table, changed, nowhere, sram, host_memory, flash, loads].into_iter().max();
+        let Counts { table, dirty, nowhere, sram, host_memory, flash, loads } = self.counts;
+        let most = [table, dirty, nowhere, sram, host_memory, flash, loads].into_iter().max();
         ensure!(
             most < Some(1 << 60) && self.next_to_load <= self.pages(),
             "more was counted than is possible"
@@ -380,10 +381,10 @@ impl Map {
     }
 
     fn walk(&self) -> Result<(), Inconsistent> {
-        let table = self.parameters.policy == Policy::DirectTable && self.host_memory_fits();
-        let away = |page: MapPage| self.away.as_ref().is_some_and(|away| away.contains(page.0));
+        let table = self.parameters.policy == HostMemoryPolicy::DirectTable && self.host_memory_fits();
+        let away = |page: MapPage| self.disabled.as_ref().is_some_and(|away| away.contains(page.0));
         for page in (0..self.pages()).map(MapPage) {
-            let changed = self.changed.contains(page.0);
+            let changed = self.dirty.contains(page.0);
             let clean = self.sram.contains(page.0) || self.host_memory.contains(page.0) || away(page);
             ensure!(!clean || self.directory.contains(page), "{page:?} is held clean, but does not exist");
             ensure!(!(changed && self.sram.contains(page.0)), "{page:?} is clean and changed");
@@ -392,7 +393,7 @@ impl Map {
                 "{page:?} left the drive changed"
             );
         }
-        ensure!(self.changed.len() <= self.changed.capacity(), "more pages are changed than fit");
+        ensure!(self.dirty.len() <= self.dirty.capacity(), "more pages are changed than fit");
         Ok(())
     }
 }
@@ -408,8 +409,8 @@ mod tests {
     const LOOK: Duration = Duration::from_ns(2);
     const FETCH: Duration = Duration::from_ns(5);
 
-    fn map(policy: Policy) -> Map {
-        let parameters = MapParameters {
+    fn map(policy: HostMemoryPolicy) -> MapCache {
+        let parameters = MapCacheParameters {
             sram: Some(3 * 512),
             page: 512,
             entry: 8,
@@ -423,13 +424,13 @@ mod tests {
             policy,
         };
         parameters.check().expect("possible");
-        Map::new(&parameters, u64::from(PAGES) * 64)
+        MapCache::new(&parameters, u64::from(PAGES) * 64)
     }
 
     #[derive(Clone, Debug)]
     enum Step {
         LookUp(u32),
-        Change(u32, bool),
+        Update(u32, bool),
         Deallocate(Range<u32>),
         Lend(u64),
         TakeAway,
@@ -442,7 +443,7 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             8 => (0..PAGES).prop_map(Step::LookUp),
-            5 => (0..PAGES, any::<bool>()).prop_map(|(page, all)| Step::Change(page, all)),
+            5 => (0..PAGES, any::<bool>()).prop_map(|(page, all)| Step::Update(page, all)),
             1 => (0..PAGES, 0..PAGES).prop_map(|(a, b)| Step::Deallocate(a.min(b)..a.max(b))),
             1 => (0u64..30).prop_map(|pages| Step::Lend(pages * 512)),
             1 => Just(Step::TakeAway),
@@ -456,7 +457,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_finds_what_exists_and_nothing_else(
-            policy in prop_oneof![Just(Policy::CleanMap), Just(Policy::DirectTable), Just(Policy::WriteBuffer)],
+            policy in prop_oneof![Just(HostMemoryPolicy::CleanMap), Just(HostMemoryPolicy::DirectTable), Just(HostMemoryPolicy::WriteBuffer)],
             steps in prop::collection::vec(step(), 0..150),
         ) {
             let mut map = map(policy);
@@ -467,18 +468,18 @@ mod tests {
                 match step {
                     Step::LookUp(page) => {
                         let LookUp { found, time } = map.look_up(MapPage(page));
-                        if found == Found::Nowhere {
+                        if found == Location::Nowhere {
                             prop_assert!(!exists.contains(&page));
-                        } else if found != Found::Table {
+                        } else if found != Location::Table {
                             prop_assert!(exists.contains(&page));
                             let again = map.look_up(MapPage(page));
-                            prop_assert!(matches!(again.found, Found::Changed | Found::Sram | Found::Table), "{again:?}");
+                            prop_assert!(matches!(again.found, Location::Dirty | Location::Sram | Location::Table), "{again:?}");
                         }
                         prop_assert!([Duration::ZERO, LOOK, LOOK + FETCH].contains(&time));
                     }
-                    Step::Change(page, all) => {
-                        let change = map.change(MapPage(page), all);
-                        prop_assert!(!change.load || (exists.contains(&page) && !all));
+                    Step::Update(page, all) => {
+                        let update = map.update(MapPage(page), all);
+                        prop_assert!(!update.load || (exists.contains(&page) && !all));
                         exists.insert(page);
                         prop_assert_eq!(map.look_up(MapPage(page)).time, Duration::ZERO);
                     }
@@ -487,15 +488,15 @@ mod tests {
                         exists.retain(|page| !pages.contains(page));
                     }
                     Step::Lend(bytes) => {
-                        map.lend(bytes);
+                        map.use_host_memory(bytes);
                         away = false;
                     }
                     Step::TakeAway if !away => {
-                        map.take_away();
+                        map.disable_host_memory();
                         away = true;
                     }
                     Step::GiveBack if away => {
-                        map.give_back();
+                        map.return_host_memory();
                         away = false;
                     }
                     Step::TakeAway | Step::GiveBack => {}

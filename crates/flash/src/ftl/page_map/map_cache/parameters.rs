@@ -7,34 +7,35 @@ use serde::{Deserialize, Serialize};
 
 /// What host memory is used for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub enum Policy {
+pub enum HostMemoryPolicy {
     /// It holds clean map pages only: a write invalidates the page's copy there. While it holds the whole map, reads index
     /// it directly, without a look-up; from the first write on it is a cache again.
     CleanMap,
     /// Where the whole map fits, it is a table that writes update in place, so that changes leave the drive; where it does
-    /// not fit, the same as [`Policy::CleanMap`].
+    /// not fit, the same as [`HostMemoryPolicy::CleanMap`].
     DirectTable,
     /// It buffers what is written, and holds no map.
     WriteBuffer,
 }
 
-impl Policy {
+impl HostMemoryPolicy {
     /// All of them.
-    pub const ALL: [Policy; 3] = [Policy::CleanMap, Policy::DirectTable, Policy::WriteBuffer];
+    pub const ALL: [HostMemoryPolicy; 3] =
+        [HostMemoryPolicy::CleanMap, HostMemoryPolicy::DirectTable, HostMemoryPolicy::WriteBuffer];
 
     /// As profiles write it.
     pub const fn name(self) -> &'static str {
         match self {
-            Policy::CleanMap => "clean-map",
-            Policy::DirectTable => "direct-table",
-            Policy::WriteBuffer => "write-buffer",
+            HostMemoryPolicy::CleanMap => "clean-map",
+            HostMemoryPolicy::DirectTable => "direct-table",
+            HostMemoryPolicy::WriteBuffer => "write-buffer",
         }
     }
 }
 
 /// Where the map is and what it costs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct MapParameters {
+pub struct MapCacheParameters {
     /// Bytes of the controller's memory that hold clean map pages; `None`: the drive has memory for the whole map, and
     /// nothing below applies.
     pub sram: Option<u64>,
@@ -57,10 +58,10 @@ pub struct MapParameters {
     /// Whether the firmware waits for a load; else it turns to the next command.
     pub blocking: bool,
     /// What host memory is used for.
-    pub policy: Policy,
+    pub policy: HostMemoryPolicy,
 }
 
-impl MapParameters {
+impl MapCacheParameters {
     /// Map pages for `units` mapping units.
     pub fn pages(&self, units: u64) -> u64 {
         units.div_ceil(self.entries())
