@@ -40,7 +40,7 @@ fn parameters(choice: u8) -> CardParameters {
             program_unit: 8 * KIB,
             t_commit: Duration::from_us(250),
             map_unit: 32 * KIB,
-            superblock: 32 * KIB,
+            rewrite_unit: 32 * KIB,
             overwrite: if log { Overwrite::Log } else { Overwrite::Convert },
             open_units: 2,
             map_cache: (choice & 4 == 4).then_some(512),

@@ -1,6 +1,6 @@
 //! Why the first small write into data that was written in sequence is slow, and the second is not.
 
-use flashlab_flash::ftl::card::{Mapping, Overwrite, Superblocks};
+use flashlab_flash::ftl::card::{Mapping, Overwrite, RewriteUnits};
 use flashlab_sim::Duration;
 
 const KIB: u64 = 1 << 10;
@@ -10,16 +10,16 @@ fn main() {
         program_unit: 8 * KIB,
         t_commit: Duration::ZERO,
         map_unit: 128 * KIB,
-        superblock: 128 * KIB,
+        rewrite_unit: 128 * KIB,
         overwrite: Overwrite::Convert,
         open_units: 8,
         map_cache: None,
         map_page: 4 * KIB,
     };
-    let mut superblocks = Superblocks::new(1024 * KIB, 4 * KIB, &mapping);
-    superblocks.write(0..1024 * KIB, 0);
+    let mut rewrite_units = RewriteUnits::new(1024 * KIB, 4 * KIB, &mapping);
+    rewrite_units.write(0..1024 * KIB, 0);
     for (what, offset) in [("first", 132 * KIB), ("second", 160 * KIB), ("elsewhere", 260 * KIB)] {
-        let copies = superblocks.write(offset..offset + 4 * KIB, 0);
+        let copies = rewrite_units.write(offset..offset + 4 * KIB, 0);
         println!("{what:10} small write: {:3} KiB read and programmed again", copies.read_modify_write / KIB);
     }
 }

@@ -23,12 +23,12 @@ fn nand(pages: u64) -> Nand {
     }
 }
 
-fn mapping(overwrite: Overwrite, superblock: u64, open_units: u32) -> Mapping {
+fn mapping(overwrite: Overwrite, rewrite_unit: u64, open_units: u32) -> Mapping {
     Mapping {
         program_unit: PAGE,
         t_commit: Duration::ZERO,
-        map_unit: superblock,
-        superblock,
+        map_unit: rewrite_unit,
+        rewrite_unit,
         overwrite,
         open_units,
         map_cache: None,
@@ -36,7 +36,7 @@ fn mapping(overwrite: Overwrite, superblock: u64, open_units: u32) -> Mapping {
     }
 }
 
-/// A card that logs, of `blocks` superblocks of `pages` pages.
+/// A card that logs, of `blocks` rewrite units of `pages` pages.
 fn logging(blocks: u64, pages: u64, open_units: u32, wear: Wear) -> Translation {
     let (nand, mapping) = (nand(pages), mapping(Overwrite::Log, pages * PAGE, open_units));
     let capacity = blocks * pages * PAGE;
@@ -59,7 +59,7 @@ fn amplification(card: &mut Translation, writes: impl FnOnce(&mut Translation)) 
     (programmed_now - programmed) as f64 / (written_now - written) as f64
 }
 
-/// L1: one log block for each open superblock, page writes at random. A write to one that is not open costs a full merge.
+/// L1: one log block for each open rewrite unit, page writes at random. A write to one that is not open costs a full merge.
 #[test]
 fn random_page_writes_over_log_blocks_amplify_by_the_share_that_is_not_open() {
     for (blocks, open, pages) in [(64, 16, 64), (100, 10, 128), (32, 24, 64)] {
@@ -77,7 +77,7 @@ fn random_page_writes_over_log_blocks_amplify_by_the_share_that_is_not_open() {
     }
 }
 
-/// L3: over as many superblocks as can be open, writes cost what the log's filling costs; over more, a copy each miss.
+/// L3: over as many rewrite units as can be open, writes cost what the log's filling costs; over more, a copy each miss.
 #[test]
 fn amplification_has_a_step_where_more_is_written_than_can_be_open() {
     let (pages, open) = (64u64, 8u64);
@@ -99,9 +99,9 @@ fn amplification_has_a_step_where_more_is_written_than_can_be_open() {
     }
 }
 
-/// L4: with one open superblock, the first page of each in turn: every write rewrites a block.
+/// L4: with one open rewrite unit, the first page of each in turn: every write rewrites a block.
 #[test]
-fn single_pages_of_one_superblock_after_another_amplify_by_the_pages_of_a_block() {
+fn single_pages_of_one_rewrite_unit_after_another_amplify_by_the_pages_of_a_block() {
     let (blocks, pages) = (20, 32);
     let mut card = logging(blocks, pages, 1, Wear::default());
     fill(&mut card);
@@ -209,7 +209,7 @@ fn a_card_lives_as_long_as_its_leveling_lets_it() {
     };
     let (none, dynamic, all) =
         (life(LevelingKind::None), life(LevelingKind::Dynamic), life(LevelingKind::Static));
-    // The block that the superblock lies in is warm, too.
+    // The block that the rewrite unit lies in is warm, too.
     let (warm, whole) = ((spare + 1) * u64::from(cycles), (blocks + spare) * u64::from(cycles));
     assert!((0.9..=1.0).contains(&(dynamic as f64 / warm as f64)), "{dynamic} of {warm}");
     assert!(

@@ -23,7 +23,7 @@ fn main() {
         program_unit: 8 << 10,
         t_commit: Duration::from_us(500),
         map_unit: 128 << 10,
-        superblock: 128 << 10,
+        rewrite_unit: 128 << 10,
         overwrite: Overwrite::Convert,
         open_units: 8,
         map_cache: None,

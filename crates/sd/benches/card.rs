@@ -62,7 +62,7 @@ fn card(store: Option<Box<dyn Store>>) -> Card {
             program_unit: 8 * KIB,
             t_commit: Duration::from_us(548),
             map_unit: 128 * KIB,
-            superblock: 128 * KIB,
+            rewrite_unit: 128 * KIB,
             overwrite: Overwrite::Convert,
             open_units: 8,
             map_cache: Some(440 * KIB),

@@ -27,7 +27,7 @@ fn main() {
             program_unit: 16 * KIB,
             t_commit: Duration::from_us(400),
             map_unit: 128 * KIB,
-            superblock: 128 * KIB,
+            rewrite_unit: 128 * KIB,
             overwrite: Overwrite::Convert,
             open_units: 8,
             map_cache: None,

@@ -32,7 +32,7 @@ fn card() -> Card {
             program_unit: 16 << 10,
             t_commit: us(250),
             map_unit: 128 << 10,
-            superblock: 128 << 10,
+            rewrite_unit: 128 << 10,
             overwrite: Overwrite::Convert,
             open_units: 4,
             map_cache: None,

@@ -12,7 +12,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const CAPACITY: u64 = 2 * MIB;
 
-fn parameters(overwrite: Overwrite, superblock: u64, slc: bool, wear: Wear) -> CardParameters {
+fn parameters(overwrite: Overwrite, rewrite_unit: u64, slc: bool, wear: Wear) -> CardParameters {
     CardParameters {
         capacity: CAPACITY,
         modes: vec![Mode::DefaultSpeed],
@@ -30,8 +30,8 @@ fn parameters(overwrite: Overwrite, superblock: u64, slc: bool, wear: Wear) -> C
         mapping: Mapping {
             program_unit: 8 * KIB,
             t_commit: Duration::from_us(250),
-            map_unit: superblock.min(64 * KIB),
-            superblock,
+            map_unit: rewrite_unit.min(64 * KIB),
+            rewrite_unit,
             overwrite,
             open_units: 3,
             map_cache: Some(KIB),

@@ -78,7 +78,7 @@ fn ultra_capacity(kernel: Kernel, registers: impl Fn(&mut Identity)) -> (Mmc, Bl
     let mut parameters = common::parameters(16 * MIB);
     parameters.capacity = 4 * TIB;
     parameters.nand.erase_block = 1 << 30;
-    (parameters.mapping.map_unit, parameters.mapping.superblock) = (1 << 30, 1 << 30);
+    (parameters.mapping.map_unit, parameters.mapping.rewrite_unit) = (1 << 30, 1 << 30);
     parameters.check().unwrap();
     let mut identity = Identity::new(&parameters);
     registers(&mut identity);

@@ -35,7 +35,7 @@ fn parameters() -> CardParameters {
             program_unit: 16 * KIB,
             t_commit: us(250),
             map_unit: 128 * KIB,
-            superblock: 128 * KIB,
+            rewrite_unit: 128 * KIB,
             overwrite: Overwrite::Convert,
             open_units: 4,
             map_cache: None,
@@ -61,7 +61,7 @@ fn one(card: &mut CardModel, now: &mut Instant, op: Op, offset: u64, length: u64
 fn every_kind_of_card_holds_the_contract_of_a_model() {
     let mut logging = parameters();
     logging.mapping.overwrite = Overwrite::Log;
-    logging.mapping.superblock = MIB;
+    logging.mapping.rewrite_unit = MIB;
     logging.mapping.map_cache = Some(8 * KIB);
     logging.nand.t_bers = us(2_000);
     let mut small_pages = parameters();
@@ -222,7 +222,7 @@ fn impossible_cards_are_refused_by_the_name_of_the_number() {
     assert_eq!(broken(|p| p.nand.t_prog = Duration::ZERO), "flash.t_prog");
     assert_eq!(broken(|p| p.nand.page = 700), "flash.page");
     assert_eq!(broken(|p| p.mapping.map_unit = 20 * KIB), "ftl.map_unit");
-    assert_eq!(broken(|p| p.mapping.superblock = 200 * KIB), "ftl.superblock");
+    assert_eq!(broken(|p| p.mapping.rewrite_unit = 200 * KIB), "ftl.superblock");
     assert_eq!(broken(|p| p.mapping.open_units = 0), "ftl.open_units");
     assert_eq!(broken(|p| p.capacity = 16 * KIB), "card.capacity");
     assert_eq!(broken(|p| p.modes.clear()), "card.modes");

@@ -31,7 +31,7 @@ fn parameters(overwrite: Overwrite) -> CardParameters {
             program_unit: 8 * KIB,
             t_commit: Duration::from_us(250),
             map_unit: erase_block,
-            superblock: erase_block,
+            rewrite_unit: erase_block,
             overwrite,
             open_units: 3,
             map_cache: None,

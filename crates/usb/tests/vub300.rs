@@ -34,7 +34,7 @@ fn card() -> Card {
             program_unit: 16 * KIB,
             t_commit: us(250),
             map_unit: 128 * KIB,
-            superblock: 128 * KIB,
+            rewrite_unit: 128 * KIB,
             overwrite: Overwrite::Convert,
             open_units: 4,
             map_cache: None,

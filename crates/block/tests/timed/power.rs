@@ -271,7 +271,7 @@ fn cards(seed: u64) -> [Box<dyn Model>; 2] {
             program_unit: 8 << 10,
             t_commit: Duration::from_us(250),
             map_unit: erase_block,
-            superblock: erase_block,
+            rewrite_unit: erase_block,
             overwrite: Overwrite::Convert,
             open_units: 3,
             map_cache: None,

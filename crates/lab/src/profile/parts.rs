@@ -102,7 +102,7 @@ impl Parts {
                     program_unit: 0,
                     t_commit: none,
                     map_unit: 0,
-                    superblock: 0,
+                    rewrite_unit: 0,
                     overwrite: Overwrite::Convert,
                     open_units: 0,
                     map_cache: None,

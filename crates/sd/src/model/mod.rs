@@ -83,10 +83,10 @@ impl CardParameters {
         if self.capacity > 128 << 40 {
             return Err(Impossible::new("card.capacity", "is above 128 TiB, the maximum of SDUC"));
         }
-        if self.capacity < self.mapping.superblock {
+        if self.capacity < self.mapping.rewrite_unit {
             return Err(Impossible::new(
                 "card.capacity",
-                format!("is less than one superblock of {} B", self.mapping.superblock),
+                format!("is less than one superblock of {} B", self.mapping.rewrite_unit),
             ));
         }
         if !self.modes.contains(&Mode::DefaultSpeed) {

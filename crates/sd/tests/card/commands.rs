@@ -291,7 +291,7 @@ fn ultra_capacity() -> Card {
     let mut parameters = parameters(Overwrite::Convert);
     parameters.capacity = 4 << 40;
     parameters.nand.erase_block = 1 << 30;
-    (parameters.mapping.map_unit, parameters.mapping.superblock) = (1 << 30, 1 << 30);
+    (parameters.mapping.map_unit, parameters.mapping.rewrite_unit) = (1 << 30, 1 << 30);
     parameters.mapping.program_unit = 8 * KIB;
     parameters.check().expect("a possible card");
     let identity = Identity::new(&parameters);

@@ -113,7 +113,7 @@ fn the_upper_bits_of_addresses_come_between_the_commands_of_an_erase() {
     let mut parameters = parameters(Overwrite::Convert);
     parameters.capacity = 4 << 40;
     parameters.nand.erase_block = 1 << 30;
-    (parameters.mapping.map_unit, parameters.mapping.superblock) = (1 << 30, 1 << 30);
+    (parameters.mapping.map_unit, parameters.mapping.rewrite_unit) = (1 << 30, 1 << 30);
     let mut identity = Identity::new(&parameters);
     identity.t_init = Duration::ZERO;
     let mut card = Card::new(parameters, identity, None, 1);

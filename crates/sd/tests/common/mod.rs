@@ -29,7 +29,7 @@ pub(crate) fn parameters(capacity: u64) -> CardParameters {
             program_unit: 8 * KIB,
             t_commit: Duration::from_us(500),
             map_unit: 64 * KIB,
-            superblock: 64 * KIB,
+            rewrite_unit: 64 * KIB,
             overwrite: Overwrite::Log,
             open_units: 2,
             map_cache: None,

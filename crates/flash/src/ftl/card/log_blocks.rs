@@ -1,7 +1,7 @@
-//! Block mapping with log blocks (BAST; "switch", "partial" and "full" merge in the literature), where a superblock is an
+//! Block mapping with log blocks (BAST; "switch", "partial" and "full" merge in the literature), where a rewrite unit is an
 //! erase block and overwrites are logged.
 //!
-//! Every superblock has one data block, or none while nothing in it is mapped. A write opens it: it gets a block of its own.
+//! Every rewrite unit has one data block, or none while nothing in it is mapped. A write opens it: it gets a block of its own.
 //! A write from the first byte on *streams* into that block, in place; when the end is reached, the block becomes the
 //! data block and the old one is free, without a copy. Any other write is *logged*, page behind page; when the log is
 //! full, what is valid is copied together. When more would be open than [`Mapping::open_units`](super::Mapping), the least
@@ -13,14 +13,14 @@
 //! as it gets as far as that. What was no more than a page is no stream and is logged. When a run that is logged from the
 //! first byte on has overwritten all that is mapped, what lies before it is dead and given back.
 //!
-//! An open superblock has two blocks at most beside its data block, or three for a stream that was begun again.
+//! An open rewrite unit has two blocks at most beside its data block, or three for a stream that was begun again.
 //!
-//! With a fast mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a superblock that is written from its first byte again before any
+//! With a fast mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a rewrite unit that is written from its first byte again before any
 //! other is, goes into fast blocks, as many as there are bits in a cell; it stays there until another one is written, and
 //! is folded then.
 //!
 //! # Guarantees
-//! [`LogBlocks::validate`]: every used block is the data block of one superblock, or open for one, or the one for partial
+//! [`LogBlocks::validate`]: every used block is the data block of one rewrite unit, or open for one, or the one for partial
 //! pages. No state changes where there is no block for it: the write fails as a whole.
 
 mod validate;
@@ -37,13 +37,13 @@ use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
 const NONE: u32 = u32::MAX;
-/// The most streams of a superblock that were broken off and are not dead.
+/// The most streams of a rewrite unit that were broken off and are not dead.
 const BROKEN_MAX: usize = 2;
 
-/// A superblock that is being written.
+/// A rewrite unit that is being written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Open {
-    superblock: u32,
+    rewrite_unit: u32,
     /// Where the stream continues; `None` once it is logged.
     next: Option<u64>,
     /// The run that is logged.
@@ -78,14 +78,14 @@ struct LoggedRun {
     before: usize,
 }
 
-/// A superblock whose data is in fast blocks.
+/// A rewrite unit whose data is in fast blocks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Fast {
-    superblock: u32,
+    rewrite_unit: u32,
     blocks: Vec<EraseBlock>,
 }
 
-/// The superblocks of a card and the erase blocks that they lie in.
+/// The rewrite units of a card and the erase blocks that they lie in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct LogBlocks {
     capacity: u64,
@@ -93,19 +93,19 @@ pub(super) struct LogBlocks {
     page: u64,
     open_max: usize,
     pub(super) mapped: Mapped,
-    /// Each superblock's data block, or `NONE`.
+    /// Each rewrite unit's data block, or `NONE`.
     data: Vec<u32>,
-    /// Each block's superblock, where it is a data block, or `NONE`.
+    /// Each block's rewrite unit, where it is a data block, or `NONE`.
     owner: Vec<u32>,
-    /// Where each superblock was written last.
+    /// Where each rewrite unit was written last.
     place: Vec<u32>,
     /// Least recently used first.
     open: Vec<Open>,
     partial: Option<Filling>,
     fast: Option<Fast>,
-    /// The superblock that was written last.
+    /// The rewrite unit that was written last.
     latest: u32,
-    /// A superblock was completed since leveling last looked.
+    /// A rewrite unit was completed since leveling last looked.
     completed: bool,
 }
 
@@ -130,8 +130,8 @@ impl LogBlocks {
         }
     }
 
-    /// Good blocks without which it cannot go on: one a superblock, three for each open one, one to copy to, one for
-    /// partial pages; in fast mode what two superblocks take there beyond one block.
+    /// Good blocks without which it cannot go on: one a rewrite unit, three for each open one, one to copy to, one for
+    /// partial pages; in fast mode what two rewrite units take there beyond one block.
     pub(super) fn needed(capacity: u64, erase_block: u64, open_units: u32, slc_bits: Option<u32>) -> u64 {
         let fast = slc_bits.map_or(0, |bits| 2 * u64::from(bits.saturating_sub(1)));
         capacity.div_ceil(erase_block) + 3 * u64::from(open_units) + 2 + fast
@@ -157,12 +157,12 @@ impl LogBlocks {
     ) -> Result<(), ReadOnly> {
         let mut at = range.start;
         while at < range.end {
-            let superblock = self.bytes.index(at) as u32;
-            let end = range.end.min(self.span(superblock).end);
+            let rewrite_unit = self.bytes.index(at) as u32;
+            let end = range.end.min(self.span(rewrite_unit).end);
             self.mapped.set(at..end, true);
-            let done = self.write_one(superblock, at..end, medium, work);
-            if done.is_err() && !self.lies(superblock) {
-                self.mapped.set(self.span(superblock), false);
+            let done = self.write_one(rewrite_unit, at..end, medium, work);
+            if done.is_err() && !self.lies(rewrite_unit) {
+                self.mapped.set(self.span(rewrite_unit), false);
             }
             done?;
             at = end;
@@ -173,18 +173,18 @@ impl LogBlocks {
         Ok(())
     }
 
-    /// Unmaps the whole granules of `range`; a superblock of which nothing is left gives its blocks back.
+    /// Unmaps the whole granules of `range`; a rewrite unit of which nothing is left gives its blocks back.
     pub(super) fn trim(&mut self, range: &Range<u64>, medium: &mut Medium) {
         let range = self.mapped.whole(range);
         if range.is_empty() {
             return;
         }
         self.mapped.set(range.clone(), false);
-        for superblock in self.bytes.index(range.start)..range.end.div_ceil(self.bytes.bytes()) {
-            let superblock = superblock as u32;
-            if self.mapped.bytes(&self.span(superblock)) == 0 {
-                self.release_data(superblock, medium);
-                if let Some(i) = self.position(superblock) {
+        for rewrite_unit in self.bytes.index(range.start)..range.end.div_ceil(self.bytes.bytes()) {
+            let rewrite_unit = rewrite_unit as u32;
+            if self.mapped.bytes(&self.span(rewrite_unit)) == 0 {
+                self.release_data(rewrite_unit, medium);
+                if let Some(i) = self.position(rewrite_unit) {
                     let open = self.open.remove(i);
                     release_open(&open, medium);
                 }
@@ -201,33 +201,33 @@ impl LogBlocks {
         self.open.len()
     }
 
-    fn span(&self, superblock: u32) -> Range<u64> {
-        let start = u64::from(superblock) * self.bytes.bytes();
+    fn span(&self, rewrite_unit: u32) -> Range<u64> {
+        let start = u64::from(rewrite_unit) * self.bytes.bytes();
         start..(start + self.bytes.bytes()).min(self.capacity)
     }
 
-    /// Whether anything holds data of a superblock.
-    fn lies(&self, superblock: u32) -> bool {
-        let fast = self.fast.as_ref().is_some_and(|fast| fast.superblock == superblock);
-        fast || self.data[superblock as usize] != NONE || self.position(superblock).is_some()
+    /// Whether anything holds data of a rewrite unit.
+    fn lies(&self, rewrite_unit: u32) -> bool {
+        let fast = self.fast.as_ref().is_some_and(|fast| fast.rewrite_unit == rewrite_unit);
+        fast || self.data[rewrite_unit as usize] != NONE || self.position(rewrite_unit).is_some()
     }
 
-    fn position(&self, superblock: u32) -> Option<usize> {
-        self.open.iter().position(|open| open.superblock == superblock)
+    fn position(&self, rewrite_unit: u32) -> Option<usize> {
+        self.open.iter().position(|open| open.rewrite_unit == rewrite_unit)
     }
 
-    /// Writes `range`, which lies in one superblock.
+    /// Writes `range`, which lies in one rewrite unit.
     fn write_one(
         &mut self,
-        superblock: u32,
+        rewrite_unit: u32,
         range: Range<u64>,
         medium: &mut Medium,
         work: &mut Work,
     ) -> Result<(), ReadOnly> {
-        let span = self.span(superblock);
-        let mut open = match self.position(superblock) {
+        let span = self.span(rewrite_unit);
+        let mut open = match self.position(rewrite_unit) {
             Some(i) => self.open.remove(i),
-            None => self.begin(superblock, &range, medium, work)?,
+            None => self.begin(rewrite_unit, &range, medium, work)?,
         };
         let streams = open.next == Some(range.start);
         let done = if streams {
@@ -241,8 +241,8 @@ impl LogBlocks {
             self.log(&mut open, &range, medium, work)
         };
         self.release_dead(&mut open, medium);
-        self.latest = superblock;
-        self.place[superblock as usize] = open.filling.block.0;
+        self.latest = rewrite_unit;
+        self.place[rewrite_unit as usize] = open.filling.block.0;
         if done.is_ok() && open.next == Some(span.end) {
             self.complete(open, medium);
         } else {
@@ -251,17 +251,17 @@ impl LogBlocks {
         done
     }
 
-    /// Opens a superblock for a first write to `range`.
+    /// Opens a rewrite unit for a first write to `range`.
     fn begin(
         &mut self,
-        superblock: u32,
+        rewrite_unit: u32,
         range: &Range<u64>,
         medium: &mut Medium,
         work: &mut Work,
     ) -> Result<Open, ReadOnly> {
-        let span = self.span(superblock);
-        let again = self.latest == superblock && range.start == span.start;
-        if self.fast.as_ref().is_some_and(|fast| fast.superblock != superblock) {
+        let span = self.span(rewrite_unit);
+        let again = self.latest == rewrite_unit && range.start == span.start;
+        if self.fast.as_ref().is_some_and(|fast| fast.rewrite_unit != rewrite_unit) {
             work.merge += self.fold(medium)?;
         }
         if *range != span && self.open.len() == self.open_max {
@@ -269,12 +269,12 @@ impl LogBlocks {
         }
         let filling = medium.take(again && medium.nand.t_prog_slc.is_some())?;
         let next = (range.start == span.start).then_some(range.start);
-        Ok(Open { superblock, next, run: None, full: Vec::new(), filling, broken: Vec::new() })
+        Ok(Open { rewrite_unit, next, run: None, full: Vec::new(), filling, broken: Vec::new() })
     }
 
     /// Whether a stream that is begun again gets a new block: it was more than a page, and there may be one.
     fn begins_again(&self, open: &Open) -> bool {
-        let written = open.next.map_or(0, |next| next - self.span(open.superblock).start);
+        let written = open.next.map_or(0, |next| next - self.span(open.rewrite_unit).start);
         written > self.page && !open.filling.is_slc() && open.broken.len() < BROKEN_MAX
     }
 
@@ -354,7 +354,7 @@ impl LogBlocks {
     /// Makes room in the log: by another block, or, where it has two, or three for a run from the first byte on, by
     /// copying what is valid.
     fn extend_log(&mut self, open: &mut Open, medium: &mut Medium) -> Result<Duration, ReadOnly> {
-        let start = self.span(open.superblock).start;
+        let start = self.span(open.rewrite_unit).start;
         let most = if open.run.is_some_and(|run| run.start == start) { 2 } else { 1 };
         if open.full.len() + open.broken.len() >= most || open.filling.is_slc() {
             return self.compact(open, medium);
@@ -367,7 +367,7 @@ impl LogBlocks {
     /// Gives back what a stream or a run from the first byte on has overwritten: streams that were broken off no further
     /// than this, and, where nothing behind is mapped, all that lies before.
     fn release_dead(&mut self, open: &mut Open, medium: &mut Medium) {
-        let span = self.span(open.superblock);
+        let span = self.span(open.rewrite_unit);
         let run_end = open.run.and_then(|run| (run.start == span.start).then_some(run.end));
         let Some(end) = open.next.or(run_end) else { return };
         if open.filling.is_slc() {
@@ -385,7 +385,7 @@ impl LogBlocks {
         if is_all {
             let before = open.run.as_mut().map_or(0, |run| core::mem::take(&mut run.before));
             open.full.drain(..before).for_each(|block| medium.blocks.release(block));
-            self.release_data(open.superblock, medium);
+            self.release_data(open.rewrite_unit, medium);
         }
     }
 
@@ -408,23 +408,23 @@ impl LogBlocks {
 
     /// A stream has reached the end: its block is the data block.
     fn complete(&mut self, open: Open, medium: &mut Medium) {
-        let superblock = open.superblock;
-        self.release_data(superblock, medium);
+        let rewrite_unit = open.rewrite_unit;
+        self.release_data(rewrite_unit, medium);
         open.broken.iter().for_each(|broken| medium.blocks.release(broken.block));
         if open.filling.is_slc() {
             let mut blocks = open.full;
             blocks.push(open.filling.block);
-            self.fast = Some(Fast { superblock, blocks });
+            self.fast = Some(Fast { rewrite_unit, blocks });
         } else {
-            self.set_data(superblock, open.filling.block);
+            self.set_data(rewrite_unit, open.filling.block);
         }
         self.completed = true;
     }
 
-    /// Closes the least recently used superblock.
+    /// Closes the least recently used rewrite unit.
     fn close(&mut self, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let oldest = &self.open[0];
-        let (superblock, span) = (oldest.superblock, self.span(oldest.superblock));
+        let (rewrite_unit, span) = (oldest.rewrite_unit, self.span(oldest.rewrite_unit));
         let (bytes, in_place) = match oldest.next {
             // The page that was not full is completed with the rest.
             Some(next) if !oldest.filling.is_slc() => {
@@ -442,16 +442,16 @@ impl LogBlocks {
             self.complete(open, medium);
         } else {
             release_open(&open, medium);
-            self.release_data(superblock, medium);
-            self.set_data(superblock, filling.block);
+            self.release_data(rewrite_unit, medium);
+            self.set_data(rewrite_unit, filling.block);
             self.completed = true;
         }
         Ok(time)
     }
 
-    /// Copies what is valid of a superblock whose log is full to a new block. It goes on behind that.
+    /// Copies what is valid of a rewrite unit whose log is full to a new block. It goes on behind that.
     fn compact(&mut self, open: &mut Open, medium: &mut Medium) -> Result<Duration, ReadOnly> {
-        let (superblock, span) = (open.superblock, self.span(open.superblock));
+        let (rewrite_unit, span) = (open.rewrite_unit, self.span(open.rewrite_unit));
         let bytes = self.mapped.bytes(&span);
         let mut to = medium.take(false)?;
         let mut log = None;
@@ -465,13 +465,13 @@ impl LogBlocks {
         let time = medium.copy(&mut to, bytes);
         medium.counters.merge_bytes += bytes;
         release_open(open, medium);
-        self.release_data(superblock, medium);
+        self.release_data(rewrite_unit, medium);
         open.full.clear();
         open.broken.clear();
         open.run = None;
         open.filling = match log {
             Some(log) => {
-                self.set_data(superblock, to.block);
+                self.set_data(rewrite_unit, to.block);
                 log
             }
             None => to,
@@ -480,19 +480,19 @@ impl LogBlocks {
         Ok(time)
     }
 
-    /// Copies the superblock in the fast blocks to a block of full cells.
+    /// Copies the rewrite unit in the fast blocks to a block of full cells.
     fn fold(&mut self, medium: &mut Medium) -> Result<Duration, ReadOnly> {
-        let Some(Fast { superblock, .. }) = self.fast else { return Ok(Duration::ZERO) };
-        let bytes = self.mapped.bytes(&self.span(superblock));
+        let Some(Fast { rewrite_unit, .. }) = self.fast else { return Ok(Duration::ZERO) };
+        let bytes = self.mapped.bytes(&self.span(rewrite_unit));
         let mut to = medium.take(false)?;
         let time = medium.fold(&mut to, bytes);
         medium.counters.fold_bytes += bytes;
-        self.release_data(superblock, medium);
-        self.set_data(superblock, to.block);
+        self.release_data(rewrite_unit, medium);
+        self.set_data(rewrite_unit, to.block);
         Ok(time)
     }
 
-    /// Moves data for leveling's sake: one superblock a pool, and more where the policy cannot wait.
+    /// Moves data for leveling's sake: one rewrite unit a pool, and more where the policy cannot wait.
     fn level(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
         for pool in 0..medium.blocks.pool_count() {
@@ -507,7 +507,7 @@ impl LogBlocks {
         time
     }
 
-    /// Copies what lies in a block to another one. A superblock that is open, or lies in fast blocks, is closed by that.
+    /// Copies what lies in a block to another one. A rewrite unit that is open, or lies in fast blocks, is closed by that.
     fn move_out(&mut self, from: EraseBlock, pool: u32, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         if self.partial.is_some_and(|partial| partial.block == from) {
             // Of its pages, only the last of each open run is not programmed in its place.
@@ -520,12 +520,12 @@ impl LogBlocks {
         let holds = |open: &Open| open.blocks().any(|block| block == from);
         let open = self.open.iter().position(holds);
         let fast = self.fast.as_ref().filter(|fast| fast.blocks.contains(&from));
-        let superblock = match (open, fast) {
-            (Some(i), _) => self.open[i].superblock,
-            (_, Some(fast)) => fast.superblock,
+        let rewrite_unit = match (open, fast) {
+            (Some(i), _) => self.open[i].rewrite_unit,
+            (_, Some(fast)) => fast.rewrite_unit,
             _ => self.owner[from.0 as usize],
         };
-        let bytes = self.mapped.bytes(&self.span(superblock));
+        let bytes = self.mapped.bytes(&self.span(rewrite_unit));
         let mut to = medium.take_worn(pool)?;
         let time = if fast.is_some() { medium.fold(&mut to, bytes) } else { medium.copy(&mut to, bytes) };
         medium.counters.leveling_bytes += bytes;
@@ -533,27 +533,27 @@ impl LogBlocks {
             let open = self.open.remove(i);
             release_open(&open, medium);
         }
-        self.release_data(superblock, medium);
-        self.set_data(superblock, to.block);
+        self.release_data(rewrite_unit, medium);
+        self.set_data(rewrite_unit, to.block);
         Ok(time)
     }
 
-    fn set_data(&mut self, superblock: u32, block: EraseBlock) {
-        self.data[superblock as usize] = block.0;
-        self.owner[block.0 as usize] = superblock;
-        if self.position(superblock).is_none() {
-            self.place[superblock as usize] = block.0;
+    fn set_data(&mut self, rewrite_unit: u32, block: EraseBlock) {
+        self.data[rewrite_unit as usize] = block.0;
+        self.owner[block.0 as usize] = rewrite_unit;
+        if self.position(rewrite_unit).is_none() {
+            self.place[rewrite_unit as usize] = block.0;
         }
     }
 
-    /// Gives back what holds a superblock's data, open blocks aside.
-    fn release_data(&mut self, superblock: u32, medium: &mut Medium) {
-        let block = core::mem::replace(&mut self.data[superblock as usize], NONE);
+    /// Gives back what holds a rewrite unit's data, open blocks aside.
+    fn release_data(&mut self, rewrite_unit: u32, medium: &mut Medium) {
+        let block = core::mem::replace(&mut self.data[rewrite_unit as usize], NONE);
         if block != NONE {
             self.owner[block as usize] = NONE;
             medium.blocks.release(EraseBlock(block));
         }
-        if let Some(fast) = self.fast.take_if(|fast| fast.superblock == superblock) {
+        if let Some(fast) = self.fast.take_if(|fast| fast.rewrite_unit == rewrite_unit) {
             fast.blocks.into_iter().for_each(|block| medium.blocks.release(block));
         }
     }

@@ -1,4 +1,4 @@
-//! The translation layer of a card: rewrite units (`superblock` in profiles), log blocks or log-structured erase blocks, and
+//! The translation layer of a card: rewrite units, log blocks or log-structured erase blocks, and
 //! a cache of map pages.
 
 mod appended;
@@ -6,13 +6,13 @@ mod log_blocks;
 mod map_cache;
 mod mapped;
 mod medium;
+mod rewrite_units;
 mod streams;
-mod superblocks;
 mod translation;
 
 pub use map_cache::MapCache;
 pub use medium::{Run, Work};
-pub use superblocks::{Copies, Form, Superblocks};
+pub use rewrite_units::{Copies, Form, RewriteUnits};
 pub use translation::Translation;
 
 use crate::Impossible;
@@ -20,12 +20,12 @@ use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-/// What a card does when part of a sequentially mapped superblock is overwritten.
+/// What a card does when part of a sequentially mapped rewrite unit is overwritten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Overwrite {
-    /// The superblock is read and rewritten in page-mapped form at once; later overwrites in it cost one program.
+    /// The rewrite unit is read and rewritten in page-mapped form at once; later overwrites in it cost one program.
     Convert,
-    /// The superblock is opened and its new data logged; it is merged when it has to give way to another one.
+    /// The rewrite unit is opened and its new data logged; it is merged when it has to give way to another one.
     Log,
 }
 
@@ -41,10 +41,10 @@ pub struct Mapping {
     /// Bytes that one entry of the map covers where data was written in sequence.
     pub map_unit: u64,
     /// Bytes that are rewritten together when part of them is overwritten; a whole number of map units.
-    pub superblock: u64,
+    pub rewrite_unit: u64,
     /// What an overwrite does.
     pub overwrite: Overwrite,
-    /// How many superblocks can be open at a time.
+    /// How many rewrite units can be open at a time.
     pub open_units: u32,
     /// Bytes of the controller's memory that hold map pages; `None`: the whole map fits.
     pub map_cache: Option<u64>,
@@ -63,7 +63,7 @@ impl Mapping {
         };
         whole("ftl.program_unit", self.program_unit, page, "pages")?;
         whole("ftl.map_unit", self.map_unit, self.program_unit, "program units")?;
-        whole("ftl.superblock", self.superblock, self.map_unit, "map units")?;
+        whole("ftl.superblock", self.rewrite_unit, self.map_unit, "map units")?;
         whole("ftl.map_page", self.map_page, 512, "blocks")?;
         if self.open_units == 0 {
             return Err(Impossible::new(

@@ -1,16 +1,16 @@
-//! A card's firmware as one thing: superblocks, map cache and the array's clock-work.
+//! A card's firmware as one thing: rewrite units, map cache and the array's clock-work.
 //!
 //! It answers in durations and changes state; *when* that happens is the card's business.
 //!
-//! Two ways of using erase blocks stand behind it. Where superblocks are erase blocks and overwrites are logged, each
-//! superblock lies in one block (and its log block). Elsewhere blocks are filled in the order of the writes, and what is
+//! Two ways of using erase blocks stand behind it. Where rewrite units are erase blocks and overwrites are logged, each
+//! rewrite unit lies in one block (and its log block). Elsewhere blocks are filled in the order of the writes, and what is
 //! dead is collected.
 
 use super::appended::{Appended, Fill};
 use super::log_blocks::LogBlocks;
 use super::medium::{Medium, Work};
 use super::streams::Streams;
-use super::{Form, MapCache, Mapping, Overwrite, Superblocks};
+use super::{Form, MapCache, Mapping, Overwrite, RewriteUnits};
 use crate::Impossible;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
 use crate::ftl::{Blocks, Ftl, Inconsistent, MapPage, ReadOnly, Wear};
@@ -30,10 +30,10 @@ const GRANULE_MAX: u64 = 4 << 10;
 #[allow(clippy::large_enum_variant, reason = "a card has one, which stays where it is")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Space {
-    /// Each superblock in an erase block of its own.
+    /// Each rewrite unit in an erase block of its own.
     Logged(LogBlocks),
     /// In erase blocks that are filled in the order of the writes.
-    Appended { superblocks: Superblocks, places: Appended },
+    Appended { rewrite_units: RewriteUnits, places: Appended },
 }
 
 /// The translation layer of a card, with its array.
@@ -74,8 +74,8 @@ impl Translation {
         let space = if is_logged(&medium.nand, &mapping) {
             Space::Logged(LogBlocks::new(capacity, granule, mapping.open_units, &medium))
         } else {
-            let superblocks = Superblocks::new(capacity, granule, &mapping);
-            Space::Appended { superblocks, places: Appended::new(capacity, granule, &medium) }
+            let rewrite_units = RewriteUnits::new(capacity, granule, &mapping);
+            Space::Appended { rewrite_units, places: Appended::new(capacity, granule, &medium) }
         };
         Translation {
             capacity,
@@ -134,7 +134,7 @@ impl Translation {
     pub fn prefetch(&self, offset: u64) {
         match &self.space {
             Space::Logged(log) => log.prefetch(offset),
-            Space::Appended { superblocks, .. } => superblocks.prefetch(offset),
+            Space::Appended { rewrite_units, .. } => rewrite_units.prefetch(offset),
         }
     }
 
@@ -164,7 +164,7 @@ impl Translation {
     pub fn is_mapped(&self, offset: u64) -> bool {
         match &self.space {
             Space::Logged(log) => log.mapped.holds(offset),
-            Space::Appended { superblocks, .. } => superblocks.is_mapped(offset),
+            Space::Appended { rewrite_units, .. } => rewrite_units.is_mapped(offset),
         }
     }
 
@@ -173,7 +173,7 @@ impl Translation {
     pub fn mapped_run(&self, range: Range<u64>) -> u64 {
         match &self.space {
             Space::Logged(log) => log.mapped.run(range),
-            Space::Appended { superblocks, .. } => superblocks.mapped().run(range),
+            Space::Appended { rewrite_units, .. } => rewrite_units.mapped().run(range),
         }
     }
 
@@ -199,9 +199,9 @@ impl Translation {
         let (medium, work) = (&mut self.medium, &mut self.work);
         match &mut self.space {
             Space::Logged(log) => log.write(&range, medium, work)?,
-            Space::Appended { superblocks, places } => {
-                append(superblocks, places, &range, medium, work)
-                    .inspect_err(|_| superblocks.failed(&range, |offset| places.lies(offset)))?;
+            Space::Appended { rewrite_units, places } => {
+                append(rewrite_units, places, &range, medium, work)
+                    .inspect_err(|_| rewrite_units.failed(&range, |offset| places.lies(offset)))?;
             }
         }
         medium.counters.host_written_bytes += range.end - range.start;
@@ -253,8 +253,8 @@ impl Translation {
     pub fn trim(&mut self, range: Range<u64>) {
         match &mut self.space {
             Space::Logged(log) => log.trim(&range, &mut self.medium),
-            Space::Appended { superblocks, places } => {
-                superblocks.trim(range.clone());
+            Space::Appended { rewrite_units, places } => {
+                rewrite_units.trim(range.clone());
                 let granule = self.granule.bytes();
                 let start = range.start.next_multiple_of(granule);
                 places.trim(&(start..(range.end - range.end % granule).max(start)), &mut self.medium);
@@ -270,7 +270,7 @@ impl Translation {
     pub fn mapped_bytes(&self, range: &Range<u64>) -> u64 {
         match &self.space {
             Space::Logged(log) => log.mapped.bytes(range),
-            Space::Appended { superblocks, .. } => superblocks.mapped().bytes(range),
+            Space::Appended { rewrite_units, .. } => rewrite_units.mapped().bytes(range),
         }
     }
 
@@ -322,10 +322,10 @@ impl Translation {
                 to.count("page_mapped_unit_count", 0);
                 to.count("open_superblock_count", log.open_count() as u64);
             }
-            Space::Appended { superblocks, .. } => {
-                to.count("mapped_bytes", superblocks.mapped_bytes_total());
-                to.count("page_mapped_unit_count", superblocks.page_mapped_count() as u64);
-                to.count("open_superblock_count", superblocks.open_count() as u64);
+            Space::Appended { rewrite_units, .. } => {
+                to.count("mapped_bytes", rewrite_units.mapped_bytes_total());
+                to.count("page_mapped_unit_count", rewrite_units.page_mapped_count() as u64);
+                to.count("open_superblock_count", rewrite_units.open_count() as u64);
             }
         }
         if let Some(cache) = &self.map_cache {
@@ -366,13 +366,13 @@ impl Translation {
         match (&self.space, &like.space) {
             (Space::Logged(log), Space::Logged(like)) => log.validate(like, &self.medium)?,
             (
-                Space::Appended { superblocks, places },
-                Space::Appended { superblocks: like, places: places_like },
+                Space::Appended { rewrite_units, places },
+                Space::Appended { rewrite_units: like, places: places_like },
             ) => {
-                superblocks.validate(like, self.medium.blocks.count())?;
-                places.validate(places_like, superblocks.mapped(), &self.medium)?;
+                rewrite_units.validate(like, self.medium.blocks.count())?;
+                places.validate(places_like, rewrite_units.mapped(), &self.medium)?;
             }
-            _ => ensure!(false, "its superblocks lie otherwise"),
+            _ => ensure!(false, "its rewrite units lie otherwise"),
         }
         match (&self.map_cache, &like.map_cache) {
             (Some(cache), Some(like)) => cache.validate(like)?,
@@ -414,22 +414,22 @@ impl Ftl for Translation {
 
 /// Writes `range` behind what has been written.
 fn append(
-    superblocks: &mut Superblocks,
+    rewrite_units: &mut RewriteUnits,
     places: &mut Appended,
     range: &Range<u64>,
     medium: &mut Medium,
     work: &mut Work,
 ) -> Result<(), ReadOnly> {
-    let copies = superblocks.write(range.clone(), places.place());
+    let copies = rewrite_units.write(range.clone(), places.place());
     if copies.read_modify_write > 0 {
-        work.read_modify_write += places.copy(Fill::Scattered, superblocks.rewritten(), medium)?;
+        work.read_modify_write += places.copy(Fill::Scattered, rewrite_units.rewritten(), medium)?;
         medium.counters.read_modify_write_bytes += copies.read_modify_write;
     }
     if copies.merge > 0 {
-        work.merge += places.copy(Fill::Streamed, superblocks.merged(), medium)?;
+        work.merge += places.copy(Fill::Streamed, rewrite_units.merged(), medium)?;
         medium.counters.merge_bytes += copies.merge;
     }
-    let fill = if superblocks.streamed() { Fill::Streamed } else { Fill::Scattered };
+    let fill = if rewrite_units.streamed() { Fill::Streamed } else { Fill::Scattered };
     places.write(fill, range, medium, work)
 }
 
@@ -437,13 +437,13 @@ fn append(
 fn form_and_place(space: &Space, offset: u64) -> (Form, u32) {
     match space {
         Space::Logged(log) => (Form::Sequential, log.place(offset)),
-        Space::Appended { superblocks, .. } => superblocks.form_and_place(offset),
+        Space::Appended { rewrite_units, .. } => rewrite_units.form_and_place(offset),
     }
 }
 
-/// Whether superblocks are mapped by blocks: they are logged, and each is an erase block.
+/// Whether rewrite units are mapped by blocks: they are logged, and each is an erase block.
 fn is_logged(nand: &Nand, mapping: &Mapping) -> bool {
-    mapping.overwrite == Overwrite::Log && mapping.superblock == nand.erase_block
+    mapping.overwrite == Overwrite::Log && mapping.rewrite_unit == nand.erase_block
 }
 
 /// Good blocks without which the layer cannot go on.

@@ -1,4 +1,4 @@
-//! A walk through all superblocks, for those that were made here and those that were read back.
+//! A walk through all rewrite units, for those that were made here and those that were read back.
 
 use super::{BROKEN_MAX, LogBlocks, NONE, Open};
 use crate::ftl::Inconsistent;
@@ -15,23 +15,23 @@ impl LogBlocks {
     pub(in crate::ftl) fn validate(&self, like: &LogBlocks, medium: &Medium) -> Result<(), Inconsistent> {
         let shape = |l: &LogBlocks| (l.capacity, l.bytes, l.page, l.open_max);
         let lengths = |l: &LogBlocks| (l.data.len(), l.owner.len(), l.place.len());
-        ensure!(shape(self) == shape(like), "the superblocks are of other parameters");
-        ensure!(lengths(self) == lengths(like), "superblocks or blocks are missing");
+        ensure!(shape(self) == shape(like), "the rewrite units are of other parameters");
+        ensure!(lengths(self) == lengths(like), "rewrite units or blocks are missing");
         self.mapped.validate(self.capacity, &like.mapped)?;
         self.validate_data(medium)?;
-        ensure!(self.open.len() <= self.open_max, "{} superblocks are open", self.open.len());
+        ensure!(self.open.len() <= self.open_max, "{} rewrite units are open", self.open.len());
         for (at, open) in self.open.iter().enumerate() {
             ensure!(
-                self.position(open.superblock) == Some(at) && self.is_open(open, medium),
+                self.position(open.rewrite_unit) == Some(at) && self.is_open(open, medium),
                 "what is open is not in order: {open:?}"
             );
         }
         if let Some(fast) = &self.fast {
-            let known = (fast.superblock as usize) < self.data.len();
+            let known = (fast.rewrite_unit as usize) < self.data.len();
             ensure!(
-                known && self.data[fast.superblock as usize] == NONE && medium.nand.t_prog_slc.is_some(),
-                "superblock {} cannot lie in fast blocks",
-                fast.superblock
+                known && self.data[fast.rewrite_unit as usize] == NONE && medium.nand.t_prog_slc.is_some(),
+                "rewrite unit {} cannot lie in fast blocks",
+                fast.rewrite_unit
             );
         }
         let partial = self.partial.as_ref();
@@ -41,7 +41,7 @@ impl LogBlocks {
         );
         ensure!(
             self.latest == NONE || (self.latest as usize) < self.data.len(),
-            "superblock {} was not written last",
+            "rewrite unit {} was not written last",
             self.latest
         );
         self.validate_use(medium)
@@ -50,29 +50,29 @@ impl LogBlocks {
     /// Data blocks have owners, and what is mapped lies somewhere.
     fn validate_data(&self, medium: &Medium) -> Result<(), Inconsistent> {
         let blocks = medium.blocks.count();
-        for (superblock, block) in (0..).zip(&self.data) {
+        for (rewrite_unit, block) in (0..).zip(&self.data) {
             ensure!(
-                *block == NONE || self.owner.get(*block as usize) == Some(&superblock),
-                "block {block} is not superblock {superblock}'s"
+                *block == NONE || self.owner.get(*block as usize) == Some(&rewrite_unit),
+                "block {block} is not rewrite unit {rewrite_unit}'s"
             );
-            let mapped = self.mapped.bytes(&self.span(superblock));
+            let mapped = self.mapped.bytes(&self.span(rewrite_unit));
             ensure!(
-                self.lies(superblock) == (mapped > 0),
-                "superblock {superblock}: {mapped} B are mapped, and lie in {block}"
+                self.lies(rewrite_unit) == (mapped > 0),
+                "rewrite unit {rewrite_unit}: {mapped} B are mapped, and lie in {block}"
             );
         }
         let owned = self.owner.iter().filter(|owner| **owner != NONE).count();
         let data = self.data.iter().filter(|block| **block != NONE).count();
         ensure!(owned == data, "data blocks and those that have an owner: {data} and {owned}");
-        ensure!(self.place.iter().all(|place| *place < blocks), "a superblock was written to no block");
+        ensure!(self.place.iter().all(|place| *place < blocks), "a rewrite unit was written to no block");
         Ok(())
     }
 
     fn is_open(&self, open: &Open, medium: &Medium) -> bool {
-        if open.superblock as usize >= self.data.len() || !medium.can_fill(&open.filling) {
+        if open.rewrite_unit as usize >= self.data.len() || !medium.can_fill(&open.filling) {
             return false;
         }
-        let span = self.span(open.superblock);
+        let span = self.span(open.rewrite_unit);
         let is_slc = open.filling.is_slc();
         let streams = open.next.is_none_or(|next| {
             let written = (next - next.min(span.start)) / self.page * self.page;

@@ -3,15 +3,15 @@
 //! A map unit that was written in sequence is *sequential*: it has one map entry. One that was written piecemeal is
 //! *page-mapped*: an entry a granule. State is real: a granule is mapped because something wrote it.
 //!
-//! Superblocks are what is rewritten together. A write that starts at a superblock's first byte, or continues where
-//! the last one ended, streams: the superblock is *open*, nothing is copied, and when its end is reached it is
-//! sequential. A write elsewhere in sequential data either converts the superblock ([`Overwrite::Convert`]: its
+//! Rewrite units are what is rewritten together. A write that starts at a rewrite unit's first byte, or continues where
+//! the last one ended, streams: the rewrite unit is *open*, nothing is copied, and when its end is reached it is
+//! sequential. A write elsewhere in sequential data either converts the rewrite unit ([`Overwrite::Convert`]: its
 //! sequential data is read and rewritten in page-mapped form at once) or is logged in an open one
 //! ([`Overwrite::Log`]). When more would be open than [`Mapping::open_units`], the least recently used is merged: what
 //! is left of its old data is copied.
 //!
-//! Where the data lies is not said here: superblocks of this kind share erase blocks that are filled in the order of the
-//! writes. (Logged superblocks of an erase block each are mapped by blocks.)
+//! Where the data lies is not said here: rewrite units of this kind share erase blocks that are filled in the order of the
+//! writes. (Logged rewrite units of an erase block each are mapped by blocks.)
 
 use super::mapped::Mapped;
 use super::{Mapping, Overwrite};
@@ -26,9 +26,9 @@ use serde::{Deserialize, Serialize};
 /// Copies that a write causes, in bytes read and programmed again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Copies {
-    /// Rewriting a superblock because part of it was overwritten.
+    /// Rewriting a rewrite unit because part of it was overwritten.
     pub read_modify_write: u64,
-    /// Completing a superblock that had to be closed.
+    /// Completing a rewrite unit that had to be closed.
     pub merge: u64,
 }
 
@@ -63,17 +63,17 @@ impl Unit {
     }
 }
 
-/// A superblock that is being written.
+/// A rewrite unit that is being written.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Open {
-    superblock: usize,
-    /// Where the stream continues, as bytes into the superblock; `None` once it was written out of order.
+    rewrite_unit: usize,
+    /// Where the stream continues, as bytes into the rewrite unit; `None` once it was written out of order.
     next: Option<u64>,
 }
 
-/// The state of every superblock of a device.
+/// The state of every rewrite unit of a device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Superblocks {
+pub struct RewriteUnits {
     capacity: u64,
     bytes: u64,
     unit: Stride,
@@ -83,7 +83,7 @@ pub struct Superblocks {
     mapped: Mapped,
     /// Least recently used first.
     open: Vec<Open>,
-    /// The last write went on with a stream, began one, or wrote a superblock whole.
+    /// The last write went on with a stream, began one, or wrote a rewrite unit whole.
     streamed: bool,
     /// What the last write copied, as bytes: rewritten, and merged.
     #[serde(skip)]
@@ -92,13 +92,13 @@ pub struct Superblocks {
     merged: Vec<Range<u64>>,
 }
 
-impl Superblocks {
+impl RewriteUnits {
     /// An unmapped device of `capacity` bytes whose finest map entry covers `granule` bytes.
     pub fn new(capacity: u64, granule: u64, mapping: &Mapping) -> Self {
         let count = capacity.div_ceil(mapping.map_unit) as usize;
-        Superblocks {
+        RewriteUnits {
             capacity,
-            bytes: mapping.superblock,
+            bytes: mapping.rewrite_unit,
             unit: Stride::new(mapping.map_unit),
             overwrite: mapping.overwrite,
             open_max: mapping.open_units as usize,
@@ -138,9 +138,9 @@ impl Superblocks {
         self.merged.clear();
         let mut at = range.start;
         while at < range.end {
-            let superblock = (at / self.bytes) as usize;
-            let end = range.end.min(self.span(superblock).end);
-            self.write_one(superblock, at..end, place, &mut copies);
+            let rewrite_unit = (at / self.bytes) as usize;
+            let end = range.end.min(self.span(rewrite_unit).end);
+            self.write_one(rewrite_unit, at..end, place, &mut copies);
             at = end;
         }
         self.mapped.set(range.clone(), true);
@@ -153,7 +153,7 @@ impl Superblocks {
         self.mapped.retain(range, lies);
     }
 
-    /// Whether the last write went on with a stream, began one, or wrote a superblock whole.
+    /// Whether the last write went on with a stream, began one, or wrote a rewrite unit whole.
     pub fn streamed(&self) -> bool {
         self.streamed
     }
@@ -182,7 +182,7 @@ impl Superblocks {
         }
         let (bytes, capacity) = (self.bytes, self.capacity);
         self.open.retain(|o| {
-            let first = o.superblock as u64 * bytes;
+            let first = o.rewrite_unit as u64 * bytes;
             first < start || end < (first + bytes).min(capacity)
         });
     }
@@ -211,9 +211,9 @@ impl Superblocks {
         self.parts(&range, sequential_only, |part| self.mapped.collect(&part, to));
     }
 
-    /// The bytes of a superblock; the device's last one may be cut short.
-    fn span(&self, superblock: usize) -> Range<u64> {
-        let start = superblock as u64 * self.bytes;
+    /// The bytes of a rewrite unit; the device's last one may be cut short.
+    fn span(&self, rewrite_unit: usize) -> Range<u64> {
+        let start = rewrite_unit as u64 * self.bytes;
         start..(start + self.bytes).min(self.capacity)
     }
 
@@ -231,16 +231,16 @@ impl Superblocks {
         self.units[units].iter_mut().for_each(|unit| unit.set_place(place));
     }
 
-    /// Writes `range`, which lies in one superblock.
-    fn write_one(&mut self, superblock: usize, range: Range<u64>, place: u32, copies: &mut Copies) {
-        let span = self.span(superblock);
+    /// Writes `range`, which lies in one rewrite unit.
+    fn write_one(&mut self, rewrite_unit: usize, range: Range<u64>, place: u32, copies: &mut Copies) {
+        let span = self.span(rewrite_unit);
         self.streamed = true;
         if range == span {
-            self.open.retain(|o| o.superblock != superblock);
+            self.open.retain(|o| o.rewrite_unit != rewrite_unit);
             self.set_form(span, Form::Sequential);
             return;
         }
-        if let Some(i) = self.open.iter().position(|o| o.superblock == superblock) {
+        if let Some(i) = self.open.iter().position(|o| o.rewrite_unit == rewrite_unit) {
             let mut open = self.open.remove(i);
             if open.next == Some(range.start) {
                 if range.end == span.end {
@@ -268,7 +268,7 @@ impl Superblocks {
                 let oldest = self.open.remove(0);
                 self.close(&oldest, place, copies);
             }
-            self.open.push(Open { superblock, next: streams.then_some(range.end) });
+            self.open.push(Open { rewrite_unit, next: streams.then_some(range.end) });
             return;
         }
         if self.mapped_bytes(self.whole_units(&range), true) > 0 {
@@ -292,16 +292,16 @@ impl Superblocks {
         range.start - range.start % unit..range.end.next_multiple_of(unit).min(self.capacity)
     }
 
-    /// Old data in sequential form behind what an open superblock's stream has written.
+    /// Old data in sequential form behind what an open rewrite unit's stream has written.
     fn sequential_rest(&self, open: &Open) -> u64 {
-        let span = self.span(open.superblock);
+        let span = self.span(open.rewrite_unit);
         self.mapped_bytes(open.next.unwrap_or(span.start)..span.end, true)
     }
 
-    /// Closes an open superblock before it was filled: the old data that is left is copied behind the new. Page-mapped
+    /// Closes an open rewrite unit before it was filled: the old data that is left is copied behind the new. Page-mapped
     /// data may stay where it is, unless the card logs; where nothing is copied, the stream stays as it was written.
     fn close(&mut self, open: &Open, place: u32, copies: &mut Copies) {
-        let span = self.span(open.superblock);
+        let span = self.span(open.rewrite_unit);
         let written = open.next.unwrap_or(span.start);
         let log = self.overwrite == Overwrite::Log;
         let rest = self.mapped_bytes(written..span.end, !log);
@@ -311,7 +311,7 @@ impl Superblocks {
         self.merged = merged;
         if log || rest > 0 {
             self.set_form(span, Form::Sequential);
-            self.set_place(self.span(open.superblock), place);
+            self.set_place(self.span(open.rewrite_unit), place);
         } else {
             self.set_form(span.start..written, Form::PageMapped);
         }
@@ -319,20 +319,20 @@ impl Superblocks {
 
     /// Compares its sizes with those of `like`, which was made from the same parameters; `blocks` are the erase blocks that
     /// data can lie in.
-    pub(super) fn validate(&self, like: &Superblocks, blocks: u32) -> Result<(), Inconsistent> {
-        let shape = |s: &Superblocks| {
-            let Superblocks { capacity, bytes, unit, overwrite, open_max, .. } = *s;
+    pub(super) fn validate(&self, like: &RewriteUnits, blocks: u32) -> Result<(), Inconsistent> {
+        let shape = |s: &RewriteUnits| {
+            let RewriteUnits { capacity, bytes, unit, overwrite, open_max, .. } = *s;
             (capacity, bytes, unit, overwrite, open_max, s.units.len())
         };
-        ensure!(shape(self) == shape(like), "the superblocks are of other parameters");
+        ensure!(shape(self) == shape(like), "the rewrite units are of other parameters");
         self.mapped.validate(self.capacity, &like.mapped)?;
         ensure!(self.units.iter().all(|unit| unit.place() < blocks), "a map unit was written to no block");
-        ensure!(self.open.len() <= self.open_max, "{} superblocks are open", self.open.len());
+        ensure!(self.open.len() <= self.open_max, "{} rewrite units are open", self.open.len());
         for (at, open) in self.open.iter().enumerate() {
-            let first = self.open.iter().position(|other| other.superblock == open.superblock);
-            let known = (open.superblock as u64) < self.capacity.div_ceil(self.bytes);
+            let first = self.open.iter().position(|other| other.rewrite_unit == open.rewrite_unit);
+            let known = (open.rewrite_unit as u64) < self.capacity.div_ceil(self.bytes);
             let in_order = |next| {
-                let span = self.span(open.superblock);
+                let span = self.span(open.rewrite_unit);
                 span.start < next && next < span.end
             };
             ensure!(
@@ -350,7 +350,7 @@ impl Superblocks {
     pub fn mapped_bytes_total(&self) -> u64 {
         self.mapped.bytes_total()
     }
-    /// Superblocks that are open.
+    /// Rewrite units that are open.
     pub fn open_count(&self) -> usize {
         self.open.len()
     }
@@ -369,29 +369,29 @@ mod tests {
     const UNIT: u64 = 128 << 10;
     const GRANULE: u64 = 4 << 10;
 
-    fn superblocks(overwrite: Overwrite, open_units: u32, count: u64) -> Superblocks {
+    fn rewrite_units(overwrite: Overwrite, open_units: u32, count: u64) -> RewriteUnits {
         let mapping = Mapping {
             program_unit: 8 << 10,
             t_commit: Duration::ZERO,
             map_unit: UNIT,
-            superblock: UNIT,
+            rewrite_unit: UNIT,
             overwrite,
             open_units,
             map_cache: None,
             map_page: 4 << 10,
         };
-        Superblocks::new(count * UNIT, GRANULE, &mapping)
+        RewriteUnits::new(count * UNIT, GRANULE, &mapping)
     }
 
-    fn fill(s: &mut Superblocks, superblocks: u64) {
-        for at in (0..superblocks * UNIT).step_by(UNIT as usize / 4) {
+    fn fill(s: &mut RewriteUnits, rewrite_units: u64) {
+        for at in (0..rewrite_units * UNIT).step_by(UNIT as usize / 4) {
             assert_eq!(s.write(at..at + UNIT / 4, 0), Copies::default(), "a sequential fill copies nothing");
         }
     }
 
     #[test]
     fn overwriting_in_sequence_copies_nothing() {
-        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        let mut s = rewrite_units(Overwrite::Convert, 2, 8);
         fill(&mut s, 8);
         fill(&mut s, 8);
         assert_eq!(s.mapped_bytes_total(), 8 * UNIT);
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn the_first_partial_overwrite_converts_and_later_ones_are_free() {
-        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        let mut s = rewrite_units(Overwrite::Convert, 2, 8);
         fill(&mut s, 8);
         let first = s.write(UNIT + GRANULE..UNIT + 2 * GRANULE, 0);
         assert_eq!(
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn random_writes_to_a_fresh_device_copy_nothing_in_any_pass() {
-        let mut s = superblocks(Overwrite::Convert, 2, 64);
+        let mut s = rewrite_units(Overwrite::Convert, 2, 64);
         for _ in 0..2 {
             for n in 0..500u64 {
                 let at = (n * 7_919 % (64 * UNIT / GRANULE)) * GRANULE;
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_stops_early_is_merged_when_its_place_is_needed() {
-        let mut s = superblocks(Overwrite::Convert, 1, 8);
+        let mut s = rewrite_units(Overwrite::Convert, 1, 8);
         fill(&mut s, 8);
         s.write(0..UNIT / 4, 0);
         let evicting = s.write(2 * UNIT..2 * UNIT + GRANULE, 0);
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn only_what_is_not_overwritten_is_rewritten() {
-        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        let mut s = rewrite_units(Overwrite::Convert, 2, 8);
         fill(&mut s, 8);
         let copies = s.write(GRANULE..UNIT - GRANULE, 0);
         assert_eq!(copies, Copies { read_modify_write: 2 * GRANULE, merge: 0 });
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_rewrites_its_tail_is_converted_once_and_not_merged() {
-        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        let mut s = rewrite_units(Overwrite::Convert, 2, 8);
         fill(&mut s, 8);
         s.write(0..UNIT / 4, 0);
         let copies = s.write(UNIT / 4 - GRANULE..UNIT / 4 + GRANULE, 0);
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn rewritten_units_lie_where_they_were_rewritten() {
-        let mut s = superblocks(Overwrite::Convert, 2, 8);
+        let mut s = rewrite_units(Overwrite::Convert, 2, 8);
         s.bytes = 2 * UNIT;
         s.write(0..2 * UNIT, 1);
         s.write(GRANULE..2 * GRANULE, 9);
@@ -459,9 +459,9 @@ mod tests {
     }
 
     #[test]
-    fn a_last_superblock_that_is_cut_short_is_like_the_others() {
+    fn a_last_rewrite_unit_that_is_cut_short_is_like_the_others() {
         for overwrite in [Overwrite::Convert, Overwrite::Log] {
-            let mut s = superblocks(overwrite, 1, 9);
+            let mut s = rewrite_units(overwrite, 1, 9);
             s.capacity = 8 * UNIT + UNIT / 2;
             s.write(0..s.capacity, 0);
             assert_eq!(s.open_count(), 0, "written whole");
@@ -471,13 +471,13 @@ mod tests {
             s.write(3 * UNIT..3 * UNIT + GRANULE, 0);
             s.write(8 * UNIT..8 * UNIT + GRANULE, 0);
             s.trim(8 * UNIT..s.capacity);
-            assert!(!s.open.iter().any(|o| o.superblock == 8) && !s.is_mapped(8 * UNIT));
+            assert!(!s.open.iter().any(|o| o.rewrite_unit == 8) && !s.is_mapped(8 * UNIT));
         }
     }
 
     #[test]
-    fn trimmed_superblocks_are_fresh_again() {
-        let mut s = superblocks(Overwrite::Convert, 2, 8);
+    fn trimmed_rewrite_units_are_fresh_again() {
+        let mut s = rewrite_units(Overwrite::Convert, 2, 8);
         fill(&mut s, 8);
         s.trim(UNIT..2 * UNIT);
         assert!(!s.is_mapped(UNIT) && s.is_mapped(0) && s.is_mapped(2 * UNIT));
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn random_writes_over_more_units_than_can_be_open_cost_a_copy_each_miss() {
         for (open, over) in [(4u32, 4u64), (4, 8), (8, 32)] {
-            let mut s = superblocks(Overwrite::Log, open, over);
+            let mut s = rewrite_units(Overwrite::Log, open, over);
             fill(&mut s, over);
             let (mut rng, mut copied, writes) = (Rng::new(5), 0, 40_000);
             for _ in 0..writes {
@@ -508,7 +508,7 @@ mod tests {
             log in any::<bool>(),
             steps in prop::collection::vec((0u64..256, 1u64..80, any::<bool>()), 1..60),
         ) {
-            let mut s = superblocks(if log { Overwrite::Log } else { Overwrite::Convert }, 2, 8);
+            let mut s = rewrite_units(if log { Overwrite::Log } else { Overwrite::Convert }, 2, 8);
             let mut reference = [false; 256];
             for (first, count, write) in steps {
                 let last = (first + count).min(256);
