@@ -1,8 +1,8 @@
 //! The translation layer of a card: rewrite units, log blocks or log-structured erase blocks, and
 //! a cache of map pages.
 
-mod appended;
 mod log_blocks;
+mod log_structured;
 mod map_cache;
 mod mapped;
 mod medium;

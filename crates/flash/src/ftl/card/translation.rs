@@ -6,8 +6,8 @@
 //! rewrite unit lies in one block (and its log block). Elsewhere blocks are filled in the order of the writes, and what is
 //! dead is collected.
 
-use super::appended::{Appended, Fill};
 use super::log_blocks::LogBlocks;
+use super::log_structured::{Fill, LogStructured};
 use super::medium::{Medium, Work};
 use super::streams::Streams;
 use super::{Form, MapCache, Mapping, Overwrite, RewriteUnits};
@@ -29,11 +29,11 @@ const GRANULE_MAX: u64 = 4 << 10;
 /// Where data lies.
 #[allow(clippy::large_enum_variant, reason = "a card has one, which stays where it is")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum Space {
+enum Placement {
     /// Each rewrite unit in an erase block of its own.
-    Logged(LogBlocks),
+    BlockMapped(LogBlocks),
     /// In erase blocks that are filled in the order of the writes.
-    Appended { rewrite_units: RewriteUnits, places: Appended },
+    LogStructured { rewrite_units: RewriteUnits, log: LogStructured },
 }
 
 /// The translation layer of a card, with its array.
@@ -45,7 +45,7 @@ pub struct Translation {
     granule: Stride,
     unit: Stride,
     granule_stream: Duration,
-    space: Space,
+    placement: Placement,
     streams: Streams,
     /// Map pages with one entry a map unit.
     map_cache: Option<MapCache>,
@@ -71,15 +71,15 @@ impl Translation {
         let granule_stream = Duration::from_ratio_secs(granule, nand.read_rate);
         let needed = needed(capacity, &nand, &mapping, wear.pools());
         let medium = Medium::new(capacity, nand, wear, needed, seed);
-        let space = if is_logged(&medium.nand, &mapping) {
-            Space::Logged(LogBlocks::new(capacity, granule, mapping.open_units, &medium))
+        let placement = if is_block_mapped(&medium.nand, &mapping) {
+            Placement::BlockMapped(LogBlocks::new(capacity, granule, mapping.open_units, &medium))
         } else {
             let rewrite_units = RewriteUnits::new(capacity, granule, &mapping);
-            Space::Appended { rewrite_units, places: Appended::new(capacity, granule, &medium) }
+            Placement::LogStructured { rewrite_units, log: LogStructured::new(capacity, granule, &medium) }
         };
         Translation {
             capacity,
-            space,
+            placement,
             streams: Streams::new(mapping.open_units as usize),
             granule: Stride::new(granule),
             unit: Stride::new(mapping.map_unit),
@@ -101,7 +101,7 @@ impl Translation {
         wear.check(capacity, nand.erase_block, needed)?;
         let blocks = wear.raw_blocks(capacity, nand.erase_block, needed);
         let granule = GRANULE_MAX.min(nand.page);
-        if !is_logged(nand, mapping) && !Appended::can_number(blocks, nand.erase_block, granule) {
+        if !is_block_mapped(nand, mapping) && !LogStructured::can_index(blocks, nand.erase_block, granule) {
             return Err(Impossible::new(
                 "card.capacity",
                 format!(
@@ -132,9 +132,9 @@ impl Translation {
     }
     /// Prefetches the state of `offset`.
     pub fn prefetch(&self, offset: u64) {
-        match &self.space {
-            Space::Logged(log) => log.prefetch(offset),
-            Space::Appended { rewrite_units, .. } => rewrite_units.prefetch(offset),
+        match &self.placement {
+            Placement::BlockMapped(log_blocks) => log_blocks.prefetch(offset),
+            Placement::LogStructured { rewrite_units, .. } => rewrite_units.prefetch(offset),
         }
     }
 
@@ -143,7 +143,7 @@ impl Translation {
     #[inline]
     pub fn look_up(&mut self, offset: u64) -> Duration {
         let Some(cache) = &mut self.map_cache else { return Duration::ZERO };
-        let (form, place) = form_and_place(&self.space, offset);
+        let (form, place) = form_and_place(&self.placement, offset);
         let unit_page = MapPage(self.unit_map_page.index(offset) as u32);
         let mut loads = u64::from(!cache.look_up(unit_page));
         if form == Form::PageMapped {
@@ -162,25 +162,25 @@ impl Translation {
     /// Whether something was written to the granule at `offset`; if not, the array is not asked for it.
     #[inline]
     pub fn is_mapped(&self, offset: u64) -> bool {
-        match &self.space {
-            Space::Logged(log) => log.mapped.holds(offset),
-            Space::Appended { rewrite_units, .. } => rewrite_units.is_mapped(offset),
+        match &self.placement {
+            Placement::BlockMapped(log_blocks) => log_blocks.mapped.holds(offset),
+            Placement::LogStructured { rewrite_units, .. } => rewrite_units.is_mapped(offset),
         }
     }
 
     /// Returns how many whole granules at the beginning of `range`, which begins with a granule, are mapped.
     #[inline]
     pub fn mapped_run(&self, range: Range<u64>) -> u64 {
-        match &self.space {
-            Space::Logged(log) => log.mapped.run(range),
-            Space::Appended { rewrite_units, .. } => rewrite_units.mapped().run(range),
+        match &self.placement {
+            Placement::BlockMapped(log_blocks) => log_blocks.mapped.run(range),
+            Placement::LogStructured { rewrite_units, .. } => rewrite_units.mapped().run(range),
         }
     }
 
     /// Time from a look-up to the first byte of the granule at `offset`.
     #[inline]
     pub fn access(&self, offset: u64) -> Duration {
-        let (_, place) = form_and_place(&self.space, offset);
+        let (_, place) = form_and_place(&self.placement, offset);
         self.medium.factor(EraseBlock(place)).of(self.medium.nand.t_read)
     }
 
@@ -197,11 +197,11 @@ impl Translation {
         self.work.clear();
         self.work.read_modify_write = self.read_partly_overwritten(&range);
         let (medium, work) = (&mut self.medium, &mut self.work);
-        match &mut self.space {
-            Space::Logged(log) => log.write(&range, medium, work)?,
-            Space::Appended { rewrite_units, places } => {
-                append(rewrite_units, places, &range, medium, work)
-                    .inspect_err(|_| rewrite_units.failed(&range, |offset| places.lies(offset)))?;
+        match &mut self.placement {
+            Placement::BlockMapped(log_blocks) => log_blocks.write(&range, medium, work)?,
+            Placement::LogStructured { rewrite_units, log } => {
+                write_log_structured(rewrite_units, log, &range, medium, work)
+                    .inspect_err(|_| rewrite_units.failed(&range, |offset| log.lies(offset)))?;
             }
         }
         medium.counters.host_written_bytes += range.end - range.start;
@@ -219,9 +219,9 @@ impl Translation {
     }
     /// The time to write map pages alone.
     pub fn t_commit(&self) -> Duration {
-        let place = match &self.space {
-            Space::Logged(log) => log.latest_place(),
-            Space::Appended { places, .. } => places.place(),
+        let place = match &self.placement {
+            Placement::BlockMapped(log_blocks) => log_blocks.latest_place(),
+            Placement::LogStructured { log, .. } => log.place(),
         };
         self.medium.factor(EraseBlock(place)).of(self.mapping.t_commit)
     }
@@ -242,22 +242,22 @@ impl Translation {
     /// The card has been idle for `gap`.
     #[inline]
     pub fn idle(&mut self, gap: Duration) {
-        if let Space::Appended { places, .. } = &mut self.space
+        if let Placement::LogStructured { log, .. } = &mut self.placement
             && gap > self.medium.nand.t_prog
         {
-            places.idle(gap, &mut self.medium);
+            log.idle(gap, &mut self.medium);
         }
     }
 
     /// Unmaps `range`.
     pub fn trim(&mut self, range: Range<u64>) {
-        match &mut self.space {
-            Space::Logged(log) => log.trim(&range, &mut self.medium),
-            Space::Appended { rewrite_units, places } => {
+        match &mut self.placement {
+            Placement::BlockMapped(log_blocks) => log_blocks.trim(&range, &mut self.medium),
+            Placement::LogStructured { rewrite_units, log } => {
                 rewrite_units.trim(range.clone());
                 let granule = self.granule.bytes();
                 let start = range.start.next_multiple_of(granule);
-                places.trim(&(start..(range.end - range.end % granule).max(start)), &mut self.medium);
+                log.trim(&(start..(range.end - range.end % granule).max(start)), &mut self.medium);
             }
         }
     }
@@ -268,9 +268,9 @@ impl Translation {
     }
     /// Bytes of `range` that are mapped.
     pub fn mapped_bytes(&self, range: &Range<u64>) -> u64 {
-        match &self.space {
-            Space::Logged(log) => log.mapped.bytes(range),
-            Space::Appended { rewrite_units, .. } => rewrite_units.mapped().bytes(range),
+        match &self.placement {
+            Placement::BlockMapped(log_blocks) => log_blocks.mapped.bytes(range),
+            Placement::LogStructured { rewrite_units, .. } => rewrite_units.mapped().bytes(range),
         }
     }
 
@@ -282,9 +282,9 @@ impl Translation {
         }
         self.granule_map_page_loaded = u64::MAX;
         self.streams.clear();
-        let open = match &self.space {
-            Space::Logged(log) => log.open_count() as u64,
-            Space::Appended { .. } => 1,
+        let open = match &self.placement {
+            Placement::BlockMapped(log_blocks) => log_blocks.open_count() as u64,
+            Placement::LogStructured { .. } => 1,
         };
         let pages = (self.medium.nand.erase_block / self.medium.nand.page).max(2);
         self.medium.nand.t_read * (1 + open * u64::from((pages - 1).ilog2() + 1))
@@ -316,13 +316,13 @@ impl Translation {
     pub fn observe(&self, to: &mut dyn Observer) {
         self.medium.observe(to);
         to.count("effective_spare_ppm", self.effective_spare_ppm());
-        match &self.space {
-            Space::Logged(log) => {
-                to.count("mapped_bytes", log.mapped.bytes_total());
+        match &self.placement {
+            Placement::BlockMapped(log_blocks) => {
+                to.count("mapped_bytes", log_blocks.mapped.bytes_total());
                 to.count("page_mapped_unit_count", 0);
-                to.count("open_superblock_count", log.open_count() as u64);
+                to.count("open_superblock_count", log_blocks.open_count() as u64);
             }
-            Space::Appended { rewrite_units, .. } => {
+            Placement::LogStructured { rewrite_units, .. } => {
                 to.count("mapped_bytes", rewrite_units.mapped_bytes_total());
                 to.count("page_mapped_unit_count", rewrite_units.page_mapped_count() as u64);
                 to.count("open_superblock_count", rewrite_units.open_count() as u64);
@@ -363,14 +363,16 @@ impl Translation {
         };
         ensure!(made(self) == made(like) && self.mapping == like.mapping, "it is of other parameters");
         self.medium.validate(&like.medium)?;
-        match (&self.space, &like.space) {
-            (Space::Logged(log), Space::Logged(like)) => log.validate(like, &self.medium)?,
+        match (&self.placement, &like.placement) {
+            (Placement::BlockMapped(log_blocks), Placement::BlockMapped(like)) => {
+                log_blocks.validate(like, &self.medium)?
+            }
             (
-                Space::Appended { rewrite_units, places },
-                Space::Appended { rewrite_units: like, places: places_like },
+                Placement::LogStructured { rewrite_units, log },
+                Placement::LogStructured { rewrite_units: like, log: log_like },
             ) => {
                 rewrite_units.validate(like, self.medium.blocks.count())?;
-                places.validate(places_like, rewrite_units.mapped(), &self.medium)?;
+                log.validate(log_like, rewrite_units.mapped(), &self.medium)?;
             }
             _ => ensure!(false, "its rewrite units lie otherwise"),
         }
@@ -413,45 +415,45 @@ impl Ftl for Translation {
 }
 
 /// Writes `range` behind what has been written.
-fn append(
+fn write_log_structured(
     rewrite_units: &mut RewriteUnits,
-    places: &mut Appended,
+    log: &mut LogStructured,
     range: &Range<u64>,
     medium: &mut Medium,
     work: &mut Work,
 ) -> Result<(), ReadOnly> {
-    let copies = rewrite_units.write(range.clone(), places.place());
+    let copies = rewrite_units.write(range.clone(), log.place());
     if copies.read_modify_write > 0 {
-        work.read_modify_write += places.copy(Fill::Scattered, rewrite_units.rewritten(), medium)?;
+        work.read_modify_write += log.copy(Fill::Scattered, rewrite_units.rewritten(), medium)?;
         medium.counters.read_modify_write_bytes += copies.read_modify_write;
     }
     if copies.merge > 0 {
-        work.merge += places.copy(Fill::Streamed, rewrite_units.merged(), medium)?;
+        work.merge += log.copy(Fill::Streamed, rewrite_units.merged(), medium)?;
         medium.counters.merge_bytes += copies.merge;
     }
     let fill = if rewrite_units.streamed() { Fill::Streamed } else { Fill::Scattered };
-    places.write(fill, range, medium, work)
+    log.write(fill, range, medium, work)
 }
 
 #[inline]
-fn form_and_place(space: &Space, offset: u64) -> (Form, u32) {
-    match space {
-        Space::Logged(log) => (Form::Sequential, log.place(offset)),
-        Space::Appended { rewrite_units, .. } => rewrite_units.form_and_place(offset),
+fn form_and_place(placement: &Placement, offset: u64) -> (Form, u32) {
+    match placement {
+        Placement::BlockMapped(log_blocks) => (Form::Sequential, log_blocks.place(offset)),
+        Placement::LogStructured { rewrite_units, .. } => rewrite_units.form_and_place(offset),
     }
 }
 
 /// Whether rewrite units are mapped by blocks: they are logged, and each is an erase block.
-fn is_logged(nand: &Nand, mapping: &Mapping) -> bool {
+fn is_block_mapped(nand: &Nand, mapping: &Mapping) -> bool {
     mapping.overwrite == Overwrite::Log && mapping.rewrite_unit == nand.erase_block
 }
 
 /// Good blocks without which the layer cannot go on.
 fn needed(capacity: u64, nand: &Nand, mapping: &Mapping, pools: u32) -> u64 {
-    if is_logged(nand, mapping) {
+    if is_block_mapped(nand, mapping) {
         let bits = nand.t_prog_slc.map(|_| nand.cell_bits());
         LogBlocks::needed(capacity, nand.erase_block, mapping.open_units, bits)
     } else {
-        Appended::needed(capacity, nand.erase_block, pools)
+        LogStructured::needed(capacity, nand.erase_block, pools)
     }
 }

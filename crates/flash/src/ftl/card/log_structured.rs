@@ -11,7 +11,7 @@
 //! three quarters as many are free, so that small writes find free blocks.
 //!
 //! # Guarantees
-//! [`Appended::validate`]: a granule's place holds that granule, each block's live count is the number of such places, a
+//! [`LogStructured::validate`]: a granule's place holds that granule, each block's live count is the number of such places, a
 //! closed block without any is free.
 
 mod validate;
@@ -46,7 +46,7 @@ pub(super) enum Fill {
 
 /// The places of all granules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Appended {
+pub(super) struct LogStructured {
     granule: u64,
     page: u64,
     /// Slots of an erase block; one granule each.
@@ -76,11 +76,11 @@ pub(super) struct Appended {
     latest: Fill,
 }
 
-impl Appended {
+impl LogStructured {
     pub(super) fn new(capacity: u64, granule: u64, medium: &Medium) -> Self {
         let blocks = medium.blocks.count() as usize;
         let slots = (medium.nand.erase_block / granule) as u32;
-        Appended {
+        LogStructured {
             granule,
             page: medium.nand.page,
             slots,
@@ -108,7 +108,7 @@ impl Appended {
     }
 
     /// Whether places of that many blocks and granules can be numbered.
-    pub(super) fn can_number(blocks: u64, erase_block: u64, granule: u64) -> bool {
+    pub(super) fn can_index(blocks: u64, erase_block: u64, granule: u64) -> bool {
         blocks.saturating_mul((erase_block / granule).next_power_of_two()) < u64::from(NONE)
     }
 

@@ -1,6 +1,6 @@
 //! A walk through all places, for those that were made here and those that were read back.
 
-use super::{Appended, CHUNK, NONE};
+use super::{CHUNK, LogStructured, NONE};
 use crate::ftl::Inconsistent;
 use crate::ftl::card::mapped::Mapped;
 use crate::ftl::card::medium::{Filling, Medium};
@@ -10,20 +10,21 @@ use crate::nand::EraseBlock;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 
-impl Appended {
+impl LogStructured {
     /// Walks all of it, and compares its sizes with those of `like`, which was made from the same parameters.
     ///
     /// # Errors
     /// With what is wrong. Where nothing is, no call that keeps to the contract panics.
     pub(in crate::ftl) fn validate(
         &self,
-        like: &Appended,
+        like: &LogStructured,
         mapped: &Mapped,
         medium: &Medium,
     ) -> Result<(), Inconsistent> {
-        let shape = |a: &Appended| (a.granule, a.page, a.slots, a.slot_bits, a.data_blocks);
-        let lengths =
-            |a: &Appended| [a.places.len(), a.contents.len(), a.live.len(), a.closed.len(), a.moved.len()];
+        let shape = |a: &LogStructured| (a.granule, a.page, a.slots, a.slot_bits, a.data_blocks);
+        let lengths = |a: &LogStructured| {
+            [a.places.len(), a.contents.len(), a.live.len(), a.closed.len(), a.moved.len()]
+        };
         ensure!(shape(self) == shape(like), "the places are of other parameters");
         ensure!(lengths(self) == lengths(like), "places or blocks are missing");
         self.validate_places(mapped, medium)?;
