@@ -25,8 +25,8 @@
 
 mod validate;
 
-use super::mapped::Mapped;
-use super::medium::{Filling, Medium, Run, Work};
+use super::mapped_granules::MappedGranules;
+use super::medium::{Medium, OpenBlock, Run, Work};
 use crate::ftl::ReadOnly;
 use crate::nand::EraseBlock;
 use crate::stride::Stride;
@@ -50,15 +50,15 @@ struct Open {
     run: Option<LoggedRun>,
     /// Blocks that are full: fast ones, or the first of two log blocks.
     full: Vec<EraseBlock>,
-    filling: Filling,
-    /// Streams that were broken off before this one began.
+    open_block: OpenBlock,
+    /// SequentialStreams that were broken off before this one began.
     broken: Vec<BrokenStream>,
 }
 
 impl Open {
     fn blocks(&self) -> impl Iterator<Item = EraseBlock> + '_ {
         let broken = self.broken.iter().map(|broken| broken.block);
-        self.full.iter().copied().chain(broken).chain([self.filling.block])
+        self.full.iter().copied().chain(broken).chain([self.open_block.block])
     }
 }
 
@@ -92,7 +92,7 @@ pub(super) struct LogBlocks {
     bytes: Stride,
     page: u64,
     open_max: usize,
-    pub(super) mapped: Mapped,
+    pub(super) mapped: MappedGranules,
     /// Each rewrite unit's data block, or `NONE`.
     data: Vec<u32>,
     /// Each block's rewrite unit, where it is a data block, or `NONE`.
@@ -101,7 +101,7 @@ pub(super) struct LogBlocks {
     place: Vec<u32>,
     /// Least recently used first.
     open: Vec<Open>,
-    partial: Option<Filling>,
+    partial: Option<OpenBlock>,
     fast: Option<Fast>,
     /// The rewrite unit that was written last.
     latest: u32,
@@ -118,7 +118,7 @@ impl LogBlocks {
             bytes: Stride::new(bytes),
             page: medium.nand.page,
             open_max: open_units as usize,
-            mapped: Mapped::new(capacity, granule),
+            mapped: MappedGranules::new(capacity, granule),
             data: vec![NONE; count],
             owner: vec![NONE; medium.blocks.count() as usize],
             place: vec![0; count],
@@ -242,7 +242,7 @@ impl LogBlocks {
         };
         self.release_dead(&mut open, medium);
         self.latest = rewrite_unit;
-        self.place[rewrite_unit as usize] = open.filling.block.0;
+        self.place[rewrite_unit as usize] = open.open_block.block.0;
         if done.is_ok() && open.next == Some(span.end) {
             self.complete(open, medium);
         } else {
@@ -267,18 +267,18 @@ impl LogBlocks {
         if *range != span && self.open.len() == self.open_max {
             work.merge += self.close(medium)?;
         }
-        let filling = medium.take(again && medium.nand.t_prog_slc.is_some())?;
+        let open_block = medium.take(again && medium.nand.t_prog_slc.is_some())?;
         let next = (range.start == span.start).then_some(range.start);
-        Ok(Open { rewrite_unit, next, run: None, full: Vec::new(), filling, broken: Vec::new() })
+        Ok(Open { rewrite_unit, next, run: None, full: Vec::new(), open_block, broken: Vec::new() })
     }
 
     /// Whether a stream that is begun again gets a new block: it was more than a page, and there may be one.
     fn begins_again(&self, open: &Open) -> bool {
         let written = open.next.map_or(0, |next| next - self.span(open.rewrite_unit).start);
-        written > self.page && !open.filling.is_slc() && open.broken.len() < BROKEN_MAX
+        written > self.page && !open.open_block.is_slc() && open.broken.len() < BROKEN_MAX
     }
 
-    /// Streams `range`, from the first byte on, into a new block.
+    /// SequentialStreams `range`, from the first byte on, into a new block.
     fn begin_again(
         &mut self,
         open: &mut Open,
@@ -287,7 +287,7 @@ impl LogBlocks {
         work: &mut Work,
     ) -> Result<(), ReadOnly> {
         let fresh = medium.take(false)?;
-        let block = core::mem::replace(&mut open.filling, fresh).block;
+        let block = core::mem::replace(&mut open.open_block, fresh).block;
         let end = open.next.replace(range.end).unwrap_or(range.start);
         open.broken.push(BrokenStream { block, end });
         self.stream(open, range, medium, work)
@@ -303,12 +303,12 @@ impl LogBlocks {
     ) -> Result<(), ReadOnly> {
         let mut pages = range.end / self.page - range.start / self.page;
         while pages > 0 {
-            if medium.room(&open.filling) == 0 {
-                let next = medium.take(open.filling.is_slc())?;
-                open.full.push(core::mem::replace(&mut open.filling, next).block);
+            if medium.room(&open.open_block) == 0 {
+                let next = medium.take(open.open_block.is_slc())?;
+                open.full.push(core::mem::replace(&mut open.open_block, next).block);
             }
-            let now = pages.min(medium.room(&open.filling) / self.page);
-            work.runs.push(medium.program(&mut open.filling, now));
+            let now = pages.min(medium.room(&open.open_block) / self.page);
+            work.runs.push(medium.program(&mut open.open_block, now));
             pages -= now;
         }
         if !range.end.is_multiple_of(self.page) {
@@ -333,12 +333,12 @@ impl LogBlocks {
         }
         let mut merge = Duration::ZERO;
         while pages > 0 {
-            if medium.room(&open.filling) == 0 {
+            if medium.room(&open.open_block) == 0 {
                 merge += self.extend_log(open, medium)?;
                 continue;
             }
-            let now = pages.min(medium.room(&open.filling) / self.page);
-            let run = medium.program(&mut open.filling, now);
+            let now = pages.min(medium.room(&open.open_block) / self.page);
+            let run = medium.program(&mut open.open_block, now);
             work.runs.push(Run { merge: core::mem::take(&mut merge), ..run });
             pages -= now;
         }
@@ -356,11 +356,11 @@ impl LogBlocks {
     fn extend_log(&mut self, open: &mut Open, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let start = self.span(open.rewrite_unit).start;
         let most = if open.run.is_some_and(|run| run.start == start) { 2 } else { 1 };
-        if open.full.len() + open.broken.len() >= most || open.filling.is_slc() {
+        if open.full.len() + open.broken.len() >= most || open.open_block.is_slc() {
             return self.compact(open, medium);
         }
         let next = medium.take(false)?;
-        open.full.push(core::mem::replace(&mut open.filling, next).block);
+        open.full.push(core::mem::replace(&mut open.open_block, next).block);
         Ok(Duration::ZERO)
     }
 
@@ -370,7 +370,7 @@ impl LogBlocks {
         let span = self.span(open.rewrite_unit);
         let run_end = open.run.and_then(|run| (run.start == span.start).then_some(run.end));
         let Some(end) = open.next.or(run_end) else { return };
-        if open.filling.is_slc() {
+        if open.open_block.is_slc() {
             return;
         }
         let is_all =
@@ -391,8 +391,8 @@ impl LogBlocks {
 
     /// A page that is not full, in the block for such pages. What is in it before is superseded by the time it is full.
     fn program_partial(&mut self, medium: &mut Medium) -> Result<Run, ReadOnly> {
-        let mut filling = match self.partial {
-            Some(filling) if medium.room(&filling) > 0 => filling,
+        let mut open_block = match self.partial {
+            Some(open_block) if medium.room(&open_block) > 0 => open_block,
             full => {
                 let next = medium.take(false)?;
                 if let Some(full) = full {
@@ -401,8 +401,8 @@ impl LogBlocks {
                 next
             }
         };
-        let run = medium.program(&mut filling, 1);
-        self.partial = Some(filling);
+        let run = medium.program(&mut open_block, 1);
+        self.partial = Some(open_block);
         Ok(run)
     }
 
@@ -411,12 +411,12 @@ impl LogBlocks {
         let rewrite_unit = open.rewrite_unit;
         self.release_data(rewrite_unit, medium);
         open.broken.iter().for_each(|broken| medium.blocks.release(broken.block));
-        if open.filling.is_slc() {
+        if open.open_block.is_slc() {
             let mut blocks = open.full;
-            blocks.push(open.filling.block);
+            blocks.push(open.open_block.block);
             self.fast = Some(Fast { rewrite_unit, blocks });
         } else {
-            self.set_data(rewrite_unit, open.filling.block);
+            self.set_data(rewrite_unit, open.open_block.block);
         }
         self.completed = true;
     }
@@ -427,23 +427,24 @@ impl LogBlocks {
         let (rewrite_unit, span) = (oldest.rewrite_unit, self.span(oldest.rewrite_unit));
         let (bytes, in_place) = match oldest.next {
             // The page that was not full is completed with the rest.
-            Some(next) if !oldest.filling.is_slc() => {
+            Some(next) if !oldest.open_block.is_slc() => {
                 (self.mapped.bytes(&(next..span.end)) + next % self.page, true)
             }
             _ => (self.mapped.bytes(&span), false),
         };
-        let is_slc = oldest.filling.is_slc();
-        let mut filling = if in_place { oldest.filling } else { medium.take(false)? };
-        let time = if is_slc { medium.fold(&mut filling, bytes) } else { medium.copy(&mut filling, bytes) };
+        let is_slc = oldest.open_block.is_slc();
+        let mut open_block = if in_place { oldest.open_block } else { medium.take(false)? };
+        let time =
+            if is_slc { medium.fold(&mut open_block, bytes) } else { medium.copy(&mut open_block, bytes) };
         medium.counters.merge_bytes += bytes;
         let mut open = self.open.remove(0);
         if in_place {
-            open.filling = filling;
+            open.open_block = open_block;
             self.complete(open, medium);
         } else {
             release_open(&open, medium);
             self.release_data(rewrite_unit, medium);
-            self.set_data(rewrite_unit, filling.block);
+            self.set_data(rewrite_unit, open_block.block);
             self.completed = true;
         }
         Ok(time)
@@ -469,7 +470,7 @@ impl LogBlocks {
         open.full.clear();
         open.broken.clear();
         open.run = None;
-        open.filling = match log {
+        open.open_block = match log {
             Some(log) => {
                 self.set_data(rewrite_unit, to.block);
                 log

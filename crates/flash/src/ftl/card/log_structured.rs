@@ -1,7 +1,7 @@
 //! Where data lies on a card that fills erase blocks in the order of its writes.
 //!
 //! Each granule's place is known (erase block and slot), and what each block holds, so that live data is counted to the
-//! granule. A block of which nothing lives is free. Streams, what is written piecemeal, and what leveling moves go to
+//! granule. A block of which nothing lives is free. SequentialStreams, what is written piecemeal, and what leveling moves go to
 //! blocks of their own, so that what is overwritten together dies together.
 //!
 //! When next to no blocks are free, the closed one with the least live data is collected: its live granules are written,
@@ -16,7 +16,7 @@
 
 mod validate;
 
-use super::medium::{Filling, Medium, Run, Work};
+use super::medium::{Medium, OpenBlock, Run, Work};
 use crate::ftl::ReadOnly;
 use crate::ftl::gc::{Candidates, VictimPolicy};
 use crate::nand::EraseBlock;
@@ -31,17 +31,17 @@ const NONE: u32 = u32::MAX;
 /// Free blocks that collection keeps: one to collect into, one for what leveling moves.
 const RESERVE: u32 = 2;
 /// The most blocks that are collected for each one that a stream fills.
-const AHEAD: u32 = 2;
+const VICTIMS_AHEAD_MAX: u32 = 2;
 /// Granules in a chunk of the map; chunks are made when something in them is written.
 const CHUNK: usize = 1024;
 
 /// What a block is filled with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum Fill {
+pub(super) enum Stream {
     /// What is written in sequence.
-    Streamed,
+    Sequential,
     /// What is written piecemeal, rewritten because of that, or collected.
-    Scattered,
+    Random,
 }
 
 /// The places of all granules.
@@ -54,26 +54,26 @@ pub(super) struct LogStructured {
     /// Bits of a place that say the slot; above them is the block.
     slot_bits: u32,
     /// Each granule's place.
-    places: Vec<Option<Box<[u32]>>>,
+    locations: Vec<Option<Box<[u32]>>>,
     /// The granule that was written to each slot of a block that is not free.
-    contents: Vec<Box<[u32]>>,
+    reverse_map: Vec<Box<[u32]>>,
     /// How many granules live in each block.
-    live: Vec<u32>,
+    valid: Vec<u32>,
     /// The blocks that are full, by how many live in them.
     candidates: Candidates,
     /// Blocks that are full.
     closed: Vec<bool>,
     /// What is left of the block that is collected while the card is idle.
     idle_victim: u32,
-    idle_left: Vec<u32>,
+    idle_remaining: Vec<u32>,
     /// Blocks that the capacity takes.
     data_blocks: u32,
     /// The blocks being filled, by what they are filled with; with what leveling moves, one a pool.
-    streamed: Option<Filling>,
-    scattered: Option<Filling>,
-    moved: Vec<Option<Filling>>,
+    sequential: Option<OpenBlock>,
+    random: Option<OpenBlock>,
+    leveled: Vec<Option<OpenBlock>>,
     /// What was written last.
-    latest: Fill,
+    latest: Stream,
 }
 
 impl LogStructured {
@@ -85,18 +85,18 @@ impl LogStructured {
             page: medium.nand.page,
             slots,
             slot_bits: slots.next_power_of_two().trailing_zeros(),
-            places: vec![None; (capacity.div_ceil(granule) as usize).div_ceil(CHUNK)],
-            contents: vec![Box::default(); blocks],
-            live: vec![0; blocks],
+            locations: vec![None; (capacity.div_ceil(granule) as usize).div_ceil(CHUNK)],
+            reverse_map: vec![Box::default(); blocks],
+            valid: vec![0; blocks],
             candidates: Candidates::new(VictimPolicy::Greedy, 1, blocks as u32, slots, 0),
             closed: vec![false; blocks],
             idle_victim: NONE,
-            idle_left: Vec::new(),
+            idle_remaining: Vec::new(),
             data_blocks: capacity.div_ceil(medium.nand.erase_block) as u32,
-            streamed: None,
-            scattered: None,
-            latest: Fill::Scattered,
-            moved: vec![None; medium.blocks.pool_count() as usize],
+            sequential: None,
+            random: None,
+            latest: Stream::Random,
+            leveled: vec![None; medium.blocks.pool_count() as usize],
         }
     }
 
@@ -113,28 +113,28 @@ impl LogStructured {
     }
 
     /// The block that was written last.
-    pub(super) fn place(&self) -> u32 {
-        self.filling(self.latest).map_or(0, |filling| filling.block.0)
+    pub(super) fn last_block(&self) -> u32 {
+        self.open_block(self.latest).map_or(0, |open_block| open_block.block.0)
     }
 
-    fn filling(&self, fill: Fill) -> Option<Filling> {
-        match fill {
-            Fill::Streamed => self.streamed,
-            Fill::Scattered => self.scattered,
+    fn open_block(&self, stream: Stream) -> Option<OpenBlock> {
+        match stream {
+            Stream::Sequential => self.sequential,
+            Stream::Random => self.random,
         }
     }
 
-    fn filling_mut(&mut self, fill: Fill) -> &mut Option<Filling> {
-        match fill {
-            Fill::Streamed => &mut self.streamed,
-            Fill::Scattered => &mut self.scattered,
+    fn open_block_mut(&mut self, stream: Stream) -> &mut Option<OpenBlock> {
+        match stream {
+            Stream::Sequential => &mut self.sequential,
+            Stream::Random => &mut self.random,
         }
     }
 
     /// Copies `ranges` of whole granules, packed; returns the time.
     pub(super) fn copy(
         &mut self,
-        fill: Fill,
+        stream: Stream,
         ranges: &[Range<u64>],
         medium: &mut Medium,
     ) -> Result<Duration, ReadOnly> {
@@ -143,18 +143,18 @@ impl LogStructured {
         let (mut time, mut bytes) = (Duration::ZERO, 0);
         let of_page = self.page / granule;
         while granules.peek().is_some() {
-            let mut filling = self.open(fill, medium, &mut time)?;
+            let mut open_block = self.open(stream, medium, &mut time)?;
             let mut programs = 0;
-            while medium.room(&filling) > programs * self.page && granules.peek().is_some() {
-                let slot = ((filling.filled + programs * self.page) / granule) as u32;
+            while medium.room(&open_block) > programs * self.page && granules.peek().is_some() {
+                let slot = ((open_block.filled + programs * self.page) / granule) as u32;
                 for (slot, at) in (slot..).zip(granules.by_ref().take(of_page as usize)) {
-                    self.put(filling.block, slot, at, medium);
+                    self.map_granule(open_block.block, slot, at, medium);
                     bytes += granule;
                 }
                 programs += 1;
             }
-            time += medium.program(&mut filling, programs).time();
-            *self.filling_mut(fill) = Some(filling);
+            time += medium.program(&mut open_block, programs).time();
+            *self.open_block_mut(stream) = Some(open_block);
         }
         Ok(time + medium.stream(bytes))
     }
@@ -162,25 +162,25 @@ impl LogStructured {
     /// Writes `range`, page by page.
     pub(super) fn write(
         &mut self,
-        fill: Fill,
+        stream: Stream,
         range: &Range<u64>,
         medium: &mut Medium,
         work: &mut Work,
     ) -> Result<(), ReadOnly> {
         let page = self.page;
-        self.latest = fill;
+        self.latest = stream;
         let mut at = range.start;
         while at < range.end {
             let mut merge = Duration::ZERO;
-            let mut filling = self.open(fill, medium, &mut merge)?;
+            let mut open_block = self.open(stream, medium, &mut merge)?;
             // Whole pages at once, up to the end of the block; else one that is written in part.
             let whole = if at.is_multiple_of(page) { (range.end - at) / page } else { 0 };
-            let pages = whole.min(medium.room(&filling) / page).max(1);
+            let pages = whole.min(medium.room(&open_block) / page).max(1);
             let end = range.end.min((at / page + pages) * page);
-            let slot = (filling.filled / self.granule) as u32;
-            self.put_all(filling.block, slot, at / self.granule..end.div_ceil(self.granule), medium);
-            let run = medium.program(&mut filling, pages);
-            *self.filling_mut(fill) = Some(filling);
+            let slot = (open_block.filled / self.granule) as u32;
+            self.map_granules(open_block.block, slot, at / self.granule..end.div_ceil(self.granule), medium);
+            let run = medium.program(&mut open_block, pages);
+            *self.open_block_mut(stream) = Some(open_block);
             match work.runs.last_mut() {
                 // Pages that continue the run before it, of which only the last may be partial.
                 Some(last)
@@ -192,22 +192,22 @@ impl LogStructured {
             }
             at = end;
         }
-        work.leveling += self.level(medium);
+        work.leveling += self.level_wear(medium);
         Ok(())
     }
 
     /// Whether the granule that begins at `offset` lies anywhere.
-    pub(super) fn lies(&self, offset: u64) -> bool {
-        self.place_of((offset / self.granule) as u32) != NONE
+    pub(super) fn is_stored(&self, offset: u64) -> bool {
+        self.location_of((offset / self.granule) as u32) != NONE
     }
 
     /// Unmaps whole granules.
     pub(super) fn trim(&mut self, range: &Range<u64>, medium: &mut Medium) {
         for granule in range.start / self.granule..range.end / self.granule {
-            let (chunk, place) = (granule as usize / CHUNK, granule as usize % CHUNK);
-            if let Some(places) = &mut self.places[chunk] {
-                let old = core::mem::replace(&mut places[place], NONE);
-                self.dead(old >> self.slot_bits, 1, medium);
+            let (chunk, index) = (granule as usize / CHUNK, granule as usize % CHUNK);
+            if let Some(locations) = &mut self.locations[chunk] {
+                let old = core::mem::replace(&mut locations[index], NONE);
+                self.invalidate(old >> self.slot_bits, 1, medium);
             }
         }
     }
@@ -218,37 +218,37 @@ impl LogStructured {
     }
 
     /// The most live granules of a block that is collected ahead of need.
-    fn worthwhile(&self) -> u32 {
+    fn valid_max_ahead_of_need(&self) -> u32 {
         self.slots / 8 * 7
     }
 
     /// Collects while the card is idle for `gap`.
-    pub(super) fn idle(&mut self, mut gap: Duration, medium: &mut Medium) {
+    pub(super) fn collect_while_idle(&mut self, mut gap: Duration, medium: &mut Medium) {
         let (read, t_prog) = (medium.stream(self.page), medium.nand.t_prog);
         let of_page = (self.page / self.granule) as usize;
         let mut granules = Vec::new();
         while gap >= read + t_prog {
-            if self.idle_left.is_empty() {
+            if self.idle_remaining.is_empty() {
                 if medium.blocks.free_count_total() >= self.spare(medium) {
                     return;
                 }
-                let Some(victim) = self.victim(self.worthwhile()) else { return };
-                self.idle_left = self.live_in(victim);
+                let Some(victim) = self.victim(self.valid_max_ahead_of_need()) else { return };
+                self.idle_remaining = self.valid_granules_in(victim);
                 self.idle_victim = victim.0;
                 medium.counters.gc_blocks += 1;
             }
             let most = of_page * self.pages_in(gap - read - t_prog, read, medium) as usize;
             let victim = self.idle_victim;
             granules.clear();
-            if self.idle_left.len() == self.live[victim as usize] as usize {
-                let kept = self.idle_left.len().saturating_sub(most);
-                granules.extend(self.idle_left.drain(kept..).rev());
+            if self.idle_remaining.len() == self.valid[victim as usize] as usize {
+                let kept = self.idle_remaining.len().saturating_sub(most);
+                granules.extend(self.idle_remaining.drain(kept..).rev());
             }
             // Some have been overwritten since.
             while granules.len() < most
-                && let Some(granule) = self.idle_left.pop()
+                && let Some(granule) = self.idle_remaining.pop()
             {
-                if self.place_of(granule) >> self.slot_bits == victim {
+                if self.location_of(granule) >> self.slot_bits == victim {
                     granules.push(granule);
                 }
             }
@@ -264,80 +264,86 @@ impl LogStructured {
     /// How many pages that are each read first are begun by the end of `gap`, without another block to fill: at least
     /// one.
     fn pages_in(&self, gap: Duration, read: Duration, medium: &mut Medium) -> u64 {
-        let Some(mut filling) = self.scattered.filter(|filling| filling.filled > 0) else { return 1 };
-        let each = read + medium.program(&mut filling, 0).each;
-        let room = medium.room(&filling) / self.page;
+        let Some(mut open_block) = self.random.filter(|open_block| open_block.filled > 0) else { return 1 };
+        let each = read + medium.program(&mut open_block, 0).each;
+        let room = medium.room(&open_block) / self.page;
         (gap.as_ns() / each.as_ns() + 1).min(room).max(1)
     }
 
     /// The block to go on in, with room for a page; a new one is taken, and others collected, where that is needed.
-    fn open(&mut self, fill: Fill, medium: &mut Medium, time: &mut Duration) -> Result<Filling, ReadOnly> {
-        if let Some(filling) = self.filling(fill) {
-            if medium.room(&filling) > 0 {
-                return Ok(filling);
+    fn open(
+        &mut self,
+        stream: Stream,
+        medium: &mut Medium,
+        time: &mut Duration,
+    ) -> Result<OpenBlock, ReadOnly> {
+        if let Some(open_block) = self.open_block(stream) {
+            if medium.room(&open_block) > 0 {
+                return Ok(open_block);
             }
-            *self.filling_mut(fill) = None;
-            self.close(filling.block, medium);
+            *self.open_block_mut(stream) = None;
+            self.close_block(open_block.block, medium);
         }
-        let filling = self.take(medium)?;
-        *self.filling_mut(fill) = Some(filling);
+        let open_block = self.take_block(medium)?;
+        *self.open_block_mut(stream) = Some(open_block);
         let of_page = (self.page / self.granule) as u32;
         while medium.blocks.free_count_total() < RESERVE {
             let victim = self.victim(self.slots - of_page).ok_or(ReadOnly)?;
-            *time += self.collect(victim, medium)?;
+            *time += self.collect_victim(victim, medium)?;
         }
-        if fill == Fill::Streamed {
-            for _ in 0..AHEAD {
+        if stream == Stream::Sequential {
+            for _ in 0..VICTIMS_AHEAD_MAX {
                 if medium.blocks.free_count_total() >= self.spare(medium) / 4 * 3 {
                     break;
                 }
-                let Some(victim) = self.victim(self.worthwhile()) else { break };
-                *time += self.collect(victim, medium)?;
+                let Some(victim) = self.victim(self.valid_max_ahead_of_need()) else { break };
+                *time += self.collect_victim(victim, medium)?;
             }
         }
         // Collecting may have filled it.
-        match self.filling(fill) {
-            Some(filling) if medium.room(&filling) > 0 => Ok(filling),
-            _ => self.open(fill, medium, time),
+        match self.open_block(stream) {
+            Some(open_block) if medium.room(&open_block) > 0 => Ok(open_block),
+            _ => self.open(stream, medium, time),
         }
     }
 
-    fn take(&mut self, medium: &mut Medium) -> Result<Filling, ReadOnly> {
-        let filling = medium.take(false)?;
-        self.contents[filling.block.0 as usize] = vec![NONE; self.slots as usize].into_boxed_slice();
-        Ok(filling)
+    fn take_block(&mut self, medium: &mut Medium) -> Result<OpenBlock, ReadOnly> {
+        let open_block = medium.take(false)?;
+        self.reverse_map[open_block.block.0 as usize] = vec![NONE; self.slots as usize].into_boxed_slice();
+        Ok(open_block)
     }
 
     /// The closed block with the least live data, if no more than `most` granules live in it.
     fn victim(&mut self, most: u32) -> Option<EraseBlock> {
         let least = self.candidates.choose(0, 0)?;
-        (self.live[least as usize] <= most).then_some(EraseBlock(least))
+        (self.valid[least as usize] <= most).then_some(EraseBlock(least))
     }
 
     /// The live granules of a block.
-    fn live_in(&self, block: EraseBlock) -> Vec<u32> {
-        let contents = &self.contents[block.0 as usize];
-        let (mut live, mut count) = (vec![NONE; contents.len() + 1], 0);
-        let mut number = self.number(block, 0);
+    fn valid_granules_in(&self, block: EraseBlock) -> Vec<u32> {
+        let reverse_map = &self.reverse_map[block.0 as usize];
+        let (mut valid, mut count) = (vec![NONE; reverse_map.len() + 1], 0);
+        let mut location = self.location(block, 0);
         // What was written together lies in one chunk of the map.
-        for of_chunk in contents.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
-            let places = self.places.get(of_chunk[0] as usize / CHUNK).and_then(Option::as_deref);
-            if let Some(places) = places.and_then(|places| <&[u32; CHUNK]>::try_from(places).ok()) {
-                for (number, granule) in (number..).zip(of_chunk) {
+        for of_chunk in reverse_map.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
+            let locations = self.locations.get(of_chunk[0] as usize / CHUNK).and_then(Option::as_deref);
+            if let Some(locations) = locations.and_then(|locations| <&[u32; CHUNK]>::try_from(locations).ok())
+            {
+                for (location, granule) in (location..).zip(of_chunk) {
                     // Without a branch, which could not be foretold.
-                    live[count] = *granule;
-                    count += usize::from(places[*granule as usize % CHUNK] == number);
+                    valid[count] = *granule;
+                    count += usize::from(locations[*granule as usize % CHUNK] == location);
                 }
             }
-            number += of_chunk.len() as u32;
+            location += of_chunk.len() as u32;
         }
-        live.truncate(count);
-        live
+        valid.truncate(count);
+        valid
     }
 
     /// Writes what lives in a block to another; the block is free then.
-    fn collect(&mut self, block: EraseBlock, medium: &mut Medium) -> Result<Duration, ReadOnly> {
-        let granules = self.live_in(block);
+    fn collect_victim(&mut self, block: EraseBlock, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+        let granules = self.valid_granules_in(block);
         medium.counters.gc_blocks += 1;
         medium.counters.gc_bytes += granules.len() as u64 * self.granule;
         let read = medium.stream(granules.len() as u64 * self.granule);
@@ -353,79 +359,79 @@ impl LogStructured {
     ) -> Result<Duration, ReadOnly> {
         let mut time = Duration::ZERO;
         while !granules.is_empty() {
-            let mut filling = match self.scattered {
-                Some(filling) if medium.room(&filling) > 0 => filling,
+            let mut open_block = match self.random {
+                Some(open_block) if medium.room(&open_block) > 0 => open_block,
                 full => {
-                    self.scattered = None;
-                    full.inspect(|full| self.close(full.block, medium));
-                    self.take(medium)?
+                    self.random = None;
+                    full.inspect(|full| self.close_block(full.block, medium));
+                    self.take_block(medium)?
                 }
             };
-            let (now, rest) = granules.split_at(granules.len().min(self.room(&filling, medium)));
-            time += self.move_into(&mut filling, from, now, medium);
-            self.scattered = Some(filling);
+            let (now, rest) = granules.split_at(granules.len().min(self.room(&open_block, medium)));
+            time += self.move_into(&mut open_block, from, now, medium);
+            self.random = Some(open_block);
             granules = rest;
         }
         Ok(time)
     }
 
     /// Granules for which there is room.
-    fn room(&self, filling: &Filling, medium: &Medium) -> usize {
-        (medium.room(filling) / self.granule) as usize
+    fn room(&self, open_block: &OpenBlock, medium: &Medium) -> usize {
+        (medium.room(open_block) / self.granule) as usize
     }
 
     /// Writes granules that lie in `from` to `filling`, which has room, packed.
     fn move_into(
         &mut self,
-        filling: &mut Filling,
+        open_block: &mut OpenBlock,
         from: EraseBlock,
         granules: &[u32],
         medium: &mut Medium,
     ) -> Duration {
-        let slot = (filling.filled / self.granule) as usize;
-        self.contents[filling.block.0 as usize][slot..slot + granules.len()].copy_from_slice(granules);
-        let first = self.number(filling.block, slot as u32);
-        let mut number = first;
+        let slot = (open_block.filled / self.granule) as usize;
+        self.reverse_map[open_block.block.0 as usize][slot..slot + granules.len()].copy_from_slice(granules);
+        let first = self.location(open_block.block, slot as u32);
+        let mut location = first;
         for of_chunk in granules.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
             let chunk = of_chunk[0] as usize / CHUNK;
-            let places = self.places[chunk].as_mut().expect("what lives lies somewhere");
+            let locations = self.locations[chunk].as_mut().expect("what lives lies somewhere");
             for granule in of_chunk {
-                places[*granule as usize % CHUNK] = number;
-                number += 1;
+                locations[*granule as usize % CHUNK] = location;
+                location += 1;
             }
         }
-        self.live[filling.block.0 as usize] += granules.len() as u32;
-        self.dead(from.0, granules.len() as u32, medium);
+        self.valid[open_block.block.0 as usize] += granules.len() as u32;
+        self.invalidate(from.0, granules.len() as u32, medium);
         let pages = (granules.len() as u64 * self.granule).div_ceil(self.page);
-        medium.program(filling, pages).time()
+        medium.program(open_block, pages).time()
     }
 
     /// Moves what lives in little worn blocks, for leveling's sake: of one block a pool, and of more where the policy
     /// cannot wait.
-    fn level(&mut self, medium: &mut Medium) -> Duration {
+    fn level_wear(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
         for pool in 0..medium.blocks.pool_count() {
             while let Some(from) = medium.blocks.relocate_among(pool, &|block| self.closed[block.0 as usize])
             {
-                let granules = self.live_in(from);
+                let granules = self.valid_granules_in(from);
                 medium.counters.leveling_bytes += granules.len() as u64 * self.granule;
                 time += medium.stream(granules.len() as u64 * self.granule);
                 let mut left = &granules[..];
                 while !left.is_empty() {
-                    let mut filling = match self.moved[pool as usize] {
-                        Some(filling) if medium.room(&filling) > 0 => filling,
+                    let mut open_block = match self.leveled[pool as usize] {
+                        Some(open_block) if medium.room(&open_block) > 0 => open_block,
                         full => {
-                            self.moved[pool as usize] = None;
-                            full.inspect(|full| self.close(full.block, medium));
-                            let Ok(filling) = medium.take_worn(pool) else { return time };
-                            self.contents[filling.block.0 as usize] =
+                            self.leveled[pool as usize] = None;
+                            full.inspect(|full| self.close_block(full.block, medium));
+                            let Ok(open_block) = medium.take_worn(pool) else { return time };
+                            self.reverse_map[open_block.block.0 as usize] =
                                 vec![NONE; self.slots as usize].into_boxed_slice();
-                            filling
+                            open_block
                         }
                     };
-                    let (now, rest) = left.split_at(left.len().min(self.room(&filling, medium)));
-                    time += self.move_into(&mut filling, from, now, medium);
-                    self.moved[pool as usize] = Some(filling);
+                    let (now, rest) = left.split_at(left.len().min(self.room(&open_block, medium)));
+                    time += self.move_into(&mut open_block, from, now, medium);
+                    self.leveled[pool as usize] = Some(open_block);
                     left = rest;
                 }
                 if !medium.blocks.must_relocate(pool) {
@@ -436,99 +442,102 @@ impl LogStructured {
         time
     }
 
-    fn number(&self, block: EraseBlock, slot: u32) -> u32 {
+    fn location(&self, block: EraseBlock, slot: u32) -> u32 {
         block.0 << self.slot_bits | slot
     }
 
-    fn place_of(&self, granule: u32) -> u32 {
-        self.places[granule as usize / CHUNK].as_ref().map_or(NONE, |places| places[granule as usize % CHUNK])
+    fn location_of(&self, granule: u32) -> u32 {
+        self.locations[granule as usize / CHUNK]
+            .as_ref()
+            .map_or(NONE, |locations| locations[granule as usize % CHUNK])
     }
 
     /// `granule` lies in `slot` of `block` from now on.
     #[inline]
-    fn put(&mut self, block: EraseBlock, slot: u32, granule: u64, medium: &mut Medium) {
-        self.put_all(block, slot, granule..granule + 1, medium);
+    fn map_granule(&mut self, block: EraseBlock, slot: u32, granule: u64, medium: &mut Medium) {
+        self.map_granules(block, slot, granule..granule + 1, medium);
     }
 
     /// `granules` lie in `block` from `slot` on.
     #[inline]
-    fn put_all(&mut self, block: EraseBlock, slot: u32, granules: Range<u64>, medium: &mut Medium) {
+    fn map_granules(&mut self, block: EraseBlock, slot: u32, granules: Range<u64>, medium: &mut Medium) {
         let count = (granules.end - granules.start) as u32;
-        self.live[block.0 as usize] += count;
-        let contents = &mut self.contents[block.0 as usize][slot as usize..(slot + count) as usize];
-        for (content, granule) in contents.iter_mut().zip(granules.start as u32..) {
+        self.valid[block.0 as usize] += count;
+        let reverse_map = &mut self.reverse_map[block.0 as usize][slot as usize..(slot + count) as usize];
+        for (content, granule) in reverse_map.iter_mut().zip(granules.start as u32..) {
             *content = granule;
         }
-        let mut number = self.number(block, slot);
+        let mut location = self.location(block, slot);
         let bits = self.slot_bits;
         let (mut at, end) = (granules.start as usize, granules.end as usize);
         while at < end {
             let within = at % CHUNK..CHUNK.min(at % CHUNK + end - at);
             at += within.len();
             let chunk = (at - 1) / CHUNK;
-            let mut places =
-                self.places[chunk].take().unwrap_or_else(|| vec![NONE; CHUNK].into_boxed_slice());
+            let mut locations =
+                self.locations[chunk].take().unwrap_or_else(|| vec![NONE; CHUNK].into_boxed_slice());
             // The granules that lay in one block are counted together.
-            let mut rest = &mut places[within];
-            while let Some(old) = rest.first().map(|place| *place >> bits) {
+            let mut rest = &mut locations[within];
+            while let Some(old) = rest.first().map(|location| *location >> bits) {
                 let together;
-                (together, rest) = rest.split_at_mut(alike(rest, bits));
-                for (place, number) in together.iter_mut().zip(number..) {
-                    *place = number;
+                (together, rest) = rest.split_at_mut(run_in_one_block(rest, bits));
+                for (entry, location) in together.iter_mut().zip(location..) {
+                    *entry = location;
                 }
-                number += together.len() as u32;
-                self.dead(old, together.len() as u32, medium);
+                location += together.len() as u32;
+                self.invalidate(old, together.len() as u32, medium);
             }
-            self.places[chunk] = Some(places);
+            self.locations[chunk] = Some(locations);
         }
     }
 
     /// `count` granules do not live in a block any more; `NONE`'s: they lay nowhere.
-    fn dead(&mut self, block: u32, count: u32, medium: &mut Medium) {
+    fn invalidate(&mut self, block: u32, count: u32, medium: &mut Medium) {
         if block == NONE >> self.slot_bits || count == 0 {
             return;
         }
-        let live = &mut self.live[block as usize];
-        *live -= count;
+        let valid = &mut self.valid[block as usize];
+        *valid -= count;
         if !self.closed[block as usize] {
             return;
         }
-        if *live > 0 {
+        if *valid > 0 {
             self.candidates.invalidate_units(block, count);
         } else {
             self.candidates.remove(0, block);
             self.closed[block as usize] = false;
-            self.free(EraseBlock(block), medium);
+            self.release_block(EraseBlock(block), medium);
         }
     }
 
     /// A block is full.
-    fn close(&mut self, block: EraseBlock, medium: &mut Medium) {
-        let live = self.live[block.0 as usize];
-        if live == 0 {
-            return self.free(block, medium);
+    fn close_block(&mut self, block: EraseBlock, medium: &mut Medium) {
+        let valid = self.valid[block.0 as usize];
+        if valid == 0 {
+            return self.release_block(block, medium);
         }
         self.closed[block.0 as usize] = true;
-        self.candidates.insert(0, block.0, live, 0);
+        self.candidates.insert(0, block.0, valid, 0);
     }
 
-    fn free(&mut self, block: EraseBlock, medium: &mut Medium) {
+    fn release_block(&mut self, block: EraseBlock, medium: &mut Medium) {
         if block.0 == self.idle_victim {
-            self.idle_left.clear();
+            self.idle_remaining.clear();
         }
-        self.contents[block.0 as usize] = Box::default();
+        self.reverse_map[block.0 as usize] = Box::default();
         medium.blocks.release(block);
     }
 }
 
 /// Returns how many of `places`, from the first on, are in the same block; `bits` is the number of bits of a slot.
-fn alike(places: &[u32], bits: u32) -> usize {
+fn run_in_one_block(locations: &[u32], bits: u32) -> usize {
     const TOGETHER: usize = 16;
-    let first = places[0];
-    let differs = |place: &u32| (*place ^ first) >> bits != 0;
+    let first = locations[0];
+    let differs = |location: &u32| (*location ^ first) >> bits != 0;
     // Without a branch a place, so that the compiler compares several at once.
-    let any_differs = |chunk: &[u32]| chunk.iter().fold(0, |all, place| all | (*place ^ first)) >> bits != 0;
-    let alike = places.chunks(TOGETHER).take_while(|chunk| !any_differs(chunk)).count() * TOGETHER;
-    let rest = places.get(alike..).unwrap_or_default();
-    rest.iter().position(differs).map_or(places.len(), |at| alike + at)
+    let any_differs =
+        |chunk: &[u32]| chunk.iter().fold(0, |all, location| all | (*location ^ first)) >> bits != 0;
+    let run = locations.chunks(TOGETHER).take_while(|chunk| !any_differs(chunk)).count() * TOGETHER;
+    let rest = locations.get(run..).unwrap_or_default();
+    rest.iter().position(differs).map_or(locations.len(), |at| run + at)
 }

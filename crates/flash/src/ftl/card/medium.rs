@@ -63,7 +63,7 @@ pub(super) struct Counters {
 
 /// An erase block that is being filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Filling {
+pub(super) struct OpenBlock {
     pub(super) block: EraseBlock,
     factor: Factor,
     /// Bytes programmed.
@@ -71,7 +71,7 @@ pub(super) struct Filling {
     slc: bool,
 }
 
-impl Filling {
+impl OpenBlock {
     pub(super) fn is_slc(&self) -> bool {
         self.slc
     }
@@ -135,8 +135,8 @@ impl Medium {
     }
 
     /// Whether `filling` is a used block that is filled as blocks are.
-    pub(super) fn can_fill(&self, filling: &Filling) -> bool {
-        let Filling { block, factor, filled, slc } = *filling;
+    pub(super) fn can_write_to(&self, open_block: &OpenBlock) -> bool {
+        let OpenBlock { block, factor, filled, slc } = *open_block;
         block.0 < self.blocks.count()
             && self.blocks.is_used(block)
             && factor == self.factor(block)
@@ -160,9 +160,9 @@ impl Medium {
     }
 
     /// Takes an erased block.
-    pub(super) fn take(&mut self, slc: bool) -> Result<Filling, ReadOnly> {
+    pub(super) fn take(&mut self, slc: bool) -> Result<OpenBlock, ReadOnly> {
         match self.blocks.take_erased_of_any() {
-            Some(block) => Ok(self.filling(block, slc)),
+            Some(block) => Ok(self.open_block(block, slc)),
             None => {
                 self.read_only = true;
                 Err(ReadOnly)
@@ -171,21 +171,21 @@ impl Medium {
     }
 
     /// Takes an erased block for data that leveling moves.
-    pub(super) fn take_worn(&mut self, pool: u32) -> Result<Filling, ReadOnly> {
+    pub(super) fn take_worn(&mut self, pool: u32) -> Result<OpenBlock, ReadOnly> {
         match self.blocks.take_worn_erased(pool) {
-            Some(block) => Ok(self.filling(block, false)),
+            Some(block) => Ok(self.open_block(block, false)),
             None => self.take(false),
         }
     }
 
-    fn filling(&self, block: EraseBlock, slc: bool) -> Filling {
-        Filling { block, factor: self.factor(block), filled: 0, slc }
+    fn open_block(&self, block: EraseBlock, slc: bool) -> OpenBlock {
+        OpenBlock { block, factor: self.factor(block), filled: 0, slc }
     }
 
     /// Bytes that a block takes.
-    pub(super) fn room(&self, filling: &Filling) -> u64 {
-        let bytes = if filling.slc { self.slc_bytes() } else { self.nand.erase_block };
-        bytes - filling.filled
+    pub(super) fn room(&self, open_block: &OpenBlock) -> u64 {
+        let bytes = if open_block.slc { self.slc_bytes() } else { self.nand.erase_block };
+        bytes - open_block.filled
     }
 
     /// Bytes of a block in fast mode.
@@ -194,21 +194,21 @@ impl Medium {
         pages.div_ceil(u64::from(self.nand.cell_bits())) * self.nand.page
     }
 
-    fn page_time(&self, filling: &Filling) -> Duration {
+    fn page_time(&self, open_block: &OpenBlock) -> Duration {
         let t_prog = match self.nand.t_prog_slc {
-            Some(fast) if filling.slc => fast,
+            Some(fast) if open_block.slc => fast,
             _ => self.nand.t_prog,
         };
-        filling.factor.of(t_prog)
+        open_block.factor.of(t_prog)
     }
 
     /// Programs `pages` pages, for which there is room.
     #[inline]
-    pub(super) fn program(&mut self, filling: &mut Filling, pages: u64) -> Run {
-        let erase = if filling.filled == 0 { self.nand.t_bers } else { Duration::ZERO };
-        filling.filled += pages * self.nand.page;
+    pub(super) fn program(&mut self, open_block: &mut OpenBlock, pages: u64) -> Run {
+        let erase = if open_block.filled == 0 { self.nand.t_bers } else { Duration::ZERO };
+        open_block.filled += pages * self.nand.page;
         self.counters.programs += pages;
-        Run { merge: Duration::ZERO, erase, pages, each: self.page_time(filling) }
+        Run { merge: Duration::ZERO, erase, pages, each: self.page_time(open_block) }
     }
 
     /// The time in which `bytes` stream out of the array.
@@ -217,12 +217,12 @@ impl Medium {
     }
 
     /// Copies `bytes` of full cells behind what is in `to`, as whole pages; the caller has made room.
-    pub(super) fn copy(&mut self, to: &mut Filling, bytes: u64) -> Duration {
+    pub(super) fn copy(&mut self, to: &mut OpenBlock, bytes: u64) -> Duration {
         if bytes == 0 { Duration::ZERO } else { self.stage(bytes) + self.fold(to, bytes) }
     }
 
     /// Copies `bytes` out of the fast blocks, or from where they were staged.
-    pub(super) fn fold(&mut self, to: &mut Filling, bytes: u64) -> Duration {
+    pub(super) fn fold(&mut self, to: &mut OpenBlock, bytes: u64) -> Duration {
         self.stream(bytes) + self.program(to, bytes.div_ceil(self.nand.page)).time()
     }
 

@@ -4,10 +4,10 @@
 mod log_blocks;
 mod log_structured;
 mod map_cache;
-mod mapped;
+mod mapped_granules;
 mod medium;
 mod rewrite_units;
-mod streams;
+mod sequential_streams;
 mod translation;
 
 pub use map_cache::MapCache;

@@ -13,7 +13,7 @@
 //! Where the data lies is not said here: rewrite units of this kind share erase blocks that are filled in the order of the
 //! writes. (Logged rewrite units of an erase block each are mapped by blocks.)
 
-use super::mapped::Mapped;
+use super::mapped_granules::MappedGranules;
 use super::{Mapping, Overwrite};
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
@@ -80,11 +80,11 @@ pub struct RewriteUnits {
     overwrite: Overwrite,
     open_max: usize,
     units: Vec<Unit>,
-    mapped: Mapped,
+    mapped: MappedGranules,
     /// Least recently used first.
     open: Vec<Open>,
     /// The last write went on with a stream, began one, or wrote a rewrite unit whole.
-    streamed: bool,
+    is_sequential: bool,
     /// What the last write copied, as bytes: rewritten, and merged.
     #[serde(skip)]
     rewritten: Vec<Range<u64>>,
@@ -103,9 +103,9 @@ impl RewriteUnits {
             overwrite: mapping.overwrite,
             open_max: mapping.open_units as usize,
             units: vec![Unit::BLANK; count],
-            mapped: Mapped::new(capacity, granule),
+            mapped: MappedGranules::new(capacity, granule),
             open: Vec::with_capacity(mapping.open_units as usize),
-            streamed: false,
+            is_sequential: false,
             rewritten: Vec::new(),
             merged: Vec::new(),
         }
@@ -114,7 +114,7 @@ impl RewriteUnits {
     /// Whether the granule at byte `offset` is mapped.
     #[inline]
     pub fn is_mapped(&self, offset: u64) -> bool {
-        self.mapped.holds(offset)
+        self.mapped.contains(offset)
     }
 
     /// How the map unit at byte `offset` is mapped, and the erase block where it was last written.
@@ -149,13 +149,13 @@ impl RewriteUnits {
     }
 
     /// The last write, of `range`, failed: only granules whose first byte `lies` somewhere are mapped.
-    pub(super) fn failed(&mut self, range: &Range<u64>, lies: impl Fn(u64) -> bool) {
-        self.mapped.retain(range, lies);
+    pub(super) fn write_failed(&mut self, range: &Range<u64>, is_stored: impl Fn(u64) -> bool) {
+        self.mapped.retain(range, is_stored);
     }
 
     /// Whether the last write went on with a stream, began one, or wrote a rewrite unit whole.
-    pub fn streamed(&self) -> bool {
-        self.streamed
+    pub fn is_sequential(&self) -> bool {
+        self.is_sequential
     }
     /// The bytes that the last write rewrote: [`Copies::read_modify_write`].
     pub fn rewritten(&self) -> &[Range<u64>] {
@@ -234,7 +234,7 @@ impl RewriteUnits {
     /// Writes `range`, which lies in one rewrite unit.
     fn write_one(&mut self, rewrite_unit: usize, range: Range<u64>, place: u32, copies: &mut Copies) {
         let span = self.span(rewrite_unit);
-        self.streamed = true;
+        self.is_sequential = true;
         if range == span {
             self.open.retain(|o| o.rewrite_unit != rewrite_unit);
             self.set_form(span, Form::Sequential);
@@ -252,7 +252,7 @@ impl RewriteUnits {
                 return;
             }
             if self.overwrite == Overwrite::Log {
-                self.streamed = false;
+                self.is_sequential = false;
                 open.next = None;
                 self.open.push(open);
                 return;
@@ -262,7 +262,7 @@ impl RewriteUnits {
             }
         }
         let streams = range.start == span.start;
-        self.streamed = streams;
+        self.is_sequential = streams;
         if streams || self.overwrite == Overwrite::Log {
             if self.open.len() == self.open_max {
                 let oldest = self.open.remove(0);
@@ -343,7 +343,7 @@ impl RewriteUnits {
         Ok(())
     }
 
-    pub(super) fn mapped(&self) -> &Mapped {
+    pub(super) fn mapped(&self) -> &MappedGranules {
         &self.mapped
     }
     /// Bytes that are mapped in all.

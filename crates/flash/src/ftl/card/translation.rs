@@ -7,9 +7,9 @@
 //! dead is collected.
 
 use super::log_blocks::LogBlocks;
-use super::log_structured::{Fill, LogStructured};
+use super::log_structured::{LogStructured, Stream};
 use super::medium::{Medium, Work};
-use super::streams::Streams;
+use super::sequential_streams::SequentialStreams;
 use super::{Form, MapCache, Mapping, Overwrite, RewriteUnits};
 use crate::Impossible;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
@@ -46,7 +46,7 @@ pub struct Translation {
     unit: Stride,
     granule_stream: Duration,
     placement: Placement,
-    streams: Streams,
+    streams: SequentialStreams,
     /// Map pages with one entry a map unit.
     map_cache: Option<MapCache>,
     /// The map page with one entry a granule that was loaded last: there is one buffer for them, so that they do not
@@ -80,7 +80,7 @@ impl Translation {
         Translation {
             capacity,
             placement,
-            streams: Streams::new(mapping.open_units as usize),
+            streams: SequentialStreams::new(mapping.open_units as usize),
             granule: Stride::new(granule),
             unit: Stride::new(mapping.map_unit),
             granule_stream,
@@ -163,7 +163,7 @@ impl Translation {
     #[inline]
     pub fn is_mapped(&self, offset: u64) -> bool {
         match &self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.mapped.holds(offset),
+            Placement::BlockMapped(log_blocks) => log_blocks.mapped.contains(offset),
             Placement::LogStructured { rewrite_units, .. } => rewrite_units.is_mapped(offset),
         }
     }
@@ -201,7 +201,7 @@ impl Translation {
             Placement::BlockMapped(log_blocks) => log_blocks.write(&range, medium, work)?,
             Placement::LogStructured { rewrite_units, log } => {
                 write_log_structured(rewrite_units, log, &range, medium, work)
-                    .inspect_err(|_| rewrite_units.failed(&range, |offset| log.lies(offset)))?;
+                    .inspect_err(|_| rewrite_units.write_failed(&range, |offset| log.is_stored(offset)))?;
             }
         }
         medium.counters.host_written_bytes += range.end - range.start;
@@ -221,7 +221,7 @@ impl Translation {
     pub fn t_commit(&self) -> Duration {
         let place = match &self.placement {
             Placement::BlockMapped(log_blocks) => log_blocks.latest_place(),
-            Placement::LogStructured { log, .. } => log.place(),
+            Placement::LogStructured { log, .. } => log.last_block(),
         };
         self.medium.factor(EraseBlock(place)).of(self.mapping.t_commit)
     }
@@ -245,7 +245,7 @@ impl Translation {
         if let Placement::LogStructured { log, .. } = &mut self.placement
             && gap > self.medium.nand.t_prog
         {
-            log.idle(gap, &mut self.medium);
+            log.collect_while_idle(gap, &mut self.medium);
         }
     }
 
@@ -422,17 +422,17 @@ fn write_log_structured(
     medium: &mut Medium,
     work: &mut Work,
 ) -> Result<(), ReadOnly> {
-    let copies = rewrite_units.write(range.clone(), log.place());
+    let copies = rewrite_units.write(range.clone(), log.last_block());
     if copies.read_modify_write > 0 {
-        work.read_modify_write += log.copy(Fill::Scattered, rewrite_units.rewritten(), medium)?;
+        work.read_modify_write += log.copy(Stream::Random, rewrite_units.rewritten(), medium)?;
         medium.counters.read_modify_write_bytes += copies.read_modify_write;
     }
     if copies.merge > 0 {
-        work.merge += log.copy(Fill::Streamed, rewrite_units.merged(), medium)?;
+        work.merge += log.copy(Stream::Sequential, rewrite_units.merged(), medium)?;
         medium.counters.merge_bytes += copies.merge;
     }
-    let fill = if rewrite_units.streamed() { Fill::Streamed } else { Fill::Scattered };
-    log.write(fill, range, medium, work)
+    let stream = if rewrite_units.is_sequential() { Stream::Sequential } else { Stream::Random };
+    log.write(stream, range, medium, work)
 }
 
 #[inline]

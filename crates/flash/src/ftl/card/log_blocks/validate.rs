@@ -36,7 +36,7 @@ impl LogBlocks {
         }
         let partial = self.partial.as_ref();
         ensure!(
-            partial.is_none_or(|filling| medium.can_fill(filling) && !filling.is_slc()),
+            partial.is_none_or(|open_block| medium.can_write_to(open_block) && !open_block.is_slc()),
             "the block for partial pages: {partial:?}"
         );
         ensure!(
@@ -69,14 +69,14 @@ impl LogBlocks {
     }
 
     fn is_open(&self, open: &Open, medium: &Medium) -> bool {
-        if open.rewrite_unit as usize >= self.data.len() || !medium.can_fill(&open.filling) {
+        if open.rewrite_unit as usize >= self.data.len() || !medium.can_write_to(&open.open_block) {
             return false;
         }
         let span = self.span(open.rewrite_unit);
-        let is_slc = open.filling.is_slc();
+        let is_slc = open.open_block.is_slc();
         let streams = open.next.is_none_or(|next| {
             let written = (next - next.min(span.start)) / self.page * self.page;
-            let in_place = open.full.is_empty() && open.filling.filled == written;
+            let in_place = open.full.is_empty() && open.open_block.filled == written;
             span.start <= next && next <= span.end && (is_slc || in_place)
         });
         let logs = open.run.is_none_or(|run| {
@@ -95,7 +95,7 @@ impl LogBlocks {
             self.data.iter().filter(|b| **b != NONE).map(|b| EraseBlock(*b)).collect();
         used.extend(self.open.iter().flat_map(Open::blocks));
         used.extend(self.fast.iter().flat_map(|fast| fast.blocks.iter().copied()));
-        used.extend(self.partial.map(|filling| filling.block));
+        used.extend(self.partial.map(|open_block| open_block.block));
         used.sort_unstable();
         let count = used.len();
         used.dedup();

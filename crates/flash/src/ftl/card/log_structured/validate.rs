@@ -2,8 +2,8 @@
 
 use super::{CHUNK, LogStructured, NONE};
 use crate::ftl::Inconsistent;
-use crate::ftl::card::mapped::Mapped;
-use crate::ftl::card::medium::{Filling, Medium};
+use crate::ftl::card::mapped_granules::MappedGranules;
+use crate::ftl::card::medium::{Medium, OpenBlock};
 use crate::ftl::gc::VictimPolicy;
 use crate::ftl::inconsistent::ensure;
 use crate::nand::EraseBlock;
@@ -18,12 +18,12 @@ impl LogStructured {
     pub(in crate::ftl) fn validate(
         &self,
         like: &LogStructured,
-        mapped: &Mapped,
+        mapped: &MappedGranules,
         medium: &Medium,
     ) -> Result<(), Inconsistent> {
         let shape = |a: &LogStructured| (a.granule, a.page, a.slots, a.slot_bits, a.data_blocks);
         let lengths = |a: &LogStructured| {
-            [a.places.len(), a.contents.len(), a.live.len(), a.closed.len(), a.moved.len()]
+            [a.locations.len(), a.reverse_map.len(), a.valid.len(), a.closed.len(), a.leveled.len()]
         };
         ensure!(shape(self) == shape(like), "the places are of other parameters");
         ensure!(lengths(self) == lengths(like), "places or blocks are missing");
@@ -33,65 +33,65 @@ impl LogStructured {
     }
 
     /// What is mapped lies in a slot that knows it, and nothing else lies anywhere.
-    fn validate_places(&self, mapped: &Mapped, medium: &Medium) -> Result<(), Inconsistent> {
+    fn validate_places(&self, mapped: &MappedGranules, medium: &Medium) -> Result<(), Inconsistent> {
         let blocks = medium.blocks.count();
-        let mut live = vec![0; blocks as usize];
-        for (chunk, places) in self.places.iter().enumerate() {
+        let mut valid = vec![0; blocks as usize];
+        for (chunk, locations) in self.locations.iter().enumerate() {
             let first = chunk * CHUNK;
-            let Some(places) = places else {
+            let Some(locations) = locations else {
                 let last = (first + CHUNK).min(mapped.len()).max(first);
                 let range = first as u64 * self.granule..last as u64 * self.granule;
                 ensure!(mapped.bytes(&range) == 0, "granules from {first} on are mapped and lie nowhere");
                 continue;
             };
-            ensure!(places.len() == CHUNK, "a chunk of the map has {} places", places.len());
-            for (granule, place) in (first..).zip(places) {
-                let is_mapped = granule < mapped.len() && mapped.holds(granule as u64 * self.granule);
+            ensure!(locations.len() == CHUNK, "a chunk of the map has {} places", locations.len());
+            for (granule, last_block) in (first..).zip(locations) {
+                let is_mapped = granule < mapped.len() && mapped.contains(granule as u64 * self.granule);
                 ensure!(
-                    is_mapped == (*place != NONE),
-                    "granule {granule} is mapped or not, and has the place {place}"
+                    is_mapped == (*last_block != NONE),
+                    "granule {granule} is mapped or not, and has the place {last_block}"
                 );
-                if *place == NONE {
+                if *last_block == NONE {
                     continue;
                 }
-                let (block, slot) = (place >> self.slot_bits, place & ((1 << self.slot_bits) - 1));
+                let (block, slot) = (last_block >> self.slot_bits, last_block & ((1 << self.slot_bits) - 1));
                 ensure!(
                     block < blocks
-                        && self.contents[block as usize].get(slot as usize) == Some(&(granule as u32)),
+                        && self.reverse_map[block as usize].get(slot as usize) == Some(&(granule as u32)),
                     "granule {granule} is not in slot {slot} of block {block}"
                 );
-                live[block as usize] += 1;
+                valid[block as usize] += 1;
             }
         }
-        ensure!(live == self.live, "the counts of what lives in blocks are not those of the places");
-        let said = |block: u32| self.closed[block as usize].then(|| live[block as usize]);
+        ensure!(valid == self.valid, "the counts of what lives in blocks are not those of the places");
+        let said = |block: u32| self.closed[block as usize].then(|| valid[block as usize]);
         self.candidates.validate(VictimPolicy::Greedy, (1, blocks, self.slots), 0, &said)
     }
 
     /// A used block is being filled, or full and closed.
     fn validate_blocks(&self, medium: &Medium) -> Result<(), Inconsistent> {
-        let filling = || self.moved.iter().chain([&self.streamed, &self.scattered]).flatten();
-        let is_sound = |filling: &Filling| medium.can_fill(filling) && !filling.is_slc();
-        ensure!(filling().all(is_sound), "a block that is filled is not one, or not so");
-        for Filling { block, filled, .. } in filling() {
-            let free = self.contents[block.0 as usize].get((filled / self.granule) as usize..);
+        let open_block = || self.leveled.iter().chain([&self.sequential, &self.random]).flatten();
+        let is_sound = |open_block: &OpenBlock| medium.can_write_to(open_block) && !open_block.is_slc();
+        ensure!(open_block().all(is_sound), "a block that is filled is not one, or not so");
+        for OpenBlock { block, filled, .. } in open_block() {
+            let free = self.reverse_map[block.0 as usize].get((filled / self.granule) as usize..);
             ensure!(
                 free.is_some_and(|free| free.iter().all(|slot| *slot == NONE)),
                 "{block:?} holds something beyond {filled} B"
             );
         }
-        for (block, contents) in (0..).zip(&self.contents) {
+        for (block, reverse_map) in (0..).zip(&self.reverse_map) {
             let used = medium.blocks.is_used(EraseBlock(block));
             let whole = if used { self.slots as usize } else { 0 };
-            ensure!(contents.len() == whole, "block {block} has {} slots", contents.len());
-            let fillings = filling().filter(|filling| filling.block.0 == block).count();
+            ensure!(reverse_map.len() == whole, "block {block} has {} slots", reverse_map.len());
+            let fillings = open_block().filter(|open_block| open_block.block.0 == block).count();
             let closed = usize::from(self.closed[block as usize]);
             ensure!(
                 fillings + closed == usize::from(used),
                 "block {block} is used {used}, closed {closed}, filled {fillings}"
             );
             ensure!(
-                closed == 0 || self.live[block as usize] > 0,
+                closed == 0 || self.valid[block as usize] > 0,
                 "block {block} is closed, and nothing lives in it"
             );
         }
@@ -100,28 +100,28 @@ impl LogStructured {
 
     /// What is left to collect is in the block that is collected, in the order in which it was written.
     fn validate_idle(&self) -> Result<(), Inconsistent> {
-        if self.idle_left.is_empty() {
+        if self.idle_remaining.is_empty() {
             return Ok(());
         }
         let victim = self.idle_victim;
         ensure!(self.closed.get(victim as usize) == Some(&true), "block {victim} is not collected");
-        let mut contents = self.contents[victim as usize].iter();
+        let mut reverse_map = self.reverse_map[victim as usize].iter();
         let mut seen = BTreeSet::new();
         let mut lives = 0;
-        for granule in &self.idle_left {
+        for granule in &self.idle_remaining {
             ensure!(
-                seen.insert(granule) && contents.any(|content| content == granule),
+                seen.insert(granule) && reverse_map.any(|content| content == granule),
                 "granule {granule} is collected twice, or not in block {victim}"
             );
             ensure!(
-                (*granule as usize) < self.places.len() * CHUNK,
+                (*granule as usize) < self.locations.len() * CHUNK,
                 "granule {granule} is beyond the capacity"
             );
-            lives += u32::from(self.place_of(*granule) >> self.slot_bits == victim);
+            lives += u32::from(self.location_of(*granule) >> self.slot_bits == victim);
         }
-        let left = self.idle_left.len();
+        let left = self.idle_remaining.len();
         ensure!(
-            lives == self.live[victim as usize],
+            lives == self.valid[victim as usize],
             "{left} granules of block {victim} are left, of which {lives} live"
         );
         Ok(())

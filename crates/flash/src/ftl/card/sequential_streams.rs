@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 /// The ends of the latest runs of writes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Streams {
+pub(super) struct SequentialStreams {
     /// Least recently used first.
     ends: Vec<u64>,
     most: usize,
 }
 
-impl Streams {
+impl SequentialStreams {
     /// Follows at most `most` runs.
     pub(super) fn new(most: usize) -> Self {
-        Streams { ends: Vec::with_capacity(most), most }
+        SequentialStreams { ends: Vec::with_capacity(most), most }
     }
 
     /// Forgets all runs: the power was off.
@@ -27,7 +27,7 @@ impl Streams {
     }
 
     /// Whether it follows as many runs as it may, and not more.
-    pub(super) fn is_like(&self, like: &Streams) -> bool {
+    pub(super) fn is_like(&self, like: &SequentialStreams) -> bool {
         self.most == like.most && self.ends.len() <= self.most
     }
 
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn as_many_runs_are_followed_as_were_asked_for() {
         let continued = |runs: u64, most: usize| {
-            let mut streams = Streams::new(most);
+            let mut streams = SequentialStreams::new(most);
             let write = |n: u64| (n % runs) * 1_000 + n / runs..(n % runs) * 1_000 + n / runs + 1;
             (0..100 * runs).filter(|n| streams.write(&write(*n))).count() as u64
         };

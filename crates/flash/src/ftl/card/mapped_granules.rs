@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 
 /// A bit a granule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Mapped {
+pub(super) struct MappedGranules {
     granule: Stride,
     words: Vec<u64>,
 }
 
-impl Mapped {
+impl MappedGranules {
     pub(super) fn new(capacity: u64, granule: u64) -> Self {
         let words = vec![0; capacity.div_ceil(granule).div_ceil(64) as usize];
-        Mapped { granule: Stride::new(granule), words }
+        MappedGranules { granule: Stride::new(granule), words }
     }
 
     /// Whether the granule at byte `offset` is mapped.
     #[inline]
-    pub(super) fn holds(&self, offset: u64) -> bool {
+    pub(super) fn contains(&self, offset: u64) -> bool {
         let granule = self.granule.index(offset);
         self.words[(granule / 64) as usize] >> (granule % 64) & 1 == 1
     }
@@ -54,7 +54,7 @@ impl Mapped {
     }
 
     /// Compares its size with that of `like`; nothing beyond `capacity` is mapped.
-    pub(super) fn validate(&self, capacity: u64, like: &Mapped) -> Result<(), Inconsistent> {
+    pub(super) fn validate(&self, capacity: u64, like: &MappedGranules) -> Result<(), Inconsistent> {
         ensure!(
             self.granule == like.granule && self.words.len() == like.words.len(),
             "another number of granules can be mapped"
@@ -85,7 +85,7 @@ impl Mapped {
             self.set(start..start + granule, false);
         }
     }
-    /// Mapped bytes of the granules that begin in `range`.
+    /// MappedGranules bytes of the granules that begin in `range`.
     pub(super) fn bytes(&self, range: &Range<u64>) -> u64 {
         let granule = self.granule.bytes();
         let granules = range.start.div_ceil(granule)..range.end.div_ceil(granule);
@@ -93,7 +93,7 @@ impl Mapped {
         masks(granules).map(count).sum::<u64>() * granule
     }
 
-    /// Mapped bytes in all.
+    /// MappedGranules bytes in all.
     pub(super) fn bytes_total(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() * self.granule.bytes()
     }
@@ -103,7 +103,7 @@ impl Mapped {
         let granule = self.granule.bytes();
         for at in range.start.div_ceil(granule)..range.end.div_ceil(granule) {
             let start = at * granule;
-            if self.holds(start) {
+            if self.contains(start) {
                 match to.last_mut() {
                     Some(last) if last.end == start => last.end += granule,
                     _ => to.push(start..start + granule),
@@ -144,7 +144,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_list_of_bits(steps in prop::collection::vec((0u64..300, 0u64..300, any::<bool>()), 0..20), probe in (0u64..300, 0u64..300)) {
-            let mut mapped = Mapped::new(300 * 8, 8);
+            let mut mapped = MappedGranules::new(300 * 8, 8);
             let mut list = [false; 300];
             for (a, b, value) in steps {
                 let (start, end) = (a.min(b), a.max(b));
@@ -165,7 +165,7 @@ mod tests {
             prop_assert_eq!(granules, expected);
             prop_assert!(runs.windows(2).all(|w| w[0].end < w[1].start));
             for (granule, value) in (0..).zip(list) {
-                prop_assert_eq!(mapped.holds(granule * 8), value);
+                prop_assert_eq!(mapped.contains(granule * 8), value);
             }
         }
     }
