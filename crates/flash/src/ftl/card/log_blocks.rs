@@ -38,11 +38,11 @@ use serde::{Deserialize, Serialize};
 
 const NONE: u32 = u32::MAX;
 /// The most streams of a rewrite unit that were broken off and are not dead.
-const BROKEN_MAX: usize = 2;
+const ABANDONED_MAX: usize = 2;
 
 /// A rewrite unit that is being written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Open {
+struct OpenUnit {
     rewrite_unit: u32,
     /// Where the stream continues; `None` once it is logged.
     next: Option<u64>,
@@ -52,19 +52,19 @@ struct Open {
     full: Vec<EraseBlock>,
     open_block: OpenBlock,
     /// SequentialStreams that were broken off before this one began.
-    broken: Vec<BrokenStream>,
+    abandoned: Vec<AbandonedStream>,
 }
 
-impl Open {
+impl OpenUnit {
     fn blocks(&self) -> impl Iterator<Item = EraseBlock> + '_ {
-        let broken = self.broken.iter().map(|broken| broken.block);
-        self.full.iter().copied().chain(broken).chain([self.open_block.block])
+        let abandoned = self.abandoned.iter().map(|abandoned| abandoned.block);
+        self.full.iter().copied().chain(abandoned).chain([self.open_block.block])
     }
 }
 
 /// A stream that was begun again from the first byte on.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct BrokenStream {
+struct AbandonedStream {
     block: EraseBlock,
     end: u64,
 }
@@ -80,7 +80,7 @@ struct LoggedRun {
 
 /// A rewrite unit whose data is in fast blocks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Fast {
+struct SlcCopy {
     rewrite_unit: u32,
     blocks: Vec<EraseBlock>,
 }
@@ -98,15 +98,15 @@ pub(super) struct LogBlocks {
     /// Each block's rewrite unit, where it is a data block, or `NONE`.
     owner: Vec<u32>,
     /// Where each rewrite unit was written last.
-    place: Vec<u32>,
+    last_block: Vec<u32>,
     /// Least recently used first.
-    open: Vec<Open>,
+    open: Vec<OpenUnit>,
     partial: Option<OpenBlock>,
-    fast: Option<Fast>,
+    slc_copy: Option<SlcCopy>,
     /// The rewrite unit that was written last.
     latest: u32,
     /// A rewrite unit was completed since leveling last looked.
-    completed: bool,
+    has_merged: bool,
 }
 
 impl LogBlocks {
@@ -121,31 +121,31 @@ impl LogBlocks {
             mapped: MappedGranules::new(capacity, granule),
             data: vec![NONE; count],
             owner: vec![NONE; medium.blocks.count() as usize],
-            place: vec![0; count],
+            last_block: vec![0; count],
             open: Vec::new(),
             partial: None,
-            fast: None,
+            slc_copy: None,
             latest: NONE,
-            completed: false,
+            has_merged: false,
         }
     }
 
     /// Good blocks without which it cannot go on: one a rewrite unit, three for each open one, one to copy to, one for
     /// partial pages; in fast mode what two rewrite units take there beyond one block.
     pub(super) fn needed(capacity: u64, erase_block: u64, open_units: u32, slc_bits: Option<u32>) -> u64 {
-        let fast = slc_bits.map_or(0, |bits| 2 * u64::from(bits.saturating_sub(1)));
-        capacity.div_ceil(erase_block) + 3 * u64::from(open_units) + 2 + fast
+        let slc_blocks = slc_bits.map_or(0, |bits| 2 * u64::from(bits.saturating_sub(1)));
+        capacity.div_ceil(erase_block) + 3 * u64::from(open_units) + 2 + slc_blocks
     }
 
     /// The erase block that `offset` was last written to.
     #[inline]
-    pub(super) fn place(&self, offset: u64) -> u32 {
-        self.place[self.bytes.index(offset) as usize]
+    pub(super) fn last_block(&self, offset: u64) -> u32 {
+        self.last_block[self.bytes.index(offset) as usize]
     }
 
     pub(super) fn prefetch(&self, offset: u64) {
         self.mapped.prefetch(offset);
-        flashlab_sim::prefetch(&self.place, self.bytes.index(offset) as usize);
+        flashlab_sim::prefetch(&self.last_block, self.bytes.index(offset) as usize);
     }
 
     /// Writes `range`; what the array does for it is added to `work`.
@@ -160,15 +160,15 @@ impl LogBlocks {
             let rewrite_unit = self.bytes.index(at) as u32;
             let end = range.end.min(self.span(rewrite_unit).end);
             self.mapped.set(at..end, true);
-            let done = self.write_one(rewrite_unit, at..end, medium, work);
-            if done.is_err() && !self.lies(rewrite_unit) {
+            let done = self.write_in_unit(rewrite_unit, at..end, medium, work);
+            if done.is_err() && !self.is_stored(rewrite_unit) {
                 self.mapped.set(self.span(rewrite_unit), false);
             }
             done?;
             at = end;
         }
-        if core::mem::take(&mut self.completed) {
-            work.leveling += self.level(medium);
+        if core::mem::take(&mut self.has_merged) {
+            work.leveling += self.level_wear(medium);
         }
         Ok(())
     }
@@ -183,8 +183,8 @@ impl LogBlocks {
         for rewrite_unit in self.bytes.index(range.start)..range.end.div_ceil(self.bytes.bytes()) {
             let rewrite_unit = rewrite_unit as u32;
             if self.mapped.bytes(&self.span(rewrite_unit)) == 0 {
-                self.release_data(rewrite_unit, medium);
-                if let Some(i) = self.position(rewrite_unit) {
+                self.release_data_blocks(rewrite_unit, medium);
+                if let Some(i) = self.open_index(rewrite_unit) {
                     let open = self.open.remove(i);
                     release_open(&open, medium);
                 }
@@ -193,8 +193,8 @@ impl LogBlocks {
     }
 
     /// The erase block that was written last.
-    pub(super) fn latest_place(&self) -> u32 {
-        self.place.get(self.latest as usize).copied().unwrap_or(0)
+    pub(super) fn latest_block(&self) -> u32 {
+        self.last_block.get(self.latest as usize).copied().unwrap_or(0)
     }
 
     pub(super) fn open_count(&self) -> usize {
@@ -207,17 +207,17 @@ impl LogBlocks {
     }
 
     /// Whether anything holds data of a rewrite unit.
-    fn lies(&self, rewrite_unit: u32) -> bool {
-        let fast = self.fast.as_ref().is_some_and(|fast| fast.rewrite_unit == rewrite_unit);
-        fast || self.data[rewrite_unit as usize] != NONE || self.position(rewrite_unit).is_some()
+    fn is_stored(&self, rewrite_unit: u32) -> bool {
+        let slc_copy = self.slc_copy.as_ref().is_some_and(|slc_copy| slc_copy.rewrite_unit == rewrite_unit);
+        slc_copy || self.data[rewrite_unit as usize] != NONE || self.open_index(rewrite_unit).is_some()
     }
 
-    fn position(&self, rewrite_unit: u32) -> Option<usize> {
+    fn open_index(&self, rewrite_unit: u32) -> Option<usize> {
         self.open.iter().position(|open| open.rewrite_unit == rewrite_unit)
     }
 
     /// Writes `range`, which lies in one rewrite unit.
-    fn write_one(
+    fn write_in_unit(
         &mut self,
         rewrite_unit: u32,
         range: Range<u64>,
@@ -225,26 +225,26 @@ impl LogBlocks {
         work: &mut Work,
     ) -> Result<(), ReadOnly> {
         let span = self.span(rewrite_unit);
-        let mut open = match self.position(rewrite_unit) {
+        let mut open = match self.open_index(rewrite_unit) {
             Some(i) => self.open.remove(i),
-            None => self.begin(rewrite_unit, &range, medium, work)?,
+            None => self.open_unit(rewrite_unit, &range, medium, work)?,
         };
         let streams = open.next == Some(range.start);
         let done = if streams {
             open.next = Some(range.end);
             open.run = None;
-            self.stream(&mut open, &range, medium, work)
-        } else if range.start == span.start && self.begins_again(&open) {
-            self.begin_again(&mut open, &range, medium, work)
+            self.write_stream(&mut open, &range, medium, work)
+        } else if range.start == span.start && self.may_restart_stream(&open) {
+            self.restart_stream(&mut open, &range, medium, work)
         } else {
             open.next = None;
-            self.log(&mut open, &range, medium, work)
+            self.write_to_log(&mut open, &range, medium, work)
         };
-        self.release_dead(&mut open, medium);
+        self.release_overwritten(&mut open, medium);
         self.latest = rewrite_unit;
-        self.place[rewrite_unit as usize] = open.open_block.block.0;
+        self.last_block[rewrite_unit as usize] = open.open_block.block.0;
         if done.is_ok() && open.next == Some(span.end) {
-            self.complete(open, medium);
+            self.switch_merge(open, medium);
         } else {
             self.open.push(open);
         }
@@ -252,36 +252,36 @@ impl LogBlocks {
     }
 
     /// Opens a rewrite unit for a first write to `range`.
-    fn begin(
+    fn open_unit(
         &mut self,
         rewrite_unit: u32,
         range: &Range<u64>,
         medium: &mut Medium,
         work: &mut Work,
-    ) -> Result<Open, ReadOnly> {
+    ) -> Result<OpenUnit, ReadOnly> {
         let span = self.span(rewrite_unit);
         let again = self.latest == rewrite_unit && range.start == span.start;
-        if self.fast.as_ref().is_some_and(|fast| fast.rewrite_unit != rewrite_unit) {
+        if self.slc_copy.as_ref().is_some_and(|slc_copy| slc_copy.rewrite_unit != rewrite_unit) {
             work.merge += self.fold(medium)?;
         }
         if *range != span && self.open.len() == self.open_max {
-            work.merge += self.close(medium)?;
+            work.merge += self.merge_least_recently_used(medium)?;
         }
         let open_block = medium.take(again && medium.nand.t_prog_slc.is_some())?;
         let next = (range.start == span.start).then_some(range.start);
-        Ok(Open { rewrite_unit, next, run: None, full: Vec::new(), open_block, broken: Vec::new() })
+        Ok(OpenUnit { rewrite_unit, next, run: None, full: Vec::new(), open_block, abandoned: Vec::new() })
     }
 
     /// Whether a stream that is begun again gets a new block: it was more than a page, and there may be one.
-    fn begins_again(&self, open: &Open) -> bool {
+    fn may_restart_stream(&self, open: &OpenUnit) -> bool {
         let written = open.next.map_or(0, |next| next - self.span(open.rewrite_unit).start);
-        written > self.page && !open.open_block.is_slc() && open.broken.len() < BROKEN_MAX
+        written > self.page && !open.open_block.is_slc() && open.abandoned.len() < ABANDONED_MAX
     }
 
     /// SequentialStreams `range`, from the first byte on, into a new block.
-    fn begin_again(
+    fn restart_stream(
         &mut self,
-        open: &mut Open,
+        open: &mut OpenUnit,
         range: &Range<u64>,
         medium: &mut Medium,
         work: &mut Work,
@@ -289,14 +289,14 @@ impl LogBlocks {
         let fresh = medium.take(false)?;
         let block = core::mem::replace(&mut open.open_block, fresh).block;
         let end = open.next.replace(range.end).unwrap_or(range.start);
-        open.broken.push(BrokenStream { block, end });
-        self.stream(open, range, medium, work)
+        open.abandoned.push(AbandonedStream { block, end });
+        self.write_stream(open, range, medium, work)
     }
 
     /// Programs the pages of `range` in place.
-    fn stream(
+    fn write_stream(
         &mut self,
-        open: &mut Open,
+        open: &mut OpenUnit,
         range: &Range<u64>,
         medium: &mut Medium,
         work: &mut Work,
@@ -318,9 +318,9 @@ impl LogBlocks {
     }
 
     /// Programs the pages of `range` behind what has been logged.
-    fn log(
+    fn write_to_log(
         &mut self,
-        open: &mut Open,
+        open: &mut OpenUnit,
         range: &Range<u64>,
         medium: &mut Medium,
         work: &mut Work,
@@ -353,11 +353,11 @@ impl LogBlocks {
 
     /// Makes room in the log: by another block, or, where it has two, or three for a run from the first byte on, by
     /// copying what is valid.
-    fn extend_log(&mut self, open: &mut Open, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+    fn extend_log(&mut self, open: &mut OpenUnit, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let start = self.span(open.rewrite_unit).start;
         let most = if open.run.is_some_and(|run| run.start == start) { 2 } else { 1 };
-        if open.full.len() + open.broken.len() >= most || open.open_block.is_slc() {
-            return self.compact(open, medium);
+        if open.full.len() + open.abandoned.len() >= most || open.open_block.is_slc() {
+            return self.merge_log(open, medium);
         }
         let next = medium.take(false)?;
         open.full.push(core::mem::replace(&mut open.open_block, next).block);
@@ -366,7 +366,7 @@ impl LogBlocks {
 
     /// Gives back what a stream or a run from the first byte on has overwritten: streams that were broken off no further
     /// than this, and, where nothing behind is mapped, all that lies before.
-    fn release_dead(&mut self, open: &mut Open, medium: &mut Medium) {
+    fn release_overwritten(&mut self, open: &mut OpenUnit, medium: &mut Medium) {
         let span = self.span(open.rewrite_unit);
         let run_end = open.run.and_then(|run| (run.start == span.start).then_some(run.end));
         let Some(end) = open.next.or(run_end) else { return };
@@ -374,18 +374,18 @@ impl LogBlocks {
             return;
         }
         let is_all =
-            (!open.broken.is_empty() || open.run.is_some()) && self.mapped.bytes(&(end..span.end)) == 0;
-        open.broken.retain(|broken| {
-            let dead = is_all || broken.end <= end;
+            (!open.abandoned.is_empty() || open.run.is_some()) && self.mapped.bytes(&(end..span.end)) == 0;
+        open.abandoned.retain(|abandoned| {
+            let dead = is_all || abandoned.end <= end;
             if dead {
-                medium.blocks.release(broken.block);
+                medium.blocks.release(abandoned.block);
             }
             !dead
         });
         if is_all {
             let before = open.run.as_mut().map_or(0, |run| core::mem::take(&mut run.before));
             open.full.drain(..before).for_each(|block| medium.blocks.release(block));
-            self.release_data(open.rewrite_unit, medium);
+            self.release_data_blocks(open.rewrite_unit, medium);
         }
     }
 
@@ -407,22 +407,22 @@ impl LogBlocks {
     }
 
     /// A stream has reached the end: its block is the data block.
-    fn complete(&mut self, open: Open, medium: &mut Medium) {
+    fn switch_merge(&mut self, open: OpenUnit, medium: &mut Medium) {
         let rewrite_unit = open.rewrite_unit;
-        self.release_data(rewrite_unit, medium);
-        open.broken.iter().for_each(|broken| medium.blocks.release(broken.block));
+        self.release_data_blocks(rewrite_unit, medium);
+        open.abandoned.iter().for_each(|abandoned| medium.blocks.release(abandoned.block));
         if open.open_block.is_slc() {
             let mut blocks = open.full;
             blocks.push(open.open_block.block);
-            self.fast = Some(Fast { rewrite_unit, blocks });
+            self.slc_copy = Some(SlcCopy { rewrite_unit, blocks });
         } else {
-            self.set_data(rewrite_unit, open.open_block.block);
+            self.set_data_block(rewrite_unit, open.open_block.block);
         }
-        self.completed = true;
+        self.has_merged = true;
     }
 
     /// Closes the least recently used rewrite unit.
-    fn close(&mut self, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+    fn merge_least_recently_used(&mut self, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let oldest = &self.open[0];
         let (rewrite_unit, span) = (oldest.rewrite_unit, self.span(oldest.rewrite_unit));
         let (bytes, in_place) = match oldest.next {
@@ -440,65 +440,65 @@ impl LogBlocks {
         let mut open = self.open.remove(0);
         if in_place {
             open.open_block = open_block;
-            self.complete(open, medium);
+            self.switch_merge(open, medium);
         } else {
             release_open(&open, medium);
-            self.release_data(rewrite_unit, medium);
-            self.set_data(rewrite_unit, open_block.block);
-            self.completed = true;
+            self.release_data_blocks(rewrite_unit, medium);
+            self.set_data_block(rewrite_unit, open_block.block);
+            self.has_merged = true;
         }
         Ok(time)
     }
 
     /// Copies what is valid of a rewrite unit whose log is full to a new block. It goes on behind that.
-    fn compact(&mut self, open: &mut Open, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+    fn merge_log(&mut self, open: &mut OpenUnit, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let (rewrite_unit, span) = (open.rewrite_unit, self.span(open.rewrite_unit));
         let bytes = self.mapped.bytes(&span);
         let mut to = medium.take(false)?;
-        let mut log = None;
+        let mut log_block = None;
         if medium.room(&to) < bytes + self.page {
             let taken = medium.take(false);
             if taken.is_err() {
                 medium.blocks.release(to.block);
             }
-            log = Some(taken?);
+            log_block = Some(taken?);
         }
         let time = medium.copy(&mut to, bytes);
         medium.counters.merge_bytes += bytes;
         release_open(open, medium);
-        self.release_data(rewrite_unit, medium);
+        self.release_data_blocks(rewrite_unit, medium);
         open.full.clear();
-        open.broken.clear();
+        open.abandoned.clear();
         open.run = None;
-        open.open_block = match log {
-            Some(log) => {
-                self.set_data(rewrite_unit, to.block);
-                log
+        open.open_block = match log_block {
+            Some(log_block) => {
+                self.set_data_block(rewrite_unit, to.block);
+                log_block
             }
             None => to,
         };
-        self.completed = true;
+        self.has_merged = true;
         Ok(time)
     }
 
     /// Copies the rewrite unit in the fast blocks to a block of full cells.
     fn fold(&mut self, medium: &mut Medium) -> Result<Duration, ReadOnly> {
-        let Some(Fast { rewrite_unit, .. }) = self.fast else { return Ok(Duration::ZERO) };
+        let Some(SlcCopy { rewrite_unit, .. }) = self.slc_copy else { return Ok(Duration::ZERO) };
         let bytes = self.mapped.bytes(&self.span(rewrite_unit));
         let mut to = medium.take(false)?;
         let time = medium.fold(&mut to, bytes);
         medium.counters.fold_bytes += bytes;
-        self.release_data(rewrite_unit, medium);
-        self.set_data(rewrite_unit, to.block);
+        self.release_data_blocks(rewrite_unit, medium);
+        self.set_data_block(rewrite_unit, to.block);
         Ok(time)
     }
 
     /// Moves data for leveling's sake: one rewrite unit a pool, and more where the policy cannot wait.
-    fn level(&mut self, medium: &mut Medium) -> Duration {
+    fn level_wear(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
         for pool in 0..medium.blocks.pool_count() {
             while let Some(from) = medium.blocks.relocate(pool) {
-                let Ok(moved) = self.move_out(from, pool, medium) else { return time };
+                let Ok(moved) = self.relocate(from, pool, medium) else { return time };
                 time += moved;
                 if !medium.blocks.must_relocate(pool) {
                     break;
@@ -509,7 +509,7 @@ impl LogBlocks {
     }
 
     /// Copies what lies in a block to another one. A rewrite unit that is open, or lies in fast blocks, is closed by that.
-    fn move_out(&mut self, from: EraseBlock, pool: u32, medium: &mut Medium) -> Result<Duration, ReadOnly> {
+    fn relocate(&mut self, from: EraseBlock, pool: u32, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         if self.partial.is_some_and(|partial| partial.block == from) {
             // Of its pages, only the last of each open run is not programmed in its place.
             let mut to = medium.take_worn(pool)?;
@@ -518,48 +518,48 @@ impl LogBlocks {
             medium.blocks.release(from);
             return Ok(time);
         }
-        let holds = |open: &Open| open.blocks().any(|block| block == from);
+        let holds = |open: &OpenUnit| open.blocks().any(|block| block == from);
         let open = self.open.iter().position(holds);
-        let fast = self.fast.as_ref().filter(|fast| fast.blocks.contains(&from));
-        let rewrite_unit = match (open, fast) {
+        let slc_copy = self.slc_copy.as_ref().filter(|slc_copy| slc_copy.blocks.contains(&from));
+        let rewrite_unit = match (open, slc_copy) {
             (Some(i), _) => self.open[i].rewrite_unit,
-            (_, Some(fast)) => fast.rewrite_unit,
+            (_, Some(slc_copy)) => slc_copy.rewrite_unit,
             _ => self.owner[from.0 as usize],
         };
         let bytes = self.mapped.bytes(&self.span(rewrite_unit));
         let mut to = medium.take_worn(pool)?;
-        let time = if fast.is_some() { medium.fold(&mut to, bytes) } else { medium.copy(&mut to, bytes) };
+        let time = if slc_copy.is_some() { medium.fold(&mut to, bytes) } else { medium.copy(&mut to, bytes) };
         medium.counters.leveling_bytes += bytes;
         if let Some(i) = open {
             let open = self.open.remove(i);
             release_open(&open, medium);
         }
-        self.release_data(rewrite_unit, medium);
-        self.set_data(rewrite_unit, to.block);
+        self.release_data_blocks(rewrite_unit, medium);
+        self.set_data_block(rewrite_unit, to.block);
         Ok(time)
     }
 
-    fn set_data(&mut self, rewrite_unit: u32, block: EraseBlock) {
+    fn set_data_block(&mut self, rewrite_unit: u32, block: EraseBlock) {
         self.data[rewrite_unit as usize] = block.0;
         self.owner[block.0 as usize] = rewrite_unit;
-        if self.position(rewrite_unit).is_none() {
-            self.place[rewrite_unit as usize] = block.0;
+        if self.open_index(rewrite_unit).is_none() {
+            self.last_block[rewrite_unit as usize] = block.0;
         }
     }
 
     /// Gives back what holds a rewrite unit's data, open blocks aside.
-    fn release_data(&mut self, rewrite_unit: u32, medium: &mut Medium) {
+    fn release_data_blocks(&mut self, rewrite_unit: u32, medium: &mut Medium) {
         let block = core::mem::replace(&mut self.data[rewrite_unit as usize], NONE);
         if block != NONE {
             self.owner[block as usize] = NONE;
             medium.blocks.release(EraseBlock(block));
         }
-        if let Some(fast) = self.fast.take_if(|fast| fast.rewrite_unit == rewrite_unit) {
-            fast.blocks.into_iter().for_each(|block| medium.blocks.release(block));
+        if let Some(slc_copy) = self.slc_copy.take_if(|slc_copy| slc_copy.rewrite_unit == rewrite_unit) {
+            slc_copy.blocks.into_iter().for_each(|block| medium.blocks.release(block));
         }
     }
 }
 
-fn release_open(open: &Open, medium: &mut Medium) {
+fn release_open(open: &OpenUnit, medium: &mut Medium) {
     open.blocks().for_each(|block| medium.blocks.release(block));
 }

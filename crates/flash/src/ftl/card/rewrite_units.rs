@@ -44,10 +44,10 @@ pub enum Form {
 /// A map unit in four bytes, since random reads miss the processor's caches here: the form in the lowest bit, above it
 /// the physical erase block that its last write went to.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Unit(u32);
+struct MapUnit(u32);
 
-impl Unit {
-    const BLANK: Unit = Unit(0);
+impl MapUnit {
+    const BLANK: MapUnit = MapUnit(0);
 
     fn form(self) -> Form {
         if self.0 & 1 == 0 { Form::Sequential } else { Form::PageMapped }
@@ -55,17 +55,17 @@ impl Unit {
     fn set_form(&mut self, form: Form) {
         self.0 = self.0 & !1 | u32::from(form == Form::PageMapped);
     }
-    fn place(self) -> u32 {
+    fn last_block(self) -> u32 {
         self.0 >> 1
     }
-    fn set_place(&mut self, place: u32) {
-        self.0 = place << 1 | self.0 & 1;
+    fn set_last_block(&mut self, block: u32) {
+        self.0 = block << 1 | self.0 & 1;
     }
 }
 
 /// A rewrite unit that is being written.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Open {
+struct OpenUnit {
     rewrite_unit: usize,
     /// Where the stream continues, as bytes into the rewrite unit; `None` once it was written out of order.
     next: Option<u64>,
@@ -79,10 +79,10 @@ pub struct RewriteUnits {
     unit: Stride,
     overwrite: Overwrite,
     open_max: usize,
-    units: Vec<Unit>,
+    units: Vec<MapUnit>,
     mapped: MappedGranules,
     /// Least recently used first.
-    open: Vec<Open>,
+    open: Vec<OpenUnit>,
     /// The last write went on with a stream, began one, or wrote a rewrite unit whole.
     is_sequential: bool,
     /// What the last write copied, as bytes: rewritten, and merged.
@@ -102,7 +102,7 @@ impl RewriteUnits {
             unit: Stride::new(mapping.map_unit),
             overwrite: mapping.overwrite,
             open_max: mapping.open_units as usize,
-            units: vec![Unit::BLANK; count],
+            units: vec![MapUnit::BLANK; count],
             mapped: MappedGranules::new(capacity, granule),
             open: Vec::with_capacity(mapping.open_units as usize),
             is_sequential: false,
@@ -119,9 +119,9 @@ impl RewriteUnits {
 
     /// How the map unit at byte `offset` is mapped, and the erase block where it was last written.
     #[inline]
-    pub fn form_and_place(&self, offset: u64) -> (Form, u32) {
+    pub fn form_and_block(&self, offset: u64) -> (Form, u32) {
         let unit = &self.units[self.unit.index(offset) as usize];
-        (unit.form(), unit.place())
+        (unit.form(), unit.last_block())
     }
 
     /// Tells the processor that `offset` will be asked for soon.
@@ -130,9 +130,9 @@ impl RewriteUnits {
         flashlab_sim::prefetch(&self.units, self.unit.index(offset) as usize);
     }
 
-    /// Writes `range` of device bytes; returns what had to be copied for it. `place` is the physical erase block in
+    /// Writes `range` of device bytes; returns what had to be copied for it. `block` is the physical erase block in
     /// which programming begins: all of what is written and copied is said to lie there.
-    pub fn write(&mut self, range: Range<u64>, place: u32) -> Copies {
+    pub fn write(&mut self, range: Range<u64>, block: u32) -> Copies {
         let mut copies = Copies::default();
         self.rewritten.clear();
         self.merged.clear();
@@ -140,11 +140,11 @@ impl RewriteUnits {
         while at < range.end {
             let rewrite_unit = (at / self.bytes) as usize;
             let end = range.end.min(self.span(rewrite_unit).end);
-            self.write_one(rewrite_unit, at..end, place, &mut copies);
+            self.write_in_unit(rewrite_unit, at..end, block, &mut copies);
             at = end;
         }
         self.mapped.set(range.clone(), true);
-        self.set_place(range, place);
+        self.set_last_block(range, block);
         copies
     }
 
@@ -226,13 +226,13 @@ impl RewriteUnits {
         self.units[units].iter_mut().for_each(|unit| unit.set_form(form));
     }
 
-    fn set_place(&mut self, range: Range<u64>, place: u32) {
+    fn set_last_block(&mut self, range: Range<u64>, block: u32) {
         let units = self.units_of(&range);
-        self.units[units].iter_mut().for_each(|unit| unit.set_place(place));
+        self.units[units].iter_mut().for_each(|unit| unit.set_last_block(block));
     }
 
     /// Writes `range`, which lies in one rewrite unit.
-    fn write_one(&mut self, rewrite_unit: usize, range: Range<u64>, place: u32, copies: &mut Copies) {
+    fn write_in_unit(&mut self, rewrite_unit: usize, range: Range<u64>, block: u32, copies: &mut Copies) {
         let span = self.span(rewrite_unit);
         self.is_sequential = true;
         if range == span {
@@ -266,9 +266,9 @@ impl RewriteUnits {
         if streams || self.overwrite == Overwrite::Log {
             if self.open.len() == self.open_max {
                 let oldest = self.open.remove(0);
-                self.close(&oldest, place, copies);
+                self.close(&oldest, block, copies);
             }
-            self.open.push(Open { rewrite_unit, next: streams.then_some(range.end) });
+            self.open.push(OpenUnit { rewrite_unit, next: streams.then_some(range.end) });
             return;
         }
         if self.mapped_bytes(self.whole_units(&range), true) > 0 {
@@ -280,7 +280,7 @@ impl RewriteUnits {
             }
             self.rewritten = rewritten;
             self.set_form(span.clone(), Form::PageMapped);
-            self.set_place(span, place);
+            self.set_last_block(span, block);
         } else {
             self.set_form(range, Form::PageMapped);
         }
@@ -293,14 +293,14 @@ impl RewriteUnits {
     }
 
     /// Old data in sequential form behind what an open rewrite unit's stream has written.
-    fn sequential_rest(&self, open: &Open) -> u64 {
+    fn sequential_rest(&self, open: &OpenUnit) -> u64 {
         let span = self.span(open.rewrite_unit);
         self.mapped_bytes(open.next.unwrap_or(span.start)..span.end, true)
     }
 
     /// Closes an open rewrite unit before it was filled: the old data that is left is copied behind the new. Page-mapped
     /// data may stay where it is, unless the card logs; where nothing is copied, the stream stays as it was written.
-    fn close(&mut self, open: &Open, place: u32, copies: &mut Copies) {
+    fn close(&mut self, open: &OpenUnit, block: u32, copies: &mut Copies) {
         let span = self.span(open.rewrite_unit);
         let written = open.next.unwrap_or(span.start);
         let log = self.overwrite == Overwrite::Log;
@@ -311,7 +311,7 @@ impl RewriteUnits {
         self.merged = merged;
         if log || rest > 0 {
             self.set_form(span, Form::Sequential);
-            self.set_place(self.span(open.rewrite_unit), place);
+            self.set_last_block(self.span(open.rewrite_unit), block);
         } else {
             self.set_form(span.start..written, Form::PageMapped);
         }
@@ -326,7 +326,10 @@ impl RewriteUnits {
         };
         ensure!(shape(self) == shape(like), "the rewrite units are of other parameters");
         self.mapped.validate(self.capacity, &like.mapped)?;
-        ensure!(self.units.iter().all(|unit| unit.place() < blocks), "a map unit was written to no block");
+        ensure!(
+            self.units.iter().all(|unit| unit.last_block() < blocks),
+            "a map unit was written to no block"
+        );
         ensure!(self.open.len() <= self.open_max, "{} rewrite units are open", self.open.len());
         for (at, open) in self.open.iter().enumerate() {
             let first = self.open.iter().position(|other| other.rewrite_unit == open.rewrite_unit);
@@ -455,7 +458,7 @@ mod tests {
         s.bytes = 2 * UNIT;
         s.write(0..2 * UNIT, 1);
         s.write(GRANULE..2 * GRANULE, 9);
-        assert_eq!(s.form_and_place(UNIT), (Form::PageMapped, 9));
+        assert_eq!(s.form_and_block(UNIT), (Form::PageMapped, 9));
     }
 
     #[test]

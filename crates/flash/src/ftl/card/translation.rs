@@ -143,7 +143,7 @@ impl Translation {
     #[inline]
     pub fn look_up(&mut self, offset: u64) -> Duration {
         let Some(cache) = &mut self.map_cache else { return Duration::ZERO };
-        let (form, place) = form_and_place(&self.placement, offset);
+        let (form, block) = form_and_block(&self.placement, offset);
         let unit_page = MapPage(self.unit_map_page.index(offset) as u32);
         let mut loads = u64::from(!cache.look_up(unit_page));
         if form == Form::PageMapped {
@@ -155,7 +155,7 @@ impl Translation {
         if loads == 0 {
             Duration::ZERO
         } else {
-            self.medium.factor(EraseBlock(place)).of(self.medium.nand.t_read) * loads
+            self.medium.factor(EraseBlock(block)).of(self.medium.nand.t_read) * loads
         }
     }
 
@@ -180,8 +180,8 @@ impl Translation {
     /// Time from a look-up to the first byte of the granule at `offset`.
     #[inline]
     pub fn access(&self, offset: u64) -> Duration {
-        let (_, place) = form_and_place(&self.placement, offset);
-        self.medium.factor(EraseBlock(place)).of(self.medium.nand.t_read)
+        let (_, block) = form_and_block(&self.placement, offset);
+        self.medium.factor(EraseBlock(block)).of(self.medium.nand.t_read)
     }
 
     /// Time in which `bytes` stream out of the array once it has been accessed.
@@ -219,11 +219,11 @@ impl Translation {
     }
     /// The time to write map pages alone.
     pub fn t_commit(&self) -> Duration {
-        let place = match &self.placement {
-            Placement::BlockMapped(log_blocks) => log_blocks.latest_place(),
+        let block = match &self.placement {
+            Placement::BlockMapped(log_blocks) => log_blocks.latest_block(),
             Placement::LogStructured { log, .. } => log.last_block(),
         };
-        self.medium.factor(EraseBlock(place)).of(self.mapping.t_commit)
+        self.medium.factor(EraseBlock(block)).of(self.mapping.t_commit)
     }
 
     /// Time to read the old content of granules of which `range` overwrites only a part: nothing where the ends are
@@ -436,10 +436,10 @@ fn write_log_structured(
 }
 
 #[inline]
-fn form_and_place(placement: &Placement, offset: u64) -> (Form, u32) {
+fn form_and_block(placement: &Placement, offset: u64) -> (Form, u32) {
     match placement {
-        Placement::BlockMapped(log_blocks) => (Form::Sequential, log_blocks.place(offset)),
-        Placement::LogStructured { rewrite_units, .. } => rewrite_units.form_and_place(offset),
+        Placement::BlockMapped(log_blocks) => (Form::Sequential, log_blocks.last_block(offset)),
+        Placement::LogStructured { rewrite_units, .. } => rewrite_units.form_and_block(offset),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A walk through all rewrite units, for those that were made here and those that were read back.
 
-use super::{BROKEN_MAX, LogBlocks, NONE, Open};
+use super::{ABANDONED_MAX, LogBlocks, NONE, OpenUnit};
 use crate::ftl::Inconsistent;
 use crate::ftl::card::medium::Medium;
 use crate::ftl::inconsistent::ensure;
@@ -14,7 +14,7 @@ impl LogBlocks {
     /// With what is wrong. Where nothing is, no call that keeps to the contract panics.
     pub(in crate::ftl) fn validate(&self, like: &LogBlocks, medium: &Medium) -> Result<(), Inconsistent> {
         let shape = |l: &LogBlocks| (l.capacity, l.bytes, l.page, l.open_max);
-        let lengths = |l: &LogBlocks| (l.data.len(), l.owner.len(), l.place.len());
+        let lengths = |l: &LogBlocks| (l.data.len(), l.owner.len(), l.last_block.len());
         ensure!(shape(self) == shape(like), "the rewrite units are of other parameters");
         ensure!(lengths(self) == lengths(like), "rewrite units or blocks are missing");
         self.mapped.validate(self.capacity, &like.mapped)?;
@@ -22,16 +22,18 @@ impl LogBlocks {
         ensure!(self.open.len() <= self.open_max, "{} rewrite units are open", self.open.len());
         for (at, open) in self.open.iter().enumerate() {
             ensure!(
-                self.position(open.rewrite_unit) == Some(at) && self.is_open(open, medium),
+                self.open_index(open.rewrite_unit) == Some(at) && self.is_open(open, medium),
                 "what is open is not in order: {open:?}"
             );
         }
-        if let Some(fast) = &self.fast {
-            let known = (fast.rewrite_unit as usize) < self.data.len();
+        if let Some(slc_copy) = &self.slc_copy {
+            let known = (slc_copy.rewrite_unit as usize) < self.data.len();
             ensure!(
-                known && self.data[fast.rewrite_unit as usize] == NONE && medium.nand.t_prog_slc.is_some(),
+                known
+                    && self.data[slc_copy.rewrite_unit as usize] == NONE
+                    && medium.nand.t_prog_slc.is_some(),
                 "rewrite unit {} cannot lie in fast blocks",
-                fast.rewrite_unit
+                slc_copy.rewrite_unit
             );
         }
         let partial = self.partial.as_ref();
@@ -57,18 +59,21 @@ impl LogBlocks {
             );
             let mapped = self.mapped.bytes(&self.span(rewrite_unit));
             ensure!(
-                self.lies(rewrite_unit) == (mapped > 0),
+                self.is_stored(rewrite_unit) == (mapped > 0),
                 "rewrite unit {rewrite_unit}: {mapped} B are mapped, and lie in {block}"
             );
         }
         let owned = self.owner.iter().filter(|owner| **owner != NONE).count();
         let data = self.data.iter().filter(|block| **block != NONE).count();
         ensure!(owned == data, "data blocks and those that have an owner: {data} and {owned}");
-        ensure!(self.place.iter().all(|place| *place < blocks), "a rewrite unit was written to no block");
+        ensure!(
+            self.last_block.iter().all(|last_block| *last_block < blocks),
+            "a rewrite unit was written to no block"
+        );
         Ok(())
     }
 
-    fn is_open(&self, open: &Open, medium: &Medium) -> bool {
+    fn is_open(&self, open: &OpenUnit, medium: &Medium) -> bool {
         if open.rewrite_unit as usize >= self.data.len() || !medium.can_write_to(&open.open_block) {
             return false;
         }
@@ -86,15 +91,15 @@ impl LogBlocks {
                 && run.before <= open.full.len()
                 && open.next.is_none()
         });
-        streams && logs && open.broken.len() <= BROKEN_MAX && (open.broken.is_empty() || !is_slc)
+        streams && logs && open.abandoned.len() <= ABANDONED_MAX && (open.abandoned.is_empty() || !is_slc)
     }
 
     /// Every used block is used for one thing.
     fn validate_use(&self, medium: &Medium) -> Result<(), Inconsistent> {
         let mut used: Vec<EraseBlock> =
             self.data.iter().filter(|b| **b != NONE).map(|b| EraseBlock(*b)).collect();
-        used.extend(self.open.iter().flat_map(Open::blocks));
-        used.extend(self.fast.iter().flat_map(|fast| fast.blocks.iter().copied()));
+        used.extend(self.open.iter().flat_map(OpenUnit::blocks));
+        used.extend(self.slc_copy.iter().flat_map(|slc_copy| slc_copy.blocks.iter().copied()));
         used.extend(self.partial.map(|open_block| open_block.block));
         used.sort_unstable();
         let count = used.len();
