@@ -86,7 +86,14 @@ fn median(mut measure: impl FnMut() -> f64) -> f64 {
 fn operation(rng: &mut Rng, tag: u32, reads: fn(u32) -> bool) -> Operation {
     let draw = rng.next_u64() as u32;
     let kind = if reads(draw) { Kind::Read { bytes: 4_096 } } else { Kind::Program { bytes: 32_768 } };
-    Operation { kind, block: EraseBlock(draw >> 16), page: draw & 0xff, slc: false, cause: Cause::Host, tag }
+    Operation {
+        kind,
+        block: EraseBlock::new(draw >> 16),
+        page: draw & 0xff,
+        slc: false,
+        cause: Cause::Host,
+        tag,
+    }
 }
 
 /// CPU seconds to decide whether a page of a block erased about `cycles` times is read at once.

@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod impossible;
+mod index;
 mod stride;
 
 pub mod ftl;

@@ -28,7 +28,7 @@ const WIDE: Timing = Timing { channel_rate: 1_000_000_000_000, ..TLC };
 fn read(block: u32, bytes: u32) -> Operation {
     Operation {
         kind: Kind::Read { bytes },
-        block: EraseBlock(block),
+        block: EraseBlock::new(block),
         page: 0,
         slc: false,
         cause: Cause::Host,

@@ -34,7 +34,7 @@ fn at(ns: u64) -> Instant {
     Instant::from_ns(ns)
 }
 fn operation(kind: Kind, block: u32, tag: u32) -> Operation {
-    Operation { kind, block: EraseBlock(block), page: 0, slc: false, cause: Cause::Host, tag }
+    Operation { kind, block: EraseBlock::new(block), page: 0, slc: false, cause: Cause::Host, tag }
 }
 fn read(block: u32, tag: u32) -> Operation {
     operation(Kind::Read { bytes: 2 }, block, tag)
@@ -331,7 +331,7 @@ impl Run {
                         [cause as usize];
                 let tag = self.submitted;
                 self.submitted += 1;
-                let operation = Operation { kind, block: EraseBlock(block), page, slc, cause, tag };
+                let operation = Operation { kind, block: EraseBlock::new(block), page, slc, cause, tag };
                 let array = match kind {
                     Kind::Read { .. } => Duration::from_ns(array),
                     Kind::Program { .. } => self.timing.program(page, slc),

@@ -210,7 +210,9 @@ fn a_block_stands_exactly_its_limit_of_erases() {
     assert_eq!(ends, [Erased::Free, Erased::Free, Erased::Free, Erased::WornOut]);
     assert_eq!((blocks.erases(), blocks.first_failure(), blocks.bad_count()), (3, Some(3), 1));
     assert!(
-        blocks.is_bad(EraseBlock(0)) && blocks.take(0) == Some(EraseBlock(1)) && blocks.take(0).is_none()
+        blocks.is_bad(EraseBlock::new(0))
+            && blocks.take(0) == Some(EraseBlock::new(1))
+            && blocks.take(0).is_none()
     );
 }
 
@@ -295,7 +297,7 @@ proptest! {
             match (what, some_used) {
                 (0 | 1, _) => {
                     let expected = next(&list, pool);
-                    prop_assert_eq!(blocks.take(pool), expected.map(EraseBlock));
+                    prop_assert_eq!(blocks.take(pool), expected.map(EraseBlock::new));
                     if let Some(b) = expected {
                         list[b as usize].0 = Is::Used;
                     }
@@ -306,25 +308,25 @@ proptest! {
                         list[b as usize].0 = Is::Bad;
                         expected = next(&list, pool);
                     }
-                    prop_assert_eq!(blocks.take_erased(pool), expected.map(EraseBlock));
+                    prop_assert_eq!(blocks.take_erased(pool), expected.map(EraseBlock::new));
                     if let Some(b) = expected {
                         list[b as usize] = (Is::Used, list[b as usize].1 + 1);
                     }
                 }
                 (3, Some(b)) => {
-                    blocks.release(EraseBlock(b));
+                    blocks.release(EraseBlock::new(b));
                     list[b as usize].0 = Is::Free(clock);
                     clock += 1;
                 }
                 (4, Some(b)) => {
                     let worn = limited && list[b as usize].1 == 3;
-                    let ended = blocks.erased(EraseBlock(b));
+                    let ended = blocks.erased(EraseBlock::new(b));
                     prop_assert_eq!(ended, if worn { Erased::WornOut } else { Erased::Free });
                     list[b as usize] = if worn { (Is::Bad, 3) } else { (Is::Free(clock), list[b as usize].1 + 1) };
                     clock += 1;
                 }
                 (5, Some(b)) if salt % 5 == 0 => {
-                    blocks.retire(EraseBlock(b));
+                    blocks.retire(EraseBlock::new(b));
                     list[b as usize].0 = Is::Bad;
                 }
                 _ => {}
@@ -332,7 +334,7 @@ proptest! {
             blocks.check();
             prop_assert_eq!(blocks.erase_counts().to_vec(), list.iter().map(|(_, e)| *e).collect::<Vec<_>>());
             for b in 0..count {
-                prop_assert_eq!(blocks.is_bad(EraseBlock(b)), list[b as usize].0 == Is::Bad);
+                prop_assert_eq!(blocks.is_bad(EraseBlock::new(b)), list[b as usize].0 == Is::Bad);
             }
         }
     }

@@ -87,7 +87,7 @@ impl Blocks {
         seed: u64,
     ) -> Self {
         assert!(pools > 0, "blocks lie in at least one pool");
-        let is_bad = |block| endurance.is_some_and(|e| e.factory_bad(seed, EraseBlock(block)));
+        let is_bad = |block| endurance.is_some_and(|e| e.factory_bad(seed, EraseBlock::new(block)));
         let bad: Vec<u32> = (0..count).filter(|block| is_bad(*block)).collect();
         let mut blocks = Blocks {
             erase_counts: vec![0; count as usize],
@@ -108,7 +108,7 @@ impl Blocks {
         // In descending order, so that what is used last-in-first-out begins at block 0 too.
         let last_in_first_out = policy == LevelingPolicy::None;
         for n in 0..count {
-            let block = EraseBlock(if last_in_first_out { count - 1 - n } else { n });
+            let block = EraseBlock::new(if last_in_first_out { count - 1 - n } else { n });
             if blocks.state(block) == State::Free {
                 blocks.pool_of(block).freed(block, 0);
             }
@@ -231,7 +231,7 @@ impl Blocks {
     /// How often a block was erased.
     #[inline]
     pub fn erase_count(&self, block: EraseBlock) -> u32 {
-        self.erase_counts[block.0 as usize]
+        self.erase_counts[block.index() as usize]
     }
     /// How often each block was erased.
     pub fn erase_counts(&self) -> &[u32] {
@@ -266,7 +266,7 @@ impl Blocks {
     pub fn summary(&self) -> WearSummary {
         let factory_bad = |block: u32| {
             self.erase_counts[block as usize] == 0
-                && self.endurance.is_some_and(|e| e.factory_bad(self.seed, EraseBlock(block)))
+                && self.endurance.is_some_and(|e| e.factory_bad(self.seed, EraseBlock::new(block)))
         };
         let good = |(block, erases)| (!factory_bad(block)).then_some(erases);
         let counts = || (0..).zip(self.erase_counts.iter().copied()).filter_map(good);
@@ -300,7 +300,7 @@ impl Blocks {
         to.count("erase_count", self.erases);
         to.count("free_block_count", u64::from(self.free_count_total()));
         to.count("bad_block_count", u64::from(self.bad_count()));
-        let limit = |block| self.endurance.map(|e| e.limit(self.seed, EraseBlock(block)));
+        let limit = |block| self.endurance.map(|e| e.limit(self.seed, EraseBlock::new(block)));
         to.erase_blocks(&EraseBlocks {
             bytes,
             erase_counts: &self.erase_counts,
@@ -321,17 +321,17 @@ impl Blocks {
     }
 
     fn state(&self, block: EraseBlock) -> State {
-        self.states[block.0 as usize]
+        self.states[block.index() as usize]
     }
 
     fn pool_of(&mut self, block: EraseBlock) -> &mut dyn Leveling {
-        let pool = block.0 as usize % self.pools.len();
+        let pool = block.index() as usize % self.pools.len();
         self.pools[pool].policy_mut()
     }
 
     fn use_block(&mut self, block: EraseBlock) {
         assert_eq!(self.state(block), State::Free, "{block:?} was handed out by its policy");
-        self.states[block.0 as usize] = State::Used;
+        self.states[block.index() as usize] = State::Used;
         let erases = self.erase_count(block);
         self.pool_of(block).used(block, erases);
     }
@@ -358,14 +358,14 @@ impl Blocks {
     }
 
     fn free_block(&mut self, block: EraseBlock) {
-        self.states[block.0 as usize] = State::Free;
+        self.states[block.index() as usize] = State::Free;
         let erases = self.erase_count(block);
         self.pool_of(block).freed(block, erases);
     }
 
     /// Erases a block if it stands it.
     fn erase(&mut self, block: EraseBlock) -> bool {
-        let erases = &mut self.erase_counts[block.0 as usize];
+        let erases = &mut self.erase_counts[block.index() as usize];
         let fails =
             |e: &Endurance| e.worn_out(self.seed, block, *erases) || e.erase_fails(self.seed, block, *erases);
         if self.endurance.as_ref().is_some_and(fails) {
@@ -377,9 +377,9 @@ impl Blocks {
     }
 
     fn fail(&mut self, block: EraseBlock) {
-        self.states[block.0 as usize] = State::Bad;
-        let place = self.bad.partition_point(|bad| *bad < block.0);
-        self.bad.insert(place, block.0);
+        self.states[block.index() as usize] = State::Bad;
+        let place = self.bad.partition_point(|bad| *bad < block.index());
+        self.bad.insert(place, block.index());
         self.first_failure.get_or_insert(self.erases);
     }
 }

@@ -101,7 +101,7 @@ impl Endurance {
             return self.rated;
         }
         // The number is uniform in (0, 1], so its logarithm is finite.
-        let uniform = (draw(seed, Purpose::Life, u64::from(block.0)) + 1) as f64 / ONE as f64;
+        let uniform = (draw(seed, Purpose::Life, u64::from(block.index())) + 1) as f64 / ONE as f64;
         let further = f64::from(self.beyond) * libm::pow(-libm::log(uniform), 1.0 / self.shape);
         // The cast saturates at `u32::MAX`.
         self.rated.saturating_add(further as u32)
@@ -115,7 +115,7 @@ impl Endurance {
 
     /// Returns true if `block` is bad from the factory.
     pub fn factory_bad(&self, seed: u64, block: EraseBlock) -> bool {
-        draw(seed, Purpose::Factory, u64::from(block.0)) < share(self.factory_bad_ppm, 1_000_000)
+        draw(seed, Purpose::Factory, u64::from(block.index())) < share(self.factory_bad_ppm, 1_000_000)
     }
 
     /// Returns true if programming `page` of a block that was erased `cycles` times fails.
@@ -158,7 +158,7 @@ impl Endurance {
         } else {
             (self.failure_probability(ppb, past) * ONE as f64) as u64
         };
-        let what = u64::from(block.0) << 32 | u64::from(cycles);
+        let what = u64::from(block.index()) << 32 | u64::from(cycles);
         draw(seed ^ mix(u64::from(page)), purpose, what) < threshold
     }
 }
@@ -202,7 +202,7 @@ mod tests {
     fn without_spread_every_block_lasts_exactly_as_rated() {
         let endurance = Endurance::exactly(3_000);
         assert_eq!(endurance.check(), Ok(()));
-        for block in (0..BLOCKS).step_by(97).map(EraseBlock) {
+        for block in (0..BLOCKS).step_by(97).map(EraseBlock::new) {
             assert_eq!(endurance.limit(5, block), 3_000);
             assert!(!endurance.worn_out(5, block, 2_999) && endurance.worn_out(5, block, 3_000));
             assert!(!endurance.factory_bad(5, block));
@@ -215,7 +215,7 @@ mod tests {
         for (seed, shape) in [(1, 0.7), (2, 1.0), (3, 2.0), (4, 3.6)] {
             let endurance = Endurance { shape, beyond: 100_000, ..TLC };
             let limits: alloc::vec::Vec<u32> =
-                (0..BLOCKS).map(|b| endurance.limit(seed, EraseBlock(b))).collect();
+                (0..BLOCKS).map(|b| endurance.limit(seed, EraseBlock::new(b))).collect();
             assert!(limits.iter().all(|&limit| limit >= endurance.rated), "seed {seed}");
             for x in [0.1, 0.5, 1.0, 1.5, 2.0] {
                 let outlived = limits.iter().filter(|&&l| f64::from(l - 3_000) >= x * 1e5).count();
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn factory_bad_blocks_are_binomial() {
         for seed in 0..5 {
-            let bad = (0..BLOCKS).filter(|&b| TLC.factory_bad(seed, EraseBlock(b))).count();
+            let bad = (0..BLOCKS).filter(|&b| TLC.factory_bad(seed, EraseBlock::new(b))).count();
             assert_binomial(bad, BLOCKS, 0.02, "factory bad");
         }
     }
@@ -235,9 +235,10 @@ mod tests {
     #[test]
     fn failures_in_life_are_binomial_and_independent_of_one_another() {
         let programs =
-            (0..BLOCKS).filter(|&n| TLC.program_fails(1, EraseBlock(n / 256), 40, n % 256)).count();
+            (0..BLOCKS).filter(|&n| TLC.program_fails(1, EraseBlock::new(n / 256), 40, n % 256)).count();
         assert_binomial(programs, BLOCKS, 0.000_5, "programs");
-        let erases = (0..BLOCKS).filter(|&n| TLC.erase_fails(1, EraseBlock(n / 1_000), n % 1_000)).count();
+        let erases =
+            (0..BLOCKS).filter(|&n| TLC.erase_fails(1, EraseBlock::new(n / 1_000), n % 1_000)).count();
         assert_binomial(erases, BLOCKS, 0.002, "erases");
     }
 
@@ -247,10 +248,11 @@ mod tests {
         for past in [1, 30, 100, 300, 1_000] {
             let p = exact.failure_probability(exact.program_fail_ppb, past);
             let failed =
-                (0..BLOCKS).filter(|&n| exact.program_fails(9, EraseBlock(n), 3_000 + past, 1)).count();
+                (0..BLOCKS).filter(|&n| exact.program_fails(9, EraseBlock::new(n), 3_000 + past, 1)).count();
             assert_binomial(failed, BLOCKS, p, "programs past the limit");
             let p = exact.failure_probability(exact.erase_fail_ppb, past);
-            let failed = (0..BLOCKS).filter(|&n| exact.erase_fails(9, EraseBlock(n), 3_000 + past)).count();
+            let failed =
+                (0..BLOCKS).filter(|&n| exact.erase_fails(9, EraseBlock::new(n), 3_000 + past)).count();
             assert_binomial(failed, BLOCKS, p, "erases past the limit");
         }
         assert!((exact.failure_probability(0, 100) - 0.5).abs() < 1e-12);
@@ -258,7 +260,8 @@ mod tests {
 
     #[test]
     fn another_seed_is_another_medium_and_the_same_seed_the_same() {
-        let limits = |seed| -> [u32; 16] { core::array::from_fn(|b| TLC.limit(seed, EraseBlock(b as u32))) };
+        let limits =
+            |seed| -> [u32; 16] { core::array::from_fn(|b| TLC.limit(seed, EraseBlock::new(b as u32))) };
         assert_eq!(limits(1), limits(1));
         assert_ne!(limits(1), limits(2));
     }

@@ -27,9 +27,10 @@ pub struct Geometry {
     pub page: u64,
 }
 
-/// A multi-plane erase block. Block `b` lies on die `b % die_count`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct EraseBlock(pub u32);
+crate::index::index! {
+    /// A multi-plane erase block. Block `b` lies on die `b % die_count`.
+    pub struct EraseBlock;
+}
 
 /// A die. Die `d` lies on channel `d % channels`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -115,7 +116,7 @@ impl Geometry {
     }
     /// Returns the die of `block`.
     pub fn die_of(&self, block: EraseBlock) -> Die {
-        Die(block.0 % self.die_count())
+        Die(block.index() % self.die_count())
     }
     /// Returns the channel of `die`.
     pub fn channel_of(&self, die: Die) -> u32 {
@@ -142,8 +143,8 @@ mod tests {
 
     #[test]
     fn consecutive_blocks_lie_on_different_dies_and_consecutive_dies_on_different_channels() {
-        assert_eq!(ARRAY.die_of(EraseBlock(31)), Die(31));
-        assert_eq!(ARRAY.die_of(EraseBlock(32)), Die(0));
+        assert_eq!(ARRAY.die_of(EraseBlock::new(31)), Die(31));
+        assert_eq!(ARRAY.die_of(EraseBlock::new(32)), Die(0));
         assert_eq!(ARRAY.channel_of(Die(7)), 7);
         assert_eq!(ARRAY.channel_of(Die(8)), 0);
     }

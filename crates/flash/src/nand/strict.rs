@@ -109,7 +109,7 @@ impl StrictNand {
 
     /// Retires `block`. Any later use of the block panics.
     pub fn retire(&mut self, block: EraseBlock) {
-        let cells = &mut self.blocks[block.0 as usize];
+        let cells = &mut self.blocks[block.index() as usize];
         assert!(cells.programs == 0 && !cells.erasing, "{block:?} is retired with operations under way");
         cells.health = Health::Bad;
     }
@@ -121,10 +121,10 @@ impl StrictNand {
     /// Panics on misuse.
     pub fn submit(&mut self, operation: &Operation, spares: &[Option<Spare>]) {
         let Operation { block, page, .. } = *operation;
-        let cells = &mut self.blocks[block.0 as usize];
+        let cells = &mut self.blocks[block.index() as usize];
         assert!(cells.health != Health::Bad, "{operation:?}: the block is bad");
         assert!(!cells.erasing, "{operation:?}: the block is being erased");
-        let index = block.0 as usize * self.geometry.pages as usize + page as usize;
+        let index = block.index() as usize * self.geometry.pages as usize + page as usize;
         match operation.kind {
             Kind::Read { .. } => {
                 let page = self.pages[index];
@@ -174,8 +174,8 @@ impl StrictNand {
         let die = self.geometry.die_of(operation.block);
         let eldest = self.queues[die.0 as usize].pop_front();
         assert_eq!(eldest.as_ref(), Some(operation), "operations of a die end in their order");
-        let cells = &mut self.blocks[operation.block.0 as usize];
-        let first = operation.block.0 as usize * self.geometry.pages as usize;
+        let cells = &mut self.blocks[operation.block.index() as usize];
+        let first = operation.block.index() as usize * self.geometry.pages as usize;
         let index = first + operation.page as usize;
         match (operation.kind, end) {
             (Kind::Read { .. }, End::Uncorrectable) => self.pages[index] = Page::Uncorrectable,
@@ -216,8 +216,8 @@ impl StrictNand {
     }
 
     fn cut_one(&mut self, operation: &Operation, what: Cut) {
-        let cells = &mut self.blocks[operation.block.0 as usize];
-        let first = operation.block.0 as usize * self.geometry.pages as usize;
+        let cells = &mut self.blocks[operation.block.index() as usize];
+        let first = operation.block.index() as usize * self.geometry.pages as usize;
         let index = first + operation.page as usize;
         match (operation.kind, what) {
             (Kind::Read { .. }, _) => {}
@@ -244,7 +244,7 @@ impl StrictNand {
     /// # Panics
     /// Panics if the page was not programmed.
     pub fn spare(&self, block: EraseBlock, page: u32, index: u32) -> Option<Spare> {
-        let place = block.0 as usize * self.geometry.pages as usize + page as usize;
+        let place = block.index() as usize * self.geometry.pages as usize + page as usize;
         let state = self.pages[place];
         assert!(
             matches!(state, Page::Written | Page::Uncorrectable),
@@ -284,7 +284,7 @@ mod tests {
     const TINY: Geometry = Geometry { channels: 1, dies: 1, planes: 1, blocks: 2, pages: 3, page: 4_096 };
 
     fn operation(kind: Kind, page: u32) -> Operation {
-        Operation { kind, block: EraseBlock(1), page, slc: false, cause: Cause::Host, tag: 0 }
+        Operation { kind, block: EraseBlock::new(1), page, slc: false, cause: Cause::Host, tag: 0 }
     }
     fn program(page: u32) -> Operation {
         operation(Kind::Program { bytes: 4_096 }, page)
@@ -328,7 +328,7 @@ mod tests {
     #[should_panic(expected = "the block is bad")]
     fn touching_a_bad_block_panics() {
         let mut nand = written(1);
-        nand.retire(EraseBlock(1));
+        nand.retire(EraseBlock::new(1));
         nand.submit(&program(1), &spare(1));
     }
     #[test]

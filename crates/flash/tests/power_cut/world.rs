@@ -171,7 +171,9 @@ impl World {
             let Some(operation) = self.map.poll() else { return };
             let spares = self.spares(&operation);
             self.note(
-                u64::from(operation.block.0) << 32 | u64::from(operation.page) << 8 | operation.cause as u64,
+                u64::from(operation.block.index()) << 32
+                    | u64::from(operation.page) << 8
+                    | operation.cause as u64,
             );
             self.nand.submit(&operation, &spares);
         }
@@ -224,7 +226,7 @@ impl World {
 
     /// Blocks that the map has given up are touched no more.
     fn retire(&mut self) {
-        for block in (0..self.map.blocks().count()).map(EraseBlock) {
+        for block in (0..self.map.blocks().count()).map(EraseBlock::new) {
             if self.map.blocks().is_bad(block) {
                 self.nand.retire(block);
             }

@@ -114,7 +114,7 @@ impl Ssd {
     /// Reads bytes that may lie in several pages, or in none.
     #[inline(never)]
     fn read_pieces(&mut self, now: Instant, slot: u32, bytes: Range<u64>) {
-        let mut piece = Piece { block: EraseBlock(0), page: 0, slc: false, bytes: 0 };
+        let mut piece = Piece { block: EraseBlock::new(0), page: 0, slc: false, bytes: 0 };
         // Bytes that need no array operation.
         let mut at_hand = 0;
         let Range { start: mut at, end: to } = bytes;
@@ -171,7 +171,7 @@ impl Ssd {
     fn decode_aged(&mut self, block: EraseBlock, now: Instant) -> Option<ReadOutcome> {
         let decoder = self.decoder.as_ref()?;
         let cycles = self.layer.blocks().erase_count(block);
-        let age = self.since_new(now).saturating_sub(self.programmed[block.0 as usize]);
+        let age = self.since_new(now).saturating_sub(self.programmed[block.index() as usize]);
         Some(decoder.read(cycles, age, &mut self.rng))
     }
 

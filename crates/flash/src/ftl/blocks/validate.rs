@@ -35,7 +35,7 @@ impl Blocks {
         let sum: u64 = self.erase_counts.iter().map(|erases| u64::from(*erases)).sum();
         ensure!(sum == self.erases, "erases of each block and in all: {sum} and {}", self.erases);
         for (block, erases) in (0..).zip(&self.erase_counts) {
-            let limit = self.endurance.map_or(ERASES_MAX, |e| e.limit(self.seed, EraseBlock(block)));
+            let limit = self.endurance.map_or(ERASES_MAX, |e| e.limit(self.seed, EraseBlock::new(block)));
             ensure!(
                 *erases <= limit.min(ERASES_MAX),
                 "block {block} was erased {erases} times and stands {limit}"
@@ -49,11 +49,11 @@ impl Blocks {
         let mut seen = vec![false; self.states.len()];
         for (pool, leveler) in self.pools.iter().enumerate() {
             let state = |block: EraseBlock| {
-                let mine = block.0 as usize % self.pools.len() == pool;
-                self.states.get(block.0 as usize).copied().filter(|_| mine)
+                let mine = block.index() as usize % self.pools.len() == pool;
+                self.states.get(block.index() as usize).copied().filter(|_| mine)
             };
             let erases = |block: EraseBlock, wanted| {
-                (state(block) == Some(wanted)).then(|| self.erase_counts[block.0 as usize])
+                (state(block) == Some(wanted)).then(|| self.erase_counts[block.index() as usize])
             };
             let is_free = |block: EraseBlock| erases(block, State::Free);
             let is_used = |block: EraseBlock| erases(block, State::Used);
@@ -61,8 +61,9 @@ impl Blocks {
                 (Leveler::None(_), LevelingPolicy::None) => true,
                 (Leveler::Dynamic(dynamic), LevelingPolicy::Dynamic) => dynamic.is_sound(&is_free),
                 (Leveler::Static(leveling), LevelingPolicy::Static { threshold, relief }) => {
-                    let used =
-                        (0..self.states.len() as u32).filter(|b| is_used(EraseBlock(*b)).is_some()).count();
+                    let used = (0..self.states.len() as u32)
+                        .filter(|b| is_used(EraseBlock::new(*b)).is_some())
+                        .count();
                     leveling.is_sound((threshold, relief), &is_free, &is_used, used)
                 }
                 _ => false,
@@ -71,7 +72,7 @@ impl Blocks {
             let mut left = leveler.clone();
             while let Some(block) = left.policy_mut().take() {
                 ensure!(
-                    is_free(block).is_some() && !core::mem::replace(&mut seen[block.0 as usize], true),
+                    is_free(block).is_some() && !core::mem::replace(&mut seen[block.index() as usize], true),
                     "{block:?} is not free in pool {pool}"
                 );
             }

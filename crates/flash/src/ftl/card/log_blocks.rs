@@ -242,7 +242,7 @@ impl LogBlocks {
         };
         self.release_overwritten(&mut open, medium);
         self.latest = rewrite_unit;
-        self.last_block[rewrite_unit as usize] = open.open_block.block.0;
+        self.last_block[rewrite_unit as usize] = open.open_block.block.index();
         if done.is_ok() && open.next == Some(span.end) {
             self.switch_merge(open, medium);
         } else {
@@ -524,7 +524,7 @@ impl LogBlocks {
         let rewrite_unit = match (open, slc_copy) {
             (Some(i), _) => self.open[i].rewrite_unit,
             (_, Some(slc_copy)) => slc_copy.rewrite_unit,
-            _ => self.owner[from.0 as usize],
+            _ => self.owner[from.index() as usize],
         };
         let bytes = self.mapped.bytes(&self.span(rewrite_unit));
         let mut to = medium.take_worn(pool)?;
@@ -540,10 +540,10 @@ impl LogBlocks {
     }
 
     fn set_data_block(&mut self, rewrite_unit: u32, block: EraseBlock) {
-        self.data[rewrite_unit as usize] = block.0;
-        self.owner[block.0 as usize] = rewrite_unit;
+        self.data[rewrite_unit as usize] = block.index();
+        self.owner[block.index() as usize] = rewrite_unit;
         if self.open_index(rewrite_unit).is_none() {
-            self.last_block[rewrite_unit as usize] = block.0;
+            self.last_block[rewrite_unit as usize] = block.index();
         }
     }
 
@@ -552,7 +552,7 @@ impl LogBlocks {
         let block = core::mem::replace(&mut self.data[rewrite_unit as usize], NONE);
         if block != NONE {
             self.owner[block as usize] = NONE;
-            medium.blocks.release(EraseBlock(block));
+            medium.blocks.release(EraseBlock::new(block));
         }
         if let Some(slc_copy) = self.slc_copy.take_if(|slc_copy| slc_copy.rewrite_unit == rewrite_unit) {
             slc_copy.blocks.into_iter().for_each(|block| medium.blocks.release(block));

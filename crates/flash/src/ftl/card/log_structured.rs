@@ -114,7 +114,7 @@ impl LogStructured {
 
     /// The block that was written last.
     pub(super) fn last_block(&self) -> u32 {
-        self.open_block(self.latest).map_or(0, |open_block| open_block.block.0)
+        self.open_block(self.latest).map_or(0, |open_block| open_block.block.index())
     }
 
     fn open_block(&self, stream: Stream) -> Option<OpenBlock> {
@@ -234,7 +234,7 @@ impl LogStructured {
                 }
                 let Some(victim) = self.victim(self.valid_max_ahead_of_need()) else { return };
                 self.idle_remaining = self.valid_granules_in(victim);
-                self.idle_victim = victim.0;
+                self.idle_victim = victim.index();
                 medium.counters.gc_blocks += 1;
             }
             let most = of_page * self.pages_in(gap - read - t_prog, read, medium) as usize;
@@ -255,7 +255,7 @@ impl LogStructured {
             if granules.is_empty() {
                 continue;
             }
-            let Ok(time) = self.move_out(EraseBlock(victim), &granules, medium) else { return };
+            let Ok(time) = self.move_out(EraseBlock::new(victim), &granules, medium) else { return };
             medium.counters.gc_bytes += granules.len() as u64 * self.granule;
             gap = gap.saturating_sub(read * granules.len().div_ceil(of_page) as u64 + time);
         }
@@ -309,19 +309,20 @@ impl LogStructured {
 
     fn take_block(&mut self, medium: &mut Medium) -> Result<OpenBlock, ReadOnly> {
         let open_block = medium.take(false)?;
-        self.reverse_map[open_block.block.0 as usize] = vec![NONE; self.slots as usize].into_boxed_slice();
+        self.reverse_map[open_block.block.index() as usize] =
+            vec![NONE; self.slots as usize].into_boxed_slice();
         Ok(open_block)
     }
 
     /// The closed block with the least live data, if no more than `most` granules live in it.
     fn victim(&mut self, most: u32) -> Option<EraseBlock> {
         let least = self.candidates.choose(0, 0)?;
-        (self.valid[least as usize] <= most).then_some(EraseBlock(least))
+        (self.valid[least as usize] <= most).then_some(EraseBlock::new(least))
     }
 
     /// The live granules of a block.
     fn valid_granules_in(&self, block: EraseBlock) -> Vec<u32> {
-        let reverse_map = &self.reverse_map[block.0 as usize];
+        let reverse_map = &self.reverse_map[block.index() as usize];
         let (mut valid, mut count) = (vec![NONE; reverse_map.len() + 1], 0);
         let mut location = self.location(block, 0);
         // What was written together lies in one chunk of the map.
@@ -389,7 +390,8 @@ impl LogStructured {
         medium: &mut Medium,
     ) -> Duration {
         let slot = (open_block.filled / self.granule) as usize;
-        self.reverse_map[open_block.block.0 as usize][slot..slot + granules.len()].copy_from_slice(granules);
+        self.reverse_map[open_block.block.index() as usize][slot..slot + granules.len()]
+            .copy_from_slice(granules);
         let first = self.location(open_block.block, slot as u32);
         let mut location = first;
         for of_chunk in granules.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
@@ -400,8 +402,8 @@ impl LogStructured {
                 location += 1;
             }
         }
-        self.valid[open_block.block.0 as usize] += granules.len() as u32;
-        self.invalidate(from.0, granules.len() as u32, medium);
+        self.valid[open_block.block.index() as usize] += granules.len() as u32;
+        self.invalidate(from.index(), granules.len() as u32, medium);
         let pages = (granules.len() as u64 * self.granule).div_ceil(self.page);
         medium.program(open_block, pages).time()
     }
@@ -411,7 +413,8 @@ impl LogStructured {
     fn level_wear(&mut self, medium: &mut Medium) -> Duration {
         let mut time = Duration::ZERO;
         for pool in 0..medium.blocks.pool_count() {
-            while let Some(from) = medium.blocks.relocate_among(pool, &|block| self.closed[block.0 as usize])
+            while let Some(from) =
+                medium.blocks.relocate_among(pool, &|block| self.closed[block.index() as usize])
             {
                 let granules = self.valid_granules_in(from);
                 medium.counters.leveling_bytes += granules.len() as u64 * self.granule;
@@ -424,7 +427,7 @@ impl LogStructured {
                             self.leveled[pool as usize] = None;
                             full.inspect(|full| self.close_block(full.block, medium));
                             let Ok(open_block) = medium.take_worn(pool) else { return time };
-                            self.reverse_map[open_block.block.0 as usize] =
+                            self.reverse_map[open_block.block.index() as usize] =
                                 vec![NONE; self.slots as usize].into_boxed_slice();
                             open_block
                         }
@@ -443,7 +446,7 @@ impl LogStructured {
     }
 
     fn location(&self, block: EraseBlock, slot: u32) -> u32 {
-        block.0 << self.slot_bits | slot
+        block.index() << self.slot_bits | slot
     }
 
     fn location_of(&self, granule: u32) -> u32 {
@@ -462,8 +465,9 @@ impl LogStructured {
     #[inline]
     fn map_granules(&mut self, block: EraseBlock, slot: u32, granules: Range<u64>, medium: &mut Medium) {
         let count = (granules.end - granules.start) as u32;
-        self.valid[block.0 as usize] += count;
-        let reverse_map = &mut self.reverse_map[block.0 as usize][slot as usize..(slot + count) as usize];
+        self.valid[block.index() as usize] += count;
+        let reverse_map =
+            &mut self.reverse_map[block.index() as usize][slot as usize..(slot + count) as usize];
         for (content, granule) in reverse_map.iter_mut().zip(granules.start as u32..) {
             *content = granule;
         }
@@ -506,25 +510,25 @@ impl LogStructured {
         } else {
             self.candidates.remove(0, block);
             self.closed[block as usize] = false;
-            self.release_block(EraseBlock(block), medium);
+            self.release_block(EraseBlock::new(block), medium);
         }
     }
 
     /// A block is full.
     fn close_block(&mut self, block: EraseBlock, medium: &mut Medium) {
-        let valid = self.valid[block.0 as usize];
+        let valid = self.valid[block.index() as usize];
         if valid == 0 {
             return self.release_block(block, medium);
         }
-        self.closed[block.0 as usize] = true;
-        self.candidates.insert(0, block.0, valid, 0);
+        self.closed[block.index() as usize] = true;
+        self.candidates.insert(0, block.index(), valid, 0);
     }
 
     fn release_block(&mut self, block: EraseBlock, medium: &mut Medium) {
-        if block.0 == self.idle_victim {
+        if block.index() == self.idle_victim {
             self.idle_remaining.clear();
         }
-        self.reverse_map[block.0 as usize] = Box::default();
+        self.reverse_map[block.index() as usize] = Box::default();
         medium.blocks.release(block);
     }
 }

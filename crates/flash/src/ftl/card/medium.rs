@@ -137,7 +137,7 @@ impl Medium {
     /// Whether `filling` is a used block that is filled as blocks are.
     pub(super) fn can_write_to(&self, open_block: &OpenBlock) -> bool {
         let OpenBlock { block, factor, filled, slc } = *open_block;
-        block.0 < self.blocks.count()
+        block.index() < self.blocks.count()
             && self.blocks.is_used(block)
             && factor == self.factor(block)
             && (!slc || self.nand.t_prog_slc.is_some())
@@ -156,7 +156,7 @@ impl Medium {
     }
 
     pub(super) fn factor(&self, block: EraseBlock) -> Factor {
-        self.variation.factor(u64::from(block.0))
+        self.variation.factor(u64::from(block.index()))
     }
 
     /// Takes an erased block.

@@ -155,7 +155,7 @@ impl Translation {
         if loads == 0 {
             Duration::ZERO
         } else {
-            self.medium.factor(EraseBlock(block)).of(self.medium.nand.t_read) * loads
+            self.medium.factor(EraseBlock::new(block)).of(self.medium.nand.t_read) * loads
         }
     }
 
@@ -181,7 +181,7 @@ impl Translation {
     #[inline]
     pub fn access(&self, offset: u64) -> Duration {
         let (_, block) = form_and_block(&self.placement, offset);
-        self.medium.factor(EraseBlock(block)).of(self.medium.nand.t_read)
+        self.medium.factor(EraseBlock::new(block)).of(self.medium.nand.t_read)
     }
 
     /// Time in which `bytes` stream out of the array once it has been accessed.
@@ -223,7 +223,7 @@ impl Translation {
             Placement::BlockMapped(log_blocks) => log_blocks.latest_block(),
             Placement::LogStructured { log, .. } => log.last_block(),
         };
-        self.medium.factor(EraseBlock(block)).of(self.mapping.t_commit)
+        self.medium.factor(EraseBlock::new(block)).of(self.mapping.t_commit)
     }
 
     /// Time to read the old content of granules of which `range` overwrites only a part: nothing where the ends are

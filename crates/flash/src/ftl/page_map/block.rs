@@ -96,15 +96,15 @@ impl PageMap {
         let slc = self.states[block as usize].slc;
         let cause = self.states[block as usize].cause;
         let kind = Kind::Erase;
-        self.ready.push(Operation { kind, block: EraseBlock(block), page: 0, slc, cause, tag: NONE });
+        self.ready.push(Operation { kind, block: EraseBlock::new(block), page: 0, slc, cause, tag: NONE });
     }
 
     /// The erase of `block` has ended.
     pub(super) fn erase_finished(&mut self, block: u32, failed: bool) {
         let die = self.layout.die_of(block);
-        if failed || self.blocks.is_bad(EraseBlock(block)) {
+        if failed || self.blocks.is_bad(EraseBlock::new(block)) {
             self.retire(block);
-        } else if self.blocks.erased(EraseBlock(block)) == Erased::WornOut {
+        } else if self.blocks.erased(EraseBlock::new(block)) == Erased::WornOut {
             self.mark_bad(block);
         } else {
             self.reset_block(block, Phase::Free);
@@ -120,17 +120,17 @@ impl PageMap {
             return;
         }
         let movable = |block: EraseBlock| {
-            let state = &self.states[block.0 as usize];
+            let state = &self.states[block.index() as usize];
             state.phase == Phase::Closed && !state.slc
         };
-        if let Some(EraseBlock(block)) = self.blocks.relocate_among(die, &movable) {
-            self.dies[die as usize].leveling_victim = block;
+        if let Some(block) = self.blocks.relocate_among(die, &movable) {
+            self.dies[die as usize].leveling_victim = block.index();
         }
     }
 
     /// `block` is not used any more: a program or its erase failed. Its data has moved.
     pub(super) fn retire(&mut self, block: u32) {
-        self.blocks.retire(EraseBlock(block));
+        self.blocks.retire(EraseBlock::new(block));
         self.mark_bad(block);
     }
 

@@ -237,7 +237,8 @@ impl PageMap {
             let valid = self.valid_in(block);
             let beyond = self.validity.count(base + written, self.layout.units_per_block - written);
             ensure!(beyond == 0, "block {block} has valid units that were never programmed");
-            let (used, bad) = (self.blocks.is_used(EraseBlock(block)), self.blocks.is_bad(EraseBlock(block)));
+            let (used, bad) =
+                (self.blocks.is_used(EraseBlock::new(block)), self.blocks.is_bad(EraseBlock::new(block)));
             let right = match state.phase {
                 Phase::Free | Phase::Bad => {
                     (valid, state.moves_in_flight, used) == (0, 0, false)

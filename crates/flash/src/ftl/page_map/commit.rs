@@ -17,7 +17,7 @@ impl PageMap {
                 self.read_finished(operation, outcome == Outcome::Uncorrectable);
             }
             Kind::Program { .. } => self.program_finished(operation.tag, failed),
-            Kind::Erase => self.erase_finished(operation.block.0, failed),
+            Kind::Erase => self.erase_finished(operation.block.index(), failed),
         }
     }
 

@@ -134,7 +134,7 @@ impl PageMap {
             self.prefetch_victim(die, block, page);
         }
         let kind = Kind::Read { bytes: valid * self.parameters.unit as u32 };
-        self.ready.push(Operation { kind, block: EraseBlock(block), page: read, slc, cause, tag: die });
+        self.ready.push(Operation { kind, block: EraseBlock::new(block), page: read, slc, cause, tag: die });
         true
     }
 
@@ -304,7 +304,7 @@ impl PageMap {
     /// The valid units of a page that was read wait for pages of their own.
     pub(super) fn read_finished(&mut self, operation: &Operation, uncorrectable: bool) {
         let die = operation.tag;
-        let EraseBlock(block) = operation.block;
+        let block = operation.block.index();
         self.dies[die as usize].reads -= 1;
         let base = self.layout.place(block, operation.page);
         let mut mask = self.validity.mask(base, self.layout.units_per_page);

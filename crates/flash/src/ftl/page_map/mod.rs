@@ -177,7 +177,7 @@ impl PageMap {
         let blocks =
             Blocks::new(layout.blocks, layout.dies, parameters.leveling, parameters.endurance.as_ref(), seed);
         let state = |block| BlockState {
-            phase: if blocks.is_bad(EraseBlock(block)) { Phase::Bad } else { Phase::Free },
+            phase: if blocks.is_bad(EraseBlock::new(block)) { Phase::Bad } else { Phase::Free },
             ..BlockState::FREE
         };
         let mut map = PageMap {
@@ -288,7 +288,7 @@ impl PageMap {
                 let (block, page, unit) = self.layout.parts(place);
                 // The block's state is another line of memory: looked at only where it says something.
                 let slc = self.parameters.slc.is_some() && self.states[block as usize].slc;
-                Found::At { block: EraseBlock(block), page, unit, slc }
+                Found::At { block: EraseBlock::new(block), page, unit, slc }
             }
             Mapped::Nowhere | Mapped::Trimmed(_) => Found::Unmapped,
             Mapped::Unreadable => Found::Unreadable,

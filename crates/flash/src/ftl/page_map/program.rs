@@ -77,7 +77,7 @@ impl PageMap {
             Stream::WearLeveling => self.blocks.take_worn(die),
             _ => self.blocks.take(die),
         };
-        let EraseBlock(block) = block.expect("a die's free blocks are those of its pool");
+        let block = block.expect("a die's free blocks are those of its pool").index();
         let slc = stream == Stream::Host && self.parameters.slc.is_some();
         let state = &mut self.states[block as usize];
         debug_assert_eq!(state.phase, Phase::Free);
@@ -271,7 +271,7 @@ impl PageMap {
         }
         // A page is transferred as a whole, padding too.
         let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };
-        self.ready.push(Operation { kind, block: EraseBlock(block), page, slc, cause, tag: id });
+        self.ready.push(Operation { kind, block: EraseBlock::new(block), page, slc, cause, tag: id });
     }
 
     /// What a program that is under way writes as unit `index` of its page.
@@ -281,7 +281,7 @@ impl PageMap {
     pub fn content(&self, operation: &Operation, index: u32) -> Content {
         let program = self.programs.get(operation.tag);
         assert!(
-            program.is_issued && program.place == self.layout.place(operation.block.0, operation.page),
+            program.is_issued && program.place == self.layout.place(operation.block.index(), operation.page),
             "{operation:?} is not under way"
         );
         if index >= program.count {
@@ -293,7 +293,7 @@ impl PageMap {
             Source::Map => Content::New { unit, version: self.map.slot(from).version },
             Source::Moved(_) => {
                 let (block, page, index) = self.layout.parts(from);
-                Content::Copy { unit, block: EraseBlock(block), page, index }
+                Content::Copy { unit, block: EraseBlock::new(block), page, index }
             }
         }
     }

@@ -149,7 +149,7 @@ impl PageMap {
             // Nothing was programmed into it, and another may be open for its stream: the one before it, whose last page was
             // not programmed either.
             Phase::Open if next_page == 0 => {
-                self.blocks.release(EraseBlock(block));
+                self.blocks.release(EraseBlock::new(block));
                 self.reset_block(block, Phase::Free);
                 self.dies[die].free += 1;
             }
@@ -169,6 +169,6 @@ impl PageMap {
 
     /// Whether a block is erased and nothing was programmed into it.
     pub fn is_erased(&self, block: EraseBlock) -> bool {
-        self.states[block.0 as usize].phase == Phase::Free
+        self.states[block.index() as usize].phase == Phase::Free
     }
 }

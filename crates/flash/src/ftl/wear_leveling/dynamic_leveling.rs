@@ -38,7 +38,7 @@ impl DynamicLeveling {
     }
     /// Takes the most worn free block that was erased at most `most` times.
     pub(super) fn take_most(&mut self, most: u32) -> Option<EraseBlock> {
-        let entry = *self.free.range(..=(most, u64::MAX, EraseBlock(u32::MAX))).next_back()?;
+        let entry = *self.free.range(..=(most, u64::MAX, EraseBlock::new(0))).next_back()?;
         self.free.remove(&entry);
         Some(entry.2)
     }

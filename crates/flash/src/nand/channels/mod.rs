@@ -247,7 +247,7 @@ impl Channels {
 
     #[inline]
     fn place_of(&self, block: EraseBlock) -> Place {
-        let die = (block.0 & self.die_mask) as usize;
+        let die = (block.index() & self.die_mask) as usize;
         match self.places.get(die) {
             Some(place) => *place,
             None => self.places[die % self.places.len()],

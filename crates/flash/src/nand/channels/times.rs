@@ -92,7 +92,7 @@ mod tests {
                 t_command: Duration::from_ns(300),
             };
             let times = Times::new(&timing, seed);
-            let operation = |kind| Operation { kind, block: EraseBlock(0), page, slc, cause: Cause::Host, tag: 0 };
+            let operation = |kind| Operation { kind, block: EraseBlock::new(0), page, slc, cause: Cause::Host, tag: 0 };
             let (read, program) = (Kind::Read { bytes }, Kind::Program { bytes });
             let drawn = timing.read_at(slc, mix(mix(seed) ^ number));
             prop_assert_eq!(times.array(&operation(read), number), drawn);

@@ -97,7 +97,7 @@ impl LogBlocks {
     /// Every used block is used for one thing.
     fn validate_use(&self, medium: &Medium) -> Result<(), Inconsistent> {
         let mut used: Vec<EraseBlock> =
-            self.data.iter().filter(|b| **b != NONE).map(|b| EraseBlock(*b)).collect();
+            self.data.iter().filter(|b| **b != NONE).map(|b| EraseBlock::new(*b)).collect();
         used.extend(self.open.iter().flat_map(OpenUnit::blocks));
         used.extend(self.slc_copy.iter().flat_map(|slc_copy| slc_copy.blocks.iter().copied()));
         used.extend(self.partial.map(|open_block| open_block.block));
@@ -106,7 +106,7 @@ impl LogBlocks {
         used.dedup();
         ensure!(used.len() == count, "a block is used for two things");
         ensure!(
-            used.iter().all(|block| block.0 < medium.blocks.count() && medium.blocks.is_used(*block)),
+            used.iter().all(|block| block.index() < medium.blocks.count() && medium.blocks.is_used(*block)),
             "what lies in a block uses it"
         );
         let free_or_bad = medium.blocks.free_count_total() + medium.blocks.bad_count();

@@ -74,17 +74,17 @@ impl LogStructured {
         let is_sound = |open_block: &OpenBlock| medium.can_write_to(open_block) && !open_block.is_slc();
         ensure!(open_block().all(is_sound), "a block that is filled is not one, or not so");
         for OpenBlock { block, filled, .. } in open_block() {
-            let free = self.reverse_map[block.0 as usize].get((filled / self.granule) as usize..);
+            let free = self.reverse_map[block.index() as usize].get((filled / self.granule) as usize..);
             ensure!(
                 free.is_some_and(|free| free.iter().all(|slot| *slot == NONE)),
                 "{block:?} holds something beyond {filled} B"
             );
         }
         for (block, reverse_map) in (0..).zip(&self.reverse_map) {
-            let used = medium.blocks.is_used(EraseBlock(block));
+            let used = medium.blocks.is_used(EraseBlock::new(block));
             let whole = if used { self.slots as usize } else { 0 };
             ensure!(reverse_map.len() == whole, "block {block} has {} slots", reverse_map.len());
-            let fillings = open_block().filter(|open_block| open_block.block.0 == block).count();
+            let fillings = open_block().filter(|open_block| open_block.block.index() == block).count();
             let closed = usize::from(self.closed[block as usize]);
             ensure!(
                 fillings + closed == usize::from(used),
