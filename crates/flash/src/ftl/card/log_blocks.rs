@@ -36,7 +36,11 @@ use core::ops::Range;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-const NONE: u32 = u32::MAX;
+crate::index::index! {
+    /// Number of a rewrite unit.
+    struct UnitIndex;
+}
+
 /// The most streams of a rewrite unit that were broken off and are not dead.
 const ABANDONED_MAX: usize = 2;
 
@@ -93,10 +97,10 @@ pub(super) struct LogBlocks {
     page: u64,
     open_max: usize,
     pub(super) mapped: MappedGranules,
-    /// Each rewrite unit's data block, or `NONE`.
-    data: Vec<u32>,
-    /// Each block's rewrite unit, where it is a data block, or `NONE`.
-    owner: Vec<u32>,
+    /// The data block of each rewrite unit.
+    data: Vec<Option<EraseBlock>>,
+    /// The rewrite unit of each erase block that is a data block.
+    owner: Vec<Option<UnitIndex>>,
     /// Where each rewrite unit was written last.
     last_block: Vec<u32>,
     /// Least recently used first.
@@ -104,7 +108,7 @@ pub(super) struct LogBlocks {
     partial: Option<OpenBlock>,
     slc_copy: Option<SlcCopy>,
     /// The rewrite unit that was written last.
-    latest: u32,
+    latest: Option<UnitIndex>,
     /// A rewrite unit was completed since leveling last looked.
     has_merged: bool,
 }
@@ -119,13 +123,13 @@ impl LogBlocks {
             page: medium.nand.page,
             open_max: open_units as usize,
             mapped: MappedGranules::new(capacity, granule),
-            data: vec![NONE; count],
-            owner: vec![NONE; medium.blocks.count() as usize],
+            data: vec![None; count],
+            owner: vec![None; medium.blocks.count() as usize],
             last_block: vec![0; count],
             open: Vec::new(),
             partial: None,
             slc_copy: None,
-            latest: NONE,
+            latest: None,
             has_merged: false,
         }
     }
@@ -194,7 +198,7 @@ impl LogBlocks {
 
     /// The erase block that was written last.
     pub(super) fn latest_block(&self) -> u32 {
-        self.last_block.get(self.latest as usize).copied().unwrap_or(0)
+        self.latest.map_or(0, |latest| self.last_block[latest.index() as usize])
     }
 
     pub(super) fn open_count(&self) -> usize {
@@ -209,7 +213,7 @@ impl LogBlocks {
     /// Whether anything holds data of a rewrite unit.
     fn is_stored(&self, rewrite_unit: u32) -> bool {
         let slc_copy = self.slc_copy.as_ref().is_some_and(|slc_copy| slc_copy.rewrite_unit == rewrite_unit);
-        slc_copy || self.data[rewrite_unit as usize] != NONE || self.open_index(rewrite_unit).is_some()
+        slc_copy || self.data[rewrite_unit as usize].is_some() || self.open_index(rewrite_unit).is_some()
     }
 
     fn open_index(&self, rewrite_unit: u32) -> Option<usize> {
@@ -241,7 +245,7 @@ impl LogBlocks {
             self.write_to_log(&mut open, &range, medium, work)
         };
         self.release_overwritten(&mut open, medium);
-        self.latest = rewrite_unit;
+        self.latest = Some(UnitIndex::new(rewrite_unit));
         self.last_block[rewrite_unit as usize] = open.open_block.block.index();
         if done.is_ok() && open.next == Some(span.end) {
             self.switch_merge(open, medium);
@@ -260,7 +264,7 @@ impl LogBlocks {
         work: &mut Work,
     ) -> Result<OpenUnit, ReadOnly> {
         let span = self.span(rewrite_unit);
-        let again = self.latest == rewrite_unit && range.start == span.start;
+        let again = self.latest == Some(UnitIndex::new(rewrite_unit)) && range.start == span.start;
         if self.slc_copy.as_ref().is_some_and(|slc_copy| slc_copy.rewrite_unit != rewrite_unit) {
             work.merge += self.fold(medium)?;
         }
@@ -524,7 +528,9 @@ impl LogBlocks {
         let rewrite_unit = match (open, slc_copy) {
             (Some(i), _) => self.open[i].rewrite_unit,
             (_, Some(slc_copy)) => slc_copy.rewrite_unit,
-            _ => self.owner[from.index() as usize],
+            _ => self.owner[from.index() as usize]
+                .expect("a used block is open, an SLC copy or a data block")
+                .index(),
         };
         let bytes = self.mapped.bytes(&self.span(rewrite_unit));
         let mut to = medium.take_worn(pool)?;
@@ -540,8 +546,8 @@ impl LogBlocks {
     }
 
     fn set_data_block(&mut self, rewrite_unit: u32, block: EraseBlock) {
-        self.data[rewrite_unit as usize] = block.index();
-        self.owner[block.index() as usize] = rewrite_unit;
+        self.data[rewrite_unit as usize] = Some(block);
+        self.owner[block.index() as usize] = Some(UnitIndex::new(rewrite_unit));
         if self.open_index(rewrite_unit).is_none() {
             self.last_block[rewrite_unit as usize] = block.index();
         }
@@ -549,10 +555,9 @@ impl LogBlocks {
 
     /// Gives back what holds a rewrite unit's data, open blocks aside.
     fn release_data_blocks(&mut self, rewrite_unit: u32, medium: &mut Medium) {
-        let block = core::mem::replace(&mut self.data[rewrite_unit as usize], NONE);
-        if block != NONE {
-            self.owner[block as usize] = NONE;
-            medium.blocks.release(EraseBlock::new(block));
+        if let Some(block) = self.data[rewrite_unit as usize].take() {
+            self.owner[block.index() as usize] = None;
+            medium.blocks.release(block);
         }
         if let Some(slc_copy) = self.slc_copy.take_if(|slc_copy| slc_copy.rewrite_unit == rewrite_unit) {
             slc_copy.blocks.into_iter().for_each(|block| medium.blocks.release(block));

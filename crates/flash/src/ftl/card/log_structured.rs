@@ -27,7 +27,9 @@ use core::ops::Range;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
-const NONE: u32 = u32::MAX;
+/// Location of a granule that lies nowhere, and granule of a slot that holds none. Not an `Option`: whole runs of locations
+/// are compared and shifted together.
+const UNMAPPED: u32 = u32::MAX;
 /// Free blocks that collection keeps: one to collect into, one for what leveling moves.
 const RESERVE: u32 = 2;
 /// The most blocks that are collected for each one that a stream fills.
@@ -64,7 +66,7 @@ pub(super) struct LogStructured {
     /// Blocks that are full.
     closed: Vec<bool>,
     /// What is left of the block that is collected while the card is idle.
-    idle_victim: u32,
+    idle_victim: Option<EraseBlock>,
     idle_remaining: Vec<u32>,
     /// Blocks that the capacity takes.
     data_blocks: u32,
@@ -90,7 +92,7 @@ impl LogStructured {
             valid: vec![0; blocks],
             candidates: Candidates::new(VictimPolicy::Greedy, 1, blocks as u32, slots, 0),
             closed: vec![false; blocks],
-            idle_victim: NONE,
+            idle_victim: None,
             idle_remaining: Vec::new(),
             data_blocks: capacity.div_ceil(medium.nand.erase_block) as u32,
             sequential: None,
@@ -109,7 +111,7 @@ impl LogStructured {
 
     /// Whether places of that many blocks and granules can be numbered.
     pub(super) fn can_index(blocks: u64, erase_block: u64, granule: u64) -> bool {
-        blocks.saturating_mul((erase_block / granule).next_power_of_two()) < u64::from(NONE)
+        blocks.saturating_mul((erase_block / granule).next_power_of_two()) < u64::from(UNMAPPED)
     }
 
     /// The block that was written last.
@@ -198,7 +200,7 @@ impl LogStructured {
 
     /// Whether the granule that begins at `offset` lies anywhere.
     pub(super) fn is_stored(&self, offset: u64) -> bool {
-        self.location_of((offset / self.granule) as u32) != NONE
+        self.location_of((offset / self.granule) as u32) != UNMAPPED
     }
 
     /// Unmaps whole granules.
@@ -206,7 +208,7 @@ impl LogStructured {
         for granule in range.start / self.granule..range.end / self.granule {
             let (chunk, index) = (granule as usize / CHUNK, granule as usize % CHUNK);
             if let Some(locations) = &mut self.locations[chunk] {
-                let old = core::mem::replace(&mut locations[index], NONE);
+                let old = core::mem::replace(&mut locations[index], UNMAPPED);
                 self.invalidate(old >> self.slot_bits, 1, medium);
             }
         }
@@ -228,19 +230,10 @@ impl LogStructured {
         let of_page = (self.page / self.granule) as usize;
         let mut granules = Vec::new();
         while gap >= read + t_prog {
-            if self.idle_remaining.is_empty() {
-                if medium.blocks.free_count_total() >= self.spare(medium) {
-                    return;
-                }
-                let Some(victim) = self.victim(self.valid_max_ahead_of_need()) else { return };
-                self.idle_remaining = self.valid_granules_in(victim);
-                self.idle_victim = victim.index();
-                medium.counters.gc_blocks += 1;
-            }
+            let Some(victim) = self.idle_victim(medium) else { return };
             let most = of_page * self.pages_in(gap - read - t_prog, read, medium) as usize;
-            let victim = self.idle_victim;
             granules.clear();
-            if self.idle_remaining.len() == self.valid[victim as usize] as usize {
+            if self.idle_remaining.len() == self.valid[victim.index() as usize] as usize {
                 let kept = self.idle_remaining.len().saturating_sub(most);
                 granules.extend(self.idle_remaining.drain(kept..).rev());
             }
@@ -248,17 +241,33 @@ impl LogStructured {
             while granules.len() < most
                 && let Some(granule) = self.idle_remaining.pop()
             {
-                if self.location_of(granule) >> self.slot_bits == victim {
+                if self.location_of(granule) >> self.slot_bits == victim.index() {
                     granules.push(granule);
                 }
             }
             if granules.is_empty() {
                 continue;
             }
-            let Ok(time) = self.move_out(EraseBlock::new(victim), &granules, medium) else { return };
+            let Ok(time) = self.move_out(victim, &granules, medium) else { return };
             medium.counters.gc_bytes += granules.len() as u64 * self.granule;
             gap = gap.saturating_sub(read * granules.len().div_ceil(of_page) as u64 + time);
         }
+    }
+
+    /// Returns the block that is collected while the card is idle. After its last granule, the next one is chosen, unless
+    /// enough blocks are free.
+    fn idle_victim(&mut self, medium: &mut Medium) -> Option<EraseBlock> {
+        if !self.idle_remaining.is_empty() {
+            return self.idle_victim;
+        }
+        if medium.blocks.free_count_total() >= self.spare(medium) {
+            return None;
+        }
+        let victim = self.victim(self.valid_max_ahead_of_need())?;
+        self.idle_remaining = self.valid_granules_in(victim);
+        self.idle_victim = Some(victim);
+        medium.counters.gc_blocks += 1;
+        self.idle_victim
     }
 
     /// How many pages that are each read first are begun by the end of `gap`, without another block to fill: at least
@@ -310,7 +319,7 @@ impl LogStructured {
     fn take_block(&mut self, medium: &mut Medium) -> Result<OpenBlock, ReadOnly> {
         let open_block = medium.take(false)?;
         self.reverse_map[open_block.block.index() as usize] =
-            vec![NONE; self.slots as usize].into_boxed_slice();
+            vec![UNMAPPED; self.slots as usize].into_boxed_slice();
         Ok(open_block)
     }
 
@@ -323,7 +332,7 @@ impl LogStructured {
     /// The live granules of a block.
     fn valid_granules_in(&self, block: EraseBlock) -> Vec<u32> {
         let reverse_map = &self.reverse_map[block.index() as usize];
-        let (mut valid, mut count) = (vec![NONE; reverse_map.len() + 1], 0);
+        let (mut valid, mut count) = (vec![UNMAPPED; reverse_map.len() + 1], 0);
         let mut location = self.location(block, 0);
         // What was written together lies in one chunk of the map.
         for of_chunk in reverse_map.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
@@ -428,7 +437,7 @@ impl LogStructured {
                             full.inspect(|full| self.close_block(full.block, medium));
                             let Ok(open_block) = medium.take_worn(pool) else { return time };
                             self.reverse_map[open_block.block.index() as usize] =
-                                vec![NONE; self.slots as usize].into_boxed_slice();
+                                vec![UNMAPPED; self.slots as usize].into_boxed_slice();
                             open_block
                         }
                     };
@@ -452,7 +461,7 @@ impl LogStructured {
     fn location_of(&self, granule: u32) -> u32 {
         self.locations[granule as usize / CHUNK]
             .as_ref()
-            .map_or(NONE, |locations| locations[granule as usize % CHUNK])
+            .map_or(UNMAPPED, |locations| locations[granule as usize % CHUNK])
     }
 
     /// `granule` lies in `slot` of `block` from now on.
@@ -479,7 +488,7 @@ impl LogStructured {
             at += within.len();
             let chunk = (at - 1) / CHUNK;
             let mut locations =
-                self.locations[chunk].take().unwrap_or_else(|| vec![NONE; CHUNK].into_boxed_slice());
+                self.locations[chunk].take().unwrap_or_else(|| vec![UNMAPPED; CHUNK].into_boxed_slice());
             // The granules that lay in one block are counted together.
             let mut rest = &mut locations[within];
             while let Some(old) = rest.first().map(|location| *location >> bits) {
@@ -495,9 +504,9 @@ impl LogStructured {
         }
     }
 
-    /// `count` granules do not live in a block any more; `NONE`'s: they lay nowhere.
+    /// `count` granules do not live in a block any more; [`UNMAPPED`]'s: they lay nowhere.
     fn invalidate(&mut self, block: u32, count: u32, medium: &mut Medium) {
-        if block == NONE >> self.slot_bits || count == 0 {
+        if block == UNMAPPED >> self.slot_bits || count == 0 {
             return;
         }
         let valid = &mut self.valid[block as usize];
@@ -525,7 +534,7 @@ impl LogStructured {
     }
 
     fn release_block(&mut self, block: EraseBlock, medium: &mut Medium) {
-        if block.index() == self.idle_victim {
+        if Some(block) == self.idle_victim {
             self.idle_remaining.clear();
         }
         self.reverse_map[block.index() as usize] = Box::default();

@@ -1,6 +1,6 @@
 //! A walk through all rewrite units, for those that were made here and those that were read back.
 
-use super::{ABANDONED_MAX, LogBlocks, NONE, OpenUnit};
+use super::{ABANDONED_MAX, LogBlocks, OpenUnit, UnitIndex};
 use crate::ftl::Inconsistent;
 use crate::ftl::card::medium::Medium;
 use crate::ftl::inconsistent::ensure;
@@ -30,7 +30,7 @@ impl LogBlocks {
             let known = (slc_copy.rewrite_unit as usize) < self.data.len();
             ensure!(
                 known
-                    && self.data[slc_copy.rewrite_unit as usize] == NONE
+                    && self.data[slc_copy.rewrite_unit as usize].is_none()
                     && medium.nand.t_prog_slc.is_some(),
                 "rewrite unit {} cannot lie in fast blocks",
                 slc_copy.rewrite_unit
@@ -42,8 +42,8 @@ impl LogBlocks {
             "the block for partial pages: {partial:?}"
         );
         ensure!(
-            self.latest == NONE || (self.latest as usize) < self.data.len(),
-            "rewrite unit {} was not written last",
+            self.latest.is_none_or(|latest| (latest.index() as usize) < self.data.len()),
+            "rewrite unit {:?} was not written last",
             self.latest
         );
         self.validate_use(medium)
@@ -53,18 +53,18 @@ impl LogBlocks {
     fn validate_data(&self, medium: &Medium) -> Result<(), Inconsistent> {
         let blocks = medium.blocks.count();
         for (rewrite_unit, block) in (0..).zip(&self.data) {
-            ensure!(
-                *block == NONE || self.owner.get(*block as usize) == Some(&rewrite_unit),
-                "block {block} is not rewrite unit {rewrite_unit}'s"
-            );
+            let is_own = |block: EraseBlock| {
+                self.owner.get(block.index() as usize) == Some(&Some(UnitIndex::new(rewrite_unit)))
+            };
+            ensure!(block.is_none_or(is_own), "{block:?} is not rewrite unit {rewrite_unit}'s");
             let mapped = self.mapped.bytes(&self.span(rewrite_unit));
             ensure!(
                 self.is_stored(rewrite_unit) == (mapped > 0),
-                "rewrite unit {rewrite_unit}: {mapped} B are mapped, and lie in {block}"
+                "rewrite unit {rewrite_unit}: {mapped} B are mapped, and lie in {block:?}"
             );
         }
-        let owned = self.owner.iter().filter(|owner| **owner != NONE).count();
-        let data = self.data.iter().filter(|block| **block != NONE).count();
+        let owned = self.owner.iter().flatten().count();
+        let data = self.data.iter().flatten().count();
         ensure!(owned == data, "data blocks and those that have an owner: {data} and {owned}");
         ensure!(
             self.last_block.iter().all(|last_block| *last_block < blocks),
@@ -96,8 +96,7 @@ impl LogBlocks {
 
     /// Every used block is used for one thing.
     fn validate_use(&self, medium: &Medium) -> Result<(), Inconsistent> {
-        let mut used: Vec<EraseBlock> =
-            self.data.iter().filter(|b| **b != NONE).map(|b| EraseBlock::new(*b)).collect();
+        let mut used: Vec<EraseBlock> = self.data.iter().flatten().copied().collect();
         used.extend(self.open.iter().flat_map(OpenUnit::blocks));
         used.extend(self.slc_copy.iter().flat_map(|slc_copy| slc_copy.blocks.iter().copied()));
         used.extend(self.partial.map(|open_block| open_block.block));

@@ -1,6 +1,6 @@
 //! A walk through all places, for those that were made here and those that were read back.
 
-use super::{CHUNK, LogStructured, NONE};
+use super::{CHUNK, LogStructured, UNMAPPED};
 use crate::ftl::Inconsistent;
 use crate::ftl::card::mapped_granules::MappedGranules;
 use crate::ftl::card::medium::{Medium, OpenBlock};
@@ -45,16 +45,16 @@ impl LogStructured {
                 continue;
             };
             ensure!(locations.len() == CHUNK, "a chunk of the map has {} places", locations.len());
-            for (granule, last_block) in (first..).zip(locations) {
+            for (granule, location) in (first..).zip(locations) {
                 let is_mapped = granule < mapped.len() && mapped.contains(granule as u64 * self.granule);
                 ensure!(
-                    is_mapped == (*last_block != NONE),
-                    "granule {granule} is mapped or not, and has the place {last_block}"
+                    is_mapped == (*location != UNMAPPED),
+                    "granule {granule} is mapped or not, and has the place {location}"
                 );
-                if *last_block == NONE {
+                if *location == UNMAPPED {
                     continue;
                 }
-                let (block, slot) = (last_block >> self.slot_bits, last_block & ((1 << self.slot_bits) - 1));
+                let (block, slot) = (location >> self.slot_bits, location & ((1 << self.slot_bits) - 1));
                 ensure!(
                     block < blocks
                         && self.reverse_map[block as usize].get(slot as usize) == Some(&(granule as u32)),
@@ -76,7 +76,7 @@ impl LogStructured {
         for OpenBlock { block, filled, .. } in open_block() {
             let free = self.reverse_map[block.index() as usize].get((filled / self.granule) as usize..);
             ensure!(
-                free.is_some_and(|free| free.iter().all(|slot| *slot == NONE)),
+                free.is_some_and(|free| free.iter().all(|slot| *slot == UNMAPPED)),
                 "{block:?} holds something beyond {filled} B"
             );
         }
@@ -103,7 +103,9 @@ impl LogStructured {
         if self.idle_remaining.is_empty() {
             return Ok(());
         }
-        let victim = self.idle_victim;
+        let Some(victim) = self.idle_victim.map(EraseBlock::index) else {
+            return Err(Inconsistent { what: "granules are collected of no block".into() });
+        };
         ensure!(self.closed.get(victim as usize) == Some(&true), "block {victim} is not collected");
         let mut reverse_map = self.reverse_map[victim as usize].iter();
         let mut seen = BTreeSet::new();
