@@ -1,7 +1,6 @@
 //! An erase block's way from written to free: closing, losing units, being erased, failing.
 
 use super::PageMap;
-use super::place::NONE;
 use super::state::{BlockHistory, BlockState, Phase};
 use crate::ftl::Erased;
 use crate::nand::{EraseBlock, Kind, Operation};
@@ -51,8 +50,8 @@ impl PageMap {
         state.phase = Phase::Failed;
         let die = self.layout.die_of(block);
         for open in &mut self.dies[die as usize].open {
-            if *open == block {
-                *open = NONE;
+            if *open == Some(EraseBlock::new(block)) {
+                *open = None;
             }
         }
     }
@@ -96,7 +95,7 @@ impl PageMap {
         let slc = self.states[block as usize].slc;
         let cause = self.states[block as usize].cause;
         let kind = Kind::Erase;
-        self.ready.push(Operation { kind, block: EraseBlock::new(block), page: 0, slc, cause, tag: NONE });
+        self.ready.push(Operation { kind, block: EraseBlock::new(block), page: 0, slc, cause, tag: 0 });
     }
 
     /// The erase of `block` has ended.
@@ -116,16 +115,14 @@ impl PageMap {
 
     /// Asks wear leveling whether a block's data should move.
     fn pick_leveling_victim(&mut self, die: u32) {
-        if self.dies[die as usize].leveling_victim != NONE {
+        if self.dies[die as usize].leveling_victim.is_some() {
             return;
         }
         let movable = |block: EraseBlock| {
             let state = &self.states[block.index() as usize];
             state.phase == Phase::Closed && !state.slc
         };
-        if let Some(block) = self.blocks.relocate_among(die, &movable) {
-            self.dies[die as usize].leveling_victim = block.index();
-        }
+        self.dies[die as usize].leveling_victim = self.blocks.relocate_among(die, &movable);
     }
 
     /// `block` is not used any more: a program or its erase failed. Its data has moved.

@@ -1,8 +1,9 @@
 //! A walk through the whole structure, for one that was made here and one that was read back.
 
-use super::place::{Entry, Layout, Mapped, NONE};
+use super::place::{Entry, Layout, Mapped};
 use super::programs::Source;
 use super::state::{Phase, STREAMS, Stream};
+use super::write_buffer::{SlotId, WriteBuffer};
 use super::{PageMap, PageMapParameters};
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
@@ -87,11 +88,11 @@ impl PageMap {
         }
         for (index, die) in (0..).zip(&self.dies) {
             let mine = |block: &u32| *block < blocks && self.layout.die_of(*block) == index;
-            let single = die.open.iter().chain([&die.victim, &die.leveling_victim]);
-            let gathering = die.gathering.iter().copied().filter(|id| *id != NONE);
+            let single = die.open.iter().chain([&die.victim, &die.leveling_victim]).flatten();
+            let gathering = die.gathering.iter().flatten().copied();
             let mut programs = gathering.chain(self.programs.queue(&die.full_pages));
             ensure!(
-                single.filter(|block| **block != NONE).all(mine)
+                single.map(|block| block.index()).all(|block| mine(&block))
                     && die.failed_blocks.iter().chain(&die.slc_closed).all(mine)
                     && self.programs.queue_is_sound(&die.full_pages)
                     && programs.all(|id| self.programs.is_live(id)),
@@ -137,15 +138,15 @@ impl PageMap {
                 let slot = buffer.slot(number);
                 ensure!(
                     units.contains(&slot.unit) && self.is_place(slot.committed),
-                    "slot {number} of unit {} knows {:?}",
+                    "{number:?} of unit {} knows {:?}",
                     slot.unit,
                     slot.committed
                 );
-                if slot.newer == NONE && !slot.overtaken {
+                if slot.newer.is_none() && !slot.overtaken {
                     newest += 1;
                     ensure!(
                         self.l2p[slot.unit as usize] == Entry::slot(number),
-                        "unit {} is not mapped to slot {number}",
+                        "unit {} is not mapped to {number:?}",
                         slot.unit
                     );
                 }
@@ -164,19 +165,23 @@ impl PageMap {
             let parts = &self.programs.parts(id)[..program.count as usize];
             ensure!(
                 program.die < self.layout.dies && !parts.is_empty(),
-                "program {id} has no die or no units: {program:?}"
+                "{id:?} has no die or no units: {program:?}"
             );
             for part in parts {
+                let is_in = |buffer: &WriteBuffer| {
+                    let slot = (part.from < buffer.capacity()).then(|| SlotId::new(part.from));
+                    slot.and_then(|slot| buffer.get(slot)).is_some_and(|slot| slot.unit == part.unit)
+                };
                 let sound = match program.source {
-                    Source::Data => self.data.get(part.from).is_some_and(|slot| slot.unit == part.unit),
-                    Source::Map => self.map.get(part.from).is_some_and(|slot| slot.unit == part.unit),
+                    Source::Data => is_in(&self.data),
+                    Source::Map => is_in(&self.map),
                     Source::Moved(_) => {
                         part.from < self.layout.places()
                             && part.unit < self.layout.logical()
                             && (!self.validity.get(part.from) || self.p2l[part.from as usize] == part.unit)
                     }
                 };
-                ensure!(sound, "program {id} has {part:?}");
+                ensure!(sound, "{id:?} has {part:?}");
                 if matches!(program.source, Source::Moved(_)) {
                     moving[self.layout.block_of(part.from) as usize] += 1;
                 }
@@ -289,18 +294,20 @@ impl PageMap {
             }
             let victims = mine().filter(|(_, state)| state.phase == Phase::Victim).map(|(block, _)| block);
             ensure!(
-                victims.eq((die.victim != NONE).then_some(die.victim)),
-                "the victim of die {index}: {}",
+                victims.eq(die.victim.map(EraseBlock::index)),
+                "the victim of die {index}: {:?}",
                 die.victim
             );
-            for (stream, block) in die.open.iter().enumerate().filter(|(_, block)| **block != NONE) {
-                let state = &self.states[*block as usize];
+            let open =
+                die.open.iter().enumerate().filter_map(|(stream, block)| Some((stream, (*block)?.index())));
+            for (stream, block) in open {
+                let state = &self.states[block as usize];
                 let right = state.phase == Phase::Open
                     && state.stream as usize == stream
                     && state.next_page < self.layout.pages_of(state.slc)
                     && (stream == Stream::Host as usize || !state.slc);
                 ensure!(
-                    right && list(*block),
+                    right && list(block),
                     "block {block} is open for stream {stream} of {STREAMS}: {state:?}"
                 );
             }
@@ -330,16 +337,19 @@ impl PageMap {
             programs.chain(self.dies.iter().map(|die| die.reads + die.programs + die.move_programs));
         ensure!(programs.max() == Some(0), "programs or reads are under way");
         for buffer in [&self.data, &self.map] {
-            ensure!(buffer.iter().all(|slot| !buffer.slot(slot).programming), "a slot is being programmed");
+            ensure!(
+                buffer.iter().all(|slot| !buffer.slot(slot).is_programming()),
+                "a slot is being programmed"
+            );
         }
         let mut gathered = vec![false; self.programs.len()];
         for (index, die) in (0..).zip(&self.dies) {
-            let gathering = die.gathering.iter().enumerate().filter(|(_, id)| **id != NONE);
-            let gathering = gathering.map(|(stream, id)| (Some(stream), *id));
+            let gathering = die.gathering.iter().enumerate();
+            let gathering = gathering.filter_map(|(stream, id)| Some((Some(stream), (*id)?)));
             for (stream, id) in gathering.chain(self.programs.queue(&die.full_pages).map(|id| (None, id))) {
                 let program = self.programs.get(id);
                 let Source::Moved(to) = program.source else {
-                    return Err(Inconsistent { what: alloc::format!("program {id} is no move, and waits") });
+                    return Err(Inconsistent { what: alloc::format!("{id:?} is no move, and waits") });
                 };
                 let right = program.die == index
                     && !program.is_issued
@@ -348,18 +358,18 @@ impl PageMap {
                         stream == to as usize && program.count < self.layout.units_per_page
                     });
                 ensure!(
-                    right && !core::mem::replace(&mut gathered[id as usize], true),
-                    "program {id} waits: {program:?}"
+                    right && !core::mem::replace(&mut gathered[id.index() as usize], true),
+                    "{id:?} waits: {program:?}"
                 );
             }
         }
         ensure!(
-            self.programs.live().all(|id| gathered[id as usize]),
+            self.programs.live().all(|id| gathered[id.index() as usize]),
             "a program is neither gathered nor under way"
         );
         let (mut open, mut failing) = (0, 0);
         for die in &self.dies {
-            open += die.open.iter().filter(|block| **block != NONE).count() as u32;
+            open += die.open.iter().flatten().count() as u32;
             failing += die.failed_blocks.len() as u32;
         }
         ensure!(open == self.count(|phase| phase == Phase::Open), "a block is open for no stream");

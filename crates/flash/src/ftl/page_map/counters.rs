@@ -1,7 +1,6 @@
 //! What the layer counts.
 
 use super::PageMap;
-use super::place::NONE;
 use flashlab_sim::Observer;
 use serde::{Deserialize, Serialize};
 
@@ -112,8 +111,8 @@ impl PageMap {
             let slc = self.parameters.slc.map_or(0, |slc| slc.blocks);
             let set_aside =
                 u64::from(self.free_beyond_slc(index).min(self.parameters.reserve)) + u64::from(slc);
-            let open = die.open.iter().filter(|block| **block != NONE).map(|block| {
-                let state = &self.states[*block as usize];
+            let open = die.open.iter().flatten().map(|block| {
+                let state = &self.states[block.index() as usize];
                 let unwritten = (self.layout.pages - state.next_page) * self.layout.units_per_page;
                 if state.slc { 0 } else { u64::from(unwritten) }
             });

@@ -7,7 +7,6 @@
 use super::{PageMap, Streams};
 
 use super::bits::count_valid;
-use super::place::NONE;
 use super::programs::Source;
 use super::state::{BlockState, Phase, Stream};
 use crate::nand::{Cause, EraseBlock, Kind, Operation};
@@ -61,7 +60,7 @@ impl PageMap {
     fn host_waits_for_folding(&self, die: u32) -> bool {
         let state = &self.dies[die as usize];
         let full = |slc: super::slc::Slc| state.slc >= slc.blocks;
-        state.open[Stream::Host as usize] == NONE && self.parameters.slc.is_some_and(full)
+        state.open[Stream::Host as usize].is_none() && self.parameters.slc.is_some_and(full)
     }
 
     #[inline(always)]
@@ -73,15 +72,15 @@ impl PageMap {
     #[inline(never)]
     fn must_read_victim(&self, die: u32) -> bool {
         let state = &self.dies[die as usize];
-        let must = |block: u32| {
-            let victim = &self.states[block as usize];
+        let must = |block: EraseBlock| {
+            let victim = &self.states[block.index() as usize];
             victim.must_retire || victim.cause == Cause::WearLeveling
         };
         state.fold_backlog_ppm > 0
             || state.idle_step
             || !state.failed_blocks.is_empty()
-            || state.leveling_victim != NONE
-            || (state.victim != NONE && must(state.victim))
+            || state.leveling_victim.is_some()
+            || state.victim.is_some_and(must)
             || self.is_short_of_free_blocks(die)
             || self.host_waits_for_folding(die)
     }
@@ -93,21 +92,19 @@ impl PageMap {
         if state.reads >= VICTIM_READS_MAX || (state.gc_backlog <= 0 && !self.must_read_victim(die)) {
             return false;
         }
-        if state.victim == NONE {
-            return self.choose_victim(die);
-        }
+        let Some(victim) = state.victim else { return self.choose_victim(die) };
         if state.full_pages.len() >= VICTIM_READS_MAX {
             return false;
         }
-        self.read_victim_page(die)
+        self.read_victim_page(die, victim)
     }
 
     /// Reads the next page of a die's victim that has valid units; whether something was done.
     #[inline]
-    fn read_victim_page(&mut self, die: u32) -> bool {
+    fn read_victim_page(&mut self, die: u32, victim: EraseBlock) -> bool {
         let per_page = self.layout.units_per_page;
         let state = &mut self.dies[die as usize];
-        let block = state.victim;
+        let block = victim.index();
         let BlockState { next_page: written, slc, cause, .. } = self.states[block as usize];
         let before = state.victim_page;
         let mut page = before;
@@ -126,7 +123,7 @@ impl PageMap {
             state.gc_backlog -= units - i64::from(valid);
         }
         if valid == 0 {
-            return self.finish_victim(die);
+            return self.finish_victim(die, block);
         }
         state.reads += 1;
         state.idle_step = false;
@@ -134,18 +131,18 @@ impl PageMap {
             self.prefetch_victim(die, block, page);
         }
         let kind = Kind::Read { bytes: valid * self.parameters.unit as u32 };
-        self.ready.push(Operation { kind, block: EraseBlock::new(block), page: read, slc, cause, tag: die });
+        self.ready.push(Operation { kind, block: victim, page: read, slc, cause, tag: die });
         true
     }
 
     /// Nothing valid is left to be read of a die's victim; whether that is known only now.
     #[cold]
-    fn finish_victim(&mut self, die: u32) -> bool {
+    fn finish_victim(&mut self, die: u32, block: u32) -> bool {
         let state = &mut self.dies[die as usize];
         if state.reads > 0 {
             return false;
         }
-        let block = core::mem::replace(&mut state.victim, NONE);
+        state.victim = None;
         self.states[block as usize].phase = Phase::Drained;
         if self.states[block as usize].moves_in_flight == 0 {
             self.victim_emptied(block);
@@ -193,11 +190,13 @@ impl PageMap {
             self.start_victim(die, block, Cause::GarbageCollection);
             return true;
         }
-        let leveling_victim = core::mem::replace(&mut self.dies[die as usize].leveling_victim, NONE);
-        if leveling_victim != NONE && self.states[leveling_victim as usize].phase == Phase::Closed {
-            self.states[leveling_victim as usize].cause = Cause::WearLeveling;
-            if self.has_room_for_victim(die, leveling_victim, 0) {
-                self.start_victim(die, leveling_victim, Cause::WearLeveling);
+        let leveling_victim = self.dies[die as usize].leveling_victim.take().map(EraseBlock::index);
+        if let Some(block) = leveling_victim
+            && self.states[block as usize].phase == Phase::Closed
+        {
+            self.states[block as usize].cause = Cause::WearLeveling;
+            if self.has_room_for_victim(die, block, 0) {
+                self.start_victim(die, block, Cause::WearLeveling);
                 return true;
             }
         }
@@ -223,8 +222,8 @@ impl PageMap {
             }
         }
         let state = &self.dies[die as usize];
-        let rests =
-            (state.reads, state.programs, state.move_programs) == (0, 0, 0) && state.full_pages.is_empty();
+        let rests = (state.reads, state.programs, state.move_programs) == (0, 0, 0)
+            && state.full_pages.front().is_none();
         // What waits for its page to become full may be all that the buffer holds.
         let pads = wanted.iter().flatten().next().is_some() || (rests && self.host_waits_for_folding(die));
         let padded = pads && self.pad_gathered_page(die);
@@ -239,12 +238,10 @@ impl PageMap {
     fn has_room_for_victim(&self, die: u32, block: u32, kept: u32) -> bool {
         let to = self.destination(block) as usize;
         let state = &self.dies[die as usize];
-        let open = match state.open[to] {
-            NONE => 0,
-            open => self.layout.pages - self.states[open as usize].next_page,
-        };
+        let left = |open: EraseBlock| self.layout.pages - self.states[open.index() as usize].next_page;
+        let open = state.open[to].map_or(0, left);
         let pages = open + state.free.saturating_sub(kept) * self.layout.pages;
-        let gathering = state.gathering.iter().copied().filter(|id| *id != NONE);
+        let gathering = state.gathering.iter().flatten().copied();
         let waiting = self.programs.queue(&state.full_pages).chain(gathering);
         let waiting: u32 = waiting.map(|id| self.programs.get(id).count).sum();
         let units = u64::from(waiting) + u64::from(self.valid_in(block));
@@ -254,8 +251,8 @@ impl PageMap {
     /// Programs what waits for its page to become full, so that the victims it came from can be erased.
     fn pad_gathered_page(&mut self, die: u32) -> bool {
         let state = &mut self.dies[die as usize];
-        let Some(gathering) = state.gathering.iter_mut().find(|id| **id != NONE) else { return false };
-        self.programs.push_back(&mut state.full_pages, core::mem::replace(gathering, NONE));
+        let Some(id) = state.gathering.iter_mut().find_map(Option::take) else { return false };
+        self.programs.push_back(&mut state.full_pages, id);
         self.program_moved_pages(die);
         true
     }
@@ -266,8 +263,7 @@ impl PageMap {
         while self.pad_gathered_page(die) {}
         for _ in 0..self.dies[die as usize].full_pages.len() {
             let full = &mut self.dies[die as usize].full_pages;
-            if let Some(first) = full.front() {
-                self.programs.pop_front(full);
+            if let Some(first) = self.programs.pop_front(full) {
                 self.programs.push_back(full, first);
             }
             self.program_moved_pages(die);
@@ -294,7 +290,7 @@ impl PageMap {
         self.states[block as usize].cause = cause;
         let to = self.destination(block);
         let die = &mut self.dies[die as usize];
-        die.victim = block;
+        die.victim = Some(EraseBlock::new(block));
         die.victim_page = 0;
         die.destination = to;
         die.victim_loaded = 0;
@@ -331,15 +327,15 @@ impl PageMap {
         let state = &mut self.dies[die as usize];
         let units = &self.p2l[base as usize..(base + per_page) as usize];
         let gathering = &mut state.gathering[state.destination as usize];
-        if *gathering == NONE {
-            *gathering = self.programs.begin(die, Source::Moved(state.destination));
-        }
-        let id = *gathering;
+        let id = match *gathering {
+            Some(id) => id,
+            None => *gathering.insert(self.programs.begin(die, Source::Moved(state.destination))),
+        };
         let before = self.programs.get(id).count;
         let count = self.programs.append(id, base, units, mask);
         self.states[block as usize].moves_in_flight += count - before;
         if count >= per_page {
-            *gathering = self.programs.split(id).unwrap_or(NONE);
+            *gathering = self.programs.split(id);
             self.programs.push_back(&mut state.full_pages, id);
         }
     }

@@ -60,12 +60,12 @@ use alloc::vec::Vec;
 use bits::{DieSet, Validity};
 use counters::Counters;
 use flashlab_sim::{fault, prefetch};
-use place::{Entry, Layout, Mapped, NONE};
+use place::{Entry, Layout, Mapped, NO_UNIT};
 use programs::{Programs, Source};
 use serde::{Deserialize, Serialize};
 use state::{BlockHistory, BlockState, DieState, Phase, Ready};
 use trim_log::TrimLog;
-use write_buffer::WriteBuffer;
+use write_buffer::{SlotId, WriteBuffer};
 
 /// A page-mapped translation layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -184,7 +184,7 @@ impl PageMap {
             parameters: *parameters,
             seed,
             l2p: vec![Entry::NOWHERE; layout.logical() as usize],
-            p2l: vec![NONE; layout.places() as usize],
+            p2l: vec![NO_UNIT; layout.places() as usize],
             versions: None,
             validity: Validity::new(layout.places()),
             states: (0..layout.blocks).map(state).collect(),
@@ -353,7 +353,7 @@ impl PageMap {
         let buffer = if unit < self.layout.units { &mut self.data } else { &mut self.map };
         if let Mapped::Slot(newest) = entry.decode() {
             let slot = buffer.slot_mut(newest);
-            if !slot.programming && slot.trimmed == 0 {
+            if !slot.is_programming() && slot.trimmed == 0 {
                 slot.version = number;
                 self.accepted = number;
                 return true;
@@ -459,7 +459,7 @@ impl PageMap {
         let programming = self.programs.issued().filter(|id| self.programs.get(*id).source == source);
         let parts =
             programming.flat_map(|id| &self.programs.parts(id)[..self.programs.get(id).count as usize]);
-        parts.map(|part| buffer.slot(part.from).accepted).chain(buffer.oldest_waiting()).min()
+        parts.map(|part| buffer.slot(SlotId::new(part.from)).accepted).chain(buffer.oldest_waiting()).min()
     }
 
     /// What the array has to do next; `None`: nothing can be issued until something finishes or is asked for.

@@ -14,6 +14,7 @@
 //! So an array has at most 2^30 units: 4 TiB in units of 4 KiB.
 
 use super::PageMapParameters;
+use super::write_buffer::SlotId;
 use crate::ftl::divisor::Divisor;
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +22,8 @@ use serde::{Deserialize, Serialize};
 pub(super) const PLACES_MAX: u64 = 1 << 30;
 /// Units of a cache line of the reverse map. What is known of them is loaded together.
 pub(super) const LINE: u32 = 16;
-/// No block, slot or unit.
-pub(super) const NONE: u32 = u32::MAX;
+/// Reverse map entry of a place that holds no unit. Not an `Option`: a page's entries are copied as plain numbers.
+pub(super) const NO_UNIT: u32 = u32::MAX;
 
 /// The sizes of everything, in units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -116,7 +117,7 @@ pub(crate) enum Mapped {
     Unreadable,
     At(u32),
     Trimmed(u32),
-    Slot(u32),
+    Slot(SlotId),
 }
 
 const SLOT: u32 = 1 << 31;
@@ -135,8 +136,8 @@ impl Entry {
         Entry(TRIMMED | place)
     }
     #[inline]
-    pub(crate) fn slot(slot: u32) -> Self {
-        Entry(SLOT | slot)
+    pub(crate) fn slot(slot: SlotId) -> Self {
+        Entry(SLOT | slot.index())
     }
     /// The place, if the unit lies in the array and nowhere else.
     #[inline]
@@ -150,7 +151,7 @@ impl Entry {
             Entry::UNREADABLE => Mapped::Unreadable,
             Entry(place) if place < TRIMMED => Mapped::At(place),
             Entry(place) if place < SLOT => Mapped::Trimmed(place & !TRIMMED),
-            Entry(slot) => Mapped::Slot(slot & !SLOT),
+            Entry(slot) => Mapped::Slot(SlotId::new(slot & !SLOT)),
         }
     }
 }
@@ -165,7 +166,7 @@ mod tests {
         fn entries_say_what_they_were_made_for(n in 0u32..1 << 30) {
             prop_assert_eq!(Entry::at(n).decode(), Mapped::At(n));
             prop_assert_eq!(Entry::trimmed(n).decode(), Mapped::Trimmed(n));
-            prop_assert_eq!(Entry::slot(n).decode(), Mapped::Slot(n));
+            prop_assert_eq!(Entry::slot(SlotId::new(n)).decode(), Mapped::Slot(SlotId::new(n)));
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Open blocks, and the pages that are programmed into them.
 
-use super::place::{LINE, NONE};
-use super::programs::{Part, Program, Source};
+use super::place::{LINE, NO_UNIT};
+use super::programs::{Part, Program, ProgramId, Source};
 use super::state::{Phase, Stream};
+use super::write_buffer::SlotId;
 use super::{PageMap, Streams};
 use crate::nand::{Cause, EraseBlock, Kind, Operation};
 use flashlab_sim::prefetch;
@@ -54,8 +55,8 @@ impl PageMap {
     #[inline]
     fn open_block(&mut self, die: u32, stream: Stream, floor: u32) -> Option<u32> {
         match self.dies[die as usize].open[stream as usize] {
-            NONE => self.open_new_block(die, stream, floor),
-            block => Some(block),
+            None => self.open_new_block(die, stream, floor),
+            Some(block) => Some(block.index()),
         }
     }
 
@@ -77,9 +78,9 @@ impl PageMap {
             Stream::WearLeveling => self.blocks.take_worn(die),
             _ => self.blocks.take(die),
         };
-        let block = block.expect("a die's free blocks are those of its pool").index();
+        let block = block.expect("a die's free blocks are those of its pool");
         let slc = stream == Stream::Host && self.parameters.slc.is_some();
-        let state = &mut self.states[block as usize];
+        let state = &mut self.states[block.index() as usize];
         debug_assert_eq!(state.phase, Phase::Free);
         state.phase = Phase::Open;
         state.stream = stream;
@@ -87,8 +88,8 @@ impl PageMap {
         let die = &mut self.dies[die as usize];
         die.free -= 1;
         die.slc += u32::from(slc);
-        die.open[stream as usize] = block;
-        Some(block)
+        die.open[stream as usize] = Some(block);
+        Some(block.index())
     }
 
     /// Programs pages of accepted units while there are any and a die takes one.
@@ -147,7 +148,8 @@ impl PageMap {
         {
             return false;
         }
-        let is_open = state.open[stream as usize] != NONE && !self.is_reserved_for_moves(die, stream, floor);
+        let is_open =
+            state.open[stream as usize].is_some() && !self.is_reserved_for_moves(die, stream, floor);
         state.programs < PROGRAMS_PER_DIE_MAX && (is_open || self.may_open(die, stream, floor))
     }
 
@@ -184,7 +186,7 @@ impl PageMap {
         let id = self.programs.begin(die, source);
         for part in &mut self.programs.parts_mut(id)[..count as usize] {
             let (from, unit) = buffer.take().expect("as many as counted");
-            *part = Part { from, unit };
+            *part = Part { from: from.index(), unit };
         }
         self.programs.get_mut(id).count = count;
         self.prefetch_commit(id, source);
@@ -244,13 +246,13 @@ impl PageMap {
 
     /// A program gets the next page of `block`, which is open on the die `on`, and is ready to be issued.
     #[inline(always)]
-    fn assign_page(&mut self, id: u32, on: u32, block: u32, cause: Cause) {
+    fn assign_page(&mut self, id: ProgramId, on: u32, block: u32, cause: Cause) {
         let state = &mut self.states[block as usize];
         let (page, slc) = (state.next_page, state.slc);
         state.next_page += 1;
         state.programs += 1;
         if state.next_page == self.layout.pages_of(slc) {
-            self.dies[on as usize].open[state.stream as usize] = NONE;
+            self.dies[on as usize].open[state.stream as usize] = None;
         }
         let per_page = self.layout.units_per_page;
         let place = self.layout.place(block, page);
@@ -264,14 +266,14 @@ impl PageMap {
             *unit = part.unit;
         }
         if count < units.len() {
-            units[count..].fill(NONE);
+            units[count..].fill(NO_UNIT);
         }
         if self.versions.is_some() {
             self.record_versions(id);
         }
         // A page is transferred as a whole, padding too.
         let kind = Kind::Program { bytes: per_page * self.parameters.unit as u32 };
-        self.ready.push(Operation { kind, block: EraseBlock::new(block), page, slc, cause, tag: id });
+        self.ready.push(Operation { kind, block: EraseBlock::new(block), page, slc, cause, tag: id.index() });
     }
 
     /// What a program that is under way writes as unit `index` of its page.
@@ -279,7 +281,8 @@ impl PageMap {
     /// # Panics
     /// Where the operation is no program of this layer that is under way.
     pub fn content(&self, operation: &Operation, index: u32) -> Content {
-        let program = self.programs.get(operation.tag);
+        let id = ProgramId::new(operation.tag);
+        let program = self.programs.get(id);
         assert!(
             program.is_issued && program.place == self.layout.place(operation.block.index(), operation.page),
             "{operation:?} is not under way"
@@ -287,10 +290,10 @@ impl PageMap {
         if index >= program.count {
             return Content::Padding;
         }
-        let Part { from, unit } = self.programs.parts(operation.tag)[index as usize];
+        let Part { from, unit } = self.programs.parts(id)[index as usize];
         match program.source {
-            Source::Data => Content::New { unit, version: self.data.slot(from).version },
-            Source::Map => Content::New { unit, version: self.map.slot(from).version },
+            Source::Data => Content::New { unit, version: self.data.slot(SlotId::new(from)).version },
+            Source::Map => Content::New { unit, version: self.map.slot(SlotId::new(from)).version },
             Source::Moved(_) => {
                 let (block, page, index) = self.layout.parts(from);
                 Content::Copy { unit, block: EraseBlock::new(block), page, index }

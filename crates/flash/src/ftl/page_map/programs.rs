@@ -1,9 +1,13 @@
 //! Programs that gather units, wait for a page or are under way.
 
-use super::place::NONE;
 use super::state::Stream;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
+
+crate::index::index! {
+    /// Number of a program; the tag of its operation.
+    pub(super) struct ProgramId;
+}
 
 /// Where a program's units come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -25,7 +29,7 @@ pub(super) struct Part {
 /// A program that gathers units, or that is under way.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Program {
-    /// The first place that it writes, and the block; no place as long as it gathers.
+    /// The first place that it writes, and the block, once it is issued.
     pub(super) place: u32,
     pub(super) block: u32,
     /// Units in it.
@@ -33,46 +37,36 @@ pub(super) struct Program {
     /// The die whose valid units it moves, or that the page is on.
     pub(super) die: u32,
     /// The next in its row.
-    next: u32,
+    next: Option<ProgramId>,
     pub(super) source: Source,
     /// It ends when it is reported finished.
     pub(super) is_issued: bool,
 }
 
 impl Program {
-    const NEW: Program = Program {
-        place: NONE,
-        block: NONE,
-        count: 0,
-        die: 0,
-        next: NONE,
-        source: Source::Data,
-        is_issued: false,
-    };
+    const NEW: Program =
+        Program { place: 0, block: 0, count: 0, die: 0, next: None, source: Source::Data, is_issued: false };
 }
 
 /// Programs in a row, each in no other.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct ProgramQueue {
-    first: u32,
-    last: u32,
+    first: Option<ProgramId>,
+    /// The last program, if there is a first one.
+    last: Option<ProgramId>,
     count: u32,
 }
 
 impl ProgramQueue {
-    pub(super) const EMPTY: ProgramQueue = ProgramQueue { first: NONE, last: NONE, count: 0 };
+    pub(super) const EMPTY: ProgramQueue = ProgramQueue { first: None, last: None, count: 0 };
 
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.count
     }
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-    #[inline]
-    pub(super) fn front(&self) -> Option<u32> {
-        (self.count > 0).then_some(self.first)
+    pub(super) fn front(&self) -> Option<ProgramId> {
+        self.first
     }
 }
 
@@ -83,7 +77,7 @@ pub(super) struct Programs {
     /// Those of each program, and behind them room for as many: what is gathered beyond a page.
     parts: Vec<Part>,
     per_page: usize,
-    vacant: Vec<u32>,
+    vacant: Vec<ProgramId>,
 }
 
 impl Programs {
@@ -92,53 +86,53 @@ impl Programs {
     }
     /// A program without units and place.
     #[inline]
-    pub(super) fn begin(&mut self, die: u32, source: Source) -> u32 {
+    pub(super) fn begin(&mut self, die: u32, source: Source) -> ProgramId {
         let id = self.vacant.pop().unwrap_or_else(|| self.grow());
-        self.programs[id as usize] = Program { die, source, ..Program::NEW };
+        self.programs[id.index() as usize] = Program { die, source, ..Program::NEW };
         id
     }
     #[cold]
-    fn grow(&mut self) -> u32 {
+    fn grow(&mut self) -> ProgramId {
         self.programs.push(Program::NEW);
-        self.parts.resize(self.programs.len() * 2 * self.per_page, Part { from: NONE, unit: NONE });
-        self.programs.len() as u32 - 1
+        self.parts.resize(self.programs.len() * 2 * self.per_page, Part { from: 0, unit: 0 });
+        ProgramId::new(self.programs.len() as u32 - 1)
     }
     /// Where the units of a program begin.
     #[inline]
-    fn first_part(&self, id: u32) -> usize {
-        id as usize * 2 * self.per_page
+    fn first_part(&self, id: ProgramId) -> usize {
+        id.index() as usize * 2 * self.per_page
     }
     /// A unit of a program.
     #[inline]
-    pub(super) fn part(&self, id: u32, n: u32) -> Part {
+    pub(super) fn part(&self, id: ProgramId, n: u32) -> Part {
         self.parts[self.first_part(id) + n as usize]
     }
     #[inline]
-    pub(super) fn get(&self, id: u32) -> &Program {
-        &self.programs[id as usize]
+    pub(super) fn get(&self, id: ProgramId) -> &Program {
+        &self.programs[id.index() as usize]
     }
     #[inline]
-    pub(super) fn get_mut(&mut self, id: u32) -> &mut Program {
-        &mut self.programs[id as usize]
+    pub(super) fn get_mut(&mut self, id: ProgramId) -> &mut Program {
+        &mut self.programs[id.index() as usize]
     }
     /// The units of a page, of which the first `count` are in the program.
     #[inline]
-    pub(super) fn parts(&self, id: u32) -> &[Part] {
+    pub(super) fn parts(&self, id: ProgramId) -> &[Part] {
         let first = self.first_part(id);
         &self.parts[first..first + self.per_page]
     }
     #[inline]
-    pub(super) fn parts_mut(&mut self, id: u32) -> &mut [Part] {
+    pub(super) fn parts_mut(&mut self, id: ProgramId) -> &mut [Part] {
         let first = self.first_part(id);
         &mut self.parts[first..first + self.per_page]
     }
     /// Appends to a program that gathers, which is not full, the units at places from `base` on that `mask` has a bit for;
     /// how many it has then. Those beyond a page wait for [`Programs::split`].
     #[inline]
-    pub(super) fn append(&mut self, id: u32, base: u32, units: &[u32], mask: u64) -> u32 {
+    pub(super) fn append(&mut self, id: ProgramId, base: u32, units: &[u32], mask: u64) -> u32 {
         let first = self.first_part(id);
         let parts = &mut self.parts[first..first + 2 * self.per_page];
-        let program = &mut self.programs[id as usize];
+        let program = &mut self.programs[id.index() as usize];
         let mut count = program.count;
         // No branches: which of them are valid cannot be predicted.
         for (n, unit) in (0..).zip(units) {
@@ -150,8 +144,8 @@ impl Programs {
     }
     /// Leaves a page in a program that gathered that or more; the rest is in another one, if there is a rest.
     #[inline]
-    pub(super) fn split(&mut self, id: u32) -> Option<u32> {
-        let program = &mut self.programs[id as usize];
+    pub(super) fn split(&mut self, id: ProgramId) -> Option<ProgramId> {
+        let program = &mut self.programs[id.index() as usize];
         let rest = program.count as usize - self.per_page;
         program.count = self.per_page as u32;
         if rest == 0 {
@@ -159,51 +153,54 @@ impl Programs {
         }
         let Program { die, source, .. } = *program;
         let next = self.begin(die, source);
-        self.programs[next as usize].count = rest as u32;
+        self.programs[next.index() as usize].count = rest as u32;
         let (beyond, to) = (self.first_part(id) + self.per_page, self.first_part(next));
         self.parts.copy_within(beyond..beyond + rest, to);
         Some(next)
     }
-    /// Appends a program to a row.
+    /// Appends a program to a queue.
     #[inline]
-    pub(super) fn push_back(&mut self, queue: &mut ProgramQueue, id: u32) {
-        if queue.is_empty() {
-            queue.first = id;
-        } else {
-            self.programs[queue.last as usize].next = id;
+    pub(super) fn push_back(&mut self, queue: &mut ProgramQueue, id: ProgramId) {
+        self.get_mut(id).next = None;
+        match queue.last.filter(|_| queue.first.is_some()) {
+            None => queue.first = Some(id),
+            Some(last) => self.get_mut(last).next = Some(id),
         }
-        queue.last = id;
+        queue.last = Some(id);
         queue.count += 1;
     }
-    /// Puts a program before all of a row.
-    pub(super) fn push_front(&mut self, queue: &mut ProgramQueue, id: u32) {
-        if queue.is_empty() {
-            queue.last = id;
+    /// Puts a program before all of a queue.
+    pub(super) fn push_front(&mut self, queue: &mut ProgramQueue, id: ProgramId) {
+        if queue.first.is_none() {
+            queue.last = Some(id);
         }
-        self.programs[id as usize].next = queue.first;
-        queue.first = id;
+        self.get_mut(id).next = queue.first;
+        queue.first = Some(id);
         queue.count += 1;
     }
-    /// Takes the first out of a row that is not empty.
+    /// Takes the first program out of a queue.
     #[inline]
-    pub(super) fn pop_front(&self, queue: &mut ProgramQueue) {
-        queue.first = self.programs[queue.first as usize].next;
+    pub(super) fn pop_front(&self, queue: &mut ProgramQueue) -> Option<ProgramId> {
+        let first = queue.first?;
+        queue.first = self.get(first).next;
         queue.count -= 1;
+        Some(first)
     }
     /// Whether a row ends where it says.
     pub(super) fn queue_is_sound(&self, queue: &ProgramQueue) -> bool {
-        queue.count as usize <= self.programs.len()
-            && self.queue(queue).count() == queue.count as usize
-            && self.queue(queue).last().is_none_or(|last| last == queue.last)
+        let count = self.queue(queue).take(self.programs.len() + 1).count();
+        count == queue.count as usize
+            && count <= self.programs.len()
+            && (count == 0 || self.queue(queue).last() == queue.last)
     }
-    /// The programs of a row, in order.
-    pub(super) fn queue(&self, queue: &ProgramQueue) -> impl Iterator<Item = u32> + '_ {
-        let next = |id: &u32| self.programs.get(*id as usize).map(|program| program.next);
-        core::iter::successors(queue.front(), next).take(queue.count as usize)
+    /// The programs of a queue, in order.
+    pub(super) fn queue(&self, queue: &ProgramQueue) -> impl Iterator<Item = ProgramId> + '_ {
+        let next = |id: &ProgramId| self.programs.get(id.index() as usize).and_then(|program| program.next);
+        core::iter::successors(queue.front(), next)
     }
     #[inline]
-    pub(super) fn end(&mut self, id: u32) {
-        self.programs[id as usize].is_issued = false;
+    pub(super) fn end(&mut self, id: ProgramId) {
+        self.programs[id.index() as usize].is_issued = false;
         self.vacant.push(id);
     }
     /// How many there were at a time.
@@ -211,28 +208,30 @@ impl Programs {
         self.programs.len()
     }
     /// Whether a program gathers units or is under way.
-    pub(super) fn is_live(&self, id: u32) -> bool {
-        (id as usize) < self.programs.len() && !self.vacant.contains(&id)
+    pub(super) fn is_live(&self, id: ProgramId) -> bool {
+        (id.index() as usize) < self.programs.len() && !self.vacant.contains(&id)
     }
     /// Those that gather units or are under way.
-    pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn live(&self) -> impl Iterator<Item = ProgramId> + '_ {
         let mut live = alloc::vec![true; self.programs.len()];
-        self.vacant.iter().for_each(|id| live[*id as usize] = false);
-        (0..).zip(live).filter(|(_, live)| *live).map(|(id, _)| id)
+        self.vacant.iter().for_each(|id| live[id.index() as usize] = false);
+        (0..).zip(live).filter(|(_, live)| *live).map(|(id, _)| ProgramId::new(id))
     }
     /// Whether all is there for programs of so many units, and what is vacant is so once and not under way.
     pub(super) fn are_sound(&self, units_per_page: u32) -> bool {
         let mut seen = alloc::vec![false; self.programs.len()];
-        let once = |id: &u32| seen.get_mut(*id as usize).is_some_and(|seen| !core::mem::replace(seen, true));
+        let once = |id: &ProgramId| {
+            seen.get_mut(id.index() as usize).is_some_and(|seen| !core::mem::replace(seen, true))
+        };
         self.per_page == units_per_page as usize
             && self.parts.len() == self.programs.len() * 2 * self.per_page
             && self.programs.iter().all(|program| program.count <= units_per_page)
             && self.vacant.iter().all(once)
-            && self.vacant.iter().all(|id| !self.programs[*id as usize].is_issued)
+            && self.vacant.iter().all(|id| !self.get(*id).is_issued)
     }
     /// Those under way.
-    pub(super) fn issued(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..).zip(&self.programs).filter(|(_, program)| program.is_issued).map(|(id, _)| id)
+    pub(super) fn issued(&self) -> impl Iterator<Item = ProgramId> + '_ {
+        (0..).zip(&self.programs).filter(|(_, program)| program.is_issued).map(|(id, _)| ProgramId::new(id))
     }
     /// Forgets all.
     pub(super) fn clear(&mut self) {
@@ -250,25 +249,23 @@ mod tests {
         #[test]
         fn what_is_gathered_becomes_full_pages_in_order(per_page in 1u32..=8, masks in prop::collection::vec(any::<u64>(), 1..50)) {
             let mut programs = Programs::new(per_page);
-            let (mut gathering, mut full) = (NONE, ProgramQueue::EMPTY);
+            let (mut gathering, mut full) = (None, ProgramQueue::EMPTY);
             let mut expected = Vec::new();
             for (base, mask) in (0..).step_by(per_page as usize).zip(masks) {
                 let units: Vec<u32> = (0..per_page).map(|n| 1_000 + base + n).collect();
                 expected.extend((0..per_page).filter(|n| mask >> n & 1 == 1).map(|n| base + n));
-                if gathering == NONE {
-                    gathering = programs.begin(3, Source::Moved(Stream::Cold));
-                }
-                if programs.append(gathering, base, &units, mask) >= per_page {
-                    programs.push_back(&mut full, gathering);
-                    gathering = programs.split(gathering).unwrap_or(NONE);
+                let id = gathering.unwrap_or_else(|| programs.begin(3, Source::Moved(Stream::Cold)));
+                gathering = Some(id);
+                if programs.append(id, base, &units, mask) >= per_page {
+                    programs.push_back(&mut full, id);
+                    gathering = programs.split(id);
                 }
             }
             prop_assert!(programs.queue_is_sound(&full));
-            let pages: Vec<u32> = programs.queue(&full).collect();
+            let pages: Vec<ProgramId> = programs.queue(&full).collect();
             prop_assert_eq!(pages.len(), full.len() as usize);
             prop_assert!(pages.iter().all(|id| programs.get(*id).count == per_page && programs.get(*id).die == 3));
-            let rest = (gathering != NONE).then_some(gathering);
-            let parts = pages.into_iter().chain(rest);
+            let parts = pages.into_iter().chain(gathering);
             let parts = parts.flat_map(|id| programs.parts(id)[..programs.get(id).count as usize].to_vec());
             prop_assert!(parts.map(|part| (part.from, part.unit)).eq(expected.iter().map(|from| (*from, 1_000 + from))));
         }
@@ -281,8 +278,7 @@ mod tests {
                 match step {
                     0 if list.is_empty() => {}
                     0 => {
-                        programs.pop_front(&mut queue);
-                        list.pop_front();
+                        assert_eq!(programs.pop_front(&mut queue), list.pop_front());
                     }
                     _ if list.len() == 9 => {}
                     1 => {

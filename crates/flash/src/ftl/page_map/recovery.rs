@@ -13,7 +13,8 @@
 //! there. A copy that was moved has the version of its original. So what [`PageMap::power_cut`] leaves is what such a
 //! scan finds, without the scan: the committed map, and each trim that is not on record undone.
 
-use super::place::{Entry, Mapped, NONE};
+use super::place::{Entry, Mapped};
+use super::programs::ProgramId;
 use super::state::{BlockState, DieState, Phase};
 use super::write_buffer::Slot;
 use super::{PageMap, no_candidates};
@@ -49,12 +50,12 @@ impl PageMap {
     }
 
     fn undo_programs(&mut self, torn: &[(Operation, Cut)]) {
-        let torn: Vec<u32> = torn
+        let torn: Vec<ProgramId> = torn
             .iter()
             .filter(|(operation, cut)| matches!(operation.kind, Kind::Program { .. }) && *cut == Cut::Torn)
-            .map(|(operation, _)| operation.tag)
+            .map(|(operation, _)| ProgramId::new(operation.tag))
             .collect();
-        let issued: Vec<u32> = self.programs.issued().collect();
+        let issued: Vec<ProgramId> = self.programs.issued().collect();
         for id in issued {
             self.clear_versions(id);
             let program = self.programs.get(id);
@@ -77,7 +78,7 @@ impl PageMap {
     fn lose_buffers(&mut self) -> Vec<u32> {
         let mut lost = Vec::new();
         for buffer in [&self.data, &self.map] {
-            let newest = |slot: &&Slot| slot.newer == NONE && !slot.overtaken;
+            let newest = |slot: &&Slot| slot.newer.is_none() && !slot.overtaken;
             for slot in buffer.iter().map(|slot| buffer.slot(slot)).filter(newest) {
                 self.l2p[slot.unit as usize] = slot.committed;
                 if slot.unit < self.layout.units {
@@ -154,7 +155,7 @@ impl PageMap {
                 self.dies[die].free += 1;
             }
             Phase::Open if next_page < self.layout.pages_of(slc) => {
-                self.dies[die].open[stream as usize] = block;
+                self.dies[die].open[stream as usize] = Some(EraseBlock::new(block));
                 return u64::from(next_page) + 1;
             }
             Phase::Open => self.settle_block(block),

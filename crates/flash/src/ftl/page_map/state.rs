@@ -1,8 +1,7 @@
 //! What the layer knows of each erase block and each die, and the operations that can be issued.
 
-use super::place::NONE;
-use super::programs::ProgramQueue;
-use crate::nand::{Cause, Operation};
+use super::programs::{ProgramId, ProgramQueue};
+use crate::nand::{Cause, EraseBlock, Operation};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -88,11 +87,11 @@ pub(super) struct BlockHistory {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct DieState {
     /// The block that each stream writes.
-    pub(super) open: [u32; STREAMS],
+    pub(super) open: [Option<EraseBlock>; STREAMS],
     /// Free blocks.
     pub(super) free: u32,
     /// The block being read for its valid units, and the page from which on that is still to be done.
-    pub(super) victim: u32,
+    pub(super) victim: Option<EraseBlock>,
     pub(super) victim_page: u32,
     /// The page up to which what belongs to it has been loaded into the processor's cache.
     pub(super) victim_loaded: u32,
@@ -112,12 +111,12 @@ pub(super) struct DieState {
     /// Blocks in which a program failed.
     pub(super) failed_blocks: VecDeque<u32>,
     /// The block whose data wear leveling wants moved.
-    pub(super) leveling_victim: u32,
+    pub(super) leveling_victim: Option<EraseBlock>,
     /// Blocks with one bit a cell: all, and those closed in the order of closing.
     pub(super) slc: u32,
     pub(super) slc_closed: VecDeque<u32>,
-    /// For each stream the program that gathers what was read, or [`NONE`].
-    pub(super) gathering: [u32; STREAMS],
+    /// For each stream the program that gathers what was read.
+    pub(super) gathering: [Option<ProgramId>; STREAMS],
     /// Programs that are full and wait for a page.
     pub(super) full_pages: ProgramQueue,
 }
@@ -125,9 +124,9 @@ pub(super) struct DieState {
 impl DieState {
     pub(super) fn new(free: u32) -> Self {
         DieState {
-            open: [NONE; STREAMS],
+            open: [None; STREAMS],
             free,
-            victim: NONE,
+            victim: None,
             victim_page: 0,
             victim_loaded: 0,
             reads: 0,
@@ -138,10 +137,10 @@ impl DieState {
             destination: Stream::GarbageCollection,
             idle_step: false,
             failed_blocks: VecDeque::new(),
-            leveling_victim: NONE,
+            leveling_victim: None,
             slc: 0,
             slc_closed: VecDeque::new(),
-            gathering: [NONE; STREAMS],
+            gathering: [None; STREAMS],
             full_pages: ProgramQueue::EMPTY,
         }
     }

@@ -14,24 +14,33 @@ use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-/// No slot, and no unit.
-pub(crate) const NONE: u32 = u32::MAX;
+crate::index::index! {
+    /// Number of a slot.
+    pub(crate) struct SlotId;
+}
+
+/// Use of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum SlotState {
+    Vacant,
+    /// Queued for a program.
+    Waiting,
+    /// Queued for another program, since the last one failed.
+    WaitingAgain,
+    /// In a program.
+    Programming,
+}
 
 /// A unit in the buffer.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Slot {
-    /// [`NONE`]: the slot is vacant.
     pub(crate) unit: u32,
     /// Of the newest slot of a unit: what the map would say without the buffer.
     pub(crate) committed: Entry,
     /// Slots that hold an older and a newer copy of the same unit.
-    pub(crate) older: u32,
-    pub(crate) newer: u32,
-    /// The next that is vacant.
-    next: u32,
-    pub(crate) programming: bool,
-    /// Its program has failed before.
-    failed: bool,
+    pub(crate) older: Option<SlotId>,
+    pub(crate) newer: Option<SlotId>,
+    state: SlotState,
     /// A newer copy has become durable before it.
     pub(crate) overtaken: bool,
     /// Of the newest slot of a unit: what is committed is void by the first trim of a copy in the buffer.
@@ -45,13 +54,11 @@ pub(crate) struct Slot {
 
 impl Slot {
     const VACANT: Slot = Slot {
-        unit: NONE,
+        unit: 0,
         committed: Entry::NOWHERE,
-        older: NONE,
-        newer: NONE,
-        next: NONE,
-        programming: false,
-        failed: false,
+        older: None,
+        newer: None,
+        state: SlotState::Vacant,
         overtaken: false,
         committed_is_trimmed: false,
         accepted: 0,
@@ -61,7 +68,12 @@ impl Slot {
     /// Whether it is the only copy of its unit in the buffer, and was not trimmed.
     #[inline]
     pub(crate) fn is_single(&self) -> bool {
-        self.older == NONE && self.newer == NONE && !self.overtaken && self.trimmed == 0
+        self.older.is_none() && self.newer.is_none() && !self.overtaken && self.trimmed == 0
+    }
+    /// Returns true if the slot is in a program.
+    #[inline]
+    pub(crate) fn is_programming(&self) -> bool {
+        self.state == SlotState::Programming
     }
 }
 
@@ -71,11 +83,11 @@ pub(crate) struct WriteBuffer {
     slots: Vec<Slot>,
     /// Slots it may have.
     capacity: u32,
-    vacant: u32,
+    vacant: Vec<SlotId>,
     used: u32,
     /// The slots that wait to be programmed, in order, and their units. Beside the slots: what is known of one that was accepted
     /// long ago is in no cache near, and the next ones are not to wait for it.
-    waiting: VecDeque<(u32, u32)>,
+    waiting: VecDeque<(SlotId, u32)>,
     /// What was accepted up to this number is to be programmed even if a page does not become full.
     pub(crate) flush_to: u64,
 }
@@ -85,7 +97,7 @@ impl WriteBuffer {
         WriteBuffer {
             slots: Vec::with_capacity(capacity as usize),
             capacity,
-            vacant: NONE,
+            vacant: Vec::new(),
             used: 0,
             waiting: VecDeque::with_capacity(capacity as usize),
             flush_to: 0,
@@ -107,145 +119,140 @@ impl WriteBuffer {
         self.waiting.len() as u32
     }
     #[inline]
-    pub(crate) fn slot(&self, slot: u32) -> &Slot {
-        &self.slots[slot as usize]
+    pub(crate) fn slot(&self, slot: SlotId) -> &Slot {
+        &self.slots[slot.index() as usize]
     }
     #[inline]
-    pub(crate) fn slot_mut(&mut self, slot: u32) -> &mut Slot {
-        &mut self.slots[slot as usize]
+    pub(crate) fn slot_mut(&mut self, slot: SlotId) -> &mut Slot {
+        &mut self.slots[slot.index() as usize]
     }
 
     /// Whether a page of so many units is to be programmed: one that becomes full, or one that is flushed.
     #[inline]
     pub(crate) fn page_waits(&self, units: u32) -> bool {
-        let is_flushed = |first: &(u32, u32)| self.slot(first.0).accepted <= self.flush_to;
+        let is_flushed = |first: &(SlotId, u32)| self.slot(first.0).accepted <= self.flush_to;
         self.waiting() >= units || self.waiting.front().is_some_and(is_flushed)
     }
 
     /// The number of the oldest write that waits.
     pub(crate) fn oldest_waiting(&self) -> Option<u64> {
         // Those that failed were accepted before all that did not.
-        let failed = self.queue().take_while(|slot| self.slot(*slot).failed);
-        let fresh = self.queue().find(|slot| !self.slot(*slot).failed);
+        let failed = |slot: &SlotId| self.slot(*slot).state == SlotState::WaitingAgain;
+        let fresh = self.queue().find(|slot| !failed(slot));
+        let failed = self.queue().take_while(failed);
         failed.chain(fresh).map(|slot| self.slot(slot).accepted).min()
     }
 
     /// Takes a slot for write `number` of `unit`, whose copy in the array is as `committed` says; queues it.
     #[inline]
-    pub(crate) fn accept(&mut self, unit: u32, committed: Entry, number: u64) -> u32 {
-        if self.vacant == NONE {
-            self.grow();
-        }
-        let slot = self.vacant;
-        let place = &mut self.slots[slot as usize];
-        self.vacant = place.next;
-        *place = Slot { unit, committed, accepted: number, version: number, ..Slot::VACANT };
+    pub(crate) fn accept(&mut self, unit: u32, committed: Entry, number: u64) -> SlotId {
+        let slot = self.vacant.pop().unwrap_or_else(|| self.grow());
+        let state = SlotState::Waiting;
+        *self.slot_mut(slot) =
+            Slot { unit, committed, state, accepted: number, version: number, ..Slot::VACANT };
         self.waiting.push_back((slot, unit));
         self.used += 1;
         slot
     }
 
-    /// Adds a vacant slot, where none is.
+    /// Adds a slot, where none is vacant.
     #[cold]
-    fn grow(&mut self) {
-        self.vacant = self.slots.len() as u32;
+    fn grow(&mut self) -> SlotId {
         self.slots.push(Slot::VACANT);
+        SlotId::new(self.slots.len() as u32 - 1)
     }
 
     /// Takes the first that waits into a program; the slot and its unit.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
+    pub(crate) fn take(&mut self) -> Option<(SlotId, u32)> {
         let (slot, unit) = self.waiting.pop_front()?;
-        self.slot_mut(slot).programming = true;
+        self.slot_mut(slot).state = SlotState::Programming;
         Some((slot, unit))
     }
 
     /// The program of a slot failed: it waits again, before all others.
-    pub(crate) fn requeue(&mut self, slot: u32) {
-        let state = self.slot_mut(slot);
-        (state.programming, state.failed) = (false, true);
-        let unit = state.unit;
+    pub(crate) fn requeue(&mut self, slot: SlotId) {
+        let failed = self.slot_mut(slot);
+        failed.state = SlotState::WaitingAgain;
+        let unit = failed.unit;
         self.waiting.push_front((slot, unit));
     }
 
     /// Links the newest copy of a unit to the one before it, and takes over what that knew.
-    pub(crate) fn supersede(&mut self, older: u32, newer: u32) {
-        self.slots[older as usize].newer = newer;
-        self.slots[newer as usize].older = older;
-        self.slots[newer as usize].committed_is_trimmed = self.slots[older as usize].committed_is_trimmed;
+    pub(crate) fn supersede(&mut self, older: SlotId, newer: SlotId) {
+        self.slot_mut(older).newer = Some(newer);
+        let committed_is_trimmed = self.slot(older).committed_is_trimmed;
+        let newest = self.slot_mut(newer);
+        newest.older = Some(older);
+        newest.committed_is_trimmed = committed_is_trimmed;
+    }
+
+    /// A slot and those of the older copies of its unit, newest first.
+    fn and_older(&self, slot: SlotId) -> impl Iterator<Item = SlotId> + '_ {
+        core::iter::successors(Some(slot), |slot| self.slot(*slot).older)
     }
 
     /// Of the copies of a unit that are newer than what is committed, of which `newest` is the newest: the number of the
     /// first write, and of the first trim, or 0.
-    pub(crate) fn first_changes(&self, newest: u32) -> (u64, u64) {
+    pub(crate) fn first_changes(&self, newest: SlotId) -> (u64, u64) {
         let mut first = (self.slot(newest).accepted, 0);
-        let mut slot = newest;
-        while slot != NONE && !self.slot(slot).overtaken {
-            let Slot { older, accepted, trimmed, .. } = *self.slot(slot);
+        let copies = self.and_older(newest).map(|slot| self.slot(slot));
+        for &Slot { accepted, trimmed, .. } in copies.take_while(|slot| !slot.overtaken) {
             first = (accepted, if trimmed > 0 { trimmed } else { first.1 });
-            slot = older;
         }
         first
     }
 
     /// The number of the first trim of `slot` or of a newer copy of its unit, or 0.
-    pub(crate) fn first_trim(&self, mut slot: u32) -> u64 {
-        while slot != NONE {
-            let Slot { newer, trimmed, .. } = *self.slot(slot);
-            if trimmed > 0 {
-                return trimmed;
-            }
-            slot = newer;
-        }
-        0
+    pub(crate) fn first_trim(&self, slot: SlotId) -> u64 {
+        let mut copies = core::iter::successors(Some(slot), |slot| self.slot(*slot).newer);
+        copies.find_map(|slot| Some(self.slot(slot).trimmed).filter(|number| *number > 0)).unwrap_or(0)
     }
 
     /// Marks all copies older than `slot`: a newer one is durable.
     #[inline]
-    pub(crate) fn mark_overtaken(&mut self, slot: u32) {
-        let mut older = self.slots[slot as usize].older;
-        while older != NONE {
-            self.slots[older as usize].overtaken = true;
-            older = self.slots[older as usize].older;
+    pub(crate) fn mark_overtaken(&mut self, slot: SlotId) {
+        let mut next = self.slot(slot).older;
+        while let Some(older) = next {
+            let copy = self.slot_mut(older);
+            copy.overtaken = true;
+            next = copy.older;
         }
     }
 
     /// Whether one of the copies of a unit, of which `newest` is the newest, was accepted up to `number` and is not durable.
-    pub(crate) fn holds(&self, newest: u32, number: u64) -> bool {
-        let older = |slot: &u32| Some(self.slot(*slot).older).filter(|older| *older != NONE);
-        core::iter::successors(Some(newest), older)
-            .map(|slot| self.slot(slot))
-            .any(|slot| slot.accepted <= number && !slot.overtaken)
+    pub(crate) fn holds(&self, newest: SlotId, number: u64) -> bool {
+        let mut copies = self.and_older(newest).map(|slot| self.slot(slot));
+        copies.any(|slot| slot.accepted <= number && !slot.overtaken)
     }
 
     /// Gives back a slot whose program has ended, and which is the only copy of its unit.
     #[inline]
-    pub(crate) fn release(&mut self, slot: u32) {
-        let vacant = &mut self.slots[slot as usize];
-        vacant.unit = NONE;
-        vacant.next = self.vacant;
-        self.vacant = slot;
+    pub(crate) fn release(&mut self, slot: SlotId) {
+        self.slot_mut(slot).state = SlotState::Vacant;
+        self.vacant.push(slot);
         self.used -= 1;
     }
 
     /// Takes a slot out of the copies of its unit.
-    pub(crate) fn unlink(&mut self, slot: u32) {
+    pub(crate) fn unlink(&mut self, slot: SlotId) {
         let Slot { older, newer, .. } = *self.slot(slot);
-        if older != NONE {
+        if let Some(older) = older {
             self.slot_mut(older).newer = newer;
         }
-        if newer != NONE {
+        if let Some(newer) = newer {
             self.slot_mut(newer).older = older;
         }
     }
 
     /// What is in the buffer, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..).zip(&self.slots).filter(|(_, slot)| slot.unit != NONE).map(|(number, _)| number)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = SlotId> + '_ {
+        let used = |(_, slot): &(u32, &Slot)| slot.state != SlotState::Vacant;
+        (0..).zip(&self.slots).filter(used).map(|(number, _)| SlotId::new(number))
     }
 
     /// What waits, in order.
-    fn queue(&self) -> impl Iterator<Item = u32> + '_ {
+    fn queue(&self) -> impl Iterator<Item = SlotId> + '_ {
         self.waiting.iter().map(|(slot, _)| *slot)
     }
 
@@ -255,8 +262,8 @@ impl WriteBuffer {
     }
 
     /// The slot of that number, taken or vacant.
-    pub(crate) fn get(&self, slot: u32) -> Option<&Slot> {
-        self.slots.get(slot as usize)
+    pub(crate) fn get(&self, slot: SlotId) -> Option<&Slot> {
+        self.slots.get(slot.index() as usize)
     }
 
     /// Walks the lists of a buffer of `capacity` slots, to which `accepted` writes and trims were told.
@@ -271,28 +278,26 @@ impl WriteBuffer {
             let slot = self.slot(number);
             ensure!(
                 slot.accepted <= slot.version && slot.version.max(slot.trimmed) <= accepted,
-                "slot {number} is newer than all that was accepted"
+                "{number:?} is newer than all that was accepted"
             );
         }
         let mut seen = vec![false; self.slots.len()];
         self.check_vacant(&mut seen)?;
         self.check_queue(&mut seen)?;
-        let programming = self.iter().filter(|slot| self.slot(*slot).programming);
-        programming.for_each(|slot| seen[slot as usize] = true);
+        let programming = self.iter().filter(|slot| self.slot(*slot).is_programming());
+        programming.for_each(|slot| seen[slot.index() as usize] = true);
         ensure!(seen.iter().all(|seen| *seen), "a slot is neither vacant, nor queued, nor programmed");
         self.check_copies()
     }
 
     /// The list of vacant slots, and how many are used.
     fn check_vacant(&self, seen: &mut [bool]) -> Result<(), Inconsistent> {
-        let mut next = self.vacant;
-        while next != NONE {
-            let is_vacant = self.get(next).is_some_and(|slot| slot.unit == NONE);
+        for slot in &self.vacant {
+            let is_vacant = self.get(*slot).is_some_and(|slot| slot.state == SlotState::Vacant);
             ensure!(
-                is_vacant && !core::mem::replace(&mut seen[next as usize], true),
-                "slot {next} is used, or vacant twice"
+                is_vacant && !core::mem::replace(&mut seen[slot.index() as usize], true),
+                "{slot:?} is used, or vacant twice"
             );
-            next = self.slot(next).next;
         }
         let used = self.iter().count();
         ensure!(used == self.used as usize, "slots used: {used} and {}", self.used);
@@ -301,45 +306,47 @@ impl WriteBuffer {
 
     /// The list of slots that wait: those whose program failed, then all others in the order of acceptance.
     fn check_queue(&self, seen: &mut [bool]) -> Result<(), Inconsistent> {
-        let mut last = NONE;
+        let mut last: Option<&Slot> = None;
         for &(next, unit) in &self.waiting {
-            let has_waiting_page = self.get(next).is_some_and(|slot| slot.unit != NONE && !slot.programming);
-            ensure!(
-                has_waiting_page && !core::mem::replace(&mut seen[next as usize], true),
-                "slot {next} is queued, but does not wait, or twice"
-            );
-            let this = self.slot(next);
-            ensure!(this.unit == unit, "slot {next} is queued as one of unit {unit}");
-            let before =
-                |last: &Slot| if last.failed { true } else { !this.failed && last.accepted < this.accepted };
-            ensure!(self.get(last).is_none_or(before), "slot {next} is out of the order of acceptance");
-            last = next;
+            let waits = |slot: &&Slot| matches!(slot.state, SlotState::Waiting | SlotState::WaitingAgain);
+            let Some(this) = self.get(next).filter(waits).filter(|this| this.unit == unit) else {
+                return Err(Inconsistent {
+                    what: alloc::format!("{next:?} is queued, but does not wait with unit {unit}"),
+                });
+            };
+            ensure!(!core::mem::replace(&mut seen[next.index() as usize], true), "{next:?} is queued twice");
+            let before = |last: &Slot| {
+                last.state == SlotState::WaitingAgain
+                    || (this.state == SlotState::Waiting && last.accepted < this.accepted)
+            };
+            ensure!(last.is_none_or(before), "{next:?} is out of the order of acceptance");
+            last = Some(this);
         }
         Ok(())
     }
 
     /// Copies of one unit are linked both ways; the lists have been walked.
     fn check_copies(&self) -> Result<(), Inconsistent> {
-        let is_used = |slot: u32| self.get(slot).is_some_and(|slot| slot.unit != NONE);
+        let used = |slot: SlotId| self.get(slot).filter(|slot| slot.state != SlotState::Vacant);
         for slot in self.iter() {
             let this = self.slot(slot);
-            if this.older != NONE {
-                ensure!(is_used(this.older), "the older copy of slot {slot} is vacant");
-                let older = self.slot(this.older);
+            if let Some(older) = this.older {
+                let is_older = |older: &Slot| {
+                    older.newer == Some(slot) && older.unit == this.unit && older.version < this.version
+                };
+                let older = used(older).filter(|older| is_older(older));
+                ensure!(older.is_some(), "{slot:?} and its older copy are not linked both ways");
                 ensure!(
-                    older.newer == slot && older.unit == this.unit && older.version < this.version,
-                    "slot {slot} and its older copy are not linked both ways"
-                );
-                ensure!(
-                    !this.overtaken || older.overtaken,
-                    "what is older than slot {slot} is overtaken, too"
+                    !this.overtaken || older.is_some_and(|older| older.overtaken),
+                    "what is older than {slot:?} is overtaken, too"
                 );
             }
-            let newer = self.get(this.newer).filter(|_| is_used(this.newer));
-            ensure!(
-                this.newer == NONE || newer.is_some_and(|newer| newer.older == slot),
-                "slot {slot} and its newer copy are not linked both ways"
-            );
+            if let Some(newer) = this.newer {
+                ensure!(
+                    used(newer).is_some_and(|newer| newer.older == Some(slot)),
+                    "{slot:?} and its newer copy are not linked both ways"
+                );
+            }
         }
         Ok(())
     }
