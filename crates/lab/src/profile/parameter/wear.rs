@@ -12,8 +12,8 @@ const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
 const KINDS: &[Kind] = &[Kind::Card, Kind::Ssd];
 
 pub(super) const TABLE: &[Parameter] = &[
-    choice!("wear.levelling", optional wear.levelling, ["none" = LevellingKind::None, "dynamic" = LevellingKind::Dynamic,
-        "static" = LevellingKind::Static],
+    choice!("wear.levelling", optional wear.leveling, ["none" = LevelingKind::None, "dynamic" = LevelingKind::Dynamic,
+        "static" = LevelingKind::Static],
         "Wear leveling: none, over the free erase blocks, or over all erase blocks by moving cold data.", "dynamic"),
     may!("wear.threshold", CountOrNone wear.threshold, UP_TO_2_32,
         "Static wear leveling: difference of erases, between the most worn free block and the least worn used one, at \
