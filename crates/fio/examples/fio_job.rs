@@ -3,7 +3,7 @@
 //! `cargo run -p flashlab-fio --example fio_job -- --rw=randread --bs=4k --size=1g --iodepth=8 --runtime=10`
 
 use flashlab_fio::cmdline::Invocation;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::workload::{Cause, Io, Jobs, Record, Task};
 use flashlab_sim::{
     Completion, Duration, Geometry, Instant, Mechanism, Model, PowerCut, Request, RequestId, Spent, Status,
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
     args.insert(0, "--name=job".to_string());
     args.insert(1, "--ioengine=null".to_string());
-    let invocation = match Invocation::parse(&args, &Nothing) {
+    let invocation = match Invocation::parse(&args, &NoFiles) {
         Ok(invocation) => invocation,
         Err(error) => {
             eprintln!("{error}");

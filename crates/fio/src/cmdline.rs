@@ -47,9 +47,9 @@ pub enum TerseVersion {
 ///
 /// ```
 /// use flashlab_fio::cmdline::{Invocation, OutputFormat};
-/// use flashlab_fio::loader::Nothing;
+/// use flashlab_fio::loader::NoFiles;
 /// let args = ["--output-format=json", "--direct=1", "--name=a", "--rw", "randread", "--name=b", "--stonewall"];
-/// let invocation = Invocation::parse(&args, &Nothing).unwrap();
+/// let invocation = Invocation::parse(&args, &NoFiles).unwrap();
 /// assert_eq!(invocation.output_formats, [OutputFormat::Json]);
 /// assert_eq!(invocation.jobs.iter().map(|job| job.wave).collect::<Vec<_>>(), [0, 1]);
 /// ```
@@ -75,16 +75,16 @@ pub struct Invocation {
 
 /// The kinds of program option by their value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
-    Nothing,
-    Value,
+enum ValueRule {
+    None,
+    Required,
     /// A value is optional, and only possible after `=`.
     Optional,
 }
 
 /// The effect of a program option.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum Effect {
     Output,
     Format,
     Minimal,
@@ -100,66 +100,74 @@ pub(crate) enum Use {
 /// One of fio's program options.
 pub(crate) struct ProgramOption {
     pub(crate) name: &'static str,
-    takes: Takes,
-    pub(crate) does: Use,
+    value_rule: ValueRule,
+    pub(crate) effect: Effect,
 }
 
-const fn program(name: &'static str, takes: Takes, does: Use) -> ProgramOption {
-    ProgramOption { name, takes, does }
+const fn program(name: &'static str, value_rule: ValueRule, effect: Effect) -> ProgramOption {
+    ProgramOption { name, value_rule, effect }
 }
 
-const LIVE: &str = "a simulated run prints its result when it is done";
-const SERVER: &str = "jobs run in this process, not on a server";
-const TRIGGER: &str = "no trigger interrupts a run";
+const NO_PROGRESS: &str = "a simulated run prints its result when it is done";
+const NO_SERVER: &str = "jobs run in this process, not on a server";
+const NO_TRIGGER: &str = "no trigger interrupts a run";
 
 /// Every program option of fio 3.33.
 pub(crate) static PROGRAM: &[ProgramOption] = &[
-    program("output", Takes::Value, Use::Output),
-    program("output-format", Takes::Value, Use::Format),
-    program("section", Takes::Value, Use::Section),
-    program("parse-only", Takes::Nothing, Use::ParseOnly),
-    program("readonly", Takes::Nothing, Use::ReadOnly),
-    program("eta", Takes::Value, Use::Irrelevant(LIVE)),
-    program("eta-newline", Takes::Value, Use::Irrelevant(LIVE)),
-    program("eta-interval", Takes::Value, Use::Irrelevant(LIVE)),
-    program("minimal", Takes::Nothing, Use::Minimal),
-    program("append-terse", Takes::Nothing, Use::AppendTerse),
-    program("terse-version", Takes::Value, Use::TerseVersion),
-    program("status-interval", Takes::Value, Use::Irrelevant(LIVE)),
-    program("debug", Takes::Value, Use::Irrelevant("fio's debug output describes fio itself")),
+    program("output", ValueRule::Required, Effect::Output),
+    program("output-format", ValueRule::Required, Effect::Format),
+    program("section", ValueRule::Required, Effect::Section),
+    program("parse-only", ValueRule::None, Effect::ParseOnly),
+    program("readonly", ValueRule::None, Effect::ReadOnly),
+    program("eta", ValueRule::Required, Effect::Irrelevant(NO_PROGRESS)),
+    program("eta-newline", ValueRule::Required, Effect::Irrelevant(NO_PROGRESS)),
+    program("eta-interval", ValueRule::Required, Effect::Irrelevant(NO_PROGRESS)),
+    program("minimal", ValueRule::None, Effect::Minimal),
+    program("append-terse", ValueRule::None, Effect::AppendTerse),
+    program("terse-version", ValueRule::Required, Effect::TerseVersion),
+    program("status-interval", ValueRule::Required, Effect::Irrelevant(NO_PROGRESS)),
+    program("debug", ValueRule::Required, Effect::Irrelevant("fio's debug output describes fio itself")),
     program(
         "idle-prof",
-        Takes::Value,
-        Use::Irrelevant("it measures this machine, whose load changes no result"),
+        ValueRule::Required,
+        Effect::Irrelevant("it measures this machine, whose load changes no result"),
     ),
-    program("warnings-fatal", Takes::Nothing, Use::Irrelevant("fio's warnings are errors here in any case")),
-    program("max-jobs", Takes::Value, Use::Irrelevant("the limit is 4096 jobs in any case")),
-    program("alloc-size", Takes::Value, Use::Irrelevant("fio's shared memory is not needed")),
-    program("aux-path", Takes::Value, Use::Irrelevant("fio's state files are not written")),
+    program(
+        "warnings-fatal",
+        ValueRule::None,
+        Effect::Irrelevant("fio's warnings are errors here in any case"),
+    ),
+    program("max-jobs", ValueRule::Required, Effect::Irrelevant("the limit is 4096 jobs in any case")),
+    program("alloc-size", ValueRule::Required, Effect::Irrelevant("fio's shared memory is not needed")),
+    program("aux-path", ValueRule::Required, Effect::Irrelevant("fio's state files are not written")),
     program(
         "bandwidth-log",
-        Takes::Nothing,
-        Use::Refused("no log over all jobs is written; use write_bw_log"),
+        ValueRule::None,
+        Effect::Refused("no log over all jobs is written; use write_bw_log"),
     ),
-    program("latency-log", Takes::Nothing, Use::Refused("fio itself no longer has it; use write_lat_log")),
-    program("merge-blktrace-only", Takes::Nothing, Use::Refused("binary blktraces are not read")),
-    program("version", Takes::Nothing, Use::Refused("use flashlab --version")),
-    program("help", Takes::Optional, Use::Refused("use flashlab bench --help")),
-    program("cmdhelp", Takes::Optional, Use::Refused("use flashlab explain")),
-    program("enghelp", Takes::Optional, Use::Refused("use flashlab explain ioengine")),
-    program("cpuclock-test", Takes::Nothing, Use::Refused("it tests this machine, not a device")),
-    program("crctest", Takes::Optional, Use::Refused("it tests this machine, not a device")),
-    program("memcpytest", Takes::Optional, Use::Refused("it tests this machine, not a device")),
-    program("showcmd", Takes::Nothing, Use::Refused("job files are not turned into command lines")),
-    program("server", Takes::Optional, Use::Refused(SERVER)),
-    program("daemonize", Takes::Value, Use::Refused(SERVER)),
-    program("client", Takes::Value, Use::Refused(SERVER)),
-    program("remote-config", Takes::Value, Use::Refused(SERVER)),
-    program("inflate-log", Takes::Value, Use::Refused("logs are written as text")),
-    program("trigger-file", Takes::Value, Use::Refused(TRIGGER)),
-    program("trigger-timeout", Takes::Value, Use::Refused(TRIGGER)),
-    program("trigger", Takes::Value, Use::Refused(TRIGGER)),
-    program("trigger-remote", Takes::Value, Use::Refused(TRIGGER)),
+    program(
+        "latency-log",
+        ValueRule::None,
+        Effect::Refused("fio itself no longer has it; use write_lat_log"),
+    ),
+    program("merge-blktrace-only", ValueRule::None, Effect::Refused("binary blktraces are not read")),
+    program("version", ValueRule::None, Effect::Refused("use flashlab --version")),
+    program("help", ValueRule::Optional, Effect::Refused("use flashlab bench --help")),
+    program("cmdhelp", ValueRule::Optional, Effect::Refused("use flashlab explain")),
+    program("enghelp", ValueRule::Optional, Effect::Refused("use flashlab explain ioengine")),
+    program("cpuclock-test", ValueRule::None, Effect::Refused("it tests this machine, not a device")),
+    program("crctest", ValueRule::Optional, Effect::Refused("it tests this machine, not a device")),
+    program("memcpytest", ValueRule::Optional, Effect::Refused("it tests this machine, not a device")),
+    program("showcmd", ValueRule::None, Effect::Refused("job files are not turned into command lines")),
+    program("server", ValueRule::Optional, Effect::Refused(NO_SERVER)),
+    program("daemonize", ValueRule::Required, Effect::Refused(NO_SERVER)),
+    program("client", ValueRule::Required, Effect::Refused(NO_SERVER)),
+    program("remote-config", ValueRule::Required, Effect::Refused(NO_SERVER)),
+    program("inflate-log", ValueRule::Required, Effect::Refused("logs are written as text")),
+    program("trigger-file", ValueRule::Required, Effect::Refused(NO_TRIGGER)),
+    program("trigger-timeout", ValueRule::Required, Effect::Refused(NO_TRIGGER)),
+    program("trigger", ValueRule::Required, Effect::Refused(NO_TRIGGER)),
+    program("trigger-remote", ValueRule::Required, Effect::Refused(NO_TRIGGER)),
 ];
 
 #[derive(Clone, Copy)]
@@ -169,11 +177,11 @@ enum Known {
 }
 
 impl Known {
-    fn takes(self) -> Takes {
+    fn value_rule(self) -> ValueRule {
         match self {
-            Known::Program(option) => option.takes,
-            Known::Job(entry, _) if entry.is_switch() => Takes::Optional,
-            Known::Job(..) => Takes::Value,
+            Known::Program(option) => option.value_rule,
+            Known::Job(entry, _) if entry.is_switch() => ValueRule::Optional,
+            Known::Job(..) => ValueRule::Required,
         }
     }
     /// Returns the option's first name, which all its aliases share.
@@ -183,7 +191,7 @@ impl Known {
             Known::Job(entry, _) => entry.name,
         }
     }
-    fn written(self) -> &'static str {
+    fn written_name(self) -> &'static str {
         match self {
             Known::Program(option) => option.name,
             Known::Job(_, name) => name,
@@ -191,26 +199,26 @@ impl Known {
     }
 }
 
-fn known() -> impl Iterator<Item = Known> {
+fn known_options() -> impl Iterator<Item = Known> {
     let names = option::entries().flat_map(|entry| entry.names().map(move |name| Known::Job(entry, name)));
     PROGRAM.iter().map(Known::Program).chain(names)
 }
 
 /// Returns the option with this name, or the option that the name abbreviates.
 fn find(name: &str, place: &Place) -> Result<Known, Error> {
-    if let Some(exact) = known().find(|known| known.written() == name) {
+    if let Some(exact) = known_options().find(|known| known.written_name() == name) {
         return Ok(exact);
     }
     let candidates: Vec<Known> =
-        known().filter(|known| !name.is_empty() && known.written().starts_with(name)).collect();
+        known_options().filter(|known| !name.is_empty() && known.written_name().starts_with(name)).collect();
     let problem = match candidates.first() {
         Some(first) if candidates.iter().all(|other| other.name() == first.name()) => return Ok(*first),
         Some(_) => {
-            let candidates = candidates.iter().map(|known| known.written()).collect();
+            let candidates = candidates.iter().map(|known| known.written_name()).collect();
             Problem::AmbiguousOption { name: name.to_string(), candidates }
         }
         None => {
-            let did_you_mean = option::nearest(name, known().map(Known::written));
+            let did_you_mean = option::nearest(name, known_options().map(Known::written_name));
             Problem::UnknownOption { name: name.to_string(), did_you_mean }
         }
     };
@@ -267,7 +275,7 @@ impl Reader {
                 continue;
             }
             if only_files || arg == "-" || !arg.starts_with('-') {
-                if let Some(problem) = not_a_job_file(arg, switch_before) {
+                if let Some(problem) = unlikely_job_file(arg, switch_before) {
                     return Err(Error::new(place, problem));
                 }
                 self.items.push(Item::File { name: arg.to_string(), place });
@@ -279,24 +287,25 @@ impl Reader {
                 None => (body, None),
             };
             let dashes = arg.len() - body.len();
-            let found = find(name, &place.further(dashes))?;
+            let found = find(name, &place.advanced_by(dashes))?;
             let value_place = match value {
-                Some(value) => place.further(arg.chars().count() - value.chars().count()),
+                Some(value) => place.advanced_by(arg.chars().count() - value.chars().count()),
                 None => Place::Argument { number: index + 2, column: 1 },
             };
-            let value = match (found.takes(), value) {
-                (Takes::Nothing, Some(_)) => {
+            let value = match (found.value_rule(), value) {
+                (ValueRule::None, Some(_)) => {
                     return Err(Error::new(value_place, Problem::UnwantedValue { option: found.name() }));
                 }
-                (Takes::Value, None) => {
-                    let next = args.next_if(|(_, next)| !looks_like_an_option(next));
+                (ValueRule::Required, None) => {
+                    let next = args.next_if(|(_, next)| !is_known_option(next));
                     let missing =
                         || Error::new(place.clone(), Problem::MissingValue { option: found.name() });
                     Some(next.ok_or_else(missing)?.1)
                 }
                 (_, value) => value,
             };
-            switch_before = (found.takes() == Takes::Optional && value.is_none()).then(|| found.written());
+            switch_before =
+                (found.value_rule() == ValueRule::Optional && value.is_none()).then(|| found.written_name());
             match found {
                 Known::Program(option) => self.program(option, value, &place, &value_place)?,
                 Known::Job(_, name) => self.items.push(Item::Option(Assignment {
@@ -319,33 +328,33 @@ impl Reader {
         value_place: &Place,
     ) -> Result<(), Error> {
         let value = value.unwrap_or_default();
-        match option.does {
-            Use::ParseOnly => self.parse_only = true,
-            Use::ReadOnly => self.plan.read_only = true,
-            Use::Output => self.output = Some(value.to_string()),
-            Use::Section => self.sections.push((value.to_string(), value_place.clone())),
-            Use::Format => {
+        match option.effect {
+            Effect::ParseOnly => self.parse_only = true,
+            Effect::ReadOnly => self.plan.read_only = true,
+            Effect::Output => self.output = Some(value.to_string()),
+            Effect::Section => self.sections.push((value.to_string(), value_place.clone())),
+            Effect::Format => {
                 self.output_formats = formats(value).map_err(|error| {
-                    let at = value_place.further(error.at);
+                    let at = value_place.advanced_by(error.at);
                     Error::new(at, Problem::BadValue { option: option.name, value: value.to_string(), error })
                 })?;
             }
-            Use::Minimal => self.output_formats = vec![OutputFormat::Terse],
-            Use::AppendTerse => self.append_terse = true,
-            Use::TerseVersion => {
+            Effect::Minimal => self.output_formats = vec![OutputFormat::Terse],
+            Effect::AppendTerse => self.append_terse = true,
+            Effect::TerseVersion => {
                 const WORDS: &[&str] = &["2", "3", "4", "5"];
                 let word = option::form::word(value, WORDS).map_err(|error| {
-                    let at = value_place.further(error.at);
+                    let at = value_place.advanced_by(error.at);
                     Error::new(at, Problem::BadValue { option: option.name, value: value.to_string(), error })
                 })?;
                 use TerseVersion::{Five, Four, Three, Two};
                 self.terse_version = [Two, Three, Four, Five][word];
             }
-            Use::Irrelevant(reason) => {
-                let value = (option.takes == Takes::Value).then(|| value.to_string());
-                self.plan.list(option.name, value, place, reason);
+            Effect::Irrelevant(reason) => {
+                let value = (option.value_rule == ValueRule::Required).then(|| value.to_string());
+                self.plan.list_irrelevant(option.name, value, place, reason);
             }
-            Use::Refused(reason) => {
+            Effect::Refused(reason) => {
                 let problem = Problem::RefusedProgramOption { option: option.name, reason };
                 return Err(Error::new(place.clone(), problem));
             }
@@ -393,10 +402,10 @@ impl Reader {
         for (name, place) in &self.sections {
             if files.is_empty() {
                 let reason = "there is no job file";
-                self.plan.list("section", Some(name.clone()), place, reason);
-            } else if !self.plan.seen.contains(name) {
-                let did_you_mean =
-                    option::nearest(name, self.plan.seen.iter().map(String::as_str)).map(str::to_string);
+                self.plan.list_irrelevant("section", Some(name.clone()), place, reason);
+            } else if !self.plan.section_names.contains(name) {
+                let did_you_mean = option::nearest(name, self.plan.section_names.iter().map(String::as_str))
+                    .map(str::to_string);
                 let problem = Problem::UnknownSection { name: name.clone(), did_you_mean };
                 return Err(Error::new(place.clone(), problem));
             }
@@ -436,20 +445,20 @@ fn shown(name: &str) -> &str {
 fn words_before_options<'a>(mut args: impl Iterator<Item = &'a str>) -> usize {
     let (first, second) = (args.next(), args.next());
     match (first, second) {
-        (Some("sudo"), Some(fio)) if calls_fio(fio) => 2,
+        (Some("sudo"), Some(fio)) if is_fio(fio) => 2,
         (Some("fio"), _) => 1,
         // A job file may be named `fio` too, so the path alone is not enough.
-        (Some(path), Some(_)) if calls_fio(path) => 1,
+        (Some(path), Some(_)) if is_fio(path) => 1,
         _ => 0,
     }
 }
 
-fn calls_fio(word: &str) -> bool {
+fn is_fio(word: &str) -> bool {
     word == "fio" || word.ends_with("/fio")
 }
 
 /// Returns an error if `word` is hardly the name of a job file: `numjobs=1`, or the `0` of `--time_based 0`.
-fn not_a_job_file(word: &str, switch_before: Option<&str>) -> Option<Problem> {
+fn unlikely_job_file(word: &str, switch_before: Option<&str>) -> Option<Problem> {
     let did_you_mean = match (word.split_once('='), switch_before) {
         (Some((name, value)), _) => {
             let known = option::lookup(name).map(|_| name).or_else(|| option::suggest(name))?;
@@ -458,7 +467,7 @@ fn not_a_job_file(word: &str, switch_before: Option<&str>) -> Option<Problem> {
         (None, Some(switch)) if word == "0" || word == "1" => format!("--{switch}={word}"),
         _ => return None,
     };
-    Some(Problem::NotAJobFile { word: word.to_string(), did_you_mean })
+    Some(Problem::UnlikelyJobFile { word: word.to_string(), did_you_mean })
 }
 
 fn set_global(plan: &mut Plan, assignment: &Assignment) -> Result<(), Error> {
@@ -470,9 +479,9 @@ fn set_global(plan: &mut Plan, assignment: &Assignment) -> Result<(), Error> {
 }
 
 /// Returns true if an argument is another option rather than the value of the preceding option.
-fn looks_like_an_option(arg: &str) -> bool {
+fn is_known_option(arg: &str) -> bool {
     let name = arg.strip_prefix("--").map(|body| body.split('=').next().unwrap_or(body));
-    name.is_some_and(|name| known().any(|known| known.written() == name))
+    name.is_some_and(|name| known_options().any(|known| known.written_name() == name))
 }
 
 /// Parses the value of `--output-format`: `normal,json`.

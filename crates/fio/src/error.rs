@@ -30,7 +30,7 @@ pub enum Place {
 
 impl Place {
     /// Returns the place `characters` further on the same line.
-    pub(crate) fn further(&self, characters: usize) -> Place {
+    pub(crate) fn advanced_by(&self, characters: usize) -> Place {
         let mut place = self.clone();
         match &mut place {
             Place::File { column, .. } | Place::Argument { column, .. } => *column += characters,
@@ -185,7 +185,7 @@ pub enum Problem {
         /// Reason for the refusal.
         reason: &'static str,
         /// Values with which the option is accepted.
-        harmless: &'static [&'static str],
+        accepted_values: &'static [&'static str],
     },
     /// A program option of fio that is not supported here.
     RefusedProgramOption {
@@ -199,11 +199,11 @@ pub enum Problem {
         /// Name of the job.
         job: String,
         /// The contradiction.
-        what: Contradiction,
+        contradiction: Contradiction,
     },
     /// `numjobs=1`, or the `0` of `--time_based 0`, on a command line. fio takes such a word for the name of a job
     /// file.
-    NotAJobFile {
+    UnlikelyJobFile {
         /// Word as written.
         word: String,
         /// Argument that was probably meant.
@@ -242,9 +242,9 @@ pub enum Contradiction {
     /// The job has neither `direct=1` nor `ioengine=null`, so its I/O is buffered.
     Buffered {
         /// True if the job requests buffered I/O by `direct=0` or `buffered=1`, false if fio's default applies.
-        asked: bool,
+        requested: bool,
         /// Option to add, with dashes if the job is on a command line.
-        write: &'static str,
+        correction: &'static str,
     },
     /// `time_based` without `runtime`.
     TimeBasedWithoutRuntime,
@@ -287,13 +287,16 @@ pub enum Contradiction {
 impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Contradiction::Buffered { asked: true, write } => {
-                write!(f, "this requests buffered I/O, and no page cache is modelled: write\n    {write}")
-            }
-            Contradiction::Buffered { asked: false, write } => {
+            Contradiction::Buffered { requested: true, correction } => {
                 write!(
                     f,
-                    "it uses buffered I/O (fio's default), and no page cache is modelled: add\n    {write}"
+                    "this requests buffered I/O, and no page cache is modelled: write\n    {correction}"
+                )
+            }
+            Contradiction::Buffered { requested: false, correction } => {
+                write!(
+                    f,
+                    "it uses buffered I/O (fio's default), and no page cache is modelled: add\n    {correction}"
                 )
             }
             Contradiction::TimeBasedWithoutRuntime => {
@@ -354,7 +357,7 @@ impl fmt::Display for Problem {
                 write!(
                     f,
                     "[{}] begins a section in an included file; fio takes only options there",
-                    inner(name)
+                    printable(name)
                 )
             }
             Problem::IncludeWithoutFile => write!(f, "include needs a file: include common.fio"),
@@ -371,7 +374,7 @@ impl fmt::Display for Problem {
             Problem::UnsetVariable { name } => write!(
                 f,
                 "the environment has no {} (fio would treat it as empty); set it, or write the value",
-                inner(name)
+                printable(name)
             ),
             Problem::MachineKeyword { keyword } => {
                 write!(f, "{keyword} differs between machines, so results would too; write the number")
@@ -389,14 +392,14 @@ impl fmt::Display for Problem {
             Problem::MissingValue { option } => write!(f, "{option} needs a value: {option}=..."),
             Problem::UnwantedValue { option } => write!(f, "--{option} takes no value"),
             Problem::BadValue { option, value, error } => {
-                write!(f, "{option}={}: {}", inner(value), error.fault)
+                write!(f, "{option}={}: {}", printable(value), error.fault)
             }
-            Problem::Refused { option, value, reason, harmless } => {
+            Problem::Refused { option, value, reason, accepted_values } => {
                 match value {
-                    Some(value) => write!(f, "{option}={} is not modelled: {reason}", inner(value))?,
+                    Some(value) => write!(f, "{option}={} is not modelled: {reason}", printable(value))?,
                     None => write!(f, "{option} is not modelled: {reason}")?,
                 }
-                match harmless {
+                match accepted_values {
                     [] => write!(f, "; remove it"),
                     [one] => write!(f, "; remove it, or write {option}={one}"),
                     all => {
@@ -408,12 +411,14 @@ impl fmt::Display for Problem {
             Problem::RefusedProgramOption { option, reason } => {
                 write!(f, "--{option} is not supported here: {reason}")
             }
-            Problem::Contradiction { job, what } => write!(f, "job {}: {what}", quoted(job)),
-            Problem::NotAJobFile { word, did_you_mean } => write!(
+            Problem::Contradiction { job, contradiction } => {
+                write!(f, "job {}: {contradiction}", quoted(job))
+            }
+            Problem::UnlikelyJobFile { word, did_you_mean } => write!(
                 f,
                 "{} is the name of a job file to fio; did you mean {}?",
                 quoted(word),
-                inner(did_you_mean)
+                printable(did_you_mean)
             ),
             Problem::MissingEquals { option } => write!(f, "a = is missing; write {option}=..."),
             Problem::UnknownSection { name, did_you_mean } => {
@@ -437,18 +442,18 @@ impl fmt::Display for Problem {
 }
 
 /// Maximum number of characters of foreign text in a message.
-const SHOWN: usize = 60;
+const SHOWN_CHARS: usize = 60;
 
 /// Returns foreign text for a message: control characters are escaped, and long text is truncated.
-pub(crate) fn inner(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
-    if text.chars().nth(SHOWN).is_some() {
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN_CHARS).is_some() {
         shown.push_str("...");
     }
     shown
 }
 
-/// Returns the text of [`inner`] in quotation marks.
+/// Returns the text of [`printable`] in quotation marks.
 pub(crate) fn quoted(text: &str) -> String {
-    format!("\"{}\"", inner(text))
+    format!("\"{}\"", printable(text))
 }

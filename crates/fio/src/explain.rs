@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-use crate::cmdline::{PROGRAM, Use};
-use crate::option::{self, Entry, Standing, TABLE};
+use crate::cmdline::{Effect, PROGRAM};
+use crate::option::{self, Entry, Support, TABLE};
 
 /// Returns the description of an option by any of its names (also as `--bs`), or `None` if no option has that name.
 /// [`option::suggest`] finds a similar name.
@@ -18,9 +18,9 @@ pub fn explain(name: &str) -> Option<String> {
     let name = name.trim_start_matches('-');
     let name = name.split('=').next().unwrap_or(name);
     match option::lookup(name) {
-        Some(entry) => Some(of_job(entry)),
+        Some(entry) => Some(describe_option(entry)),
         None if name.trim() == "include" => Some(format!("include: modelled\n\n{INCLUDE}\n")),
-        None => of_program(name),
+        None => describe_program_option(name),
     }
 }
 
@@ -28,94 +28,98 @@ pub fn explain(name: &str) -> Option<String> {
 pub fn explain_json(name: &str) -> Option<Value> {
     let name = name.trim_start_matches('-');
     let name = name.split('=').next().unwrap_or(name);
-    let json = |name: &str, standing: &str, meaning: &str| json!({ "kind": "fio option", "name": name, "standing": standing, "meaning": meaning });
+    let json = |name: &str, support: &str, meaning: &str| json!({ "kind": "fio option", "name": name, "standing": support, "meaning": meaning });
     let Some(entry) = option::lookup(name) else {
         if name.trim() == "include" {
             return Some(json(name, "modelled", INCLUDE));
         }
         let option = PROGRAM.iter().find(|option| option.name == name)?;
-        let (standing, meaning) = in_words(option.does);
-        return Some(json(&format!("--{name}"), standing, meaning));
+        let (support, meaning) = program_option_support(option.effect);
+        return Some(json(&format!("--{name}"), support, meaning));
     };
-    let (standing, harmless) = match entry.standing {
-        Standing::Modelled => ("modelled", &[][..]),
-        Standing::Irrelevant => ("irrelevant", &[][..]),
-        Standing::Refused { harmless } => ("refused", harmless),
+    let (support, accepted_values) = match entry.support {
+        Support::Modelled => ("modelled", &[][..]),
+        Support::Irrelevant => ("irrelevant", &[][..]),
+        Support::Refused { accepted_values } => ("refused", accepted_values),
     };
-    let mut json = json(entry.name, standing, entry.meaning);
+    let mut json = json(entry.name, support, entry.meaning);
     json["aliases"] = entry.aliases.into();
     json["default"] = (!entry.default.is_empty()).then_some(entry.default).into();
-    match standing {
+    match support {
         "modelled" => json["form"] = entry.form().into(),
-        "refused" => json["accepted_values"] = harmless.into(),
+        "refused" => json["accepted_values"] = accepted_values.into(),
         _ => {}
     }
     Some(json)
 }
 
-fn of_job(entry: &Entry) -> String {
+fn describe_option(entry: &Entry) -> String {
     let mut text = entry.name.to_string();
     if !entry.aliases.is_empty() {
-        write!(text, " (also {})", entry.aliases.join(", ")).expect(STRING);
+        write!(text, " (also {})", entry.aliases.join(", ")).expect(INFALLIBLE);
     }
-    match entry.standing {
-        Standing::Modelled => {
-            write!(text, ": modelled\n\n{}\n\nValue: {}.\n", entry.meaning, entry.form()).expect(STRING);
+    match entry.support {
+        Support::Modelled => {
+            write!(text, ": modelled\n\n{}\n\nValue: {}.\n", entry.meaning, entry.form()).expect(INFALLIBLE);
             if !entry.default.is_empty() {
-                writeln!(text, "Default: {}.", entry.default).expect(STRING);
+                writeln!(text, "Default: {}.", entry.default).expect(INFALLIBLE);
             }
         }
-        Standing::Irrelevant => {
+        Support::Irrelevant => {
             write!(text, ": accepted, and listed in the output as irrelevant\n\nHere {}.\n", entry.meaning)
-                .expect(STRING);
+                .expect(INFALLIBLE);
         }
-        Standing::Refused { harmless } => {
-            write!(text, ": refused\n\nIt is not modelled: {}.\n", entry.meaning).expect(STRING);
-            if !harmless.is_empty() {
-                writeln!(text, "Accepted with the value {}, which has no effect.", harmless.join(" or "))
-                    .expect(STRING);
+        Support::Refused { accepted_values } => {
+            write!(text, ": refused\n\nIt is not modelled: {}.\n", entry.meaning).expect(INFALLIBLE);
+            if !accepted_values.is_empty() {
+                writeln!(
+                    text,
+                    "Accepted with the value {}, which has no effect.",
+                    accepted_values.join(" or ")
+                )
+                .expect(INFALLIBLE);
             }
         }
     }
     text
 }
 
-fn of_program(name: &str) -> Option<String> {
+fn describe_program_option(name: &str) -> Option<String> {
     let option = PROGRAM.iter().find(|option| option.name == name)?;
-    let (standing, meaning) = in_words(option.does);
-    Some(format!("--{name}: {standing}\n\n{meaning}.\n"))
+    let (support, meaning) = program_option_support(option.effect);
+    Some(format!("--{name}: {support}\n\n{meaning}.\n"))
 }
 
-fn in_words(does: Use) -> (&'static str, &'static str) {
-    match does {
-        Use::Output => ("modelled", "Writes results to this file instead of standard output"),
-        Use::Format => (
+fn program_option_support(effect: Effect) -> (&'static str, &'static str) {
+    match effect {
+        Effect::Output => ("modelled", "Writes results to this file instead of standard output"),
+        Effect::Format => (
             "modelled",
             "Format of the results: normal, json, json+ or terse, or several separated by commas",
         ),
-        Use::Minimal => {
+        Effect::Minimal => {
             ("modelled", "Writes terse output: a line for each job, its fields separated by semicolons")
         }
-        Use::AppendTerse => ("modelled", "Writes terse output after the others"),
-        Use::TerseVersion => ("modelled", "Version of the terse output, 2 to 5; the default is 3"),
-        Use::Section => {
+        Effect::AppendTerse => ("modelled", "Writes terse output after the others"),
+        Effect::TerseVersion => ("modelled", "Version of the terse output, 2 to 5; the default is 3"),
+        Effect::Section => {
             ("modelled", "Runs only the sections of job files that have this name; may be repeated")
         }
-        Use::ParseOnly => ("modelled", "Reads the jobs and runs nothing"),
-        Use::ReadOnly => ("modelled", "Refuses jobs that write or trim"),
-        Use::Irrelevant(reason) => ("irrelevant", reason),
-        Use::Refused(reason) => ("refused", reason),
+        Effect::ParseOnly => ("modelled", "Reads the jobs and runs nothing"),
+        Effect::ReadOnly => ("modelled", "Refuses jobs that write or trim"),
+        Effect::Irrelevant(reason) => ("irrelevant", reason),
+        Effect::Refused(reason) => ("refused", reason),
     }
 }
 
-const STRING: &str = "a String takes all that is written";
+const INFALLIBLE: &str = "a String takes all that is written";
 
 /// Returns the text of docs/fio-options.md, which lists every option of fio 3.33 and its support.
 pub fn support_list() -> String {
-    let count = |wanted: fn(&Standing) -> bool| option::entries().filter(|e| wanted(&e.standing)).count();
-    let modelled = count(|standing| matches!(standing, Standing::Modelled));
-    let irrelevant = count(|standing| matches!(standing, Standing::Irrelevant));
-    let refused = count(|standing| matches!(standing, Standing::Refused { .. }));
+    let count = |wanted: fn(&Support) -> bool| option::entries().filter(|e| wanted(&e.support)).count();
+    let modelled = count(|support| matches!(support, Support::Modelled));
+    let irrelevant = count(|support| matches!(support, Support::Irrelevant));
+    let refused = count(|support| matches!(support, Support::Refused { .. }));
     let mut text = format!(
         "# fio's options\n\n\
          <!-- Written by UPDATE_DOCS=1 cargo test -p flashlab-fio --test parse_docs; change crates/fio/src/option. -->\n\n\
@@ -126,43 +130,43 @@ pub fn support_list() -> String {
     );
     for chapter in TABLE {
         write!(text, "\n## {}\n\n| option | here | default | meaning |\n|---|---|---|---|\n", chapter.title)
-            .expect(STRING);
+            .expect(INFALLIBLE);
         for entry in chapter.entries {
             row(&mut text, entry);
         }
     }
     text.push_str("\n## Program options\n\n| option | here | meaning |\n|---|---|---|\n");
     for option in PROGRAM {
-        let (standing, meaning) = in_words(option.does);
+        let (support, meaning) = program_option_support(option.effect);
         let meaning = capitalised(&escaped(meaning));
-        writeln!(text, "| `--{}` | {} | {meaning}. |", option.name, emphasised(standing)).expect(STRING);
+        writeln!(text, "| `--{}` | {} | {meaning}. |", option.name, emphasised(support)).expect(INFALLIBLE);
     }
     text
 }
 
 fn row(text: &mut String, entry: &Entry) {
     let names: Vec<String> = entry.names().map(|name| format!("`{name}`")).collect();
-    let (standing, meaning) = match entry.standing {
-        Standing::Modelled => {
+    let (support, meaning) = match entry.support {
+        Support::Modelled => {
             ("modelled", format!("{} *Value: {}.*", escaped(entry.meaning), escaped(&entry.form())))
         }
-        Standing::Irrelevant => ("irrelevant", format!("{}.", capitalised(&escaped(entry.meaning)))),
-        Standing::Refused { harmless: [] } => {
+        Support::Irrelevant => ("irrelevant", format!("{}.", capitalised(&escaped(entry.meaning)))),
+        Support::Refused { accepted_values: [] } => {
             ("refused", format!("{}.", capitalised(&escaped(entry.meaning))))
         }
-        Standing::Refused { harmless } => {
-            let values: Vec<String> = harmless.iter().map(|value| format!("`{value}`")).collect();
+        Support::Refused { accepted_values } => {
+            let values: Vec<String> = accepted_values.iter().map(|value| format!("`{value}`")).collect();
             let meaning = capitalised(&escaped(entry.meaning));
             ("refused", format!("{meaning}. Accepted: {}.", values.join(", ")))
         }
     };
     let default = if entry.default.is_empty() { String::new() } else { format!("`{}`", entry.default) };
-    writeln!(text, "| {} | {} | {default} | {meaning} |", names.join(", "), emphasised(standing))
-        .expect(STRING);
+    writeln!(text, "| {} | {} | {default} | {meaning} |", names.join(", "), emphasised(support))
+        .expect(INFALLIBLE);
 }
 
-fn emphasised(standing: &str) -> String {
-    if standing == "modelled" { "**modelled**".to_string() } else { standing.to_string() }
+fn emphasised(support: &str) -> String {
+    if support == "modelled" { "**modelled**".to_string() } else { support.to_string() }
 }
 
 /// Escapes text for a cell of a Markdown table.
@@ -210,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_standing_is_explained() {
+    fn each_kind_of_support_is_explained() {
         let text = explain("--iodepth=4").unwrap();
         assert!(text.starts_with("iodepth: modelled\n\nHow many requests"), "{text}");
         assert!(text.ends_with("Value: a number from 1 to 65536.\nDefault: 1.\n"), "{text}");

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_bind_as_in_school() {
+    fn operators_have_the_usual_precedence() {
         for (text, expected) in [
             ("(4k*16)", 65536),
             ("(1 + 2 * 3)", 7),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_exact_value_is_refused() {
+    fn inexact_expressions_are_rejected() {
         for text in
             ["(1/0)", "(7/2)", "(1-2)", "(2^63)", "(2^-1)", "(", "()", "(1", "(1))", "(1+)", "(1x)", "(9p^9)"]
         {

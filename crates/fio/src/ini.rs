@@ -70,7 +70,7 @@ struct Line<'a> {
 
 impl Line<'_> {
     fn error(&self, characters: usize, problem: Problem) -> Error {
-        Error::new(self.place.further(characters), problem)
+        Error::new(self.place.advanced_by(characters), problem)
     }
 }
 
@@ -206,7 +206,7 @@ fn assignment(line: &Line<'_>, loader: &dyn Loader) -> Result<Assignment, Error>
         });
     };
     let blanks = value.len() - value.trim_start().len();
-    let value_place = line.place.further(name.chars().count() + 1 + blanks);
+    let value_place = line.place.advanced_by(name.chars().count() + 1 + blanks);
     let value = value.trim_start();
     let expanded = expand(value, &value_place, loader)?;
     Ok(Assignment {
@@ -220,7 +220,7 @@ fn assignment(line: &Line<'_>, loader: &dyn Loader) -> Result<Assignment, Error>
 
 /// Replaces variables and fio's keywords in `text`.
 pub(crate) fn expand(text: &str, place: &Place, loader: &dyn Loader) -> Result<String, Error> {
-    let error = |at: usize, problem| Error::new(place.further(text[..at].chars().count()), problem);
+    let error = |at: usize, problem| Error::new(place.advanced_by(text[..at].chars().count()), problem);
     let mut expanded = String::new();
     let mut at = 0;
     while let Some(found) = text[at..].find("${") {
@@ -257,12 +257,12 @@ pub(crate) fn expand(text: &str, place: &Place, loader: &dyn Loader) -> Result<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loader::Nothing;
+    use crate::loader::NoFiles;
 
     type Written = (String, Option<String>);
 
     fn parsed(text: &str) -> Vec<(String, Vec<Written>)> {
-        let sections = parse("job.fio", text.as_bytes(), &Nothing).expect(text);
+        let sections = parse("job.fio", text.as_bytes(), &NoFiles).expect(text);
         let options = |s: &Section| s.assignments.iter().map(|a| (a.name.clone(), a.value.clone())).collect();
         sections.iter().map(|s| (s.name.clone(), options(s))).collect()
     }
@@ -270,7 +270,7 @@ mod tests {
         (name.to_string(), Some(value.to_string()))
     }
     fn message(text: &[u8]) -> String {
-        parse("job.fio", text, &Nothing).expect_err("it is wrong").to_string()
+        parse("job.fio", text, &NoFiles).expect_err("it is wrong").to_string()
     }
 
     #[test]

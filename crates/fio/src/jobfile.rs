@@ -8,12 +8,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::error::{Contradiction, Error, Place, Problem, inner};
+use crate::error::{Contradiction, Error, Place, Problem, printable};
 use crate::ini::{self, Assignment, Section};
 use crate::job::{BlockSize, Direction, Distribution, Engine, Extent, Job, Mix};
 use crate::loader::Loader;
 use crate::option::settings::Settings;
-use crate::option::{self, NotTaken, Standing};
+use crate::option::{self, Rejection, Support};
 
 /// Maximum number of jobs that fio runs.
 pub const JOBS_MAX: usize = 4096;
@@ -38,7 +38,7 @@ impl Irrelevant {
     /// Returns the option and its value on one line. Control characters are escaped, and a long value is truncated.
     pub fn as_written(&self) -> String {
         match &self.value {
-            Some(value) => format!("{}={}", self.option, inner(value)),
+            Some(value) => format!("{}={}", self.option, printable(value)),
             None => self.option.to_string(),
         }
     }
@@ -54,11 +54,11 @@ impl fmt::Display for Irrelevant {
 ///
 /// ```
 /// use flashlab_fio::jobfile::JobFile;
-/// use flashlab_fio::loader::Nothing;
+/// use flashlab_fio::loader::NoFiles;
 /// let text = b"[global]\nbs=4k\ndirect=1\n[read]\nrw=randread\nnumjobs=2\n";
-/// let file = JobFile::parse("job.fio", text, &Nothing).unwrap();
+/// let file = JobFile::parse("job.fio", text, &NoFiles).unwrap();
 /// assert_eq!(file.jobs.len(), 2);
-/// let error = JobFile::parse("job.fio", b"[read]\nnmjobs=2\n", &Nothing).unwrap_err();
+/// let error = JobFile::parse("job.fio", b"[read]\nnmjobs=2\n", &NoFiles).unwrap_err();
 /// assert_eq!(error.to_string(), "job.fio:2:1: fio 3.33 has no option \"nmjobs\"; did you mean numjobs?");
 /// ```
 #[derive(Clone, PartialEq, Debug)]
@@ -100,7 +100,7 @@ pub(crate) struct Plan {
     /// `--readonly`
     pub(crate) read_only: bool,
     /// Names of the job-file sections that were read, to check `--section`.
-    pub(crate) seen: BTreeSet<String>,
+    pub(crate) section_names: BTreeSet<String>,
     /// Options in `irrelevant`, so that each is listed once.
     listed: BTreeSet<(&'static str, Place)>,
     files: usize,
@@ -132,7 +132,7 @@ impl Plan {
                 self.global = global;
                 continue;
             }
-            self.seen.insert(section.name.clone());
+            self.section_names.insert(section.name.clone());
             if !sections.is_empty() && !sections.contains(&section.name) {
                 continue;
             }
@@ -166,26 +166,26 @@ impl Plan {
             };
             return Err(Error::new(place.clone(), problem));
         };
-        match entry.standing {
-            Standing::Refused { harmless } if !entry.is_harmless(value.as_deref()) => {
+        match entry.support {
+            Support::Refused { accepted_values } if !entry.is_accepted(value.as_deref()) => {
                 let problem = Problem::Refused {
                     option: entry.name,
                     value: value.clone(),
                     reason: entry.meaning,
-                    harmless,
+                    accepted_values,
                 };
                 return Err(Error::new(place.clone(), problem));
             }
-            Standing::Irrelevant => self.list(entry.name, value.clone(), place, entry.meaning),
+            Support::Irrelevant => self.list_irrelevant(entry.name, value.clone(), place, entry.meaning),
             _ => {}
         }
         entry.apply(&mut draft.settings, value.as_deref()).map_err(|error| match error {
-            NotTaken::Missing => Error::new(place.clone(), Problem::MissingValue { option: entry.name }),
-            NotTaken::Wrong(error) => {
+            Rejection::Missing => Error::new(place.clone(), Problem::MissingValue { option: entry.name }),
+            Rejection::Invalid(error) => {
                 let within = if *literal { error.at } else { 0 };
                 let value = value.clone().unwrap_or_default();
                 Error::new(
-                    value_place.further(within),
+                    value_place.advanced_by(within),
                     Problem::BadValue { option: entry.name, value, error },
                 )
             }
@@ -200,7 +200,7 @@ impl Plan {
         Ok(())
     }
 
-    pub(crate) fn list(
+    pub(crate) fn list_irrelevant(
         &mut self,
         option: &'static str,
         value: Option<String>,
@@ -216,9 +216,9 @@ impl Plan {
     pub(crate) fn finish(&mut self, draft: Draft, name: &str, place: &Place) -> Result<(), Error> {
         let Draft { settings, options } = draft;
         let name = settings.name.clone().unwrap_or_else(|| name.to_string());
-        let contradiction = |option: &str, what: Contradiction| {
+        let contradiction = |option: &str, contradiction: Contradiction| {
             let place = settings.places.get(option).unwrap_or(place).clone();
-            Error::new(place, Problem::Contradiction { job: name.clone(), what })
+            Error::new(place, Problem::Contradiction { job: name.clone(), contradiction })
         };
         let clones = settings.numjobs as usize;
         if self.jobs.len() + clones > JOBS_MAX {
@@ -233,12 +233,12 @@ impl Plan {
         }
         resolve_sizes(&settings, &mut job);
         resolve_depth(&settings, &mut job);
-        check(&settings, &job, self.read_only).map_err(|(option, what)| contradiction(option, what))?;
+        check(&settings, &job, self.read_only).map_err(|(option, reason)| contradiction(option, reason))?;
         if !settings.direct && job.engine_name != "null" {
             let last = if settings.places.contains_key("buffered") { "buffered" } else { "direct" };
-            let asked = settings.places.contains_key(last);
-            let write = if matches!(place, Place::File { .. }) { "direct=1" } else { "--direct=1" };
-            return Err(contradiction(last, Contradiction::Buffered { asked, write }));
+            let requested = settings.places.contains_key(last);
+            let correction = if matches!(place, Place::File { .. }) { "direct=1" } else { "--direct=1" };
+            return Err(contradiction(last, Contradiction::Buffered { requested, correction }));
         }
 
         let files =
@@ -263,7 +263,7 @@ impl Plan {
         }
         self.jobs_in_group += clones;
         (job.wave, job.group, job.options) = (self.wave, self.group, options);
-        self.list_what_has_no_effect(&settings, &job);
+        self.list_options_without_effect(&settings, &job);
         for clone in 0..settings.numjobs {
             self.jobs.push(make_clone(&settings, &job, clone));
         }
@@ -271,17 +271,17 @@ impl Plan {
     }
 
     /// Lists the modelled options that change nothing in this job.
-    fn list_what_has_no_effect(&mut self, settings: &Settings, job: &Job) {
+    fn list_options_without_effect(&mut self, settings: &Settings, job: &Job) {
         if let Some(place) = settings.places.get("filename").filter(|_| settings.directories.is_empty()) {
             let value = Some(settings.filenames.join(":"));
-            self.list("filename", value, place, "every file name stands for the simulated device");
+            self.list_irrelevant("filename", value, place, "every file name stands for the simulated device");
         }
         if job.engine == Engine::Synchronous
             && job.depth > 1
             && let Some(place) = settings.places.get("iodepth")
         {
             let reason = "a synchronous ioengine has one request at a time";
-            self.list("iodepth", Some(job.depth.to_string()), place, reason);
+            self.list_irrelevant("iodepth", Some(job.depth.to_string()), place, reason);
         }
     }
 }
@@ -393,9 +393,9 @@ fn check(settings: &Settings, job: &Job, read_only: bool) -> Result<(), (&'stati
 /// Makes one of the `numjobs` clones, with its own file names.
 fn make_clone(settings: &Settings, job: &Job, clone: u32) -> Job {
     let mut job = Job { clone, ..job.clone() };
-    let dealt = |list: &[String]| list.get(clone as usize % list.len().max(1)).cloned();
+    let assigned = |values: &[String]| values.get(clone as usize % values.len().max(1)).cloned();
     if settings.filenames.is_empty() {
-        job.directory = dealt(&settings.directories);
+        job.directory = assigned(&settings.directories);
         let format = settings.filename_format.replace("$clientuid", "localhost");
         let format = format.replace("$jobname", &job.name).replace("$jobnum", &clone.to_string());
         job.files = (0..job.nr_files).map(|file| format.replace("$filenum", &file.to_string())).collect();
@@ -404,6 +404,6 @@ fn make_clone(settings: &Settings, job: &Job, clone: u32) -> Job {
         job.files.clone_from(&settings.filenames);
         job.nr_files = job.files.len() as u32;
     }
-    job.read_iolog = dealt(&settings.read_iologs);
+    job.read_iolog = assigned(&settings.read_iologs);
     job
 }

@@ -24,9 +24,9 @@ impl<F: Fn(&str) -> Result<Vec<u8>, String>> Loader for F {
 }
 
 /// A loader without files and variables, for job files that use neither.
-pub struct Nothing;
+pub struct NoFiles;
 
-impl Loader for Nothing {
+impl Loader for NoFiles {
     fn load(&self, _: &str) -> Result<Vec<u8>, String> {
         Err("no other file may be read here".to_string())
     }

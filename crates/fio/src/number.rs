@@ -77,12 +77,12 @@ fn digits(text: &str) -> Result<(u64, &str), ValueError> {
 }
 
 /// Returns the number of characters before `rest`, which is the end of `text`.
-fn before(text: &str, rest: &str) -> usize {
+fn rest_position(text: &str, rest: &str) -> usize {
     text[..text.len() - rest.len()].chars().count()
 }
 
 fn bad_suffix(text: &str, rest: &str, expected: &'static str) -> ValueError {
-    let at = before(text, rest);
+    let at = rest_position(text, rest);
     let more = rest.find(['-', ':', ',', '/']).map(|end| (end, &rest[..end]));
     let fault = match (rest.chars().next(), more) {
         (Some('.'), _) => Fault::Fraction,
@@ -113,12 +113,12 @@ pub(crate) fn byte_factor(suffix: &str, base: KbBase) -> Option<u64> {
         'p' => 5,
         _ => return None,
     };
-    let other = match rest {
+    let swapped = match rest {
         "" | "b" | "i" => false,
         "ib" => true,
         _ => return None,
     };
-    let unit: u64 = if (base == KbBase::Binary) != other { 1024 } else { 1000 };
+    let unit: u64 = if (base == KbBase::Binary) != swapped { 1024 } else { 1000 };
     Some(unit.pow(power))
 }
 
@@ -157,7 +157,7 @@ pub fn bytes(text: &str, base: KbBase) -> Result<u64, ValueError> {
     let (n, rest) = digits(text)?;
     if !rest.is_empty() && (text.starts_with("0x") || text.starts_with("0X")) {
         let expected = "no suffix after a hexadecimal number";
-        return Err(Fault::Suffix { rest: rest.to_string(), expected }.at(before(text, rest)));
+        return Err(Fault::Suffix { rest: rest.to_string(), expected }.at(rest_position(text, rest)));
     }
     match byte_factor(rest, base) {
         Some(factor) => product(n, factor),
@@ -197,16 +197,16 @@ pub fn time(text: &str, unit: TimeUnit) -> Result<Duration, ValueError> {
         "" => unit.ns(),
         "sec" | "secs" | "second" | "seconds" => {
             let fault = Fault::NotModelled("fio 3.33 reads this as microseconds; for seconds write s");
-            return Err(fault.at(before(text, rest)));
+            return Err(fault.at(rest_position(text, rest)));
         }
         "min" | "mins" | "minute" | "minutes" => {
             let fault = Fault::NotModelled("fio 3.33 reads this as microseconds; for minutes write m");
-            return Err(fault.at(before(text, rest)));
+            return Err(fault.at(rest_position(text, rest)));
         }
         clock if clock.starts_with(':') => {
             let instead =
                 "fio reads 1:30 as 1 and then 30, and keeps the 30; write 90 for a minute and a half";
-            return Err(Fault::OneValue { instead }.at(before(text, rest)));
+            return Err(Fault::OneValue { instead }.at(rest_position(text, rest)));
         }
         suffix => time_factor(suffix).ok_or_else(|| bad_suffix(text, rest, TIME_SUFFIXES))?,
     };
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fio_would_misread_is_refused() {
+    fn numbers_that_fio_misreads_are_rejected() {
         let fault = |text| bytes(text, KbBase::Binary).unwrap_err().fault;
         assert_eq!(fault(""), Fault::Empty);
         assert_eq!(fault("-4k"), Fault::Negative);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn one_two_or_three_values_serve_reads_writes_and_trims() {
+    fn one_to_three_values_apply_to_all_directions() {
         let split = |text| each_direction(text, &[','], |part| bytes(part, KbBase::Binary));
         assert_eq!(split("4k"), Ok([Some(4096); 3]));
         assert_eq!(split("4k,8k"), Ok([Some(4096), Some(8192), Some(8192)]));

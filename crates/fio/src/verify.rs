@@ -56,7 +56,7 @@ pub(crate) const WORDS: &[&str] = &[
 
 impl Method {
     /// Returns the method of the word at this index of [`WORDS`], or `None` for no verification.
-    pub(crate) fn of_word(word: usize) -> Option<Method> {
+    pub(crate) fn from_word(word: usize) -> Option<Method> {
         use Method as M;
         Some(match WORDS[word] {
             "md5" => M::Md5,
@@ -153,7 +153,7 @@ pub(crate) fn pattern(text: &str) -> Result<Vec<PatternPart>, ValueError> {
         Fault::Malformed { expected: FORM }.at(at)
     };
     while !rest.is_empty() {
-        let (part, behind) = part(rest).ok_or_else(|| malformed(rest))?;
+        let (part, remaining) = part(rest).ok_or_else(|| malformed(rest))?;
         bytes += match &part {
             PatternPart::Bytes(bytes) => bytes.len(),
             PatternPart::Offset => 8,
@@ -162,7 +162,7 @@ pub(crate) fn pattern(text: &str) -> Result<Vec<PatternPart>, ValueError> {
             return Err(Fault::NotModelled("a pattern has at most 512 bytes").at(0));
         }
         parts.push(part);
-        rest = behind;
+        rest = remaining;
     }
     Ok(parts)
 }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_the_bytes_that_fio_writes_for_them() {
+    fn patterns_equal_those_that_fio_writes() {
         // Each text is followed by the first bytes of a block that fio 3.33 wrote at 4096.
         for (text, bytes) in [
             ("0xdeadbe", "deadbedeadbe"),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_where_it_begins() {
+    fn invalid_patterns_are_rejected_at_their_position() {
         for (text, at) in [("0x", 0), ("\"ab", 0), ("0x12'file'", 4), ("\"\"", 0), ("%i", 0), ("é", 0)] {
             assert_eq!(pattern(text).expect_err(text).at, at, "{text}");
         }
@@ -236,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn each_word_is_a_method_and_each_method_a_word() {
+    fn words_and_methods_correspond() {
         for (n, word) in WORDS.iter().enumerate().skip(2) {
-            let method = Method::of_word(n).expect("it is one");
+            let method = Method::from_word(n).expect("it is one");
             assert!(method.name() == *word || *word == "crc32c-intel");
         }
-        assert_eq!((Method::of_word(0), Method::of_word(1)), (None, None));
+        assert_eq!((Method::from_word(0), Method::from_word(1)), (None, None));
     }
 }

@@ -2,14 +2,14 @@
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::jobfile::JobFile;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use insta::assert_snapshot;
 
 /// Returns the messages for job files that each contain one `[job]` with the given lines.
 fn messages(cases: &[&str]) -> String {
     let message = |lines: &&str| {
         let text = format!("[job]\n{lines}\n");
-        match JobFile::parse("job.fio", text.as_bytes(), &Nothing) {
+        match JobFile::parse("job.fio", text.as_bytes(), &NoFiles) {
             Ok(_) => format!("{lines:?} was taken"),
             Err(error) => error.to_string(),
         }
@@ -20,7 +20,7 @@ fn messages(cases: &[&str]) -> String {
 fn command_lines(cases: &[&str]) -> String {
     let message = |line: &&str| {
         let args: Vec<&str> = line.split_whitespace().collect();
-        match Invocation::parse(&args, &Nothing) {
+        match Invocation::parse(&args, &NoFiles) {
             Ok(_) => format!("{line:?} was taken"),
             Err(error) => error.to_string(),
         }

@@ -2,7 +2,7 @@
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::jobfile::JobFile;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::number::{self, KbBase, TimeUnit};
 use flashlab_fio::option;
 use serde_json::Value;
@@ -56,7 +56,7 @@ fn every_option_of_the_installed_fio_is_in_the_table_with_its_aliases() {
         let default =
             about.lines().find_map(|line| line.trim().strip_prefix("default: ")).unwrap_or_default();
         let differs = ["no default", "0", "100,100,100", "0x89"].contains(&default);
-        let is_modelled = entry.standing == option::Standing::Modelled;
+        let is_modelled = entry.support == option::Support::Modelled;
         if is_modelled && !differs {
             assert_eq!(entry.default, default, "default of {name}");
         }
@@ -140,7 +140,7 @@ fn jobs_of_files_are_named_grouped_and_described_as_by_the_installed_fio() {
         let theirs = jobs_of_fio(&[path.to_str().expect("UTF-8")]);
         std::fs::remove_dir_all(&folder).expect("the folder of a job file");
         let Some((globals, jobs)) = theirs else { return };
-        let ours = JobFile::parse("job.fio", contents.as_bytes(), &Nothing).expect(contents);
+        let ours = JobFile::parse("job.fio", contents.as_bytes(), &NoFiles).expect(contents);
         let described: Vec<_> =
             ours.jobs.iter().map(|j| (j.name.clone(), u64::from(j.group), object(&j.options))).collect();
         assert_eq!(described, jobs, "{contents}");
@@ -157,7 +157,7 @@ fn jobs_of_command_lines_are_those_of_the_installed_fio() {
     ] {
         let args: Vec<&str> = line.split(' ').collect();
         let Some((globals, jobs)) = jobs_of_fio(&args) else { return };
-        let ours = Invocation::parse(&args, &Nothing).expect(line);
+        let ours = Invocation::parse(&args, &NoFiles).expect(line);
         let described: Vec<_> =
             ours.jobs.iter().map(|j| (j.name.clone(), u64::from(j.group), object(&j.options))).collect();
         assert_eq!(described, jobs, "{line}");
@@ -207,6 +207,6 @@ fn what_the_installed_fio_refuses_is_refused() {
         let args: Vec<&str> = line.split(' ').collect();
         let Some(output) = fio(&args) else { return };
         assert!(!output.status.success(), "fio takes {options}");
-        assert!(Invocation::parse(&args, &Nothing).is_err(), "{options} was taken");
+        assert!(Invocation::parse(&args, &NoFiles).is_err(), "{options} was taken");
     }
 }

@@ -5,11 +5,11 @@ use flashlab_fio::job::{
     BlockSize, Distribution, Engine, Extent, Fallocate, Job, Mix, Pattern, SizeShare, SyncWrites,
 };
 use flashlab_fio::jobfile::JobFile;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_sim::Duration;
 
 fn jobs(text: &str) -> Vec<Job> {
-    JobFile::parse("job.fio", text.as_bytes(), &Nothing).unwrap_or_else(|e| panic!("{e}\n{text}")).jobs
+    JobFile::parse("job.fio", text.as_bytes(), &NoFiles).unwrap_or_else(|e| panic!("{e}\n{text}")).jobs
 }
 
 /// Returns the only job of a section with `direct=1` and these options, separated by blanks.
@@ -22,7 +22,7 @@ fn job(options: &str) -> Job {
 
 fn invocation(line: &str) -> Invocation {
     let args: Vec<&str> = line.split_whitespace().collect();
-    Invocation::parse(&args, &Nothing).unwrap_or_else(|e| panic!("{e}\n{line}"))
+    Invocation::parse(&args, &NoFiles).unwrap_or_else(|e| panic!("{e}\n{line}"))
 }
 
 const RAW: &str = "--filename=/dev/mmcblk0 --name=write_bandwidth_test --filesize=16G --time_based --ramp_time=2s \
@@ -32,7 +32,7 @@ const RAW: &str = "--filename=/dev/mmcblk0 --name=write_bandwidth_test --filesiz
 #[test]
 fn the_published_command_of_the_six_cards_parses() {
     let args: Vec<&str> = RAW.split_whitespace().collect();
-    let error = Invocation::parse(&args, &Nothing).unwrap_err();
+    let error = Invocation::parse(&args, &NoFiles).unwrap_err();
     let expected = r#"argument 11, character 1: "numjobs=1" is the name of a job file to fio; did you mean --numjobs=1?"#;
     assert_eq!(error.to_string(), expected);
 
@@ -159,7 +159,7 @@ fn reports_and_logs() {
 #[test]
 fn globals_hold_for_the_sections_below_them_until_changed() {
     let text = "[global]\ndirect=1\nbs=8k\n[a]\n[global]\nbs=16k\nrw=write\n[b]\n[c]\nbs=4k\n";
-    let file = JobFile::parse("job.fio", text.as_bytes(), &Nothing).unwrap();
+    let file = JobFile::parse("job.fio", text.as_bytes(), &NoFiles).unwrap();
     let seen: Vec<_> = file.jobs.iter().map(|j| (j.block_size[0].clone(), j.pattern.mix)).collect();
     let expected = [(8192, Mix::Read), (16384, Mix::Write), (4096, Mix::Write)];
     assert_eq!(seen, expected.map(|(bytes, mix)| (BlockSize::Fixed(bytes), mix)));
@@ -222,7 +222,7 @@ fn flags_without_a_value_are_set_but_not_among_the_options_as_in_fio() {
 #[test]
 fn what_cannot_matter_is_listed_with_its_place() {
     let text = "[global]\ndirect=1\nnice=5\n[a]\nthread\niodepth=4\nfilename=/dev/sdb\n[b]\nverify=0\ncpus_allowed=0-3\n";
-    let file = JobFile::parse("job.fio", text.as_bytes(), &Nothing).unwrap();
+    let file = JobFile::parse("job.fio", text.as_bytes(), &NoFiles).unwrap();
     let listed: Vec<String> = file.irrelevant.iter().map(ToString::to_string).collect();
     let expected = [
         "job.fio:3:1: nice=5: nothing else competes for the processor",

@@ -2,7 +2,7 @@
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Direction;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Bench;
 use flashlab_lab::device::Device;
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let library = Library::built_in()?;
     let device = Device::open("sd/kingston:flash.t_prog=250us", &library)?;
     let words = ["--name=log", "--filename=card", "--rw=write", "--bs=16k", "--size=64m", "--direct=1"];
-    let jobs = Invocation::parse(&words, &Nothing)?.jobs;
+    let jobs = Invocation::parse(&words, &NoFiles)?.jobs;
     let statistics = Bench::new(device.build(1)).run(&jobs, &Settings::default())?;
     let writes = statistics.job(0).direction(Direction::Write);
     println!("{}: {:.0} writes a second", device.argument, writes.requests_per_second());

@@ -99,14 +99,14 @@ fn add(read: &mut Ranges, range: Range<u64>, written: &Ranges) {
 mod tests {
     use super::*;
     use flashlab_fio::cmdline::Invocation;
-    use flashlab_fio::loader::Nothing;
+    use flashlab_fio::loader::NoFiles;
 
     const DEVICE: Geometry = Geometry { capacity: 64 << 20, block: 512, request_max: 1 << 20 };
 
     /// Returns the ranges of a command line, in KiB.
     fn kib(line: &str, iolog: &str) -> Vec<(u64, u64)> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let jobs = Invocation::parse(&words, &Nothing).unwrap_or_else(|error| panic!("{error}")).jobs;
+        let jobs = Invocation::parse(&words, &NoFiles).unwrap_or_else(|error| panic!("{error}")).jobs;
         let iologs = [("log".to_owned(), Iolog::read(iolog.as_bytes()).expect("an iolog"))].into();
         let found = ranges(&jobs, &iologs, &DEVICE);
         found.into_iter().map(|range| (range.start >> 10, range.end >> 10)).collect()

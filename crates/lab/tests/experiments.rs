@@ -1,7 +1,7 @@
 //! Experiments of the kinds `sweep`, `wear` and `endurance` on small devices, from folders on disk.
 
 use flashlab_fio::cmdline::Invocation;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::{Bench, BenchError, refusal};
 use flashlab_lab::device::Device;
@@ -415,7 +415,7 @@ fn a_write_to_a_card_at_the_end_of_its_life_is_refused_as_read_only_with_what_wa
     let mut bench = Bench::with(&Device::open(device, &LIBRARY).unwrap(), 1);
     let words = "--name=a --filename=x --rw=write --bs=1M --size=8M --loops=100 --direct=1";
     let words: Vec<&str> = words.split(' ').collect();
-    let jobs = Invocation::parse(&words, &flashlab_fio::loader::Nothing).unwrap().jobs;
+    let jobs = Invocation::parse(&words, &flashlab_fio::loader::NoFiles).unwrap().jobs;
     let reports = bench.run(&jobs, &Settings::default()).unwrap().reports(&jobs);
     let refused = refusal(&reports).unwrap();
     let BenchError::ReadOnly { written, after, .. } = &refused else { panic!("{refused}") };
@@ -580,7 +580,7 @@ fn a_budget_ends_in_the_middle_of_a_long_job() {
     let line =
         "--name=log --rw=randwrite --bs=4k --rate=1m --size=32M --time_based --runtime=180d --direct=1";
     let words: Vec<&str> = line.split_whitespace().collect();
-    let jobs = Invocation::parse(&words, &Nothing).unwrap().jobs;
+    let jobs = Invocation::parse(&words, &NoFiles).unwrap().jobs;
     let name = "log".to_owned();
     let card = Device::open("test/one:capacity=64MiB,cycles=100000", &LIBRARY).unwrap();
     experiment.set_endurance(EnduranceSettings {
@@ -601,7 +601,7 @@ fn a_budget_that_ends_before_the_first_erase_tells_no_life() {
     let folder = Folder::new("endurance-short", ENDURANCE, "");
     let mut experiment = folder.open().unwrap();
     let words = ["--name=log", "--rw=write", "--bs=4k", "--size=32M", "--direct=1"];
-    let jobs = Invocation::parse(&words, &Nothing).unwrap().jobs;
+    let jobs = Invocation::parse(&words, &NoFiles).unwrap().jobs;
     let card = Device::open("test/one:capacity=64MiB,cycles=100000", &LIBRARY).unwrap();
     experiment.set_endurance(EnduranceSettings {
         workload: Some(EnduranceWorkload { name: "log".into(), bytes: vec![], jobs, iologs: vec![] }),

@@ -1,7 +1,7 @@
 //! Checks that the numbers that have no effect on an experiment, according to a profile, indeed have none.
 
 use flashlab_fio::cmdline::Invocation;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Bench;
 use flashlab_lab::device::Device;
@@ -14,7 +14,7 @@ fn milliseconds(library: &Library, device: &str) -> Vec<u64> {
     let run = |rw: &str| {
         let line = format!("--name=dd --filename=x --rw={rw} --bs=1m --size=10m --direct=1");
         let words: Vec<&str> = line.split_whitespace().collect();
-        let jobs = Invocation::parse(&words, &Nothing).unwrap_or_else(|error| panic!("{error}")).jobs;
+        let jobs = Invocation::parse(&words, &NoFiles).unwrap_or_else(|error| panic!("{error}")).jobs;
         let statistics = bench.run(&jobs, &Settings::default()).unwrap_or_else(|error| panic!("{error}"));
         statistics.job(0).job_runtime_ms
     };

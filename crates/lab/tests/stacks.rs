@@ -3,7 +3,7 @@
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Direction;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Bench;
 use flashlab_lab::device::Device;
@@ -17,7 +17,7 @@ fn run(device: &str, stack: &str, jobs: &[&str]) -> (Vec<f64>, u64) {
     let mut means = Vec::new();
     for job in jobs {
         let words: Vec<&str> = job.split_whitespace().collect();
-        let jobs = Invocation::parse(&words, &Nothing).unwrap().jobs;
+        let jobs = Invocation::parse(&words, &NoFiles).unwrap().jobs;
         let statistics = bench.run(&jobs, &Settings::default()).unwrap();
         let of = |direction| statistics.job(0).direction(direction).lat().mean_ns();
         means.push(of(Direction::Read) + of(Direction::Write));

@@ -3,7 +3,7 @@
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Job;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Bench;
 use flashlab_lab::device::{Device, State, StateError};
@@ -27,7 +27,7 @@ fn open(argument: &str) -> Device {
 }
 fn jobs(line: &str) -> Vec<Job> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    Invocation::parse(&words, &Nothing).unwrap_or_else(|e| panic!("{e}")).jobs
+    Invocation::parse(&words, &NoFiles).unwrap_or_else(|e| panic!("{e}")).jobs
 }
 fn run(bench: &mut Bench, line: &str) -> String {
     let jobs = jobs(line);

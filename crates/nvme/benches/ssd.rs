@@ -9,7 +9,7 @@
 
 use cpu_time::ProcessTime;
 use flashlab_fio::cmdline::Invocation;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{Jobs, Task};
 use flashlab_flash::ftl::gc::VictimPolicy;
@@ -114,7 +114,7 @@ impl Drive {
     /// Runs a job. Returns simulated and CPU seconds.
     fn run(&mut self, line: &str) -> (f64, f64) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let jobs = Invocation::parse(&words, &Nothing).expect("a job").jobs;
+        let jobs = Invocation::parse(&words, &NoFiles).expect("a job").jobs;
         let start = ProcessTime::now();
         let mut statistics = Statistics::new(&jobs, &Settings::default());
         let capacity = self.model.geometry().capacity;

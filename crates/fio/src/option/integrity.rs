@@ -12,7 +12,7 @@ pub(super) const INTEGRITY: &[Entry] = &[
         "verify",
         &[],
         "0",
-        Kind::Word { words: verify::WORDS, set: |s, word| s.job.verify.method = Method::of_word(word) },
+        Kind::Word { words: verify::WORDS, set: |s, word| s.job.verify.method = Method::from_word(word) },
         "Writes blocks that can be verified: a header with a checksum, or a pattern. A job reads its data back after \
          it has written all of it; a job that only reads verifies the data that it finds. Only on a device with \
          contents (`bench --bytes`, memory, files).",

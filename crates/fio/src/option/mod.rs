@@ -21,7 +21,7 @@ use settings::Settings;
 
 /// The support of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum Support {
     /// The option has the same effect as in fio.
     Modelled,
     /// The option cannot change a result here. It is accepted, and listed in the output.
@@ -29,7 +29,7 @@ pub enum Standing {
     /// The option changes results and is not modelled. It is an error, except with a value that has no effect.
     Refused {
         /// Values that are accepted because they have no effect.
-        harmless: &'static [&'static str],
+        accepted_values: &'static [&'static str],
     },
 }
 
@@ -54,9 +54,9 @@ pub(crate) enum Kind {
     /// A value with its own syntax.
     Form { form: &'static str, read: fn(&mut Settings, &str) -> Result<(), ValueError> },
     /// A value that is ignored.
-    Unread,
+    Ignored,
     /// A switch that is ignored.
-    UnreadSwitch,
+    IgnoredSwitch,
 }
 
 /// One option.
@@ -68,7 +68,7 @@ pub struct Entry {
     /// fio's default; empty if there is none.
     pub default: &'static str,
     /// Support of the option.
-    pub standing: Standing,
+    pub support: Support,
     /// Meaning of the option, or the reason why it is not modelled.
     pub meaning: &'static str,
     pub(crate) kind: Kind,
@@ -149,16 +149,16 @@ pub(crate) fn time(text: &str, unit: TimeUnit) -> Result<Duration, ValueError> {
 }
 
 /// The reason why a value was rejected.
-pub(crate) enum NotTaken {
+pub(crate) enum Rejection {
     /// The value is missing.
     Missing,
     /// The value is faulty.
-    Wrong(ValueError),
+    Invalid(ValueError),
 }
 
-impl From<ValueError> for NotTaken {
+impl From<ValueError> for Rejection {
     fn from(error: ValueError) -> Self {
-        NotTaken::Wrong(error)
+        Rejection::Invalid(error)
     }
 }
 
@@ -170,7 +170,7 @@ impl Entry {
 
     /// Returns true if the value may be omitted. On a command line the value of such an option must follow a `=`.
     pub fn is_switch(&self) -> bool {
-        matches!(self.kind, Kind::Switch(_) | Kind::UnreadSwitch)
+        matches!(self.kind, Kind::Switch(_) | Kind::IgnoredSwitch)
     }
 
     /// Describes the form of a value.
@@ -178,7 +178,7 @@ impl Entry {
         match &self.kind {
             Kind::Text(_) => "text".to_string(),
             Kind::Prefix(_) => "text; without a value in a job file, the job's name".to_string(),
-            Kind::Switch(_) | Kind::UnreadSwitch => "0 or 1; without a value, 1".to_string(),
+            Kind::Switch(_) | Kind::IgnoredSwitch => "0 or 1; without a value, 1".to_string(),
             Kind::Boolean(_) => "0 or 1".to_string(),
             Kind::Count { least: 0, most: number::LARGEST, .. } => "a number".to_string(),
             Kind::Count { least, most: number::LARGEST, .. } => format!("a number from {least}"),
@@ -187,29 +187,29 @@ impl Entry {
             Kind::Time { unit, .. } => format!("a time; without a suffix, in {}", unit.name()),
             Kind::Word { words, .. } => format!("one of {}", words.join(", ")),
             Kind::Form { form, .. } => (*form).to_string(),
-            Kind::Unread => "any".to_string(),
+            Kind::Ignored => "any".to_string(),
         }
     }
 
     /// Returns false if the option is refused and `value` is not one of its values without effect.
-    pub fn is_harmless(&self, value: Option<&str>) -> bool {
-        match (self.standing, value) {
-            (Standing::Refused { harmless }, Some(value)) => harmless.contains(&value.trim()),
-            (Standing::Refused { .. }, None) => false,
+    pub fn is_accepted(&self, value: Option<&str>) -> bool {
+        match (self.support, value) {
+            (Support::Refused { accepted_values }, Some(value)) => accepted_values.contains(&value.trim()),
+            (Support::Refused { .. }, None) => false,
             _ => true,
         }
     }
 
     /// Parses `value` and stores it in `settings`.
-    pub(crate) fn apply(&self, settings: &mut Settings, value: Option<&str>) -> Result<(), NotTaken> {
+    pub(crate) fn apply(&self, settings: &mut Settings, value: Option<&str>) -> Result<(), Rejection> {
         let text = match (value, &self.kind) {
             (Some(value), _) => value,
-            (None, Kind::Switch(_) | Kind::UnreadSwitch) => "1",
+            (None, Kind::Switch(_) | Kind::IgnoredSwitch) => "1",
             (None, Kind::Prefix(set)) => {
                 set(settings, "");
                 return Ok(());
             }
-            (None, _) => return Err(NotTaken::Missing),
+            (None, _) => return Err(Rejection::Missing),
         };
         let base = settings.kb_base;
         if text.is_empty() {
@@ -231,7 +231,7 @@ impl Entry {
             Kind::Time { unit, set } => set(settings, time(text, *unit)?),
             Kind::Word { words, set } => set(settings, form::word(text, words)?),
             Kind::Form { read, .. } => read(settings, text)?,
-            Kind::Unread | Kind::UnreadSwitch => {}
+            Kind::Ignored | Kind::IgnoredSwitch => {}
         }
         Ok(())
     }
@@ -245,7 +245,7 @@ const fn modelled(
     kind: Kind,
     meaning: &'static str,
 ) -> Entry {
-    Entry { name, aliases, default, standing: Standing::Modelled, meaning, kind }
+    Entry { name, aliases, default, support: Support::Modelled, meaning, kind }
 }
 
 /// Returns the entry of an option that cannot change a result here.
@@ -254,16 +254,20 @@ const fn irrelevant(name: &'static str, reason: &'static str) -> Entry {
         name,
         aliases: &[],
         default: "",
-        standing: Standing::Irrelevant,
+        support: Support::Irrelevant,
         meaning: reason,
-        kind: Kind::Unread,
+        kind: Kind::Ignored,
     }
 }
 
-/// Returns the entry of an option that changes results and is not modelled. The `harmless` values have no effect.
-const fn refused(name: &'static str, harmless: &'static [&'static str], reason: &'static str) -> Entry {
-    let standing = Standing::Refused { harmless };
-    Entry { name, aliases: &[], default: "", standing, meaning: reason, kind: Kind::Unread }
+/// Returns the entry of an option that changes results and is not modelled. The `accepted_values` have no effect.
+const fn refused(
+    name: &'static str,
+    accepted_values: &'static [&'static str],
+    reason: &'static str,
+) -> Entry {
+    let support = Support::Refused { accepted_values };
+    Entry { name, aliases: &[], default: "", support, meaning: reason, kind: Kind::Ignored }
 }
 
 impl Entry {
@@ -274,7 +278,7 @@ impl Entry {
     }
     /// Allows the value to be omitted.
     const fn switch(mut self) -> Entry {
-        self.kind = Kind::UnreadSwitch;
+        self.kind = Kind::IgnoredSwitch;
         self
     }
 }
@@ -292,27 +296,26 @@ mod tests {
     }
 
     #[test]
-    fn every_option_says_what_it_means() {
+    fn every_option_has_a_meaning() {
         for entry in entries() {
             assert!(entry.meaning.len() >= 20, "{}", entry.name);
-            let reads = !matches!(entry.kind, Kind::Unread | Kind::UnreadSwitch);
-            assert_eq!(reads, entry.standing == Standing::Modelled, "{}", entry.name);
+            let reads = !matches!(entry.kind, Kind::Ignored | Kind::IgnoredSwitch);
+            assert_eq!(reads, entry.support == Support::Modelled, "{}", entry.name);
         }
     }
 
     #[test]
-    fn every_default_is_a_value_that_is_taken() {
-        for entry in
-            entries().filter(|entry| entry.standing == Standing::Modelled && !entry.default.is_empty())
+    fn every_default_is_accepted() {
+        for entry in entries().filter(|entry| entry.support == Support::Modelled && !entry.default.is_empty())
         {
-            let taken = entry.apply(&mut Settings::default(), Some(entry.default)).is_ok();
-            assert!(taken, "{}={}", entry.name, entry.default);
+            let accepted = entry.apply(&mut Settings::default(), Some(entry.default)).is_ok();
+            assert!(accepted, "{}={}", entry.name, entry.default);
         }
     }
 
     #[test]
-    fn slips_of_the_pen_are_recognised() {
-        for (slip, meant) in [
+    fn misspelled_names_are_recognised() {
+        for (misspelled, meant) in [
             ("nmjobs", "numjobs"),
             ("io-depth", "iodepth"),
             ("run_time", "runtime"),
@@ -320,8 +323,8 @@ mod tests {
             ("DIRECT", "direct"),
             ("group_report", "group_reporting"),
         ] {
-            let found = suggest(slip);
-            assert!(found == Some(meant) || slip == "group_report", "{slip}: {found:?}");
+            let found = suggest(misspelled);
+            assert!(found == Some(meant) || misspelled == "group_report", "{misspelled}: {found:?}");
         }
         assert_eq!(suggest("frobnicate"), None);
         assert_eq!(suggest(&"x".repeat(1000)), None);

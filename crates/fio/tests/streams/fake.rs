@@ -2,7 +2,7 @@
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::{Direction, Job};
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::workload::{Cause, File, Io, Jobs, Record, Task, file_bytes};
 use flashlab_sim::{
     Arrival, Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request,
@@ -152,7 +152,7 @@ impl Record for Kept {
 pub(crate) fn jobs(options: &str) -> Vec<Job> {
     let line = format!("--name=j --ioengine=null {options}");
     let words: Vec<&str> = line.split_whitespace().collect();
-    Invocation::parse(&words, &Nothing).unwrap_or_else(|error| panic!("{error}\n{line}")).jobs
+    Invocation::parse(&words, &NoFiles).unwrap_or_else(|error| panic!("{error}\n{line}")).jobs
 }
 
 /// Returns the files of a job that lays them out, or files of `bytes` each.

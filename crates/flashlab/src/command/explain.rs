@@ -39,7 +39,7 @@ pub(crate) fn run(what: &str, library: &Library, json: bool) -> Result<ExitCode,
 /// Prints all names that `flashlab explain` knows.
 pub(crate) fn list(library: &Library, json: bool) -> Result<ExitCode, Failure> {
     let parameters: Vec<&str> = Parameter::all().iter().map(|parameter| parameter.path).collect();
-    let modelled = option::entries().filter(|entry| entry.standing == option::Standing::Modelled);
+    let modelled = option::entries().filter(|entry| entry.support == option::Support::Modelled);
     let options: Vec<&str> = modelled.map(|entry| entry.name).collect();
     let listing = Listing::all(library);
     if json {

@@ -19,7 +19,7 @@ mod mqsim;
 use cpu_time::ProcessTime;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Direction;
-use flashlab_fio::loader::Nothing;
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_flash::ftl::page_map::{Accepted, PageMap};
 use flashlab_lab::bench::Bench;
@@ -303,7 +303,7 @@ fn row(
 /// Runs a job from a line of fio options. Returns the numbers of read and write requests.
 fn run(bench: &mut Bench, line: &str) -> (u64, u64) {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let jobs = Invocation::parse(&words, &Nothing).expect("a job").jobs;
+    let jobs = Invocation::parse(&words, &NoFiles).expect("a job").jobs;
     let statistics = bench.run(&jobs, &Settings::default()).expect("it runs");
     let count = |direction| statistics.job(0).direction(direction).total_ios();
     (count(Direction::Read), count(Direction::Write))

@@ -146,7 +146,7 @@ impl Experiment {
 
     fn read_job(&self, step: &str, line: &str) -> Result<Vec<Job>, ExperimentError> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let read = Invocation::parse(&words, &flashlab_fio::loader::Nothing);
+        let read = Invocation::parse(&words, &flashlab_fio::loader::NoFiles);
         read.map(|invocation| invocation.jobs)
             .map_err(|error| ExperimentError::Job { place: self.step_place(step), error })
     }
