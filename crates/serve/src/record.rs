@@ -53,7 +53,7 @@ impl Recorder {
         // The clock is read under the lock, so that times never decrease.
         let at = clock.now().since(Instant::ZERO);
         for &(action, offset, length) in asked {
-            writer.ask(at, &names[export], action, offset, length);
+            writer.request(at, &names[export], action, offset, length);
         }
         log.flush();
     }

@@ -43,7 +43,7 @@ pub enum IologProblem {
     /// The line ends too early.
     Missing {
         /// Name of the missing field.
-        what: &'static str,
+        field: &'static str,
     },
     /// The line has an additional field.
     Unexpected {
@@ -53,14 +53,14 @@ pub enum IologProblem {
     /// A field is not a whole number.
     NotANumber {
         /// Name of the field.
-        what: &'static str,
+        field: &'static str,
         /// Text as written.
         found: String,
     },
     /// A number exceeds 64 bits.
     TooLarge {
         /// Name of the number.
-        what: &'static str,
+        quantity: &'static str,
     },
     /// A read, write or trim has no length.
     NoLength,
@@ -112,12 +112,12 @@ impl fmt::Display for IologProblem {
             IologProblem::UnknownFile { name, did_you_mean: None } => {
                 write!(f, "file `{name}` was not added before: a line `{name} add` must precede this line")
             }
-            IologProblem::Missing { what } => write!(f, "the line ends where {what} should follow"),
+            IologProblem::Missing { field } => write!(f, "the line ends where {field} should follow"),
             IologProblem::Unexpected { found } => write!(f, "the line should end before `{found}`"),
-            IologProblem::NotANumber { what, found } => {
-                write!(f, "{what} should be a whole decimal number, not `{found}`")
+            IologProblem::NotANumber { field, found } => {
+                write!(f, "{field} should be a whole decimal number, not `{found}`")
             }
-            IologProblem::TooLarge { what } => write!(f, "{what} exceeds 64 bits"),
+            IologProblem::TooLarge { quantity } => write!(f, "{quantity} exceeds 64 bits"),
             IologProblem::NoLength => write!(f, "the request has no bytes: give a length above zero"),
             IologProblem::WaitInVersionThree => {
                 write!(f, "`wait` exists only in version 2; in version 3 each line has a time")

@@ -10,7 +10,7 @@ mod read;
 mod write;
 
 pub use error::{IologError, IologProblem};
-pub use write::{IologWriter, Recording};
+pub use write::{IologRecorder, IologWriter};
 
 use flashlab_sim::Duration;
 

@@ -20,22 +20,22 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn next(&mut self, what: &'static str) -> Result<&'a str, IologError> {
+    fn next(&mut self, field: &'static str) -> Result<&'a str, IologError> {
         let rest = &self.line[self.at..];
         let skipped = rest.len() - rest.trim_ascii_start().len();
         self.last = self.at + skipped;
         let rest = &self.line[self.last..];
         let end = rest.find(|c: char| c.is_ascii_whitespace()).unwrap_or(rest.len());
         self.at = self.last + end;
-        if end == 0 { Err(self.error(IologProblem::Missing { what })) } else { Ok(&rest[..end]) }
+        if end == 0 { Err(self.error(IologProblem::Missing { field })) } else { Ok(&rest[..end]) }
     }
 
-    fn number(&mut self, what: &'static str) -> Result<u64, IologError> {
-        let field = self.next(what)?;
-        if field.bytes().all(|b| b.is_ascii_digit()) {
-            field.parse().map_err(|_| self.error(IologProblem::TooLarge { what }))
+    fn number(&mut self, field: &'static str) -> Result<u64, IologError> {
+        let text = self.next(field)?;
+        if text.bytes().all(|b| b.is_ascii_digit()) {
+            text.parse().map_err(|_| self.error(IologProblem::TooLarge { quantity: field }))
         } else {
-            Err(self.error(IologProblem::NotANumber { what, found: excerpt(field) }))
+            Err(self.error(IologProblem::NotANumber { field, found: excerpt(text) }))
         }
     }
 
@@ -62,7 +62,7 @@ enum Verb {
     Add,
     OpenOrClose,
     Wait,
-    Ask(Action),
+    Request(Action),
 }
 
 fn verb(name: &str) -> Option<Verb> {
@@ -70,16 +70,16 @@ fn verb(name: &str) -> Option<Verb> {
         "add" => Verb::Add,
         "open" | "close" => Verb::OpenOrClose,
         "wait" => Verb::Wait,
-        _ => Verb::Ask(Action::ALL.into_iter().find(|action| action.name() == name)?),
+        _ => Verb::Request(Action::ALL.into_iter().find(|action| action.name() == name)?),
     })
 }
 
 fn similar_verb(name: &str) -> Option<&'static str> {
-    const OTHERS: [&str; 4] = ["add", "open", "close", "wait"];
+    const OTHER_VERBS: [&str; 4] = ["add", "open", "close", "wait"];
     if name.len() > SUGGEST_NAME_MAX {
         return None;
     }
-    let known = Action::ALL.into_iter().map(Action::name).chain(OTHERS);
+    let known = Action::ALL.into_iter().map(Action::name).chain(OTHER_VERBS);
     most_similar(name, known)
 }
 
@@ -145,9 +145,9 @@ impl<'a> Reader<'a> {
         if self.log.version == Version::Three {
             let us = fields.number("the time in microseconds")?;
             let since = us.saturating_sub(*self.first_us.get_or_insert(us));
-            let ns = since
-                .checked_mul(1_000)
-                .ok_or_else(|| fields.error(IologProblem::TooLarge { what: "the time in nanoseconds" }))?;
+            let ns = since.checked_mul(1_000).ok_or_else(|| {
+                fields.error(IologProblem::TooLarge { quantity: "the time in nanoseconds" })
+            })?;
             self.at = self.at.max(Duration::from_ns(ns));
         }
         let name = fields.next("a file name")?;
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         if let Verb::Add = verb {
             if !self.names.contains_key(name) {
                 let index = u32::try_from(self.names.len())
-                    .map_err(|_| fields.error(IologProblem::TooLarge { what: "the number of files" }))?;
+                    .map_err(|_| fields.error(IologProblem::TooLarge { quantity: "the number of files" }))?;
                 self.names.insert(name, index);
                 self.log.files.push(name.to_string());
             }
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
             Verb::Wait => {
                 let ms = fields.number("the time in milliseconds")?;
                 let ns = ms.checked_mul(1_000_000).ok_or_else(|| {
-                    fields.error(IologProblem::TooLarge { what: "the time in nanoseconds" })
+                    fields.error(IologProblem::TooLarge { quantity: "the time in nanoseconds" })
                 })?;
                 self.at = self.at.max(Duration::from_ns(ns));
                 // fio's tools write a second number, which has no meaning.
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
                 }
                 fields.end()
             }
-            Verb::Ask(action) => {
+            Verb::Request(action) => {
                 let (mut offset, mut length) = (0, 0);
                 if !action.is_flush() || !fields.is_at_end() {
                     offset = fields.number("the offset")?;
@@ -197,7 +197,9 @@ impl<'a> Reader<'a> {
                         return Err(fields.error(IologProblem::NoLength));
                     }
                     if offset.checked_add(length).is_none() {
-                        return Err(fields.error(IologProblem::TooLarge { what: "the end of the request" }));
+                        return Err(
+                            fields.error(IologProblem::TooLarge { quantity: "the end of the request" })
+                        );
                     }
                 }
                 self.log.entries.push(Entry { at: self.at, action, file, offset, length });
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_their_place_and_what_was_meant() {
+    fn errors_name_their_position_and_the_similar_name() {
         let two = "fio version 2 iolog\nf add\nf open\n";
         assert_eq!(
             fails(&format!("{two}f wrte 0 4096\n")),
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_ten_megabytes_is_refused_with_an_excerpt() {
+    fn a_line_of_ten_megabytes_is_rejected_with_an_excerpt() {
         for piece in ["x", " ", "7", "f read ", "\u{e9}"] {
             let text = format!("fio version 2 iolog\nf add\nf {}", piece.repeat(10_000_000 / piece.len()));
             match Iolog::read(text.as_bytes()) {
@@ -297,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_give_an_iolog_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut log = b"fio version 3 iolog\n0 f add\n".to_vec();
             log.extend_from_slice(&bytes);
             let _ = Iolog::read(&bytes);
@@ -305,7 +307,7 @@ mod tests {
         }
 
         #[test]
-        fn pieces_of_iologs_are_read_or_refused(
+        fn pieces_of_iologs_give_an_iolog_or_an_error(
             pieces in prop::collection::vec(
                 prop::sample::select(vec![
                     "fio version 2 iolog\n", "fio version 3 iolog\n", "f", " ", "\n", "add", "open", "write", "wait",

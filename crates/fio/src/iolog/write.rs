@@ -43,7 +43,7 @@ impl IologWriter {
         self.file_line(at, file, "close");
     }
     /// Adds a request. For a flush, fio logs the offset of the previous request.
-    pub fn ask(&mut self, at: Duration, file: &str, action: Action, offset: u64, length: u64) {
+    pub fn request(&mut self, at: Duration, file: &str, action: Action, offset: u64, length: u64) {
         self.begin(at);
         writeln!(self.text, "{file} {} {offset} {length}", action.name()).expect("a string takes all");
     }
@@ -59,28 +59,28 @@ impl IologWriter {
 
 /// Records the requests of a wave as iologs, one per job, and forwards all events to another recorder.
 #[derive(Clone, Debug)]
-pub struct Recording<R> {
+pub struct IologRecorder<R> {
     inner: R,
-    jobs: Vec<Taken>,
+    jobs: Vec<JobLog>,
 }
 
 #[derive(Clone, Debug)]
-struct Taken {
+struct JobLog {
     writer: IologWriter,
     /// Files with their names; the flag is true if the file is open.
     files: Vec<(FileId, String, bool)>,
     start: Instant,
 }
 
-impl<R: Record> Recording<R> {
+impl<R: Record> IologRecorder<R> {
     /// Returns a recorder in front of `inner`. `files` are the files of each job with their names in the logs.
-    pub fn new(version: Version, files: Vec<Vec<(FileId, String)>>, inner: R) -> Recording<R> {
-        let taken = |files: Vec<(FileId, String)>| Taken {
+    pub fn new(version: Version, files: Vec<Vec<(FileId, String)>>, inner: R) -> IologRecorder<R> {
+        let new_log = |files: Vec<(FileId, String)>| JobLog {
             writer: IologWriter::new(version),
             files: files.into_iter().map(|(id, name)| (id, name, false)).collect(),
             start: Instant::ZERO,
         };
-        Recording { inner, jobs: files.into_iter().map(taken).collect() }
+        IologRecorder { inner, jobs: files.into_iter().map(new_log).collect() }
     }
 
     /// Returns the inner recorder, and the log of each job.
@@ -89,8 +89,8 @@ impl<R: Record> Recording<R> {
     }
 }
 
-impl Taken {
-    fn ask(&mut self, at: Instant, id: FileId, action: Action, offset: u64, length: u64) {
+impl JobLog {
+    fn request(&mut self, at: Instant, id: FileId, action: Action, offset: u64, length: u64) {
         let at = at.saturating_since(self.start);
         let Some((_, name, open)) = self.files.iter_mut().find(|(file, _, _)| *file == id) else {
             return;
@@ -99,28 +99,28 @@ impl Taken {
             *open = true;
             self.writer.open(at, name);
         }
-        self.writer.ask(at, name, action, offset, length);
+        self.writer.request(at, name, action, offset, length);
     }
 }
 
-impl<R: Record> Record for Recording<R> {
+impl<R: Record> Record for IologRecorder<R> {
     fn started(&mut self, job: usize, at: Instant) {
-        if let Some(taken) = self.jobs.get_mut(job) {
-            taken.start = at;
-            for (_, name, _) in &taken.files {
-                taken.writer.add(Duration::ZERO, name);
+        if let Some(log) = self.jobs.get_mut(job) {
+            log.start = at;
+            for (_, name, _) in &log.files {
+                log.writer.add(Duration::ZERO, name);
             }
         }
         self.inner.started(job, at);
     }
     fn submitted(&mut self, job: usize, io: &Io, depth: u32) {
-        if let Some(taken) = self.jobs.get_mut(job) {
+        if let Some(log) = self.jobs.get_mut(job) {
             let action = match io.direction {
                 Direction::Read => Action::Read,
                 Direction::Write => Action::Write,
                 Direction::Trim => Action::Trim,
             };
-            taken.ask(io.issued, io.file, action, io.offset, io.length);
+            log.request(io.issued, io.file, action, io.offset, io.length);
         }
         self.inner.submitted(job, io, depth);
     }
@@ -128,9 +128,9 @@ impl<R: Record> Record for Recording<R> {
         self.inner.completed(job, io, done, spent);
     }
     fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
-        if let Some(taken) = self.jobs.get_mut(job) {
+        if let Some(log) = self.jobs.get_mut(job) {
             let action = if data_only { Action::DataSync } else { Action::Sync };
-            taken.ask(at, file, action, offset, 0);
+            log.request(at, file, action, offset, 0);
         }
         self.inner.flushing(job, file, offset, data_only, at);
     }
@@ -144,11 +144,11 @@ impl<R: Record> Record for Recording<R> {
         self.inner.failed(job, io, at, cause);
     }
     fn finished(&mut self, job: usize, at: Instant) {
-        if let Some(taken) = self.jobs.get_mut(job) {
-            let since = at.saturating_since(taken.start);
-            for (_, name, open) in &mut taken.files {
+        if let Some(log) = self.jobs.get_mut(job) {
+            let since = at.saturating_since(log.start);
+            for (_, name, open) in &mut log.files {
                 if std::mem::take(open) {
-                    taken.writer.close(since, name);
+                    log.writer.close(since, name);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Comparison of sequential streams with iologs recorded by fio 3.33: see iologs/README.md.
 
 use crate::fake::{Event, FixedLatency, Kept, files, jobs, run_jobs};
-use flashlab_fio::iolog::{Action, Iolog, Recording, Version};
+use flashlab_fio::iolog::{Action, Iolog, IologRecorder, Version};
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::workload::{Jobs, Task};
 use flashlab_sim::{Duration, Instant, run};
@@ -115,7 +115,7 @@ fn untimed(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn what_we_record_reads_as_what_fio_records() {
+fn recorded_iologs_equal_those_of_fio() {
     for name in [
         "sequential",
         "skip",
@@ -136,8 +136,8 @@ fn what_we_record_reads_as_what_fio_records() {
             .iter()
             .map(|job| files(job, None).iter().map(|file| file.id).zip(job.files.iter().cloned()).collect())
             .collect();
-        let recording = Recording::new(Version::Three, names, ());
-        let mut wave = Jobs::new(Instant::ZERO, tasks, recording).expect("the job runs");
+        let recorder = IologRecorder::new(Version::Three, names, ());
+        let mut wave = Jobs::new(Instant::ZERO, tasks, recorder).expect("the job runs");
         run(&mut FixedLatency::new(Duration::from_us(3)), &mut wave, Instant::ZERO);
         let (_, logs) = wave.into_record().finish();
         assert_eq!(untimed(&logs[0]), untimed(&log(name)), "{name}");

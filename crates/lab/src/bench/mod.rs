@@ -20,7 +20,7 @@ use crate::read_first;
 use crate::statistics::{Counters, Wear};
 use crate::watched::{Look, Stoppable, Watched};
 use ending::{Ending, Told};
-use flashlab_fio::iolog::{Action, Entry, Iolog, Recording, Version};
+use flashlab_fio::iolog::{Action, Entry, Iolog, IologRecorder, Version};
 use flashlab_fio::job::{BlockSize, Direction, Engine, Extent, Fallocate, Job, Mix, Pattern};
 use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, file_bytes};
@@ -250,8 +250,8 @@ impl Bench {
                 task.files.iter().map(|file| file.id).zip(names).collect()
             };
             let names = tasks.iter().zip(&jobs[wave.clone()]).map(named).collect();
-            let recording = self.run_wave(tasks, Recording::new(Version::Three, names, record))?;
-            let (_, texts) = recording.finish();
+            let recorder = self.run_wave(tasks, IologRecorder::new(Version::Three, names, record))?;
+            let (_, texts) = recorder.finish();
             self.unlink(&jobs[wave.clone()]);
             iologs.extend(wave.zip(texts).filter(|(n, _)| jobs[*n].write_iolog.is_some()));
         }
