@@ -122,7 +122,7 @@ fn lines(job: &str, stats: &JobStats, t_read: Duration) -> Vec<Line> {
     let unwritten = reads_unwritten(stats, t_read);
     let line = |direction| {
         let figures = stats.direction(direction);
-        let tail = Tail::of(&figures.clat)?;
+        let tail = Tail::from_histogram(&figures.clat)?;
         let (mechanism, ns) = figures.mechanisms_ns().max_by_key(|(_, ns)| *ns)?;
         let share = 100.0 * ns as f64 / (figures.clat.sum_ns() as f64).max(1.0);
         Some(Line {
@@ -175,7 +175,7 @@ mod tests {
             bytes_per_second: 1,
             requests_per_second: iops,
             latency_ns_mean: 1.0,
-            tail: Tail::of(&latencies).expect("it has a latency"),
+            tail: Tail::from_histogram(&latencies).expect("it has a latency"),
             most: (Mechanism::Bus, 100.0),
             unwritten,
         };

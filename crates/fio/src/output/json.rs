@@ -202,9 +202,9 @@ fn extras(run: &Run<'_>, report: &Report) -> Value {
             json!({
                 "bytes_per_second": logger.rate(),
                 "buffer_bytes": logger.bytes(),
-                "keeps_up": logger.keeps_up(),
+                "keeps_up": logger.is_fast_enough(),
                 "is_lower_bound": true,
-                "leaves_out": LoggerBuffer::LEAVES_OUT,
+                "leaves_out": LoggerBuffer::LIMITATION,
             })
         });
         out["write_tail"] = json!({

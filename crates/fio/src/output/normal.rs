@@ -373,7 +373,7 @@ fn tail_lines(f: &mut Formatter<'_>, Report { job, stats, .. }: &Report) -> fmt:
     }
     for logger in &stats.loggers {
         let (at, buffer) = (rate(logger.rate(), base), bytes(logger.bytes(), base));
-        match logger.keeps_up() {
+        match logger.is_fast_enough() {
             true => writeln!(f, "  buffer for a logger at {at}: {buffer} (not fitted)")?,
             false => writeln!(
                 f,
@@ -382,7 +382,7 @@ fn tail_lines(f: &mut Formatter<'_>, Report { job, stats, .. }: &Report) -> fmt:
         }
     }
     if !stats.loggers.is_empty() {
-        writeln!(f, "    {}", LoggerBuffer::LEAVES_OUT)?;
+        writeln!(f, "    {}", LoggerBuffer::LIMITATION)?;
     }
     Ok(())
 }

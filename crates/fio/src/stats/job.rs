@@ -26,19 +26,19 @@ pub struct DirectionStats {
     /// Nanoseconds per mechanism, over all requests.
     spent_ns: [u64; Mechanism::ALL.len()],
     /// Set once a request was submitted later than it was made. Until then slat is zero and lat equals clat.
-    waited: Option<Box<Waited>>,
+    delayed: Option<Box<DelayedLatencies>>,
 }
 
 #[derive(Clone, Debug)]
-struct Waited {
+struct DelayedLatencies {
     slat: Histogram,
     lat: Histogram,
 }
 
-impl Waited {
+impl DelayedLatencies {
     /// Returns the latencies for the case that no request has waited.
-    fn none(clat: &Histogram) -> Waited {
-        Waited { slat: Histogram::zeros(clat.count()), lat: clat.clone() }
+    fn without_delays(clat: &Histogram) -> DelayedLatencies {
+        DelayedLatencies { slat: Histogram::zeros(clat.count()), lat: clat.clone() }
     }
 }
 
@@ -54,22 +54,23 @@ impl DirectionStats {
         }
     }
 
-    /// Returns true if [`DirectionStats::record_waited`] must be called before [`DirectionStats::record`].
+    /// Returns true if [`DirectionStats::record_delayed`] must be called before [`DirectionStats::record`].
     #[inline]
-    pub(super) fn waits(&self, io: &Io) -> bool {
-        io.ready != io.issued || self.waited.is_some()
+    pub(super) fn is_delayed(&self, io: &Io) -> bool {
+        io.ready != io.issued || self.delayed.is_some()
     }
 
-    pub(super) fn record_waited(&mut self, io: &Io, done: Instant) {
-        let waited = self.waited.get_or_insert_with(|| Box::new(Waited::none(&self.clat)));
-        waited.slat.record(io.issued.saturating_since(io.ready));
-        waited.lat.record(done.saturating_since(io.ready));
+    pub(super) fn record_delayed(&mut self, io: &Io, done: Instant) {
+        let delayed =
+            self.delayed.get_or_insert_with(|| Box::new(DelayedLatencies::without_delays(&self.clat)));
+        delayed.slat.record(io.issued.saturating_since(io.ready));
+        delayed.lat.record(done.saturating_since(io.ready));
     }
 
-    fn waited(&self) -> Waited {
-        match &self.waited {
-            Some(waited) => Waited::clone(waited),
-            None => Waited::none(&self.clat),
+    fn latencies(&self) -> DelayedLatencies {
+        match &self.delayed {
+            Some(delayed) => DelayedLatencies::clone(delayed),
+            None => DelayedLatencies::without_delays(&self.clat),
         }
     }
 
@@ -79,23 +80,23 @@ impl DirectionStats {
     }
     /// Returns the moments of slat, from a request's making to its submission. They are empty for synchronous engines.
     pub fn slat(&self) -> Moments {
-        match &self.waited {
+        match &self.delayed {
             _ if !self.asynchronous => Moments::default(),
-            Some(waited) => *waited.slat.moments(),
+            Some(delayed) => *delayed.slat.moments(),
             None => Moments::zeros(self.clat.count()),
         }
     }
     /// Returns the moments of lat, from a request's making to its completion.
     pub fn lat(&self) -> Moments {
-        *self.waited.as_ref().map_or(&self.clat, |waited| &waited.lat).moments()
+        *self.delayed.as_ref().map_or(&self.clat, |delayed| &delayed.lat).moments()
     }
     /// Returns the histogram of slat, which is empty for synchronous engines.
     pub fn slat_histogram(&self) -> Histogram {
-        if self.asynchronous { self.waited().slat } else { Histogram::new() }
+        if self.asynchronous { self.latencies().slat } else { Histogram::new() }
     }
     /// Returns the histogram of lat.
     pub fn lat_histogram(&self) -> Histogram {
-        self.waited().lat
+        self.latencies().lat
     }
     /// Returns the nanoseconds per mechanism over all requests, in printing order. Their sum is exactly the sum of
     /// clat.
@@ -117,11 +118,11 @@ impl DirectionStats {
 
     /// Adds the same direction of a job that ran in parallel.
     fn merge(&mut self, other: &DirectionStats) {
-        if self.waited.is_some() || other.waited.is_some() {
-            let (mut mine, theirs) = (self.waited(), other.waited());
+        if self.delayed.is_some() || other.delayed.is_some() {
+            let (mut mine, theirs) = (self.latencies(), other.latencies());
             mine.slat.merge(&theirs.slat);
             mine.lat.merge(&theirs.lat);
-            self.waited = Some(Box::new(mine));
+            self.delayed = Some(Box::new(mine));
         }
         self.io_bytes += other.io_bytes;
         self.clat.merge(&other.clat);
@@ -214,7 +215,7 @@ impl JobStats {
     }
     /// Returns the tail of the write latencies, or `None` without writes.
     pub fn write_tail(&self) -> Option<Tail> {
-        Tail::of(&self.direction(Direction::Write).clat)
+        Tail::from_histogram(&self.direction(Direction::Write).clat)
     }
     /// Returns the percentage of the running time in which the host itself worked on requests: fio's `sys`.
     pub fn host_percent(&self) -> f64 {

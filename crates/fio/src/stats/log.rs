@@ -47,7 +47,7 @@ impl Log {
     }
 
     /// Adds the value of one request.
-    pub(super) fn request(&mut self, time_ms: u64, value: u64, direction: Direction, bytes: u64) {
+    pub(super) fn add_request(&mut self, time_ms: u64, value: u64, direction: Direction, bytes: u64) {
         if self.average_ms == 0 {
             self.entries.push(Entry { time_ms, value, direction, bytes });
             return;
@@ -61,7 +61,7 @@ impl Log {
     }
 
     /// Adds the rate of a window.
-    pub(super) fn rate(&mut self, time_ms: u64, value: u64, direction: Direction) {
+    pub(super) fn add_rate(&mut self, time_ms: u64, value: u64, direction: Direction) {
         self.entries.push(Entry { time_ms, value, direction, bytes: 0 });
     }
 
@@ -112,7 +112,7 @@ pub struct LatencyLogs {
 
 impl Logs {
     /// Returns the empty logs that `job` requests.
-    pub fn of(job: &Job) -> Self {
+    pub fn for_job(job: &Job) -> Self {
         let log = || Log::new(job.log_avg_msec);
         Logs {
             bandwidth: job.write_bw_log.as_ref().map(|_| log()),
@@ -139,7 +139,7 @@ mod tests {
         // Requests every 27 ms, averaged over 100 ms: fio 3.33 logs 108, 216, 324, 405, 513.
         let mut log = Log::new(100);
         for i in 0..20 {
-            log.request(27 * i, 10, Direction::Read, 4_096);
+            log.add_request(27 * i, 10, Direction::Read, 4_096);
         }
         let times: Vec<u64> = log.entries().iter().map(|e| e.time_ms).collect();
         assert_eq!(times, [108, 216, 324, 405, 513]);
@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn directions_are_averaged_apart_and_flushed_at_the_end() {
         let mut log = Log::new(100);
-        log.request(10, 10, Direction::Read, 512);
-        log.request(20, 40, Direction::Write, 512);
-        log.request(30, 13, Direction::Read, 512);
+        log.add_request(10, 10, Direction::Read, 512);
+        log.add_request(20, 40, Direction::Write, 512);
+        log.add_request(30, 13, Direction::Read, 512);
         log.finish(40);
         let entries: Vec<_> = log.entries().iter().map(|e| (e.time_ms, e.value, e.direction)).collect();
         assert_eq!(entries, [(40, 12, Direction::Read), (40, 40, Direction::Write)]);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn without_averaging_each_request_is_an_entry() {
         let mut log = Log::new(0);
-        log.request(1, 7, Direction::Trim, 4_096);
+        log.add_request(1, 7, Direction::Trim, 4_096);
         log.finish(2);
         assert_eq!(log.entries(), [Entry { time_ms: 1, value: 7, direction: Direction::Trim, bytes: 4_096 }]);
     }

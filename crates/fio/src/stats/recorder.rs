@@ -13,32 +13,32 @@ const SAMPLE_MS: u64 = 500;
 /// Divides time into windows and returns the rate of each window.
 #[derive(Clone, Debug)]
 struct Sampler {
-    every_ms: u64,
+    interval_ms: u64,
     end: Instant,
-    seen: [u64; 3],
+    last_totals: [u64; 3],
 }
 
 impl Sampler {
-    fn new(every_ms: u64) -> Self {
-        Sampler { every_ms: every_ms.max(1), end: Instant::MAX, seen: [0; 3] }
+    fn new(interval_ms: u64) -> Self {
+        Sampler { interval_ms: interval_ms.max(1), end: Instant::MAX, last_totals: [0; 3] }
     }
 
     fn restart(&mut self, at: Instant) {
-        self.end = at + Duration::from_ms(self.every_ms);
-        self.seen = [0; 3];
+        self.end = at + Duration::from_ms(self.interval_ms);
+        self.last_totals = [0; 3];
     }
 
     /// Closes the window that ended before `now`. Returns its end, and the amount a second of each direction that
     /// completed requests. Later windows up to `now` are empty, and fio takes no sample in an empty window.
     fn close(&mut self, now: Instant, totals: [u64; 3]) -> (Instant, impl Iterator<Item = (Direction, u64)>) {
         let end = self.end;
-        let every = Duration::from_ms(self.every_ms);
-        self.end += every * now.since(end).as_ns().div_ceil(every.as_ns()).max(1);
-        let seen = std::mem::replace(&mut self.seen, totals);
-        let every_ms = self.every_ms;
+        let interval = Duration::from_ms(self.interval_ms);
+        self.end += interval * now.since(end).as_ns().div_ceil(interval.as_ns()).max(1);
+        let last_totals = std::mem::replace(&mut self.last_totals, totals);
+        let interval_ms = self.interval_ms;
         let rates = Direction::ALL.into_iter().filter_map(move |direction| {
-            let amount = totals[direction as usize] - seen[direction as usize];
-            (amount > 0).then(|| (direction, per_second(amount, every_ms)))
+            let amount = totals[direction as usize] - last_totals[direction as usize];
+            (amount > 0).then(|| (direction, per_second(amount, interval_ms)))
         });
         (end, rates)
     }
@@ -85,14 +85,14 @@ pub(super) struct Recorder {
     bandwidth: Option<Sampler>,
     iops: Option<Sampler>,
     /// True if a completion has to be recorded beyond the histograms.
-    watched: bool,
+    records_details: bool,
     submits: Batch,
     completes: Batch,
 }
 
 impl Recorder {
     pub(super) fn new(job: &Job, logger_rates: &[u64]) -> Self {
-        let mut stats = JobStats { logs: Logs::of(job), ..JobStats::default() };
+        let mut stats = JobStats { logs: Logs::for_job(job), ..JobStats::default() };
         stats.loggers.extend(logger_rates.iter().map(|&rate| LoggerBuffer::new(rate)));
         for direction in &mut stats.directions {
             direction.asynchronous = job.engine == Engine::Asynchronous;
@@ -101,7 +101,7 @@ impl Recorder {
         let sampler = |logged: bool| match (logged, job.log_avg_msec) {
             (false, _) => Some(Sampler::new(SAMPLE_MS)),
             (true, 0) => None,
-            (true, every_ms) => Some(Sampler::new(every_ms)),
+            (true, interval_ms) => Some(Sampler::new(interval_ms)),
         };
         let (submits, completes) = match job.engine {
             Engine::Synchronous => (1, 1),
@@ -109,7 +109,7 @@ impl Recorder {
         };
         let logs = &stats.logs;
         Recorder {
-            watched: logs.bandwidth.is_some()
+            records_details: logs.bandwidth.is_some()
                 || logs.iops.is_some()
                 || logs.latency.is_some()
                 || !logger_rates.is_empty()
@@ -183,21 +183,21 @@ impl Recorder {
 
     #[inline]
     pub(super) fn completed(&mut self, io: &Io, done: Instant, spent: &Spent) {
-        if done > self.next_sample || self.stats.directions[io.direction as usize].waits(io) {
-            return self.completed_aside(io, done, spent);
+        if done > self.next_sample || self.stats.directions[io.direction as usize].is_delayed(io) {
+            return self.completed_slow_path(io, done, spent);
         }
         self.count(io, done, spent);
     }
 
     /// Records a completion that involves more than the tables: a window has ended, or the request waited in the job.
     #[inline(never)]
-    fn completed_aside(&mut self, io: &Io, done: Instant, spent: &Spent) {
+    fn completed_slow_path(&mut self, io: &Io, done: Instant, spent: &Spent) {
         if done > self.next_sample {
             self.sample(done);
         }
         let direction = &mut self.stats.directions[io.direction as usize];
-        if direction.waits(io) {
-            direction.record_waited(io, done);
+        if direction.is_delayed(io) {
+            direction.record_delayed(io, done);
         }
         self.count(io, done, spent);
     }
@@ -206,8 +206,8 @@ impl Recorder {
     fn count(&mut self, io: &Io, done: Instant, spent: &Spent) {
         self.stats.latency.record(done.saturating_since(io.issued));
         self.stats.directions[io.direction as usize].record(io, done, spent);
-        if self.watched {
-            self.watch(io, done);
+        if self.records_details {
+            self.record_details(io, done);
         }
     }
 
@@ -219,7 +219,7 @@ impl Recorder {
             for (direction, rate) in rates {
                 directions[direction as usize].bandwidth.record(rate / 1_024);
                 if let Some(log) = &mut self.stats.logs.bandwidth {
-                    log.rate(end.since(self.began).as_ns() / 1_000_000, rate / 1_024, direction);
+                    log.add_rate(end.since(self.began).as_ns() / 1_000_000, rate / 1_024, direction);
                 }
             }
         }
@@ -228,7 +228,7 @@ impl Recorder {
             for (direction, rate) in rates {
                 directions[direction as usize].iops.record(rate);
                 if let Some(log) = &mut self.stats.logs.iops {
-                    log.rate(end.since(self.began).as_ns() / 1_000_000, rate, direction);
+                    log.add_rate(end.since(self.began).as_ns() / 1_000_000, rate, direction);
                 }
             }
         }
@@ -236,7 +236,7 @@ impl Recorder {
     }
 
     #[cold]
-    fn watch(&mut self, io: &Io, done: Instant) {
+    fn record_details(&mut self, io: &Io, done: Instant) {
         let stats = &mut self.stats;
         let time_ms = done.saturating_since(self.began).as_ns() / 1_000_000;
         let direction = &mut stats.directions[io.direction as usize];
@@ -247,22 +247,22 @@ impl Recorder {
             let rate = u64::try_from(rate).unwrap_or(u64::MAX);
             direction.bandwidth.record(rate);
             if let Some(log) = &mut stats.logs.bandwidth {
-                log.request(time_ms, rate, io.direction, io.length);
+                log.add_request(time_ms, rate, io.direction, io.length);
             }
         }
         if self.iops.is_none() {
             direction.iops.record(1);
             if let Some(log) = &mut stats.logs.iops {
-                log.request(time_ms, 1, io.direction, io.length);
+                log.add_request(time_ms, 1, io.direction, io.length);
             }
         }
         if let Some(logs) = &mut stats.logs.latency {
             let slat = io.issued.saturating_since(io.ready).as_ns();
             if direction.asynchronous {
-                logs.slat.request(time_ms, slat, io.direction, io.length);
+                logs.slat.add_request(time_ms, slat, io.direction, io.length);
             }
-            logs.clat.request(time_ms, clat, io.direction, io.length);
-            logs.lat.request(time_ms, clat + slat, io.direction, io.length);
+            logs.clat.add_request(time_ms, clat, io.direction, io.length);
+            logs.lat.add_request(time_ms, clat + slat, io.direction, io.length);
         }
         if io.direction == Direction::Write {
             stats.loggers.iter_mut().for_each(|logger| logger.completed(io.issued, done, io.length));

@@ -18,9 +18,9 @@ pub struct Report {
 impl Report {
     /// Returns the directions that the entry shows, with their names.
     pub fn shown(&self) -> &'static [(Direction, &'static str)] {
-        const APART: [(Direction, &str); 3] =
+        const SEPARATE: [(Direction, &str); 3] =
             [(Direction::Read, "read"), (Direction::Write, "write"), (Direction::Trim, "trim")];
-        if self.job.unified_rw_reporting { &[(Direction::Read, "mixed")] } else { &APART }
+        if self.job.unified_rw_reporting { &[(Direction::Read, "mixed")] } else { &SEPARATE }
     }
 
     /// Returns the minimum and maximum block of a direction in bytes.

@@ -7,7 +7,7 @@ pub struct Samples {
     min: u64,
     max: u64,
     mean: f64,
-    deviations: f64,
+    squared_deviations: f64,
 }
 
 impl Samples {
@@ -18,7 +18,7 @@ impl Samples {
         self.count += 1;
         let delta = rate as f64 - self.mean;
         self.mean += delta / self.count as f64;
-        self.deviations += delta * (rate as f64 - self.mean);
+        self.squared_deviations += delta * (rate as f64 - self.mean);
     }
 
     /// Adds the rates of a job that ran in parallel. As in fio, the minima, maxima and means are summed, since the jobs
@@ -28,7 +28,7 @@ impl Samples {
         self.min += other.min;
         self.max += other.max;
         self.mean += other.mean;
-        self.deviations += other.deviations;
+        self.squared_deviations += other.squared_deviations;
     }
 
     /// Returns the number of windows.
@@ -49,7 +49,7 @@ impl Samples {
     }
     /// Returns the sample standard deviation.
     pub fn stddev(&self) -> f64 {
-        if self.count < 2 { 0.0 } else { (self.deviations / (self.count as f64 - 1.0)).sqrt() }
+        if self.count < 2 { 0.0 } else { (self.squared_deviations / (self.count as f64 - 1.0)).sqrt() }
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_side_by_side_are_as_fast_as_their_sum() {
+    fn rates_of_parallel_jobs_are_summed() {
         let mut one = Samples::default();
         [100, 104].into_iter().for_each(|rate| one.record(rate));
         let mut both = one;

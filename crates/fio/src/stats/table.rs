@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_of_many_are_never_printed_as_none() {
+    fn a_nonzero_share_is_never_printed_as_zero() {
         assert_eq!(share(0, 10, 0.01), 0.0);
         assert_eq!(share(1, 1_000_000, 0.01), 0.01);
         assert_eq!(share(1, 4, 0.01), 25.0);

@@ -17,7 +17,7 @@ pub struct Tail {
 
 impl Tail {
     /// Returns the tail of the latencies, or `None` if there are none.
-    pub fn of(latencies: &Histogram) -> Option<Tail> {
+    pub fn from_histogram(latencies: &Histogram) -> Option<Tail> {
         (latencies.count() > 0).then(|| Tail {
             p99: latencies.percentile(99.0).min(latencies.max()),
             p99_9: latencies.percentile(99.9).min(latencies.max()),
@@ -26,7 +26,7 @@ impl Tail {
     }
 }
 
-const NS: u128 = 1_000_000_000;
+const NS_PER_S: u128 = 1_000_000_000;
 
 /// The buffer that a producer with a constant rate needs in front of these writes.
 ///
@@ -39,7 +39,7 @@ pub struct LoggerBuffer {
     rate: u64,
     /// Backlog in bytes times nanoseconds a second, so that it is exact.
     backlog: u128,
-    greatest: u128,
+    backlog_max: u128,
     busy_ns: u128,
     bytes: u128,
     last: Instant,
@@ -47,12 +47,12 @@ pub struct LoggerBuffer {
 
 impl LoggerBuffer {
     /// Limitation that accompanies every result.
-    pub const LEAVES_OUT: &'static str = "a lower bound: the model of a fresh card has no latency tail. Real cards pause for \
+    pub const LIMITATION: &'static str = "a lower bound: the model of a fresh card has no latency tail. Real cards pause for \
         garbage collection and housekeeping; worst writes of 8 to 500 ms are published";
 
     /// Returns the buffer of a producer of `rate` bytes a second.
     pub fn new(rate: u64) -> Self {
-        LoggerBuffer { rate, backlog: 0, greatest: 0, busy_ns: 0, bytes: 0, last: Instant::ZERO }
+        LoggerBuffer { rate, backlog: 0, backlog_max: 0, busy_ns: 0, bytes: 0, last: Instant::ZERO }
     }
 
     /// Adds a write of `length` bytes. Writes must be added in the order of completion.
@@ -62,14 +62,14 @@ impl LoggerBuffer {
         self.busy_ns += busy_ns;
         self.bytes += u128::from(length);
         self.backlog += busy_ns * u128::from(self.rate);
-        self.greatest = self.greatest.max(self.backlog);
-        self.backlog = self.backlog.saturating_sub(u128::from(length) * NS);
+        self.backlog_max = self.backlog_max.max(self.backlog);
+        self.backlog = self.backlog.saturating_sub(u128::from(length) * NS_PER_S);
     }
 
     /// Adds another logger of the same rate that ran in parallel. Each logger has its own buffer; the result is the
     /// larger one.
     pub fn merge(&mut self, other: &LoggerBuffer) {
-        self.greatest = self.greatest.max(other.greatest);
+        self.backlog_max = self.backlog_max.max(other.backlog_max);
         self.busy_ns += other.busy_ns;
         self.bytes += other.bytes;
     }
@@ -80,11 +80,11 @@ impl LoggerBuffer {
     }
     /// Returns the maximum backlog in bytes, rounded up.
     pub fn bytes(&self) -> u64 {
-        u64::try_from(self.greatest.div_ceil(NS)).unwrap_or(u64::MAX)
+        u64::try_from(self.backlog_max.div_ceil(NS_PER_S)).unwrap_or(u64::MAX)
     }
     /// Returns true if the writes were at least as fast as the producer. If not, no buffer is large enough for long.
-    pub fn keeps_up(&self) -> bool {
-        self.bytes * NS >= self.busy_ns * u128::from(self.rate)
+    pub fn is_fast_enough(&self) -> bool {
+        self.bytes * NS_PER_S >= self.busy_ns * u128::from(self.rate)
     }
 }
 
@@ -98,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn steady_writes_need_what_is_produced_during_one() {
+    fn steady_writes_need_the_data_produced_during_one_write() {
         let mut buffer = LoggerBuffer::new(1_000_000);
         for i in 0..100 {
             buffer.completed(at(10 * i), at(10 * (i + 1)), 16_384);
         }
         assert_eq!(buffer.bytes(), 10_000);
-        assert!(buffer.keeps_up());
+        assert!(buffer.is_fast_enough());
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn two_long_writes_add_up_but_for_what_drained_between_them() {
+    fn two_long_writes_add_up_less_the_bytes_drained_between_them() {
         // At 1 MB/s: 100 ms add 100,000 bytes, five writes of 1 ms remove 4,096 - 1,000 each, then 100 ms follow.
         let mut buffer = LoggerBuffer::new(1_000_000);
         let mut now = 0;
@@ -140,7 +140,7 @@ mod tests {
             buffer.completed(at(i), at(i + 1), 1_000);
         }
         assert_eq!(buffer.bytes(), 49 * 2_000 + 3_000);
-        assert!(!buffer.keeps_up());
+        assert!(!buffer.is_fast_enough());
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
         /// Compares the recursion with its definition: the maximum, over every contiguous sequence of writes, of rate
         /// times busy time minus the bytes that completed before.
         #[test]
-        fn the_backlog_is_the_worst_stretch_of_writes(
+        fn the_backlog_is_that_of_the_worst_sequence_of_writes(
             rate in 1u64..100_000_000,
             writes in prop::collection::vec((1u64..50_000_000, 1u64..1 << 20), 1..40),
         ) {
@@ -173,10 +173,10 @@ mod tests {
                 for &(ns, length) in &writes[from..] {
                     backlog += i128::from(rate) * i128::from(ns);
                     worst = worst.max(backlog);
-                    backlog -= i128::from(length) * NS as i128;
+                    backlog -= i128::from(length) * NS_PER_S as i128;
                 }
             }
-            prop_assert_eq!(i128::from(buffer.bytes()), (worst + NS as i128 - 1) / NS as i128);
+            prop_assert_eq!(i128::from(buffer.bytes()), (worst + NS_PER_S as i128 - 1) / NS_PER_S as i128);
         }
     }
 }

@@ -174,7 +174,7 @@ impl Experiment {
 fn tail(cell: &MeasuredCell) -> Option<Tail> {
     let mut writes = Histogram::new();
     cell.runs.iter().for_each(|run| writes.merge(&run.writes));
-    let tail = flashlab_fio::stats::Tail::of(&writes)?;
+    let tail = flashlab_fio::stats::Tail::from_histogram(&writes)?;
     Some(Tail {
         p99_ns: tail.p99.as_ns(),
         p99_9_ns: tail.p99_9.as_ns(),
