@@ -72,7 +72,7 @@ fn writes_all(job: &Job) -> bool {
 /// Returns the regions of a job on the bare device. Returns none if the job cannot run; its run reports the error.
 fn regions(job: &Job, device: &Geometry) -> impl Iterator<Item = Range<u64>> {
     let file = File { id: FileId::DEVICE, size: device.capacity };
-    let regions = Regions::of(job, &[file]).map_or(Vec::new(), |found| found.regions);
+    let regions = Regions::new(job, &[file]).map_or(Vec::new(), |found| found.regions);
     regions.into_iter().map(|region| region.start..region.start + region.length)
 }
 

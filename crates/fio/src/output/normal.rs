@@ -54,7 +54,7 @@ fn job_lines(f: &mut Formatter<'_>, jobs: &[Job]) -> fmt::Result {
                 write!(f, "{}: (g={}): rw={}, bs=", job.name, job.group, pattern(job))?;
                 for (i, (direction, letter)) in Direction::ALL.into_iter().zip(['R', 'W', 'T']).enumerate() {
                     let (min, max) = block_sizes(job, direction);
-                    let bytes = |n| bytes(n, Base::of(job.kb_base).0);
+                    let bytes = |n| bytes(n, Base::from_kb_base(job.kb_base).0);
                     write!(f, "{}({letter}) {}-{}", if i == 0 { "" } else { ", " }, bytes(min), bytes(max))?;
                 }
                 writeln!(f, ", ioengine={}, iodepth={}", job.engine_name, job.depth)?;
@@ -136,7 +136,7 @@ fn direction_lines(
     per: f64,
 ) -> fmt::Result {
     let bandwidth = stats.bytes_per_second();
-    let (base, other) = Base::of(job.kb_base);
+    let (base, other) = Base::from_kb_base(job.kb_base);
     writeln!(
         f,
         "  {name}: IOPS={}, BW={} ({})({}/{}msec){}",
@@ -316,7 +316,7 @@ fn table_line(
 }
 
 fn group_line(f: &mut Formatter<'_>, line: &GroupLine) -> fmt::Result {
-    let (base, other) = Base::of(line.kb_base);
+    let (base, other) = Base::from_kb_base(line.kb_base);
     writeln!(
         f,
         "{:>7}: bw={} ({}), {}-{} ({}-{}), io={} ({}), run={}-{}msec",
@@ -357,7 +357,7 @@ fn mechanism_lines(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
 
 /// Writes the tail of the write latencies, which fio does not have.
 fn tail_lines(f: &mut Formatter<'_>, Report { job, stats, .. }: &Report) -> fmt::Result {
-    let base = Base::of(job.kb_base).0;
+    let base = Base::from_kb_base(job.kb_base).0;
     if stats.direction(Direction::Write).runtime_ms == 0 {
         return Ok(());
     }

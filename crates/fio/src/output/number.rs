@@ -53,7 +53,7 @@ fn length(number: u64) -> usize {
 
 impl Base {
     /// Returns the base that `kb_base=` requests, and the other one, which fio prints in parentheses.
-    pub(crate) fn of(kb_base: u32) -> (Base, Base) {
+    pub(crate) fn from_kb_base(kb_base: u32) -> (Base, Base) {
         if kb_base == 1_000 { (Base::Decimal, Base::Binary) } else { (Base::Binary, Base::Decimal) }
     }
 }

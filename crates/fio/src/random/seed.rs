@@ -34,7 +34,7 @@ impl Seed {
     /// As in fio, jobs at different positions of a file have different offsets, clones included (in tests of fio 3.33,
     /// this holds under `allrandrepeat=1`, too). Jobs at the same position have the same offsets, regardless of their
     /// other options. `randseed` always has an effect here; in tests, fio 3.33 ignores it without `randrepeat=0`.
-    pub fn of(job: &Job, number: u32, entropy: u64) -> Seed {
+    pub fn for_job(job: &Job, number: u32, entropy: u64) -> Seed {
         let base = match job.rand_seed {
             Some(seed) => mix(seed),
             None if job.rand_repeat || job.all_rand_repeat => Self::DEFAULT,

@@ -156,8 +156,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Returns the error number of Linux or fio: ETIMEDOUT for a request above `max_latency`, ENOSPC for a write past the
-    /// end, EOPNOTSUPP for an operation that the device lacks, and otherwise EIO.
+    /// Returns the error number of Linux or fio: ETIMEDOUT for a request above `max_latency`, ENOSPC for a write past
+    /// the end, EOPNOTSUPP for an operation that the device lacks, and otherwise EIO.
     pub fn errno(&self) -> u32 {
         match (self.cause, self.io.direction) {
             (Cause::MaxLatency { .. }, _) => 110,

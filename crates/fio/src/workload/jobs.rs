@@ -48,7 +48,7 @@ pub struct Jobs<R> {
     /// Free slots; the last one is used next.
     free: Vec<u32>,
     /// Completed writes whose flush is to be submitted.
-    unflushed: VecDeque<u32>,
+    awaiting_flush: VecDeque<u32>,
     /// Jobs that have something to submit, by time.
     agenda: BinaryHeap<Reverse<(Instant, u32)>>,
     /// Job of the last submission.
@@ -59,11 +59,11 @@ pub struct Jobs<R> {
 #[derive(Clone, Debug)]
 struct Slot {
     job: u32,
-    out: Out,
+    outstanding: Outstanding,
 }
 
 #[derive(Clone, Debug)]
-enum Out {
+enum Outstanding {
     Io(Io),
     /// A completed write with its outstanding flush.
     Durable(Box<(Io, Spent)>),
@@ -92,13 +92,13 @@ impl<R: Record> Jobs<R> {
             record,
             slots: Vec::new(),
             free: Vec::new(),
-            unflushed: VecDeque::new(),
+            awaiting_flush: VecDeque::new(),
             agenda: BinaryHeap::new(),
             latest: 0,
         };
         for job in 0..wave.jobs.len() {
             wave.jobs[job].begin(&mut wave.record);
-            wave.note(job);
+            wave.schedule(job);
         }
         Ok(wave)
     }
@@ -115,7 +115,7 @@ impl<R: Record> Jobs<R> {
         self.agenda.clear();
         for job in 0..self.jobs.len() {
             self.jobs[job].stop(now, &mut self.record);
-            self.note(job);
+            self.schedule(job);
         }
     }
 
@@ -137,14 +137,14 @@ impl<R: Record> Jobs<R> {
 
     /// Enters a job into the agenda if it has something to submit. A single job needs no agenda.
     #[inline]
-    fn note(&mut self, job: usize) {
+    fn schedule(&mut self, job: usize) {
         if self.jobs.len() > 1 {
-            self.note_in_agenda(job);
+            self.push_to_agenda(job);
         }
     }
 
     #[inline(never)]
-    fn note_in_agenda(&mut self, job: usize) {
+    fn push_to_agenda(&mut self, job: usize) {
         if let Some((at, _)) = self.jobs[job].next {
             self.agenda.push(Reverse((at, job as u32)));
         }
@@ -158,7 +158,7 @@ impl<R: Record> Jobs<R> {
 
     #[inline(never)]
     fn take_from_agenda(&mut self) -> u32 {
-        let Reverse((_, job)) = self.agenda.pop().expect("a job that is asked is in the agenda");
+        let Reverse((_, job)) = self.agenda.pop().expect("a job with a next submission is in the agenda");
         job
     }
 
@@ -166,48 +166,50 @@ impl<R: Record> Jobs<R> {
     #[inline]
     fn earliest(&self) -> Option<Instant> {
         match &self.jobs[..] {
-            [alone] => alone.next.as_ref().map(|(at, _)| *at),
+            [only] => only.next.as_ref().map(|(at, _)| *at),
             _ => self.agenda.peek().map(|Reverse((at, _))| *at),
         }
     }
 
     /// Returns the index of a free slot, which becomes the request's id.
     #[inline]
-    fn free_slot(&mut self) -> u32 {
+    fn allocate_slot(&mut self) -> u32 {
         match self.free.pop() {
-            Some(place) => place,
-            None => self.another_slot(),
+            Some(slot) => slot,
+            None => self.add_slot(),
         }
     }
 
     #[cold]
-    fn another_slot(&mut self) -> u32 {
-        self.slots.push(Slot { job: 0, out: Out::Flush { issued: Instant::ZERO } });
+    fn add_slot(&mut self) -> u32 {
+        self.slots.push(Slot { job: 0, outstanding: Outstanding::Flush { issued: Instant::ZERO } });
         self.slots.len() as u32 - 1
     }
 
     /// Handles the completions that are more than a successful request.
     #[cold]
-    fn completed_otherwise(&mut self, completion: &Completion) {
+    fn handle_special_completion(&mut self, completion: &Completion) {
         let Completion { id, at, status, ref spent } = *completion;
-        let Slot { job, ref mut out } = self.slots[id.0 as usize];
+        let Slot { job, ref mut outstanding } = self.slots[id.0 as usize];
         let submitter = &mut self.jobs[job as usize];
         let had_next = submitter.next.is_some();
-        match out {
-            Out::Io(io) if status != Status::Ok => submitter.refused(io, at, status, &mut self.record),
-            Out::Io(io) if !submitter.flushes(io) => {
-                submitter.arrive(io, at, spent, &mut self.record);
+        match outstanding {
+            Outstanding::Io(io) if status != Status::Ok => {
+                submitter.rejected(io, at, status, &mut self.record)
+            }
+            Outstanding::Io(io) if !submitter.flushes(io) => {
+                submitter.store_completed(io, at, spent, &mut self.record);
             }
             // A write under `sync=1` lasts until its flush completes.
-            Out::Io(io) => {
-                *out = Out::Durable(Box::new((*io, *spent)));
-                return self.unflushed.push_back(id.0 as u32);
+            Outstanding::Io(io) => {
+                *outstanding = Outstanding::Durable(Box::new((*io, *spent)));
+                return self.awaiting_flush.push_back(id.0 as u32);
             }
-            Out::Durable(write) => {
+            Outstanding::Durable(write) => {
                 write.1 += *spent;
-                submitter.arrive(&write.0, at, &write.1, &mut self.record);
+                submitter.store_completed(&write.0, at, &write.1, &mut self.record);
             }
-            Out::Flush { issued } => submitter.flushed(*issued, at, &mut self.record),
+            Outstanding::Flush { issued } => submitter.flushed(*issued, at, &mut self.record),
         }
         self.vacate(id, job, had_next);
     }
@@ -217,23 +219,23 @@ impl<R: Record> Jobs<R> {
     fn vacate(&mut self, slot: RequestId, job: u32, had_next: bool) {
         self.free.push(slot.0 as u32);
         if !had_next {
-            self.note(job as usize);
+            self.schedule(job as usize);
         }
     }
 
     /// Returns the flush of a write under `sync=1`.
     #[cold]
-    fn flush_of(&self, place: u32) -> Request {
-        let Slot { job, out } = &self.slots[place as usize];
-        let file = match out {
-            Out::Durable(write) => write.0.file,
-            Out::Io(_) | Out::Flush { .. } => FileId::DEVICE,
+    fn flush_for_slot(&self, index: u32) -> Request {
+        let Slot { job, outstanding } = &self.slots[index as usize];
+        let file = match outstanding {
+            Outstanding::Durable(write) => write.0.file,
+            Outstanding::Io(_) | Outstanding::Flush { .. } => FileId::DEVICE,
         };
         let op = match self.jobs[*job as usize].sync_writes {
             Some(SyncWrites::Data) => Op::FlushData,
             Some(SyncWrites::All) | None => Op::Flush,
         };
-        Request { id: RequestId(u64::from(place)), op, file, offset: 0, length: 0 }
+        Request { id: RequestId(u64::from(index)), op, file, offset: 0, length: 0 }
     }
 }
 
@@ -248,7 +250,7 @@ fn op(direction: Direction) -> Op {
 impl<R: Record> Workload for Jobs<R> {
     #[inline]
     fn next(&mut self, now: Instant) -> Arrival {
-        if !self.unflushed.is_empty() {
+        if !self.awaiting_flush.is_empty() {
             return Arrival::At(now);
         }
         match self.earliest() {
@@ -260,28 +262,28 @@ impl<R: Record> Workload for Jobs<R> {
 
     #[inline]
     fn submit(&mut self, at: Instant) -> Request {
-        if let Some(place) = self.unflushed.pop_front() {
-            return self.flush_of(place);
+        if let Some(index) = self.awaiting_flush.pop_front() {
+            return self.flush_for_slot(index);
         }
         let job = self.take_earliest();
-        let place = self.free_slot();
-        let id = RequestId(u64::from(place));
-        let slot = &mut self.slots[place as usize];
+        let index = self.allocate_slot();
+        let id = RequestId(u64::from(index));
+        let slot = &mut self.slots[index as usize];
         let submitter = &mut self.jobs[job as usize];
-        let (out, request) = match submitter.submitted(at, &mut self.record) {
+        let (outstanding, request) = match submitter.submitted(at, &mut self.record) {
             Next::Io(io) => {
                 let Io { direction, file, offset, length, .. } = io;
-                (Out::Io(io), Request { id, op: op(direction), file, offset, length })
+                (Outstanding::Io(io), Request { id, op: op(direction), file, offset, length })
             }
             Next::Flush(Flush { file, data_only, .. }) => {
                 let op = if data_only { Op::FlushData } else { Op::Flush };
-                (Out::Flush { issued: at }, Request { id, op, file, offset: 0, length: 0 })
+                (Outstanding::Flush { issued: at }, Request { id, op, file, offset: 0, length: 0 })
             }
         };
-        *slot = Slot { job, out };
+        *slot = Slot { job, outstanding };
         self.latest = job;
-        submitter.go_on(at, &mut self.record);
-        self.note(job as usize);
+        submitter.continue_after_submission(at, &mut self.record);
+        self.schedule(job as usize);
         request
     }
 
@@ -295,15 +297,15 @@ impl<R: Record> Workload for Jobs<R> {
 
     #[inline]
     fn completed(&mut self, completion: &Completion) {
-        let Slot { job, ref out } = self.slots[completion.id.0 as usize];
+        let Slot { job, ref outstanding } = self.slots[completion.id.0 as usize];
         let submitter = &mut self.jobs[job as usize];
-        match out {
-            Out::Io(io) if completion.status == Status::Ok && !submitter.is_special(io) => {
+        match outstanding {
+            Outstanding::Io(io) if completion.status == Status::Ok && !submitter.is_special(io) => {
                 let had_next = submitter.next.is_some();
                 submitter.completed(io, completion.at, &completion.spent, &mut self.record);
                 self.vacate(completion.id, job, had_next);
             }
-            _ => self.completed_otherwise(completion),
+            _ => self.handle_special_completion(completion),
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) enum Lengths {
 }
 
 impl Lengths {
-    pub(crate) fn of(size: &BlockSize) -> Lengths {
+    pub(crate) fn from_block_size(size: &BlockSize) -> Lengths {
         match size {
             BlockSize::Fixed(bytes) => Lengths::Fixed(*bytes),
             BlockSize::Range { min, max } if min >= max => Lengths::Fixed(*min),
@@ -86,8 +86,11 @@ mod tests {
     #[test]
     fn a_split_takes_its_shares_and_never_more_than_the_room() {
         let share = |bytes, percent| SizeShare { bytes, percent };
-        let lengths =
-            Lengths::of(&BlockSize::Split(vec![share(16384, 30), share(4096, 60), share(65536, 10)]));
+        let lengths = Lengths::from_block_size(&BlockSize::Split(vec![
+            share(16384, 30),
+            share(4096, 60),
+            share(65536, 10),
+        ]));
         let mut rng = Rng::new(1);
         let mut counts = [0u32; 3];
         for _ in 0..100_000 {
@@ -108,17 +111,17 @@ mod tests {
     fn sizes_of_a_split_are_rounded_down_to_multiples_of_the_least() {
         // fio 3.33 sends 3072 and 6144 with bssplit=3k/50:8k/50, and only 4096 with 4k/0:6k/100.
         let share = |bytes, percent| SizeShare { bytes, percent };
-        let lengths = Lengths::of(&BlockSize::Split(vec![share(3072, 50), share(8192, 50)]));
+        let lengths = Lengths::from_block_size(&BlockSize::Split(vec![share(3072, 50), share(8192, 50)]));
         let mut rng = Rng::new(4);
         let drawn: BTreeSet<u64> = (0..100).filter_map(|_| lengths.draw(1 << 20, &mut rng)).collect();
         assert_eq!(drawn, BTreeSet::from([3072, 6144]));
-        let lengths = Lengths::of(&BlockSize::Split(vec![share(4096, 0), share(6144, 100)]));
+        let lengths = Lengths::from_block_size(&BlockSize::Split(vec![share(4096, 0), share(6144, 100)]));
         assert_eq!(lengths.draw(1 << 20, &mut rng), Some(4096));
     }
 
     #[test]
-    fn a_range_gives_multiples_of_its_least() {
-        let lengths = Lengths::of(&BlockSize::Range { min: 4096, max: 16384 });
+    fn a_range_gives_multiples_of_its_minimum() {
+        let lengths = Lengths::from_block_size(&BlockSize::Range { min: 4096, max: 16384 });
         let mut rng = Rng::new(2);
         let mut counts = [0u32; 4];
         for _ in 0..40_000 {
@@ -134,7 +137,7 @@ mod tests {
     #[test]
     fn a_range_that_ends_between_multiples_gives_its_end_its_share() {
         // fio 3.33 with bsrange=3k-8k: 0.387, 0.363, 0.250 of 3,836 requests.
-        let lengths = Lengths::of(&BlockSize::Range { min: 3072, max: 8192 });
+        let lengths = Lengths::from_block_size(&BlockSize::Range { min: 3072, max: 8192 });
         let mut rng = Rng::new(3);
         let mut counts = [0u32; 3];
         for _ in 0..80_000 {

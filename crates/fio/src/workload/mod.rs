@@ -4,21 +4,21 @@
 //! it has one task:
 //!
 //! - `submitter` is the loop of a job in simulated time.
-//! - `stream` generates the requests of a job, and `mixture` their directions.
-//! - `place` chooses the offsets in one file. `ahead` draws random offsets in advance, and `series` groups requests
+//! - `stream` generates the requests of a job, and `direction_mix` their directions.
+//! - `offsets` chooses the offsets in one file. `prefetch` draws random offsets in advance, and `series` groups requests
 //!   that differ only in their offset.
 //! - `region` is the part of a file that a job covers.
 //! - `length` chooses the size of a request.
 //! - `pace` limits the rate.
 //! - `replay` is a stream of requests from an iolog.
 
-mod ahead;
+mod direction_mix;
 mod error;
 mod jobs;
 mod length;
-mod mixture;
+mod offsets;
 mod pace;
-mod place;
+mod prefetch;
 mod record;
 mod region;
 mod replay;

@@ -12,7 +12,7 @@ use flashlab_sim::{Duration, Instant};
 pub(crate) struct Pace {
     /// Rate in bytes a second; zero for no limit.
     rate: [u64; 3],
-    asked: [u64; 3],
+    requested_bytes: [u64; 3],
     since: Instant,
     mixed: bool,
 }
@@ -29,12 +29,12 @@ impl Pace {
             }
         });
         let mixed = job.pattern.mix == Mix::ReadWrite && (1..100).contains(&job.rw_mix_read);
-        rate.iter().any(|&rate| rate > 0).then_some(Pace { rate, asked: [0; 3], since, mixed })
+        rate.iter().any(|&rate| rate > 0).then_some(Pace { rate, requested_bytes: [0; 3], since, mixed })
     }
 
     pub(crate) fn restart(&mut self, at: Instant) {
         self.since = at;
-        self.asked = [0; 3];
+        self.requested_bytes = [0; 3];
     }
 
     /// Returns the earliest time of a request of `direction`.
@@ -43,7 +43,7 @@ impl Pace {
         if self.rate[d] == 0 {
             return Instant::ZERO;
         }
-        let ns = u128::from(self.asked[d]) * 1_000_000_000 / u128::from(self.rate[d]);
+        let ns = u128::from(self.requested_bytes[d]) * 1_000_000_000 / u128::from(self.rate[d]);
         self.since.saturating_add(Duration::from_ns(u64::try_from(ns).unwrap_or(u64::MAX)))
     }
 
@@ -59,8 +59,8 @@ impl Pace {
         if other_due < due { (other, other_due.max(now)) } else { (drawn, due) }
     }
 
-    pub(crate) fn asked(&mut self, direction: Direction, bytes: u64) {
-        let asked = &mut self.asked[direction as usize];
-        *asked = asked.saturating_add(bytes);
+    pub(crate) fn count(&mut self, direction: Direction, bytes: u64) {
+        let requested = &mut self.requested_bytes[direction as usize];
+        *requested = requested.saturating_add(bytes);
     }
 }

@@ -125,7 +125,7 @@ impl Regions {
     /// # Errors
     /// Returns an error if there is no file, if an offset is at or beyond a file's end, if a block has no bytes, or if
     /// a block is larger than the region.
-    pub fn of(job: &Job, files: &[File]) -> Result<Regions, WorkloadError> {
+    pub fn new(job: &Job, files: &[File]) -> Result<Regions, WorkloadError> {
         let job_name = || job.name.clone();
         if files.is_empty() {
             return Err(WorkloadError::NoFile { job: job_name() });
@@ -197,7 +197,7 @@ mod tests {
         File { id: FileId::DEVICE, size }
     }
     fn one(job: &Job, size: u64) -> (u64, u64, u64) {
-        let found = Regions::of(job, &[file(size)]).expect("the job fits");
+        let found = Regions::new(job, &[file(size)]).expect("the job fits");
         (found.regions[0].start, found.regions[0].length, found.size)
     }
     const K: u64 = 1024;
@@ -221,26 +221,26 @@ mod tests {
     fn several_files_share_the_size() {
         let job = Job { size: Some(Extent::Bytes(40 * K)), ..job() };
         let files = [file(64 * K); 3];
-        let found = Regions::of(&job, &files).expect("the job fits");
+        let found = Regions::new(&job, &files).expect("the job fits");
         assert!(found.regions.iter().all(|r| r.length == 13_653));
         assert_eq!(file_bytes(&job, 0, 3), Some(13_653));
     }
 
     #[test]
-    fn what_cannot_run_says_why() {
+    fn invalid_regions_are_errors() {
         let beyond = Job { offset: Extent::Bytes(64 * K), ..job() };
-        assert!(matches!(Regions::of(&beyond, &[file(64 * K)]), Err(WorkloadError::OffsetBeyondEnd { .. })));
+        assert!(matches!(Regions::new(&beyond, &[file(64 * K)]), Err(WorkloadError::OffsetBeyondEnd { .. })));
         let large = Job { block_size: [const { BlockSize::Fixed(128 * K) }; 3], ..job() };
-        assert!(matches!(Regions::of(&large, &[file(64 * K)]), Err(WorkloadError::BlockTooLarge { .. })));
+        assert!(matches!(Regions::new(&large, &[file(64 * K)]), Err(WorkloadError::BlockTooLarge { .. })));
         let zero = Job { block_size: [const { BlockSize::Fixed(0) }; 3], ..job() };
-        assert!(matches!(Regions::of(&zero, &[file(64 * K)]), Err(WorkloadError::NoBlockSize { .. })));
-        assert!(matches!(Regions::of(&job(), &[]), Err(WorkloadError::NoFile { .. })));
+        assert!(matches!(Regions::new(&zero, &[file(64 * K)]), Err(WorkloadError::NoBlockSize { .. })));
+        assert!(matches!(Regions::new(&job(), &[]), Err(WorkloadError::NoFile { .. })));
         let huge = Job {
             offset: Extent::Bytes(u64::MAX),
             offset_increment: Extent::Bytes(u64::MAX),
             clone: u32::MAX,
             ..job()
         };
-        assert!(Regions::of(&huge, &[file(u64::MAX)]).is_err());
+        assert!(Regions::new(&huge, &[file(u64::MAX)]).is_err());
     }
 }

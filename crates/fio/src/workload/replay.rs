@@ -4,7 +4,7 @@ use crate::iolog::{Action, Entry, Iolog, Version};
 use crate::job::{Direction, Job};
 use crate::workload::WorkloadError;
 use crate::workload::region::File;
-use crate::workload::stream::{Ask, Flush};
+use crate::workload::stream::{Flush, UntimedRequest};
 use flashlab_sim::{Duration, FileId, Instant};
 
 /// The remaining entries of an iolog.
@@ -25,7 +25,7 @@ pub(crate) struct Replay {
 /// The request or flush of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Replayed {
-    Ask(Ask),
+    Request(UntimedRequest),
     Flush(Flush),
 }
 
@@ -54,7 +54,7 @@ impl Replay {
     }
 
     /// Returns the fraction of the entries that were replayed.
-    pub(crate) fn share_asked(&self) -> f64 {
+    pub(crate) fn share_requested(&self) -> f64 {
         1.0 - self.entries.len() as f64 / self.entry_count.max(1) as f64
     }
 
@@ -82,6 +82,6 @@ impl Replay {
         };
         self.last_offset = entry.offset;
         let Entry { offset, length, .. } = entry;
-        Some((at, Replayed::Ask(Ask { direction, file, offset, length })))
+        Some((at, Replayed::Request(UntimedRequest { direction, file, offset, length })))
     }
 }

@@ -5,8 +5,8 @@
 //! group.
 
 use crate::job::{BlockSize, Direction};
-use crate::workload::ahead::GROUP;
-use crate::workload::stream::Ask;
+use crate::workload::prefetch::GROUP;
+use crate::workload::stream::UntimedRequest;
 use flashlab_sim::FileId;
 
 /// The current group of requests.
@@ -16,7 +16,7 @@ pub(crate) struct Series {
     file: FileId,
     length: u64,
     offsets: [u64; GROUP],
-    taken: usize,
+    used_count: usize,
 }
 
 impl Series {
@@ -24,10 +24,10 @@ impl Series {
     pub(crate) const REQUESTS: u64 = GROUP as u64;
 
     /// Returns a series without remaining requests, or `None` if sizes differ.
-    pub(crate) fn of(direction: Direction, file: FileId, size: &BlockSize) -> Option<Series> {
+    pub(crate) fn new(direction: Direction, file: FileId, size: &BlockSize) -> Option<Series> {
         match *size {
             BlockSize::Fixed(length) => {
-                Some(Series { direction, file, length, offsets: [0; GROUP], taken: GROUP })
+                Some(Series { direction, file, length, offsets: [0; GROUP], used_count: GROUP })
             }
             _ => None,
         }
@@ -41,20 +41,20 @@ impl Series {
     /// Begins another series.
     pub(crate) fn begin(&mut self, offsets: &[u64; GROUP]) {
         self.offsets = *offsets;
-        self.taken = 0;
+        self.used_count = 0;
     }
 
     /// Returns the next request, or `None` at the end of the series.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<Ask> {
-        let offset = *self.offsets.get(self.taken)?;
-        self.taken += 1;
-        Some(Ask { direction: self.direction, file: self.file, offset, length: self.length })
+    pub(crate) fn next(&mut self) -> Option<UntimedRequest> {
+        let offset = *self.offsets.get(self.used_count)?;
+        self.used_count += 1;
+        Some(UntimedRequest { direction: self.direction, file: self.file, offset, length: self.length })
     }
 
     /// Ends the series. Returns the number of remaining requests, and their bytes.
     pub(crate) fn end(&mut self) -> (usize, u64) {
-        let left = GROUP - std::mem::replace(&mut self.taken, GROUP);
+        let left = GROUP - std::mem::replace(&mut self.used_count, GROUP);
         (left, self.length * left as u64)
     }
 }
@@ -67,30 +67,30 @@ mod tests {
     use crate::workload::stream::Stream;
     use proptest::prelude::*;
 
-    /// Returns up to `count` requests of a stream whose ramp ends after `ramp` requests, with `out` in flight.
-    fn asked(mut stream: Stream, count: usize, (ramp, out): (usize, u64)) -> Vec<Ask> {
-        let mut asked = Vec::new();
-        while asked.len() < count {
-            if asked.len() == ramp {
-                stream.ramp_over(out);
+    /// Returns up to `count` requests of a stream whose ramp ends after `ramp` requests, with `unreaped` in flight.
+    fn requests(mut stream: Stream, count: usize, (ramp, unreaped): (usize, u64)) -> Vec<UntimedRequest> {
+        let mut requests = Vec::new();
+        while requests.len() < count {
+            if requests.len() == ramp {
+                stream.ramp_over(unreaped);
             }
-            let next = match stream.next_of_series() {
-                Some(ask) => Some(ask),
-                None if stream.is_satisfied() => None,
-                None => stream.ask(Direction::Write),
+            let next = match stream.next_in_series() {
+                Some(request) => Some(request),
+                None if stream.has_reached_limits() => None,
+                None => stream.next_request(Direction::Write),
             };
             match next {
-                Some(ask) => asked.push(ask),
+                Some(request) => requests.push(request),
                 None if stream.begin_another_loop() => {}
                 None => break,
             }
         }
-        asked
+        requests
     }
 
     proptest! {
         #[test]
-        fn requests_in_series_are_those_that_are_asked_one_by_one(
+        fn requests_in_series_equal_those_made_one_by_one(
             (blocks, number_ios, loops) in (1u64..100, 0u64..100, 1u64..4),
             (no_random_map, time_based, rand_repeat) in any::<(bool, bool, bool)>(),
             io_size in prop::option::of(1u64..1_000_000),
@@ -108,8 +108,8 @@ mod tests {
                 ..Job::default()
             };
             let files = [File { id: FileId::DEVICE, size: blocks * 4096 + 1024 }];
-            let stream = |unhindered| Stream::new(&job, &files, (0, 7), unhindered).expect("it fits the file");
-            prop_assert_eq!(asked(stream(true), 400, ramp), asked(stream(false), 400, ramp));
+            let stream = |has_no_checks| Stream::new(&job, &files, (0, 7), has_no_checks).expect("it fits the file");
+            prop_assert_eq!(requests(stream(true), 400, ramp), requests(stream(false), 400, ramp));
         }
     }
 }

@@ -8,16 +8,16 @@
 use crate::job::{Direction, Job, Mix, Pattern};
 use crate::random::{Purpose, Seed};
 use crate::workload::WorkloadError;
+use crate::workload::direction_mix::DirectionMix;
 use crate::workload::length::Lengths;
-use crate::workload::mixture::Mixture;
-use crate::workload::place::Place;
+use crate::workload::offsets::FileOffsets;
 use crate::workload::region::{File, Regions, block_max, directions};
 use crate::workload::series::Series;
 use flashlab_sim::{FileId, Rng};
 
 /// A request without its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct UntimedRequest {
     pub(crate) direction: Direction,
     pub(crate) file: FileId,
     pub(crate) offset: u64,
@@ -41,9 +41,9 @@ struct Choice {
     /// True if all requests are random, false if none is. `None` if this is decided per request.
     all_random: Option<bool>,
     percentage_random: [u64; 3],
-    /// A random offset is drawn every `drawn_every` requests. `until_drawn` counts down to the next draw.
-    drawn_every: u32,
-    until_drawn: u32,
+    /// A random offset is drawn every `draw_interval` requests. `until_draw` counts down to the next draw.
+    draw_interval: u32,
+    until_draw: u32,
     time_based: bool,
     lengths: [Lengths; 3],
     offsets: Rng,
@@ -53,9 +53,9 @@ struct Choice {
 
 /// The choice of the next direction.
 #[derive(Clone, Debug)]
-enum Turns {
+enum DirectionChoice {
     Only(Direction),
-    Mixed(Mixture),
+    Mixed(DirectionMix),
     /// Each range is trimmed, then written.
     TrimWrite,
 }
@@ -63,10 +63,10 @@ enum Turns {
 /// The requests of one job.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
-    turns: Turns,
-    places: Vec<Place>,
+    direction_choice: DirectionChoice,
+    file_offsets: Vec<FileOffsets>,
     /// Index of the next file, if there are several.
-    turn: usize,
+    next_file: usize,
     choice: Choice,
     /// The current series, if requests can come in series.
     series: Option<Series>,
@@ -91,7 +91,7 @@ pub(crate) struct Stream {
     requests_left_before: u64,
     requests_max: u64,
     /// Number of bytes after which no further loop begins.
-    bytes_enough: u64,
+    bytes_target: u64,
     io_size_given: bool,
     block_max: u64,
     loops_left: u64,
@@ -103,19 +103,19 @@ impl Choice {
     fn new(job: &Job, seed: Seed) -> Choice {
         let pattern = job.pattern;
         let percentage_random = job.percentage_random.map(u64::from);
-        let drawn_every = pattern.sequence.max(1);
+        let draw_interval = pattern.sequence.max(1);
         let always = || directions(pattern.mix).iter().all(|&d| percentage_random[d as usize] >= 100);
         Choice {
             pattern,
             all_random: match pattern.random {
                 false => Some(false),
-                true => (drawn_every == 1 && always()).then_some(true),
+                true => (draw_interval == 1 && always()).then_some(true),
             },
             percentage_random,
-            drawn_every,
-            until_drawn: 1,
+            draw_interval,
+            until_draw: 1,
             time_based: job.time_based,
-            lengths: Direction::ALL.map(|d| Lengths::of(&job.block_size[d as usize])),
+            lengths: Direction::ALL.map(|d| Lengths::from_block_size(&job.block_size[d as usize])),
             offsets: seed.rng(Purpose::Offset, 0),
             sizes: seed.rng(Purpose::Length, 0),
             sequence: seed.rng(Purpose::Sequence, 0),
@@ -131,84 +131,84 @@ impl Choice {
 
     /// Returns the next request in a file, or `None` if nothing is left in it.
     #[inline]
-    fn next(&mut self, place: &mut Place, direction: Direction) -> Option<(u64, u64)> {
+    fn next(&mut self, file: &mut FileOffsets, direction: Direction) -> Option<(u64, u64)> {
         let is_random = match self.all_random {
             Some(all) => all,
-            None => self.is_drawn(direction),
+            None => self.is_next_random(direction),
         };
         let (lengths, wrapping) = (&self.lengths[direction as usize], self.time_based);
         if !is_random {
-            let found = place.sequential(&self.pattern, direction, lengths, wrapping, &mut self.sizes);
+            let found = file.sequential(&self.pattern, direction, lengths, wrapping, &mut self.sizes);
             if found.is_some() || !self.pattern.random {
                 return found;
             }
         }
-        place.random(direction, lengths, wrapping, &mut self.offsets, &mut self.sizes)
+        file.random(direction, lengths, wrapping, &mut self.offsets, &mut self.sizes)
     }
 
     /// Returns the next request of `trimwrite`: a trim, or the write of the trimmed range.
     #[cold]
-    fn trim_or_write(&mut self, place: &mut Place, direction: Direction) -> Option<(u64, u64)> {
+    fn trim_or_write(&mut self, file: &mut FileOffsets, direction: Direction) -> Option<(u64, u64)> {
         if direction == Direction::Write {
-            return place.trimmed.take();
+            return file.trimmed.take();
         }
-        place.trimmed = self.next(place, direction);
-        place.trimmed
+        file.trimmed = self.next(file, direction);
+        file.trimmed
     }
 
-    /// Returns true if the next request of a random pattern is random. `drawn_every` and `percentage_random` decide
+    /// Returns true if the next request of a random pattern is random. `draw_interval` and `percentage_random` decide
     /// this.
-    fn is_drawn(&mut self, direction: Direction) -> bool {
-        self.until_drawn -= 1;
-        if self.until_drawn > 0 {
+    fn is_next_random(&mut self, direction: Direction) -> bool {
+        self.until_draw -= 1;
+        if self.until_draw > 0 {
             return false;
         }
-        self.until_drawn = self.drawn_every;
+        self.until_draw = self.draw_interval;
         let percent = self.percentage_random[direction as usize];
         percent >= 100 || self.sequence.below(100) < percent
     }
 }
 
 impl Stream {
-    /// Returns the stream of a job. With `unhindered`, the job has nothing to check between two requests.
+    /// Returns the stream of a job. With `has_no_checks`, the job has nothing to check between two requests.
     pub(crate) fn new(
         job: &Job,
         files: &[File],
         (number, entropy): (u32, u64),
-        unhindered: bool,
+        has_no_checks: bool,
     ) -> Result<Stream, WorkloadError> {
-        let Regions { regions, size, io_size } = Regions::of(job, files)?;
-        let seed = Seed::of(job, number, entropy);
-        let alone = regions.len() == 1;
-        let places = regions
+        let Regions { regions, size, io_size } = Regions::new(job, files)?;
+        let seed = Seed::for_job(job, number, entropy);
+        let is_only_file = regions.len() == 1;
+        let file_offsets = regions
             .iter()
             .enumerate()
-            .map(|(index, &region)| Place::new(job, region, index, seed, alone))
+            .map(|(index, &region)| FileOffsets::new(job, region, index, seed, is_only_file))
             .collect();
         let loops = job.loops.max(1);
-        let enough = io_size.unwrap_or(size);
-        let bytes_max = enough.saturating_mul(loops);
+        let bytes_target = io_size.unwrap_or(size);
+        let bytes_max = bytes_target.saturating_mul(loops);
         let number = job.number_ios.filter(|&n| n > 0 && !job.time_based);
         let requests_max = number.map_or(u64::MAX, |n| n.saturating_mul(loops));
         let used = directions(job.pattern.mix);
         let flushes = job.fsync > 0 || job.fdatasync > 0 || job.fsync_on_close || job.end_fsync;
         let choice = Choice::new(job, seed);
         let series = match (used, &regions[..]) {
-            (&[only], [region]) if unhindered && !flushes && choice.all_random == Some(true) => {
-                Series::of(only, region.file, &job.block_size[only as usize])
+            (&[only], [region]) if has_no_checks && !flushes && choice.all_random == Some(true) => {
+                Series::new(only, region.file, &job.block_size[only as usize])
             }
             _ => None,
         };
         Ok(Stream {
-            turns: match job.pattern.mix {
-                Mix::Read => Turns::Only(Direction::Read),
-                Mix::Write => Turns::Only(Direction::Write),
-                Mix::Trim => Turns::Only(Direction::Trim),
-                Mix::ReadWrite => Turns::Mixed(Mixture::new(job.rw_mix_read, seed)),
-                Mix::TrimWrite => Turns::TrimWrite,
+            direction_choice: match job.pattern.mix {
+                Mix::Read => DirectionChoice::Only(Direction::Read),
+                Mix::Write => DirectionChoice::Only(Direction::Write),
+                Mix::Trim => DirectionChoice::Only(Direction::Trim),
+                Mix::ReadWrite => DirectionChoice::Mixed(DirectionMix::new(job.rw_mix_read, seed)),
+                Mix::TrimWrite => DirectionChoice::TrimWrite,
             },
-            places,
-            turn: 0,
+            file_offsets,
+            next_file: 0,
             choice,
             series,
             repeat: job.rand_repeat,
@@ -224,7 +224,7 @@ impl Stream {
             bytes_max,
             requests_left_before: requests_max,
             requests_max,
-            bytes_enough: enough,
+            bytes_target,
             io_size_given: io_size.is_some(),
             block_max: block_max(job),
             loops_left: loops - 1,
@@ -234,12 +234,12 @@ impl Stream {
 
     /// Returns true if the job has made all its requests.
     #[inline]
-    pub(crate) fn is_satisfied(&self) -> bool {
+    pub(crate) fn has_reached_limits(&self) -> bool {
         (self.bytes_left == 0 || self.requests_left == 0) && !self.choice.time_based
     }
 
     /// Returns the fraction of its bytes or requests that the job has made; 0 if only time ends the job.
-    pub(crate) fn share_asked(&self) -> f64 {
+    pub(crate) fn share_requested(&self) -> f64 {
         if self.choice.time_based {
             return 0.0;
         }
@@ -276,31 +276,34 @@ impl Stream {
         }
         self.flushed_last = true;
         let (_, offset) = self.last;
-        self.places.iter().map(|place| Flush { file: place.region.file, offset, data_only: false }).collect()
+        self.file_offsets
+            .iter()
+            .map(|file| Flush { file: file.region.file, offset, data_only: false })
+            .collect()
     }
 
     /// Returns the direction of the next request.
     #[inline]
     pub(crate) fn direction(&mut self) -> Direction {
-        match &mut self.turns {
-            Turns::Only(direction) => *direction,
-            Turns::Mixed(mixture) => mixture.next(),
-            Turns::TrimWrite => self.direction_of_range(),
+        match &mut self.direction_choice {
+            DirectionChoice::Only(direction) => *direction,
+            DirectionChoice::Mixed(mix) => mix.next(),
+            DirectionChoice::TrimWrite => self.direction_of_range(),
         }
     }
 
     /// Returns a write if the range of the next file is trimmed, and otherwise a trim.
     fn direction_of_range(&self) -> Direction {
-        let (passed, turn) = self.places.split_at(self.turn);
-        let next = turn.iter().chain(passed).find(|place| !place.done);
-        let is_trimmed = next.is_some_and(|place| place.trimmed.is_some());
+        let (before, from_next) = self.file_offsets.split_at(self.next_file);
+        let next = from_next.iter().chain(before).find(|file| !file.done);
+        let is_trimmed = next.is_some_and(|file| file.trimmed.is_some());
         if is_trimmed { Direction::Write } else { Direction::Trim }
     }
 
     /// Returns true if writes follow the trims of their ranges.
     #[inline]
     fn trims_first(&self) -> bool {
-        matches!(self.turns, Turns::TrimWrite)
+        matches!(self.direction_choice, DirectionChoice::TrimWrite)
     }
 
     /// Returns true if requests can come in series.
@@ -310,12 +313,12 @@ impl Stream {
 
     /// Returns the next request of the series, or `None` if limits and the kind of request must be checked again.
     #[inline]
-    pub(crate) fn next_of_series(&mut self) -> Option<Ask> {
+    pub(crate) fn next_in_series(&mut self) -> Option<UntimedRequest> {
         self.series.as_mut()?.next()
     }
 
     /// Begins a series if the limits leave room for all of it, and returns its first request.
-    fn begin_series(&mut self) -> Option<Ask> {
+    fn begin_series(&mut self) -> Option<UntimedRequest> {
         let series = self.series.as_mut()?;
         let bytes = series.bytes();
         let is_allowed =
@@ -323,8 +326,8 @@ impl Stream {
         if !is_allowed {
             return None;
         }
-        let Turns::Only(direction) = self.turns else { return None };
-        series.begin(self.places[0].take_group(direction, &mut self.choice.offsets)?);
+        let DirectionChoice::Only(direction) = self.direction_choice else { return None };
+        series.begin(self.file_offsets[0].take_group(direction, &mut self.choice.offsets)?);
         self.requests_left -= Series::REQUESTS;
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
         series.next()
@@ -333,79 +336,79 @@ impl Stream {
     /// Returns the next request in `direction`, or `None` at the end of a loop. Files take turns; files without
     /// remaining requests are skipped.
     #[inline]
-    pub(crate) fn ask(&mut self, direction: Direction) -> Option<Ask> {
-        if let Some(ask) = self.begin_series() {
-            return Some(ask);
+    pub(crate) fn next_request(&mut self, direction: Direction) -> Option<UntimedRequest> {
+        if let Some(request) = self.begin_series() {
+            return Some(request);
         }
-        let files = self.places.len();
+        let files = self.file_offsets.len();
         let trims_first = self.trims_first();
         for _ in 0..files {
-            let place = &mut self.places[self.turn];
-            self.turn += 1;
-            if self.turn == files {
-                self.turn = 0;
+            let file = &mut self.file_offsets[self.next_file];
+            self.next_file += 1;
+            if self.next_file == files {
+                self.next_file = 0;
             }
-            if place.done {
+            if file.done {
                 continue;
             }
             let found = if trims_first {
-                self.choice.trim_or_write(place, direction)
+                self.choice.trim_or_write(file, direction)
             } else {
-                self.choice.next(place, direction)
+                self.choice.next(file, direction)
             };
             let Some((offset, length)) = found else {
-                place.done = true;
+                file.done = true;
                 continue;
             };
-            let ask = Ask { direction, file: place.region.file, offset, length };
-            self.count(&ask);
-            return Some(ask);
+            let request = UntimedRequest { direction, file: file.region.file, offset, length };
+            self.count(&request);
+            return Some(request);
         }
         None
     }
 
     #[inline]
-    fn count(&mut self, ask: &Ask) {
+    fn count(&mut self, request: &UntimedRequest) {
         self.requests_left -= 1;
-        if let Turns::Mixed(mixture) = &mut self.turns {
-            mixture.asked(ask.direction);
+        if let DirectionChoice::Mixed(mix) = &mut self.direction_choice {
+            mix.count(request.direction);
         }
-        if self.trims_first() && ask.direction == Direction::Trim {
-            self.trimmed = self.trimmed.saturating_add(ask.length);
+        if self.trims_first() && request.direction == Direction::Trim {
+            self.trimmed = self.trimmed.saturating_add(request.length);
         } else {
-            self.bytes_left = self.bytes_left.saturating_sub(ask.length);
+            self.bytes_left = self.bytes_left.saturating_sub(request.length);
         }
         if self.flushes {
-            self.writes += u64::from(ask.direction == Direction::Write);
+            self.writes += u64::from(request.direction == Direction::Write);
             self.flushed_last = false;
-            self.last = (ask.file, ask.offset);
+            self.last = (request.file, request.offset);
         }
     }
 
     /// Returns the offsets of upcoming requests, as far as they are known. Each offset is returned once.
     #[inline]
     pub(crate) fn upcoming(&mut self) -> (FileId, &[u64]) {
-        match &mut self.places[..] {
-            [place] => (place.region.file, place.upcoming()),
+        match &mut self.file_offsets[..] {
+            [file] => (file.region.file, file.upcoming()),
             _ => (FileId::DEVICE, &[]),
         }
     }
 
     /// Begins the next loop, if there is one.
     pub(crate) fn begin_another_loop(&mut self) -> bool {
-        if self.requests_left == self.requests_left_before || !self.goes_on() {
+        if self.requests_left == self.requests_left_before || !self.take_another_loop() {
             return false;
         }
         self.requests_left_before = self.requests_left;
         // As in fio, a flush that was due at the end of the previous loop is due again.
         self.flushed_last = false;
-        for place in &mut self.places {
-            place.restart(self.repeat);
+        for file in &mut self.file_offsets {
+            file.restart(self.repeat);
         }
-        self.turn = 0;
+        self.next_file = 0;
         let seed = self.repeat.then_some(self.seed);
-        if let Turns::Mixed(mixture) = &mut self.turns {
-            mixture.begin_another_loop(seed);
+        if let DirectionChoice::Mixed(mix) = &mut self.direction_choice {
+            mix.begin_another_loop(seed);
         }
         if let Some(seed) = seed {
             self.choice.repeat(seed);
@@ -413,35 +416,35 @@ impl Stream {
         true
     }
 
-    fn goes_on(&mut self) -> bool {
+    fn take_another_loop(&mut self) -> bool {
         if self.choice.time_based {
             return true;
         }
-        if self.is_satisfied() {
+        if self.has_reached_limits() {
             return false;
         }
         if self.loops_left > 0 {
             self.loops_left -= 1;
             return true;
         }
-        let moved = (self.bytes_max - self.bytes_left).saturating_add(self.trimmed);
-        let left = self.bytes_enough.saturating_sub(moved);
+        let transferred = (self.bytes_max - self.bytes_left).saturating_add(self.trimmed);
+        let left = self.bytes_target.saturating_sub(transferred);
         self.io_size_given && left > 0 && left >= self.block_max
     }
 
-    /// Ends the ramp. From here fio counts writes for `fsync`, and requests for `number_ios`. The `out` requests in
+    /// Ends the ramp. From here fio counts writes for `fsync`, and requests for `number_ios`. The `unreaped` requests in
     /// flight are included.
-    pub(crate) fn ramp_over(&mut self, out: u64) {
+    pub(crate) fn ramp_over(&mut self, unreaped: u64) {
         self.writes = 0;
-        if let Turns::Mixed(mixture) = &mut self.turns {
-            mixture.ramp_over();
+        if let DirectionChoice::Mixed(mix) = &mut self.direction_choice {
+            mix.ramp_over();
         }
         if let Some(series) = &mut self.series {
             let (left, bytes) = series.end();
-            self.places[0].put_back(left);
+            self.file_offsets[0].put_back(left);
             self.bytes_left = self.bytes_left.saturating_add(bytes);
         }
-        self.requests_left = self.requests_max.saturating_sub(out);
+        self.requests_left = self.requests_max.saturating_sub(unreaped);
         // The current loop has already made requests.
         self.requests_left_before = 0;
     }

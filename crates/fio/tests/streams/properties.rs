@@ -269,7 +269,7 @@ proptest! {
         let Some((kept, _)) = go() else {
             return Ok(());
         };
-        let regions = flashlab_fio::workload::Regions::of(&job, &files).expect("the job ran");
+        let regions = flashlab_fio::workload::Regions::new(&job, &files).expect("the job ran");
         let in_order =
             !job.pattern.random || job.pattern.sequence > 1 || job.percentage_random.iter().any(|&percent| percent < 100);
         for io in kept.asked(0) {

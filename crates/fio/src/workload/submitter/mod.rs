@@ -14,10 +14,10 @@ use crate::job::{Direction, Engine, Job, SyncWrites};
 use crate::workload::pace::Pace;
 use crate::workload::region::File;
 use crate::workload::replay::{Replay, Replayed};
-use crate::workload::stream::{Ask, Flush, Stream};
+use crate::workload::stream::{Flush, Stream, UntimedRequest};
 use crate::workload::{Io, Record, WorkloadError};
 use flashlab_sim::{Duration, FileId, Instant};
-use reap::Arrived;
+use reap::CompletedIo;
 use std::collections::VecDeque;
 
 /// A request or flush that is to be submitted.
@@ -31,7 +31,7 @@ pub(crate) enum Next {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Goal {
     /// Make the next request, if the depth permits.
-    Ask,
+    MakeRequest,
     /// Reap some requests, since the depth is used up.
     Reap,
     /// Reap all requests, then sleep until an instant.
@@ -71,7 +71,7 @@ pub(crate) struct Submitter {
     /// True if the job reaps every completion before time advances, so that a request is recorded when it completes.
     /// Such a job waits for one request at a time, and nothing happens between two requests (no think time, flush or
     /// end of a ramp).
-    looks_at_once: bool,
+    reaps_immediately: bool,
     pub(crate) sync_writes: Option<SyncWrites>,
     /// `max_latency=` per direction.
     max_latency: [Option<Duration>; 3],
@@ -98,18 +98,18 @@ pub(crate) struct Submitter {
     /// True if offsets may have been drawn that the device has not been told about.
     has_upcoming: bool,
     /// A direction that was drawn, but had to wait for the rate.
-    drawn: Option<Direction>,
+    delayed_direction: Option<Direction>,
     /// Requests that are made and not submitted.
     batch: VecDeque<Io>,
     /// Number of requests that are made and not reaped. They count against the depth.
-    out: usize,
-    arrived: VecDeque<Arrived>,
+    unreaped: usize,
+    completed_ios: VecDeque<CompletedIo>,
     /// Number of requests that are completed and recorded, but not reaped.
-    recorded: usize,
+    recorded_count: usize,
     end_flushes: Vec<Flush>,
-    reaped: u64,
+    reaped_count: u64,
     /// Number of reaped requests at which the next think time begins.
-    thinks_at: u64,
+    think_time_at: u64,
     /// True if the job was ended by time, by a failure or by [`Submitter::stop`].
     terminated: bool,
     failed: bool,
@@ -138,14 +138,14 @@ impl Submitter {
         };
         let batch_submit = if synchronous { 1 } else { option(job.batch_submit).clamp(1, depth) };
         let pace = Pace::new(job, start);
-        let unhindered = pace.is_none() && batch_submit == 1;
+        let has_no_checks = pace.is_none() && batch_submit == 1;
         let source = match (&job.read_iolog, iolog) {
             (_, Some(iolog)) => Source::Replay(Box::new(Replay::new(job, iolog, files)?)),
             (Some(_), None) => return Err(WorkloadError::NoIolog { job: job.name.clone() }),
-            (None, None) => Source::Stream(Box::new(Stream::new(job, files, seed, unhindered)?)),
+            (None, None) => Source::Stream(Box::new(Stream::new(job, files, seed, has_no_checks)?)),
         };
         let in_series = matches!(&source, Source::Stream(stream) if stream.has_series());
-        let looks_at_once = in_series
+        let reaps_immediately = in_series
             && reap_min == 1
             && job.sync.is_none()
             && job.max_latency == [None; 3]
@@ -170,7 +170,7 @@ impl Submitter {
             batch_submit,
             reap_min,
             reap_max,
-            looks_at_once,
+            reaps_immediately,
             sync_writes: job.sync,
             max_latency: job.max_latency,
             is_special: Direction::ALL.map(|direction| {
@@ -189,17 +189,17 @@ impl Submitter {
                 .runtime
                 .map(|runtime| start.saturating_add(job.ramp_time).saturating_add(runtime)),
             ramp_end: if has_ramp { start.saturating_add(job.ramp_time) } else { Instant::MAX },
-            goal: Goal::Ask,
+            goal: Goal::MakeRequest,
             next: None,
             has_upcoming: false,
-            drawn: None,
+            delayed_direction: None,
             batch: VecDeque::new(),
-            out: 0,
-            arrived: VecDeque::new(),
-            recorded: 0,
+            unreaped: 0,
+            completed_ios: VecDeque::new(),
+            recorded_count: 0,
             end_flushes: Vec::new(),
-            reaped: 0,
-            thinks_at: if job.think_time > Duration::ZERO { think_time_blocks } else { u64::MAX },
+            reaped_count: 0,
+            think_time_at: if job.think_time > Duration::ZERO { think_time_blocks } else { u64::MAX },
             terminated: false,
             failed: false,
             end: None,
@@ -208,25 +208,25 @@ impl Submitter {
 
     /// Makes the first request.
     pub(crate) fn begin(&mut self, record: &mut impl Record) {
-        self.ask(self.start, record);
+        self.start_iteration(self.start, record);
     }
 
     /// Starts an iteration of the loop at `now`: determines the next step.
     #[inline]
-    fn ask(&mut self, now: Instant, record: &mut impl Record) {
+    fn start_iteration(&mut self, now: Instant, record: &mut impl Record) {
         if !self.failed
             && now < self.deadline
             && let Source::Stream(stream) = &mut self.source
-            && let Some(ask) = stream.next_of_series()
+            && let Some(request) = stream.next_in_series()
         {
-            return self.make(ask, now);
+            return self.make_request(request, now);
         }
-        self.look(now, record);
+        self.start_general_iteration(now, record);
     }
 
-    /// Continues [`Submitter::ask`] where the next step may be other than the next request of a series.
+    /// Continues [`Submitter::start_iteration`] where the next step may be other than the next request of a series.
     #[inline(never)]
-    fn look(&mut self, mut now: Instant, record: &mut impl Record) {
+    fn start_general_iteration(&mut self, mut now: Instant, record: &mut impl Record) {
         self.has_upcoming = true;
         loop {
             if self.failed || now >= self.deadline {
@@ -236,21 +236,21 @@ impl Submitter {
             let Source::Stream(stream) = &mut self.source else {
                 return self.replay(now, record);
             };
-            if stream.is_satisfied() {
+            if stream.has_reached_limits() {
                 return self.drain(now, record);
             }
             if let Some(flush) = stream.flush_due() {
-                return self.hand_over(Goal::Flush(flush), now, record);
+                return self.submit_batch_then(Goal::Flush(flush), now, record);
             }
             let direction = match &self.pace {
                 None => stream.direction(),
                 Some(pace) => {
-                    let drawn = self.drawn.take().unwrap_or_else(|| stream.direction());
+                    let drawn = self.delayed_direction.take().unwrap_or_else(|| stream.direction());
                     let (direction, at) = pace.choose(drawn, now);
                     if at > now {
-                        if self.out > 0 {
-                            self.drawn = Some(direction);
-                            return self.hand_over(Goal::SleepUntil(at), now, record);
+                        if self.unreaped > 0 {
+                            self.delayed_direction = Some(direction);
+                            return self.submit_batch_then(Goal::SleepUntil(at), now, record);
                         }
                         now = at.min(self.deadline);
                         if now >= self.deadline {
@@ -260,29 +260,29 @@ impl Submitter {
                     direction
                 }
             };
-            let Some(ask) = stream.ask(direction) else {
+            let Some(request) = stream.next_request(direction) else {
                 return self.drain(now, record);
             };
             if let Some(pace) = &mut self.pace {
-                pace.asked(direction, ask.length);
+                pace.count(direction, request.length);
             }
             if self.batch_submit == 1 {
-                return self.make(ask, now);
+                return self.make_request(request, now);
             }
-            self.out += 1;
-            self.batch.push_back(made(ask, now));
-            if self.batch.len() >= self.batch_submit || self.out >= self.depth {
-                return self.hand_over(Goal::Ask, now, record);
+            self.unreaped += 1;
+            self.batch.push_back(timed_io(request, now));
+            if self.batch.len() >= self.batch_submit || self.unreaped >= self.depth {
+                return self.submit_batch_then(Goal::MakeRequest, now, record);
             }
         }
     }
 
     /// Makes a request that is submitted alone.
     #[inline]
-    fn make(&mut self, ask: Ask, at: Instant) {
-        self.out += 1;
-        self.goal = Goal::Ask;
-        self.next = Some((at, Next::Io(made(ask, at))));
+    fn make_request(&mut self, request: UntimedRequest, at: Instant) {
+        self.unreaped += 1;
+        self.goal = Goal::MakeRequest;
+        self.next = Some((at, Next::Io(timed_io(request, at))));
     }
 
     #[cold]
@@ -296,10 +296,10 @@ impl Submitter {
         let at = at.max(now);
         if at >= self.deadline {
             self.terminated = true;
-            return self.hand_over(Goal::SleepUntil(self.deadline), now, record);
+            return self.submit_batch_then(Goal::SleepUntil(self.deadline), now, record);
         }
         match replayed {
-            Replayed::Ask(ask) => self.make(ask, at),
+            Replayed::Request(request) => self.make_request(request, at),
             Replayed::Flush(flush) => {
                 self.goal = Goal::AwaitFlush;
                 self.next = Some((at, Next::Flush(flush)));
@@ -307,20 +307,20 @@ impl Submitter {
         }
     }
 
-    /// Submits the batch, then turns to `goal`.
-    fn hand_over(&mut self, goal: Goal, now: Instant, record: &mut impl Record) {
+    /// Submits the batch, then pursues `goal`.
+    fn submit_batch_then(&mut self, goal: Goal, now: Instant, record: &mut impl Record) {
         self.goal = goal;
-        self.go_on_by_goal(now, record);
+        self.continue_by_goal(now, record);
     }
 
     /// Submits the next request or flush at `at` and returns it with that time. The caller then calls
-    /// [`Submitter::go_on`].
+    /// [`Submitter::continue_after_submission`].
     #[inline]
     pub(crate) fn submitted(&mut self, at: Instant, record: &mut impl Record) -> Next {
         let depth = self.depth_now();
         let (_, mut next) = self.next.take().expect("only what is next is submitted");
         self.last_submitted = at;
-        self.tell_start(record);
+        self.record_start(record);
         match &mut next {
             Next::Io(io) => {
                 io.issued = at;
@@ -336,11 +336,11 @@ impl Submitter {
     /// Returns the number of requests that are submitted and not reaped.
     #[inline]
     fn depth_now(&self) -> u32 {
-        (self.out - self.batch.len()) as u32
+        (self.unreaped - self.batch.len()) as u32
     }
 
     #[inline]
-    fn tell_start(&mut self, record: &mut impl Record) {
+    fn record_start(&mut self, record: &mut impl Record) {
         if !self.started {
             self.started = true;
             record.started(self.index, self.start);
@@ -349,36 +349,36 @@ impl Submitter {
 
     /// Continues after a submission with the rest of the batch, or with the goal.
     #[inline]
-    pub(crate) fn go_on(&mut self, now: Instant, record: &mut impl Record) {
-        if self.looks_at_once {
-            self.go_on_in_series(now, record);
+    pub(crate) fn continue_after_submission(&mut self, now: Instant, record: &mut impl Record) {
+        if self.reaps_immediately {
+            self.continue_in_series(now, record);
         } else {
-            self.go_on_by_goal(now, record);
+            self.continue_by_goal(now, record);
         }
     }
 
-    /// Continues like [`Submitter::go_on`] where completed requests are already recorded. If the depth is used up, the
-    /// job reaps them.
+    /// Continues like [`Submitter::continue_after_submission`] where completed requests are already recorded. If the depth
+    /// is used up, the job reaps them.
     #[inline]
-    fn go_on_in_series(&mut self, now: Instant, record: &mut impl Record) {
-        if self.out >= self.depth {
-            while self.out > self.refill_at {
-                if self.recorded == 0 {
+    fn continue_in_series(&mut self, now: Instant, record: &mut impl Record) {
+        if self.unreaped >= self.depth {
+            while self.unreaped > self.refill_at {
+                if self.recorded_count == 0 {
                     self.goal = Goal::Reap;
                     return;
                 }
-                self.look_at_recorded(self.reap_max);
+                self.reap_recorded(self.reap_max);
             }
         }
-        self.ask(now, record);
+        self.start_iteration(now, record);
     }
 
     #[inline(never)]
-    fn go_on_by_goal(&mut self, now: Instant, record: &mut impl Record) {
+    fn continue_by_goal(&mut self, now: Instant, record: &mut impl Record) {
         match self.batch.pop_front() {
             Some(io) => self.next = Some((now, Next::Io(io))),
-            None if self.may_ask() && self.thinks_now() => self.think(now, record),
-            None => self.turn_to_goal(now, record),
+            None if self.may_make_request() && self.is_think_time_due() => self.begin_think_time(now, record),
+            None => self.pursue_goal(now, record),
         }
     }
 
@@ -396,31 +396,34 @@ impl Submitter {
 
     /// Pursues the goal after everything is submitted or a request has completed.
     #[inline]
-    fn turn_to_goal(&mut self, now: Instant, record: &mut impl Record) {
-        if self.may_ask() {
-            self.ask(now, record);
-        } else if matches!(self.goal, Goal::Ask | Goal::Reap) {
+    fn pursue_goal(&mut self, now: Instant, record: &mut impl Record) {
+        if self.may_make_request() {
+            self.start_iteration(now, record);
+        } else if matches!(self.goal, Goal::MakeRequest | Goal::Reap) {
             self.goal = Goal::Reap;
             if self.may_reap() {
                 self.reap(now, record);
             }
         } else {
-            self.turn_to_other_goal(now, record);
+            self.pursue_other_goal(now, record);
         }
     }
 
-    /// Continues [`Submitter::turn_to_goal`] for goals other than the next request.
+    /// Continues [`Submitter::pursue_goal`] for goals other than the next request.
     #[inline(never)]
-    fn turn_to_other_goal(&mut self, now: Instant, record: &mut impl Record) {
+    fn pursue_other_goal(&mut self, now: Instant, record: &mut impl Record) {
         match self.goal {
             Goal::SleepUntil(until) => {
                 if self.reap_all(now, record) {
-                    self.ask(until.max(now), record);
+                    self.start_iteration(until.max(now), record);
                 }
             }
             Goal::Think => {
                 if self.reap_all(now, record) {
-                    self.ask(now.saturating_add(self.think_time).min(self.deadline.max(now)), record);
+                    self.start_iteration(
+                        now.saturating_add(self.think_time).min(self.deadline.max(now)),
+                        record,
+                    );
                 }
             }
             Goal::Flush(flush) => {
@@ -432,33 +435,33 @@ impl Submitter {
                     self.end_of_loop(now, record);
                 }
             }
-            Goal::Ask | Goal::Reap | Goal::AwaitFlush | Goal::EndFlush | Goal::Finished => {}
+            Goal::MakeRequest | Goal::Reap | Goal::AwaitFlush | Goal::EndFlush | Goal::Finished => {}
         }
     }
 
     /// Returns true if the job makes another request before it reaps.
     #[inline]
-    fn may_ask(&self) -> bool {
-        matches!(self.goal, Goal::Ask) && self.out < self.depth
+    fn may_make_request(&self) -> bool {
+        matches!(self.goal, Goal::MakeRequest) && self.unreaped < self.depth
     }
 
     /// Returns true if enough requests were reaped since the last think time. fio checks this after each submission,
     /// and after it has reaped if the depth was used up.
     #[inline]
-    fn thinks_now(&self) -> bool {
-        self.reaped >= self.thinks_at
+    fn is_think_time_due(&self) -> bool {
+        self.reaped_count >= self.think_time_at
     }
 
     /// Begins a think time. Requests still in flight count towards the next one.
     #[cold]
-    fn think(&mut self, now: Instant, record: &mut impl Record) {
-        self.thinks_at = self.reaped.saturating_add(self.think_time_blocks);
-        self.hand_over(Goal::Think, now, record);
+    fn begin_think_time(&mut self, now: Instant, record: &mut impl Record) {
+        self.think_time_at = self.reaped_count.saturating_add(self.think_time_blocks);
+        self.submit_batch_then(Goal::Think, now, record);
     }
 }
 
 #[inline]
-fn made(ask: Ask, at: Instant) -> Io {
-    let Ask { direction, file, offset, length } = ask;
+fn timed_io(request: UntimedRequest, at: Instant) -> Io {
+    let UntimedRequest { direction, file, offset, length } = request;
     Io { direction, file, offset, length, ready: at, issued: at }
 }

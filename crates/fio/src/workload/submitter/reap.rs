@@ -8,7 +8,7 @@ use flashlab_sim::{Instant, Mechanism, Spent, Status};
 
 /// A completed request that the job has not reaped.
 #[derive(Clone, Debug)]
-pub(super) struct Arrived {
+pub(super) struct CompletedIo {
     io: Io,
     at: Instant,
     spent: Spent,
@@ -18,16 +18,16 @@ impl Submitter {
     /// Returns true if as many requests have completed as the job waits for.
     #[inline]
     pub(super) fn may_reap(&self) -> bool {
-        self.arrived.len() >= self.reap_min.min(self.out) || self.failed
+        self.completed_ios.len() >= self.reap_min.min(self.unreaped) || self.failed
     }
 
     #[inline(never)]
     pub(super) fn reap(&mut self, now: Instant, record: &mut impl Record) {
         loop {
-            for _ in 0..self.arrived.len().min(self.reap_max) {
-                self.count_arrived(now, record);
+            for _ in 0..self.completed_ios.len().min(self.reap_max) {
+                self.reap_oldest(now, record);
             }
-            if self.failed || self.out <= self.refill_at {
+            if self.failed || self.unreaped <= self.refill_at {
                 return self.after_reaping(now, record);
             }
             if !self.may_reap() {
@@ -38,29 +38,33 @@ impl Submitter {
 
     /// Reaps up to `count` requests that are already recorded.
     #[inline]
-    pub(super) fn look_at_recorded(&mut self, count: usize) {
-        let count = self.recorded.min(count);
-        self.recorded -= count;
-        self.out -= count;
+    pub(super) fn reap_recorded(&mut self, count: usize) {
+        let count = self.recorded_count.min(count);
+        self.recorded_count -= count;
+        self.unreaped -= count;
     }
 
     /// Reaps all completed requests. Returns true if no request is in flight.
     pub(super) fn reap_all(&mut self, now: Instant, record: &mut impl Record) -> bool {
-        self.look_at_recorded(self.recorded);
-        while !self.arrived.is_empty() {
-            self.count_arrived(now, record);
+        self.reap_recorded(self.recorded_count);
+        while !self.completed_ios.is_empty() {
+            self.reap_oldest(now, record);
         }
-        self.out == 0
+        self.unreaped == 0
     }
 
     #[inline]
     fn after_reaping(&mut self, now: Instant, record: &mut impl Record) {
-        if self.thinks_now() { self.think(now, record) } else { self.ask(now, record) }
+        if self.is_think_time_due() {
+            self.begin_think_time(now, record)
+        } else {
+            self.start_iteration(now, record)
+        }
     }
 
     /// Reaps the oldest completed request and records it.
-    fn count_arrived(&mut self, now: Instant, record: &mut impl Record) {
-        if let Some(Arrived { io, at, spent }) = self.arrived.front_mut() {
+    fn reap_oldest(&mut self, now: Instant, record: &mut impl Record) {
+        if let Some(CompletedIo { io, at, spent }) = self.completed_ios.front_mut() {
             // The request waited until the job reaped it.
             spent[Mechanism::Queue] += now.since(*at);
             record.completed(self.index, io, now, spent);
@@ -72,14 +76,14 @@ impl Submitter {
                 record.failed(self.index, io, now, Cause::MaxLatency { took, limit });
             }
         }
-        self.arrived.pop_front();
-        self.counted(now, record);
+        self.completed_ios.pop_front();
+        self.count_reaped(now, record);
     }
 
     #[inline]
-    fn counted(&mut self, now: Instant, record: &mut impl Record) {
-        self.out -= 1;
-        self.reaped += 1;
+    fn count_reaped(&mut self, now: Instant, record: &mut impl Record) {
+        self.unreaped -= 1;
+        self.reaped_count += 1;
         if now >= self.ramp_end {
             self.ramp_over(now, record);
         }
@@ -94,7 +98,7 @@ impl Submitter {
             pace.restart(now);
         }
         if let Source::Stream(stream) = &mut self.source {
-            stream.ramp_over(self.out as u64);
+            stream.ramp_over(self.unreaped as u64);
         }
         record.ramp_over(self.index, now);
     }
@@ -115,44 +119,44 @@ impl Submitter {
     pub(crate) fn completed(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
         if matches!(self.goal, Goal::Reap) && self.reap_min == 1 {
             record.completed(self.index, io, at, spent);
-            self.counted(at, record);
-            if self.out <= self.refill_at {
+            self.count_reaped(at, record);
+            if self.unreaped <= self.refill_at {
                 self.after_reaping(at, record);
             }
-        } else if self.looks_at_once && self.next.is_some() {
+        } else if self.reaps_immediately && self.next.is_some() {
             record.completed(self.index, io, at, spent);
-            self.recorded += 1;
+            self.recorded_count += 1;
         } else {
-            self.arrive(io, at, spent, record);
+            self.store_completed(io, at, spent, record);
         }
     }
 
     /// Stores a completed request. The job reaps it when its goal permits.
     #[inline(never)]
-    pub(crate) fn arrive(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
-        self.arrived.push_back(Arrived { io: *io, at, spent: *spent });
-        self.something_arrived(at, record);
+    pub(crate) fn store_completed(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
+        self.completed_ios.push_back(CompletedIo { io: *io, at, spent: *spent });
+        self.after_completion(at, record);
     }
 
     #[inline]
-    fn something_arrived(&mut self, at: Instant, record: &mut impl Record) {
+    fn after_completion(&mut self, at: Instant, record: &mut impl Record) {
         match self.next {
             // A sleeping replay reaps the requests that complete.
             Some((next_at, _)) if next_at > at => {
                 self.reap_all(at, record);
             }
             Some(_) => {}
-            None => self.turn_to_goal(at, record),
+            None => self.pursue_goal(at, record),
         }
     }
 
     /// Handles a request that the device rejected. The job drains, and therefore reaps the recorded requests too.
-    pub(crate) fn refused(&mut self, io: &Io, at: Instant, status: Status, record: &mut impl Record) {
-        self.out -= 1;
+    pub(crate) fn rejected(&mut self, io: &Io, at: Instant, status: Status, record: &mut impl Record) {
+        self.unreaped -= 1;
         self.failed = true;
-        self.looks_at_once = false;
+        self.reaps_immediately = false;
         record.failed(self.index, io, at, Cause::Device(status));
-        self.something_arrived(at, record);
+        self.after_completion(at, record);
     }
 
     /// Handles the completion of a flush of this job.
@@ -161,8 +165,8 @@ impl Submitter {
         match self.goal {
             Goal::EndFlush => self.next_end_flush(at, record),
             _ => {
-                self.goal = Goal::Ask;
-                self.turn_to_goal(at, record);
+                self.goal = Goal::MakeRequest;
+                self.pursue_goal(at, record);
             }
         }
     }
@@ -175,20 +179,20 @@ impl Submitter {
         }
         self.terminated = true;
         self.deadline = now;
-        self.looks_at_once = false;
+        self.reaps_immediately = false;
         if self.ramp_end != Instant::MAX {
             self.ramp_end = Instant::MAX;
-            self.tell_start(record);
+            self.record_start(record);
             record.ramp_over(self.index, now);
         }
-        let flush_is_out = matches!(self.goal, Goal::AwaitFlush) && self.next.is_none();
-        if flush_is_out || matches!(self.goal, Goal::EndFlush) {
+        let flush_is_in_flight = matches!(self.goal, Goal::AwaitFlush) && self.next.is_none();
+        if flush_is_in_flight || matches!(self.goal, Goal::EndFlush) {
             return;
         }
         if let Some((_, Next::Io(_))) = self.next.take() {
-            self.out -= 1;
+            self.unreaped -= 1;
         }
-        self.out -= self.batch.len();
+        self.unreaped -= self.batch.len();
         self.batch.clear();
         self.drain(now, record);
     }
@@ -198,20 +202,20 @@ impl Submitter {
         if self.end.is_some() {
             return 1.0;
         }
-        let asked = match &self.source {
-            Source::Stream(stream) => stream.share_asked(),
-            Source::Replay(replay) => replay.share_asked(),
+        let requested = match &self.source {
+            Source::Stream(stream) => stream.share_requested(),
+            Source::Replay(replay) => replay.share_requested(),
         };
         let passed = self.expected_end.map_or(0.0, |end| {
             let whole = end.saturating_since(self.start).as_ns().max(1);
             now.saturating_since(self.start).as_ns() as f64 / whole as f64
         });
-        asked.max(passed).min(1.0)
+        requested.max(passed).min(1.0)
     }
 
     /// Makes no more requests, and waits for those in flight.
     pub(super) fn drain(&mut self, now: Instant, record: &mut impl Record) {
-        self.hand_over(Goal::Drain, now, record);
+        self.submit_batch_then(Goal::Drain, now, record);
     }
 
     pub(super) fn end_of_loop(&mut self, now: Instant, record: &mut impl Record) {
@@ -237,11 +241,11 @@ impl Submitter {
                 Source::Replay(_) => false,
             };
         if again {
-            return self.ask(now, record);
+            return self.start_iteration(now, record);
         }
         self.goal = Goal::Finished;
         self.end = Some(now);
-        self.tell_start(record);
+        self.record_start(record);
         record.finished(self.index, now);
     }
 }

@@ -11,48 +11,48 @@ use flashlab_sim::Rng;
 
 /// The mix of reads and writes in their shares.
 #[derive(Clone, Debug)]
-pub(crate) struct Mixture {
+pub(crate) struct DirectionMix {
     /// Share of the reads in percent.
     reads: u64,
     draws: Rng,
-    turn: Direction,
+    current: Direction,
     /// Numbers of reads and writes that were made.
-    asked: [u64; 2],
-    /// Number of requests of `turn` at which the next draw happens.
-    until: u64,
+    counts: [u64; 2],
+    /// Number of requests of `current` at which the next draw happens.
+    draw_at: u64,
 }
 
-impl Mixture {
+impl DirectionMix {
     pub(crate) fn new(reads: u32, seed: Seed) -> Self {
         let draws = seed.rng(Purpose::Direction, 0);
-        Mixture { reads: reads.into(), draws, turn: Direction::Read, asked: [0; 2], until: 0 }
+        DirectionMix { reads: reads.into(), draws, current: Direction::Read, counts: [0; 2], draw_at: 0 }
     }
 
     /// Returns the direction of the next request.
     pub(crate) fn next(&mut self) -> Direction {
-        let asked = self.asked[self.turn as usize];
-        if asked >= self.until {
+        let count = self.counts[self.current as usize];
+        if count >= self.draw_at {
             let reads = self.draws.below(100) < self.reads;
             let (drawn, share) =
                 if reads { (Direction::Read, self.reads) } else { (Direction::Write, 100 - self.reads) };
-            if drawn != self.turn {
-                self.until = asked * share / 100;
+            if drawn != self.current {
+                self.draw_at = count * share / 100;
             }
-            self.turn = drawn;
+            self.current = drawn;
         }
-        self.turn
+        self.current
     }
 
     /// Counts a request. Its direction may differ from the last draw because of a rate.
     #[inline]
-    pub(crate) fn asked(&mut self, direction: Direction) {
-        self.turn = direction;
-        self.asked[direction as usize] += 1;
+    pub(crate) fn count(&mut self, direction: Direction) {
+        self.current = direction;
+        self.counts[direction as usize] += 1;
     }
 
     /// Begins the next loop with a draw. If `seed` is given, the loop repeats the draws of this one.
     pub(crate) fn begin_another_loop(&mut self, seed: Option<Seed>) {
-        self.until = 0;
+        self.draw_at = 0;
         if let Some(seed) = seed {
             self.draws = seed.rng(Purpose::Direction, 0);
         }
@@ -60,6 +60,6 @@ impl Mixture {
 
     /// Resets the counts, since requests in the ramp do not count.
     pub(crate) fn ramp_over(&mut self) {
-        (self.asked, self.until) = ([0; 2], 0);
+        (self.counts, self.draw_at) = ([0; 2], 0);
     }
 }

@@ -3,14 +3,14 @@
 
 use crate::job::{Direction, Distribution, Job, Pattern};
 use crate::random::{BlockMap, Permutation, Purpose, Sampler, Seed};
-use crate::workload::ahead::{Ahead, GROUP};
 use crate::workload::length::Lengths;
+use crate::workload::prefetch::{GROUP, OffsetPrefetch};
 use crate::workload::region::{Region, block_bounds, block_max, block_min, directions};
 use flashlab_sim::Rng;
 
 /// One file of a job, and the progress of the job in it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct FileOffsets {
     pub(crate) region: Region,
     index: usize,
     /// Byte after the last request, per direction.
@@ -20,9 +20,9 @@ pub(crate) struct Place {
     order: Order,
     /// Random offsets that are drawn in advance. This is possible if each slot occurs once, or if one file and one
     /// direction have the generator of offsets to themselves.
-    ahead: Ahead,
-    /// Number of offsets that may be taken from `ahead` in this pass.
-    ahead_left: u64,
+    prefetch: OffsetPrefetch,
+    /// Number of offsets that may be taken from `prefetch` in this pass.
+    prefetch_left: u64,
     /// Number of complete passes, from which the order of the next pass is derived.
     pass: u64,
     seed: Seed,
@@ -45,28 +45,34 @@ enum Order {
     Any { samplers: Box<[Option<Sampler>; 3]>, align: [u64; 3] },
 }
 
-impl Place {
-    /// Returns the place in file number `index` of the job. `alone` is true if the job has no other file.
-    pub(crate) fn new(job: &Job, region: Region, index: usize, seed: Seed, alone: bool) -> Place {
-        let order = Order::of(job, &region, index, seed);
+impl FileOffsets {
+    /// Returns the offsets in file number `index` of the job. `is_only_file` is true if the job has no other file.
+    pub(crate) fn new(
+        job: &Job,
+        region: Region,
+        index: usize,
+        seed: Seed,
+        is_only_file: bool,
+    ) -> FileOffsets {
+        let order = Order::new(job, &region, index, seed);
         let used = directions(job.pattern.mix);
-        let ahead_left = match &order {
+        let prefetch_left = match &order {
             Order::Once { order, .. } => order.len(),
             Order::Any { samplers, .. }
-                if alone && used.len() == 1 && samplers[used[0] as usize].is_some() =>
+                if is_only_file && used.len() == 1 && samplers[used[0] as usize].is_some() =>
             {
                 u64::MAX
             }
             Order::None | Order::Map { .. } | Order::Any { .. } => 0,
         };
-        Place {
+        FileOffsets {
             region,
             index,
             position: [region.start; 3],
             end: region.start.saturating_add(region.length).min(region.file_size),
             order,
-            ahead: Ahead::NOTHING,
-            ahead_left,
+            prefetch: OffsetPrefetch::EMPTY,
+            prefetch_left,
             pass: 0,
             seed,
             done: false,
@@ -81,18 +87,18 @@ impl Place {
         self.trimmed = None;
         self.pass = if repeat { 0 } else { self.pass + 1 };
         if repeat {
-            self.ahead = Ahead::NOTHING;
+            self.prefetch = OffsetPrefetch::EMPTY;
         }
-        self.renew();
+        self.reset_order();
     }
 
-    fn renew(&mut self) {
+    fn reset_order(&mut self) {
         match &mut self.order {
             Order::Once { order, drawn, .. } => {
                 *order = Permutation::new(order.len(), self.seed.key(Purpose::Offset, self.index, self.pass));
                 *drawn = 0;
-                self.ahead = Ahead::NOTHING;
-                self.ahead_left = order.len();
+                self.prefetch = OffsetPrefetch::EMPTY;
+                self.prefetch_left = order.len();
             }
             Order::Map { map, .. } => map.clear(),
             Order::None | Order::Any { .. } => {}
@@ -153,7 +159,7 @@ impl Place {
     /// Returns the offsets of upcoming random requests, as far as they are known. Each offset is returned once.
     #[inline]
     pub(crate) fn upcoming(&mut self) -> &[u64] {
-        self.ahead.tell()
+        self.prefetch.report_upcoming()
     }
 
     /// Returns the next random request, or `None` at the end of the pass. A `wrapping` (time-based) job begins another
@@ -188,7 +194,7 @@ impl Place {
             return None;
         }
         self.pass += 1;
-        self.renew();
+        self.reset_order();
         self.draw(direction, lengths, offsets, sizes)
     }
 
@@ -200,30 +206,30 @@ impl Place {
         offsets: &mut Rng,
         sizes: &mut Rng,
     ) -> Option<(u64, u64)> {
-        if self.ahead_left == 0 {
+        if self.prefetch_left == 0 {
             return self.draw_now(direction, lengths, offsets, sizes);
         }
-        self.ahead_left -= 1;
+        self.prefetch_left -= 1;
         let (start, order) = (self.region.start, &mut self.order);
-        let offset = self.ahead.take(|group| order.fill(group, start, direction, offsets));
+        let offset = self.prefetch.take(|group| order.fill(group, start, direction, offsets));
         Some((offset, lengths.draw(self.end - offset, sizes)?))
     }
 
     /// Returns a whole group of random offsets, if none of the group was taken and all of them belong to this pass.
     pub(crate) fn take_group(&mut self, direction: Direction, offsets: &mut Rng) -> Option<&[u64; GROUP]> {
-        if self.done || self.ahead_left < GROUP as u64 {
+        if self.done || self.prefetch_left < GROUP as u64 {
             return None;
         }
         let (start, order) = (self.region.start, &mut self.order);
-        let group = self.ahead.take_group(|group| order.fill(group, start, direction, offsets))?;
-        self.ahead_left -= GROUP as u64;
+        let group = self.prefetch.take_group(|group| order.fill(group, start, direction, offsets))?;
+        self.prefetch_left -= GROUP as u64;
         Some(group)
     }
 
     /// Returns the last `count` offsets of a group, so that they are used again.
     pub(crate) fn put_back(&mut self, count: usize) {
-        self.ahead.put_back(count);
-        self.ahead_left += count as u64;
+        self.prefetch.put_back(count);
+        self.prefetch_left += count as u64;
     }
 
     fn draw_now(
@@ -295,7 +301,7 @@ impl Order {
         }
     }
 
-    fn of(job: &Job, region: &Region, index: usize, seed: Seed) -> Order {
+    fn new(job: &Job, region: &Region, index: usize, seed: Seed) -> Order {
         if !job.pattern.random {
             return Order::None;
         }
@@ -317,11 +323,11 @@ impl Order {
             return Order::Any { samplers: Box::new(samplers), align };
         }
         let first = used[0] as usize;
-        let alike = used.iter().all(|&d| {
+        let same_sizes = used.iter().all(|&d| {
             job.block_size[d as usize] == job.block_size[first] && align[d as usize] == align[first]
         });
-        let of_one_size = block_min(job) == block_max(job) || align[first] >= block_max(job);
-        if alike && of_one_size && slots[first] > 0 {
+        let has_one_size = block_min(job) == block_max(job) || align[first] >= block_max(job);
+        if same_sizes && has_one_size && slots[first] > 0 {
             let order = Permutation::new(slots[first], seed.key(Purpose::Offset, index, 0));
             return Order::Once { order, drawn: 0, slot: align[first] };
         }
