@@ -20,7 +20,7 @@ const REPEATS: usize = 7;
 /// A device on which every request takes the same time.
 #[derive(Clone)]
 struct Fixed {
-    out: VecDeque<(Instant, RequestId)>,
+    in_flight: VecDeque<(Instant, RequestId)>,
 }
 
 const LATENCY: Duration = Duration::from_us(250);
@@ -30,20 +30,20 @@ impl Model for Fixed {
         Geometry { capacity: CAPACITY, block: 512, request_max: 1 << 20 }
     }
     fn submit(&mut self, now: Instant, request: Request) {
-        self.out.push_back((now + LATENCY, request.id));
+        self.in_flight.push_back((now + LATENCY, request.id));
     }
     fn next_due(&self) -> Option<Instant> {
-        self.out.front().map(|(due, _)| *due)
+        self.in_flight.front().map(|(due, _)| *due)
     }
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        let &(at, id) = self.out.front().filter(|(due, _)| *due <= limit)?;
-        self.out.pop_front();
+        let &(at, id) = self.in_flight.front().filter(|(due, _)| *due <= limit)?;
+        self.in_flight.pop_front();
         let mut spent = Spent::default();
         spent[Mechanism::Read] = LATENCY;
         Some(Completion { id, at, status: Status::Ok, spent })
     }
     fn power_cut(&mut self, _: Instant) -> PowerCut {
-        self.out.clear();
+        self.in_flight.clear();
         PowerCut::default()
     }
     fn power_up(&mut self, now: Instant) -> Instant {
@@ -54,7 +54,7 @@ impl Model for Fixed {
 fn simulate(jobs: &[Job], record: impl Record) {
     let tasks = jobs.iter().zip(0..).map(|(job, number)| Task::on_device(job, number, CAPACITY)).collect();
     let mut wave = Jobs::new(Instant::ZERO, tasks, record).expect("the jobs fit the device");
-    run(&mut Fixed { out: VecDeque::with_capacity(64) }, &mut wave, Instant::ZERO);
+    run(&mut Fixed { in_flight: VecDeque::with_capacity(64) }, &mut wave, Instant::ZERO);
 }
 
 fn job(random: bool) -> Job {

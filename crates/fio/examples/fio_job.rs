@@ -18,7 +18,7 @@ const CAPACITY: u64 = 16 << 30;
 /// A device on which every request takes the same time, regardless of the number in flight.
 #[derive(Clone)]
 struct FixedLatency {
-    out: VecDeque<(Instant, RequestId)>,
+    in_flight: VecDeque<(Instant, RequestId)>,
 }
 
 impl Model for FixedLatency {
@@ -26,20 +26,20 @@ impl Model for FixedLatency {
         Geometry { capacity: CAPACITY, block: 512, request_max: 1 << 20 }
     }
     fn submit(&mut self, now: Instant, request: Request) {
-        self.out.push_back((now + LATENCY, request.id));
+        self.in_flight.push_back((now + LATENCY, request.id));
     }
     fn next_due(&self) -> Option<Instant> {
-        self.out.front().map(|(due, _)| *due)
+        self.in_flight.front().map(|(due, _)| *due)
     }
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        let &(at, id) = self.out.front().filter(|(due, _)| *due <= limit)?;
-        self.out.pop_front();
+        let &(at, id) = self.in_flight.front().filter(|(due, _)| *due <= limit)?;
+        self.in_flight.pop_front();
         let mut spent = Spent::default();
         spent[Mechanism::Read] = LATENCY;
         Some(Completion { id, at, status: Status::Ok, spent })
     }
     fn power_cut(&mut self, _: Instant) -> PowerCut {
-        self.out.clear();
+        self.in_flight.clear();
         PowerCut::default()
     }
     fn power_up(&mut self, now: Instant) -> Instant {
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
     let count = Count(vec![(0, 0, Instant::ZERO); jobs.len()]);
     match Jobs::new(Instant::ZERO, tasks, count) {
         Ok(mut wave) => {
-            run(&mut FixedLatency { out: VecDeque::new() }, &mut wave, Instant::ZERO);
+            run(&mut FixedLatency { in_flight: VecDeque::new() }, &mut wave, Instant::ZERO);
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -10,7 +10,7 @@ use flashlab_fio::option;
 use proptest::prelude::*;
 
 /// Asserts the guarantees for every parsed job.
-fn is_sound(job: &Job) {
+fn assert_sound(job: &Job) {
     assert!(job.depth >= 1 && job.loops >= 1 && job.nr_files >= 1 && !job.files.is_empty());
     assert!(
         job.batch_submit >= 1 && job.batch_submit <= job.depth && (1..=job.depth).contains(&job.depth_low)
@@ -30,9 +30,9 @@ fn is_sound(job: &Job) {
     }
 }
 
-fn judge(result: Result<Vec<Job>, Error>) {
+fn check(result: Result<Vec<Job>, Error>) {
     match result {
-        Ok(jobs) => jobs.iter().for_each(is_sound),
+        Ok(jobs) => jobs.iter().for_each(assert_sound),
         Err(error) => assert!(error.to_string().len() < 8192, "{error}"),
     }
 }
@@ -40,7 +40,7 @@ fn judge(result: Result<Vec<Job>, Error>) {
 fn parse(bytes: &[u8]) {
     let loader =
         |path: &str| if path.len() < 3 { Ok(bytes.to_vec()) } else { Err("no such file".to_string()) };
-    judge(JobFile::parse("job.fio", bytes, &loader).map(|file| file.jobs));
+    check(JobFile::parse("job.fio", bytes, &loader).map(|file| file.jobs));
 }
 
 /// Generates lines that resemble those of a job file, both valid and invalid.
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_options_are_sound_or_refused_one_by_one(line in line()) {
+    fn each_arbitrary_option_is_sound_or_rejected(line in line()) {
         parse(format!("[a]\ndirect=1\nruntime=1\n{line}").as_bytes());
     }
 
@@ -90,7 +90,7 @@ proptest! {
         Just("--name=a".to_string()),
     ], 0..8)) {
         let loader = |_: &str| Ok(b"[a]\ndirect=1\n".to_vec());
-        judge(Invocation::parse(&args, &loader).map(|invocation| invocation.jobs));
+        check(Invocation::parse(&args, &loader).map(|invocation| invocation.jobs));
     }
 
     #[test]
@@ -121,7 +121,7 @@ proptest! {
 
 /// Tests texts of ten megabytes that a careless parser would read in quadratic time or memory.
 #[test]
-fn large_files_of_every_shape_come_to_an_end() {
+fn large_files_of_every_shape_are_parsed_quickly() {
     const BYTES: usize = 10 << 20;
     let fill = |piece: &str| piece.repeat(BYTES / piece.len());
     for text in [

@@ -4,7 +4,7 @@ use flashlab_fio::explain::support_list;
 use std::path::Path;
 
 #[test]
-fn the_documentation_says_what_the_table_of_options_says() {
+fn the_documentation_matches_the_option_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fio-options.md");
     let expected = support_list();
     if std::env::var_os("UPDATE_DOCS").is_some() {

@@ -43,7 +43,7 @@ fn options_that_are_unknown_or_lack_a_value() {
 }
 
 #[test]
-fn numbers_that_are_none() {
+fn invalid_numbers() {
     assert_snapshot!(messages(&[
         "bs=4.5k", "bs=-4k", "bs=0", "bs=4x", "size=1e9", "size=16384p", "size=99999999999999999999", "size=0",
         "size=101%", "offset=-1", "size=10z", "bs=4k-16k", "bs=4k,8k,16k,32k", "bs=4k,8q", "iodepth=0", "numjobs=0",
@@ -166,7 +166,7 @@ fn options_that_contradict_each_other() {
 }
 
 #[test]
-fn command_lines_that_are_wrong() {
+fn invalid_command_lines() {
     assert_snapshot!(command_lines(&[
         "",
         "--direct=1 --bs=4k",
@@ -218,7 +218,7 @@ fn command_lines_that_are_wrong() {
 }
 
 #[test]
-fn sections_that_do_not_exist() {
+fn unknown_sections() {
     let files = |_: &str| Ok(b"[global]\ndirect=1\n[light]\n[heavy]\n".to_vec());
     let error = |section: &str| Invocation::parse(&[section, "job.fio"], &files).unwrap_err().to_string();
     assert_snapshot!([error("--section=haevy"), error("--section=x")].join("\n"), @r#"
@@ -230,7 +230,7 @@ fn sections_that_do_not_exist() {
 }
 
 #[test]
-fn foreign_text_is_escaped_and_cut() {
+fn foreign_text_is_escaped_and_truncated() {
     let name = "\u{7f}".to_string();
     assert_snapshot!(command_lines(&[&format!("--name=x --{}=1", "y".repeat(5000)), &format!("--{name}")]), @r#"
     argument 2, character 3: fio 3.33 has no option "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy..."; `flashlab explain` lists its options

@@ -166,7 +166,7 @@ fn jobs_of_command_lines_are_those_of_the_installed_fio() {
 }
 
 #[test]
-fn what_the_installed_fio_refuses_is_refused() {
+fn options_that_the_installed_fio_rejects_are_rejected() {
     for options in [
         "--bs=0",
         "--bs=4z",

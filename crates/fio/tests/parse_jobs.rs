@@ -95,7 +95,7 @@ fn patterns_sizes_and_amounts() {
 }
 
 #[test]
-fn ranges_and_splits_take_the_place_of_bs_in_any_order() {
+fn ranges_and_splits_override_bs_in_any_order() {
     for options in ["bs=64k bsrange=16k-4k", "bsrange=4k:16k bs=64k"] {
         let j = job(options);
         assert_eq!(j.block_size[0], BlockSize::Range { min: 4096, max: 16384 });
@@ -160,9 +160,9 @@ fn reports_and_logs() {
 fn globals_hold_for_the_sections_below_them_until_changed() {
     let text = "[global]\ndirect=1\nbs=8k\n[a]\n[global]\nbs=16k\nrw=write\n[b]\n[c]\nbs=4k\n";
     let file = JobFile::parse("job.fio", text.as_bytes(), &NoFiles).unwrap();
-    let seen: Vec<_> = file.jobs.iter().map(|j| (j.block_size[0].clone(), j.pattern.mix)).collect();
+    let found: Vec<_> = file.jobs.iter().map(|j| (j.block_size[0].clone(), j.pattern.mix)).collect();
     let expected = [(8192, Mix::Read), (16384, Mix::Write), (4096, Mix::Write)];
-    assert_eq!(seen, expected.map(|(bytes, mix)| (BlockSize::Fixed(bytes), mix)));
+    assert_eq!(found, expected.map(|(bytes, mix)| (BlockSize::Fixed(bytes), mix)));
     let pairs = |list: &[(&str, &str)]| -> Vec<(String, String)> {
         list.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
     };
@@ -184,14 +184,14 @@ fn kb_base_holds_for_its_whole_section_and_below() {
 fn waves_and_groups_follow_stonewalls() {
     let text =
         "[global]\ndirect=1\n[a]\nstonewall\nnumjobs=2\n[b]\n[c]\nwait_for_previous\n[d]\nnew_group\n[e]\n";
-    let seen: Vec<_> = jobs(text).iter().map(|j| (j.name.clone(), j.clone, j.wave, j.group)).collect();
+    let found: Vec<_> = jobs(text).iter().map(|j| (j.name.clone(), j.clone, j.wave, j.group)).collect();
     let expected =
         [("a", 0, 0, 0), ("a", 1, 0, 0), ("b", 0, 0, 0), ("c", 0, 1, 1), ("d", 0, 1, 2), ("e", 0, 1, 2)];
-    assert_eq!(seen, expected.map(|(name, clone, wave, group)| (name.to_string(), clone, wave, group)));
+    assert_eq!(found, expected.map(|(name, clone, wave, group)| (name.to_string(), clone, wave, group)));
 }
 
 #[test]
-fn clones_have_files_of_their_own_unless_they_share_a_name() {
+fn clones_have_separate_files_unless_they_share_a_name() {
     let text = "[w]\ndirect=1\nnumjobs=2\nnrfiles=2\ndirectory=/a:/b\nread_iolog=x:y\n";
     let jobs = jobs(text);
     assert_eq!(jobs[0].files, ["w.0.0", "w.0.1"]);
@@ -205,7 +205,7 @@ fn clones_have_files_of_their_own_unless_they_share_a_name() {
 }
 
 #[test]
-fn a_name_given_as_an_option_is_the_job_s() {
+fn the_name_option_names_the_job() {
     let job = job("name=other");
     assert_eq!((job.name.as_str(), job.files.as_slice()), ("other", ["other.0.0".to_string()].as_slice()));
 }
@@ -220,7 +220,7 @@ fn flags_without_a_value_are_set_but_not_among_the_options_as_in_fio() {
 }
 
 #[test]
-fn what_cannot_matter_is_listed_with_its_place() {
+fn irrelevant_options_are_listed_with_their_position() {
     let text = "[global]\ndirect=1\nnice=5\n[a]\nthread\niodepth=4\nfilename=/dev/sdb\n[b]\nverify=0\ncpus_allowed=0-3\n";
     let file = JobFile::parse("job.fio", text.as_bytes(), &NoFiles).unwrap();
     let listed: Vec<String> = file.irrelevant.iter().map(ToString::to_string).collect();
@@ -245,8 +245,8 @@ fn null_needs_no_direct_io_and_buffered_0_is_direct() {
 fn options_before_the_first_name_hold_for_all_jobs() {
     let invocation =
         invocation("--direct=1 --bs 8k -size=1m --name=a --rw=write --name=global --bs=16k --name=b");
-    let seen: Vec<_> = invocation.jobs.iter().map(|j| (j.name.as_str(), j.block_size[0].clone())).collect();
-    assert_eq!(seen, [("a", BlockSize::Fixed(8192)), ("b", BlockSize::Fixed(16384))]);
+    let found: Vec<_> = invocation.jobs.iter().map(|j| (j.name.as_str(), j.block_size[0].clone())).collect();
+    assert_eq!(found, [("a", BlockSize::Fixed(8192)), ("b", BlockSize::Fixed(16384))]);
     assert_eq!(invocation.jobs[0].options[0], ("name".to_string(), "a".to_string()));
     assert_eq!(invocation.output_formats, [OutputFormat::Normal]);
 }
@@ -271,16 +271,16 @@ fn job_files_and_options_mix_as_in_fio() {
         _ => Err("no such file".to_string()),
     };
     let parse = |line: &str| Invocation::parse(&line.split(' ').collect::<Vec<_>>(), &files);
-    let seen = |invocation: Invocation| -> Vec<(String, u32, BlockSize)> {
+    let found = |invocation: Invocation| -> Vec<(String, u32, BlockSize)> {
         invocation.jobs.into_iter().map(|j| (j.name, j.wave, j.block_size[0].clone())).collect()
     };
     let row = |name: &str, wave, bytes| (name.to_string(), wave, BlockSize::Fixed(bytes));
     // Jobs of the command line come first, its globals apply to the first file, and the second file waits.
     let invocation = parse("a.fio --ioengine=null b.fio --name=x --bs=8k").unwrap();
     let expected = [row("x", 0, 8192), row("one", 0, 65536), row("two", 0, 65536), row("three", 1, 4096)];
-    assert_eq!(seen(invocation), expected);
+    assert_eq!(found(invocation), expected);
     let invocation = parse("--ioengine=null --section=two a.fio").unwrap();
-    assert_eq!(seen(invocation), [row("two", 0, 65536)]);
+    assert_eq!(found(invocation), [row("two", 0, 65536)]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn parse(text: &str) -> Result<RealRun, AgainstError> {
 }
 
 #[test]
-fn a_replayed_run_differs_from_the_real_one_in_nothing() {
+fn a_replayed_run_equals_the_real_one() {
     for name in recorded::NAMES {
         let real = parse(&recorded::json(name)).expect("fio wrote it");
         assert_eq!((real.version.as_str(), real.simulated), ("fio-3.33", false));
@@ -29,7 +29,7 @@ fn a_replayed_run_differs_from_the_real_one_in_nothing() {
 }
 
 #[test]
-fn the_table_shows_each_figure_and_what_is_not_compared() {
+fn the_table_shows_each_figure_and_the_jobs_without_a_counterpart() {
     let real = parse(&recorded::json("group")).expect("fio wrote it");
     let jobs = ["readers", "others"].map(|name| fake::job(name, Mix::Read, true, 4_096));
     let reports = fake::run(&jobs, |to| {
@@ -56,7 +56,7 @@ fn jobs_of_one_name_are_paired_in_their_order() {
 }
 
 #[test]
-fn two_single_jobs_are_a_pair_whatever_their_names() {
+fn two_single_jobs_are_paired_regardless_of_their_names() {
     let (_, reports) = recorded::replay("trim");
     let mut real = parse(&recorded::json("trim")).expect("fio wrote it");
     real.jobs[0].name = "mytest".to_owned();
@@ -68,7 +68,7 @@ fn two_single_jobs_are_a_pair_whatever_their_names() {
 }
 
 #[test]
-fn what_fio_prints_before_and_after_the_json_is_skipped() {
+fn text_before_and_after_the_json_is_skipped() {
     let text = format!("fio: note\n\n{}\ntrim: (groupid=0)\n", recorded::json("trim"));
     assert_eq!(parse(&text).expect("a whole object"), parse(&recorded::json("trim")).expect("fio wrote it"));
 }

@@ -15,7 +15,7 @@ fn writer() -> Job {
 }
 
 #[test]
-fn a_millisecond_each_is_a_thousand_a_second_in_every_window() {
+fn requests_of_one_millisecond_give_1000_iops_in_every_window() {
     let reports = fake::run(&[reader()], |to| {
         to.started(0, ms(5));
         (0..2_600).for_each(|i| one(to, 0, Direction::Read, ms(5 + i), ms(6 + i), 4_096));
@@ -31,7 +31,7 @@ fn a_millisecond_each_is_a_thousand_a_second_in_every_window() {
 }
 
 #[test]
-fn the_runtime_is_rounded_up_and_only_of_directions_that_moved() {
+fn the_runtime_is_rounded_up_and_zero_for_unused_directions() {
     let reports = fake::run(&[reader()], |to| {
         to.started(0, ms(0));
         one(to, 0, Direction::Read, us(0), us(700), 4_096);
@@ -42,7 +42,7 @@ fn the_runtime_is_rounded_up_and_only_of_directions_that_moved() {
 }
 
 #[test]
-fn a_window_in_which_nothing_completes_is_no_sample() {
+fn an_empty_window_is_no_sample() {
     let reports = fake::run(&[writer()], |to| {
         to.started(0, ms(0));
         one(to, 0, Direction::Write, ms(0), ms(100), 512_000);
@@ -55,7 +55,7 @@ fn a_window_in_which_nothing_completes_is_no_sample() {
 }
 
 #[test]
-fn what_completes_in_the_ramp_is_forgotten_and_what_spans_it_counts() {
+fn completions_in_the_ramp_are_dropped_and_requests_that_span_its_end_count() {
     let mut job = reader();
     job.write_lat_log = Some("x".to_owned());
     let reports = fake::run(&[job], |to| {
@@ -78,7 +78,7 @@ fn what_completes_in_the_ramp_is_forgotten_and_what_spans_it_counts() {
 }
 
 #[test]
-fn lat_is_slat_and_clat_and_slat_is_nothing_for_synchronous_engines() {
+fn lat_is_the_sum_of_slat_and_clat_and_slat_is_empty_for_synchronous_engines() {
     for engine in [Engine::Asynchronous, Engine::Synchronous] {
         let mut job = reader();
         job.engine = engine;
@@ -174,7 +174,7 @@ fn a_log_of_each_request_replaces_the_windows_as_in_fio() {
 }
 
 #[test]
-fn a_refused_request_is_the_errno_that_linux_gives() {
+fn a_rejected_request_has_the_errno_of_linux() {
     for (direction, errno) in [(Direction::Write, 28), (Direction::Read, 5)] {
         let reports = fake::run(&[writer()], |to| {
             to.started(0, ms(0));

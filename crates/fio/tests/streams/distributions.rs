@@ -2,7 +2,7 @@
 //!
 //! Like fio, we rotate each distribution over the range by a random number of blocks. The tests choose the rotation
 //! with the smallest statistic. A wrong rotation increases the statistic by orders of magnitude, so this choice does
-//! not hide a wrong distribution, as `a_slightly_different_exponent_is_told_apart` shows.
+//! not hide a wrong distribution, as `a_slightly_different_exponent_is_detected` shows.
 
 use crate::fake::{jobs, offsets};
 use crate::recorded::numbers;
@@ -65,7 +65,7 @@ fn compare(theirs: &[u64], ours: &[u64], rotates: bool) -> (f64, f64) {
 }
 
 #[test]
-fn distributions_are_those_of_fio() {
+fn distributions_equal_those_of_fio() {
     for name in [
         "zipf-1.1",
         "zipf-1.1-of-1024",
@@ -93,7 +93,7 @@ fn distributions_are_those_of_fio() {
 }
 
 #[test]
-fn a_slightly_different_exponent_is_told_apart() {
+fn a_slightly_different_exponent_is_detected() {
     let (options, theirs) = recorded("zipf-1.1");
     let ours = drawn(&options.replace("zipf:1.1", "zipf:1.12"), theirs.len());
     let (statistic, critical) = compare(&theirs, &ours, true);

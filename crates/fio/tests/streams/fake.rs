@@ -17,9 +17,9 @@ pub(crate) struct FixedLatency {
     pub(crate) flush: Duration,
     pub(crate) capacity: u64,
     /// Number of the first request that is rejected, counted from 0.
-    pub(crate) refuse_from: u64,
-    seen: u64,
-    out: VecDeque<(Instant, Instant, RequestId, Status)>,
+    pub(crate) reject_from: u64,
+    submitted_count: u64,
+    in_flight: VecDeque<(Instant, Instant, RequestId, Status)>,
     now: Instant,
     pub(crate) depth_max: usize,
 }
@@ -30,9 +30,9 @@ impl FixedLatency {
             latency,
             flush: latency,
             capacity: 1 << 50,
-            refuse_from: u64::MAX,
-            seen: 0,
-            out: VecDeque::new(),
+            reject_from: u64::MAX,
+            submitted_count: 0,
+            in_flight: VecDeque::new(),
             now: Instant::ZERO,
             depth_max: 0,
         }
@@ -46,33 +46,36 @@ impl Model for FixedLatency {
     fn submit(&mut self, now: Instant, request: Request) {
         assert!(now >= self.now, "{request:?} at {now:?}, after {:?}", self.now);
         self.now = now;
-        assert!(self.out.iter().all(|(_, _, id, _)| *id != request.id), "{request:?} is already out");
+        assert!(
+            self.in_flight.iter().all(|(_, _, id, _)| *id != request.id),
+            "{request:?} is already in flight"
+        );
         let latency = if request.op == Op::Flush {
             self.flush
         } else {
             assert!(self.geometry().admits(&request), "{request:?} lies outside of {} bytes", self.capacity);
             self.latency
         };
-        let status = if self.seen >= self.refuse_from { Status::OutOfRange } else { Status::Ok };
-        self.seen += 1;
+        let status = if self.submitted_count >= self.reject_from { Status::OutOfRange } else { Status::Ok };
+        self.submitted_count += 1;
         let due = now + latency;
-        let place = self.out.partition_point(|(other, ..)| *other <= due);
-        self.out.insert(place, (due, now, request.id, status));
-        self.depth_max = self.depth_max.max(self.out.len());
+        let position = self.in_flight.partition_point(|(other, ..)| *other <= due);
+        self.in_flight.insert(position, (due, now, request.id, status));
+        self.depth_max = self.depth_max.max(self.in_flight.len());
     }
     fn next_due(&self) -> Option<Instant> {
-        self.out.front().map(|(due, ..)| *due)
+        self.in_flight.front().map(|(due, ..)| *due)
     }
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        let &(at, since, id, status) = self.out.front().filter(|(due, ..)| *due <= limit)?;
-        self.out.pop_front();
+        let &(at, since, id, status) = self.in_flight.front().filter(|(due, ..)| *due <= limit)?;
+        self.in_flight.pop_front();
         self.now = at;
         let mut spent = Spent::default();
         spent[Mechanism::Read] = at.since(since);
         Some(Completion { id, at, status, spent })
     }
     fn power_cut(&mut self, _: Instant) -> PowerCut {
-        self.out.clear();
+        self.in_flight.clear();
         PowerCut::default()
     }
     fn power_up(&mut self, now: Instant) -> Instant {
@@ -84,8 +87,8 @@ impl Model for FixedLatency {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     Started(Instant),
-    Asked(Io),
-    Done(Io, Instant),
+    Submitted(Io),
+    Completed(Io, Instant),
     Flushing { file: FileId, offset: u64, data_only: bool, at: Instant },
     Synced(Instant, Instant),
     RampOver(Instant),
@@ -95,41 +98,43 @@ pub(crate) enum Event {
 
 /// The events of all jobs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kept(pub(crate) Vec<(usize, Event)>);
+pub(crate) struct EventLog(pub(crate) Vec<(usize, Event)>);
 
-impl Kept {
-    pub(crate) fn of(&self, job: usize) -> impl Iterator<Item = Event> + '_ {
+impl EventLog {
+    pub(crate) fn of_job(&self, job: usize) -> impl Iterator<Item = Event> + '_ {
         self.0.iter().filter(move |(j, _)| *j == job).map(|(_, event)| *event)
     }
-    pub(crate) fn asked(&self, job: usize) -> Vec<Io> {
-        self.of(job).filter_map(|event| if let Event::Asked(io) = event { Some(io) } else { None }).collect()
+    pub(crate) fn requests(&self, job: usize) -> Vec<Io> {
+        self.of_job(job)
+            .filter_map(|event| if let Event::Submitted(io) = event { Some(io) } else { None })
+            .collect()
     }
     /// Returns the requests and the times of their completion, in order of completion.
-    pub(crate) fn done(&self, job: usize) -> Vec<(Io, Instant)> {
-        self.of(job)
-            .filter_map(|event| if let Event::Done(io, at) = event { Some((io, at)) } else { None })
+    pub(crate) fn completions(&self, job: usize) -> Vec<(Io, Instant)> {
+        self.of_job(job)
+            .filter_map(|event| if let Event::Completed(io, at) = event { Some((io, at)) } else { None })
             .collect()
     }
     pub(crate) fn offsets(&self, job: usize) -> Vec<u64> {
-        self.asked(job).iter().map(|io| io.offset).collect()
+        self.requests(job).iter().map(|io| io.offset).collect()
     }
     pub(crate) fn finished(&self, job: usize) -> Instant {
-        self.of(job)
+        self.of_job(job)
             .find_map(|event| if let Event::Finished(at) = event { Some(at) } else { None })
             .expect("the job has finished")
     }
 }
 
-impl Record for Kept {
+impl Record for EventLog {
     fn started(&mut self, job: usize, at: Instant) {
         self.0.push((job, Event::Started(at)));
     }
     fn submitted(&mut self, job: usize, io: &Io, _: u32) {
-        self.0.push((job, Event::Asked(*io)));
+        self.0.push((job, Event::Submitted(*io)));
     }
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
         assert_eq!(spent.total(), done.since(io.issued), "the parts sum to the latency");
-        self.0.push((job, Event::Done(*io, done)));
+        self.0.push((job, Event::Completed(*io, done)));
     }
     fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
         self.0.push((job, Event::Flushing { file, offset, data_only, at }));
@@ -169,25 +174,26 @@ pub(crate) fn files(job: &Job, bytes: Option<u64>) -> Vec<File> {
 }
 
 /// Runs all jobs together.
-pub(crate) fn run_jobs(jobs: &[Job], bytes: Option<u64>, model: &mut FixedLatency) -> Kept {
+pub(crate) fn run_jobs(jobs: &[Job], bytes: Option<u64>, model: &mut FixedLatency) -> EventLog {
     let tasks = jobs
         .iter()
         .zip(0..)
         .map(|(job, number)| Task { job, files: files(job, bytes), number, entropy: 0, iolog: None })
         .collect();
-    let mut wave = Jobs::new(Instant::ZERO, tasks, Kept::default()).unwrap_or_else(|error| panic!("{error}"));
+    let mut wave =
+        Jobs::new(Instant::ZERO, tasks, EventLog::default()).unwrap_or_else(|error| panic!("{error}"));
     let last = run(model, &mut wave, Instant::ZERO);
     assert!(wave.end().is_some_and(|end| end >= last), "every job has ended, none before its last event");
     wave.into_record()
 }
 
 /// A wave with a function that is called before each step and may stop the wave.
-struct Watched<F> {
-    wave: Jobs<Kept>,
+struct WatchedWave<F> {
+    wave: Jobs<EventLog>,
     watch: F,
 }
 
-impl<F: FnMut(&mut Jobs<Kept>, Instant)> Workload for Watched<F> {
+impl<F: FnMut(&mut Jobs<EventLog>, Instant)> Workload for WatchedWave<F> {
     fn next(&mut self, now: Instant) -> Arrival {
         (self.watch)(&mut self.wave, now);
         self.wave.next(now)
@@ -200,26 +206,26 @@ impl<F: FnMut(&mut Jobs<Kept>, Instant)> Workload for Watched<F> {
     }
 }
 
-fn run_watched(jobs: &[Job], watch: impl FnMut(&mut Jobs<Kept>, Instant)) -> (Kept, Instant) {
+fn run_watched(jobs: &[Job], watch: impl FnMut(&mut Jobs<EventLog>, Instant)) -> (EventLog, Instant) {
     let tasks = jobs.iter().zip(0..).map(|(job, number)| Task::on_device(job, number, 1 << 40)).collect();
-    let wave = Jobs::new(Instant::ZERO, tasks, Kept::default()).unwrap_or_else(|error| panic!("{error}"));
-    let mut watched = Watched { wave, watch };
+    let wave = Jobs::new(Instant::ZERO, tasks, EventLog::default()).unwrap_or_else(|error| panic!("{error}"));
+    let mut watched_wave = WatchedWave { wave, watch };
     let mut model = FixedLatency::new(Duration::from_us(250));
-    let last = run(&mut model, &mut watched, Instant::ZERO);
-    (watched.wave.into_record(), last)
+    let last = run(&mut model, &mut watched_wave, Instant::ZERO);
+    (watched_wave.wave.into_record(), last)
 }
 
 /// Runs all jobs together until the first event at `at` or later, and stops them there. Also returns the instant of
 /// that event and the instant of the last event.
-pub(crate) fn run_stopped(jobs: &[Job], at: Instant) -> (Kept, Instant, Instant) {
+pub(crate) fn run_stopped(jobs: &[Job], at: Instant) -> (EventLog, Instant, Instant) {
     let mut stopped = None;
-    let (kept, last) = run_watched(jobs, |wave, now| {
+    let (events, last) = run_watched(jobs, |wave, now| {
         if stopped.is_none() && now >= at {
             stopped = Some(now);
             wave.stop(now);
         }
     });
-    (kept, stopped.expect("it runs for longer"), last)
+    (events, stopped.expect("it runs for longer"), last)
 }
 
 /// Returns the fractions of the work that are done, over the whole run.
@@ -230,7 +236,7 @@ pub(crate) fn shares_of(jobs: &[Job]) -> Vec<f64> {
 }
 
 /// Runs the jobs of the options, with `us` microseconds per request.
-pub(crate) fn run_options(options: &str, us: u64) -> Kept {
+pub(crate) fn run_options(options: &str, us: u64) -> EventLog {
     run_jobs(&jobs(options), None, &mut FixedLatency::new(Duration::from_us(us)))
 }
 

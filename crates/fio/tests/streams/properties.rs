@@ -42,19 +42,20 @@ fn reads_and_writes_of_a_seed_go_to_the_same_offsets() {
 }
 
 #[test]
-fn clones_have_offsets_of_their_own() {
+fn clones_have_different_offsets() {
     for more in ["", "--norandommap", "--random_distribution=pareto:0.2"] {
-        let kept = run_options(&format!("--rw=randread --bs=4k --size=4m --numjobs=2 {more}"), 10);
-        assert_ne!(kept.offsets(0), kept.offsets(1), "{more}");
+        let events = run_options(&format!("--rw=randread --bs=4k --size=4m --numjobs=2 {more}"), 10);
+        assert_ne!(events.offsets(0), events.offsets(1), "{more}");
     }
 }
 
 #[test]
-fn without_randrepeat_the_run_decides() {
+fn without_randrepeat_the_entropy_selects_the_offsets() {
     let job = jobs("--rw=randread --bs=4k --size=400k --randrepeat=0").remove(0);
     let of = |entropy| {
         let task = Task { entropy, ..Task::on_device(&job, 0, 1 << 20) };
-        let mut wave = Jobs::new(Instant::ZERO, vec![task], crate::fake::Kept::default()).expect("it runs");
+        let mut wave =
+            Jobs::new(Instant::ZERO, vec![task], crate::fake::EventLog::default()).expect("it runs");
         run(&mut FixedLatency::new(Duration::from_us(10)), &mut wave, Instant::ZERO);
         wave.into_record().offsets(0)
     };
@@ -66,11 +67,11 @@ fn without_randrepeat_the_run_decides() {
 fn a_mix_converges_to_its_share() {
     for (percent, more) in [(0, ""), (30, ""), (70, "--norandommap"), (100, "")] {
         let options = format!("--rw=randrw --rwmixread={percent} --bs=4k --size=160m {more}");
-        let asked = run_options(&options, 1).asked(0);
-        assert_eq!(asked.len(), 40_960);
-        let reads = asked.iter().filter(|io| is_read(io)).count() as f64;
+        let requests = run_options(&options, 1).requests(0);
+        assert_eq!(requests.len(), 40_960);
+        let reads = requests.iter().filter(|io| is_read(io)).count() as f64;
         // The limit is five binomial deviations, which are zero at 0 and 100 %.
-        let (n, p) = (asked.len() as f64, f64::from(percent) / 100.0);
+        let (n, p) = (requests.len() as f64, f64::from(percent) / 100.0);
         assert!((reads - n * p).abs() <= 5.0 * (n * p * (1.0 - p)).sqrt(), "{options}: {reads}");
     }
 }
@@ -94,8 +95,8 @@ fn percentage_random_mixes_jumps_into_a_sequence() {
 
 #[test]
 fn trimmed_ranges_are_written_next() {
-    let asked = run_options("--rw=randtrimwrite --bsrange=4k-16k --size=4m", 10).asked(0);
-    for pair in asked.chunks(2) {
+    let requests = run_options("--rw=randtrimwrite --bsrange=4k-16k --size=4m", 10).requests(0);
+    for pair in requests.chunks(2) {
         assert_eq!((pair[0].direction, pair[1].direction), (Direction::Trim, Direction::Write));
         assert_eq!((pair[0].offset, pair[0].length), (pair[1].offset, pair[1].length));
     }
@@ -209,13 +210,13 @@ fn is_of_one_size(size: &BlockSize) -> bool {
 proptest! {
     /// A rate that never delays a job excludes the fast paths of jobs without a rate. Nothing else may differ.
     #[test]
-    fn a_job_under_no_rate_does_what_it_does_under_a_rate_that_is_never_reached(
+    fn a_rate_that_is_never_reached_changes_nothing(
         (depth, depth_low) in (1u32..12, 0u32..12),
         (batch_complete_min, batch_complete_max) in (0u32..4, 1u32..4),
         number_ios in prop::option::of(1u64..200),
         (runtime, ramp, think) in (1u64..2_000, prop::option::of(0u64..300), prop::option::of(0u64..40)),
         (is_synced, no_random_map, randrepeat) in any::<(bool, bool, bool)>(),
-        (latency, refuse_from) in (1u64..100, prop::option::of(0u64..200)),
+        (latency, reject_from) in (1u64..100, prop::option::of(0u64..200)),
     ) {
         let us = |us: Option<u64>| Duration::from_us(us.unwrap_or(0));
         let unlimited = Job {
@@ -238,15 +239,15 @@ proptest! {
         let limited = Job { rate: [Some(1 << 60); 3], ..unlimited.clone() };
         let go = |job: &Job| {
             let mut model = FixedLatency::new(Duration::from_us(latency));
-            model.refuse_from = refuse_from.unwrap_or(u64::MAX);
+            model.reject_from = reject_from.unwrap_or(u64::MAX);
             let jobs = [job.clone()];
-            let kept = run_jobs(&jobs, Some(100 * 4096), &mut model.clone());
+            let events = run_jobs(&jobs, Some(100 * 4096), &mut model.clone());
             let mut statistics = Statistics::new(&jobs, &Settings::default());
             let file = File { id: FileId::DEVICE, size: 100 * 4096 };
             let task = Task { job, files: vec![file], number: 0, entropy: 0, iolog: None };
             let mut wave = Jobs::new(Instant::ZERO, vec![task], statistics.wave(0..1)).expect("it runs");
             run(&mut model, &mut wave, Instant::ZERO);
-            (kept.asked(0), kept.done(0), kept.finished(0), format!("{:?}", statistics.job(0)))
+            (events.requests(0), events.completions(0), events.finished(0), format!("{:?}", statistics.job(0)))
         };
         prop_assert_eq!(go(&unlimited), go(&limited));
     }
@@ -261,18 +262,18 @@ proptest! {
         let files: Vec<File> = (0..files).map(|id| File { id: FileId(id), size: capacity + u64::from(id) }).collect();
         let go = || {
             let task = Task { job: &job, files: files.clone(), number: 0, entropy: 0, iolog: None };
-            let mut wave = Jobs::new(Instant::ZERO, vec![task], crate::fake::Kept::default()).ok()?;
+            let mut wave = Jobs::new(Instant::ZERO, vec![task], crate::fake::EventLog::default()).ok()?;
             let mut model = FixedLatency::new(Duration::from_us(50));
             run(&mut model, &mut wave, Instant::ZERO);
             Some((wave.into_record(), model.depth_max))
         };
-        let Some((kept, _)) = go() else {
+        let Some((events, _)) = go() else {
             return Ok(());
         };
         let regions = flashlab_fio::workload::Regions::new(&job, &files).expect("the job ran");
         let in_order =
             !job.pattern.random || job.pattern.sequence > 1 || job.percentage_random.iter().any(|&percent| percent < 100);
-        for io in kept.asked(0) {
+        for io in events.requests(0) {
             let region = regions.regions.iter().find(|region| region.file == io.file).expect("one of the files");
             prop_assert!(io.offset >= region.start, "{io:?} before {region:?}");
             prop_assert!(io.offset < region.start + region.length, "{io:?} behind {region:?}");
@@ -287,23 +288,23 @@ proptest! {
         if job.pattern.random && job.pattern.sequence == 1 && job.percentage_random[0] == 100 {
             let align = job.block_align[0];
             prop_assume!(job.block_align == [align; 3]);
-            for io in kept.asked(0) {
+            for io in events.requests(0) {
                 let region = regions.regions.iter().find(|region| region.file == io.file).expect("one of the files");
                 prop_assert!((io.offset - region.start).is_multiple_of(align), "{io:?} is not aligned");
             }
         }
         let depth = if job.engine == Engine::Synchronous { 1 } else { job.depth.max(1) as usize };
-        let mut out = 0usize;
-        for event in kept.of(0) {
+        let mut in_flight = 0usize;
+        for event in events.of_job(0) {
             match event {
-                crate::fake::Event::Asked(_) => out += 1,
-                crate::fake::Event::Done(..) => out -= 1,
+                crate::fake::Event::Submitted(_) => in_flight += 1,
+                crate::fake::Event::Completed(..) => in_flight -= 1,
                 _ => {}
             }
-            prop_assert!(out <= depth);
+            prop_assert!(in_flight <= depth);
         }
-        prop_assert_eq!(out, 0);
-        prop_assert_eq!(go().expect("it ran before").0.0, kept.0);
+        prop_assert_eq!(in_flight, 0);
+        prop_assert_eq!(go().expect("it ran before").0.0, events.0);
     }
 
     /// With the random map, a pass requests every byte exactly once.
@@ -326,8 +327,8 @@ proptest! {
             offset: Extent::Bytes(start * 512),
             ..Job::default()
         };
-        let kept = run_jobs(&[job], Some(start * 512 + blocks * least), &mut FixedLatency::new(Duration::from_us(1)));
-        let mut ranges: Vec<(u64, u64)> = kept.asked(0).iter().map(|io| (io.offset, io.length)).collect();
+        let events = run_jobs(&[job], Some(start * 512 + blocks * least), &mut FixedLatency::new(Duration::from_us(1)));
+        let mut ranges: Vec<(u64, u64)> = events.requests(0).iter().map(|io| (io.offset, io.length)).collect();
         ranges.sort_unstable();
         let mut at = start * 512;
         for (offset, length) in ranges {

@@ -1,6 +1,6 @@
 //! Comparison of sequential streams with iologs recorded by fio 3.33: see iologs/README.md.
 
-use crate::fake::{Event, FixedLatency, Kept, files, jobs, run_jobs};
+use crate::fake::{Event, EventLog, FixedLatency, files, jobs, run_jobs};
 use flashlab_fio::iolog::{Action, Iolog, IologRecorder, Version};
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::workload::{Jobs, Task};
@@ -67,10 +67,11 @@ fn recorded(text: &str, clones: usize) -> Vec<Vec<Line>> {
     parts.into_iter().map(|part| part.or_else(|| rest.next()).expect("each clone has its part")).collect()
 }
 
-fn ours(kept: &Kept, clone: usize) -> Vec<Line> {
-    kept.of(clone)
+fn ours(events: &EventLog, clone: usize) -> Vec<Line> {
+    events
+        .of_job(clone)
         .filter_map(|event| match event {
-            Event::Asked(io) => {
+            Event::Submitted(io) => {
                 let action = match io.direction {
                     Direction::Read => Action::Read,
                     Direction::Write => Action::Write,
@@ -88,14 +89,14 @@ fn ours(kept: &Kept, clone: usize) -> Vec<Line> {
 }
 
 #[test]
-fn sequential_streams_are_those_of_fio() {
+fn sequential_streams_equal_those_of_fio() {
     let mut wrong = Vec::new();
     for Case { name, bytes, options } in cases() {
         let jobs: Vec<Job> = jobs(options);
         let theirs = recorded(&log(name), jobs.len());
-        let kept = run_jobs(&jobs, bytes, &mut FixedLatency::new(Duration::from_us(3)));
+        let events = run_jobs(&jobs, bytes, &mut FixedLatency::new(Duration::from_us(3)));
         for (clone, theirs) in theirs.iter().enumerate() {
-            let mut ours = ours(&kept, clone);
+            let mut ours = ours(&events, clone);
             // In a flush, fio does not always name the file whose turn it is.
             let files_matter = |line: &Line| !line.0.is_flush();
             ours.iter_mut().filter(|line| !files_matter(line)).for_each(|line| line.1 = 0);

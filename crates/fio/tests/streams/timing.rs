@@ -1,6 +1,8 @@
 //! Tests of the times of submissions and completions: depth, batches, rates, think times, ramps, limits and flushes.
 
-use crate::fake::{Event, FixedLatency, Kept, is_read, jobs, run_jobs, run_options, run_stopped, shares_of};
+use crate::fake::{
+    Event, EventLog, FixedLatency, is_read, jobs, run_jobs, run_options, run_stopped, shares_of,
+};
 use flashlab_fio::job::{Engine, Job};
 use flashlab_fio::workload::Io;
 use flashlab_sim::{Duration, Instant};
@@ -10,15 +12,15 @@ fn ms(at: Instant) -> f64 {
 }
 
 /// Returns the maximum number of in-flight requests.
-fn depth_max(kept: &Kept, job: usize) -> usize {
-    let (mut out, mut most) = (0usize, 0);
-    for event in kept.of(job) {
+fn depth_max(events: &EventLog, job: usize) -> usize {
+    let (mut in_flight, mut most) = (0usize, 0);
+    for event in events.of_job(job) {
         match event {
-            Event::Asked(_) => out += 1,
-            Event::Done(..) => out -= 1,
+            Event::Submitted(_) => in_flight += 1,
+            Event::Completed(..) => in_flight -= 1,
             _ => {}
         }
-        most = most.max(out);
+        most = most.max(in_flight);
     }
     most
 }
@@ -32,11 +34,11 @@ fn iops_are_depth_over_latency() {
     for depth in [1, 2, 7, 32] {
         let job = deep(depth, "--time_based --runtime=1");
         let mut model = FixedLatency::new(Duration::from_us(250));
-        let kept = run_jobs(&[job], None, &mut model);
+        let events = run_jobs(&[job], None, &mut model);
         // 4,000 rounds. The requests of the last round are made before the second is over.
-        assert_eq!(kept.done(0).len() as u64, u64::from(depth) * 4_000);
+        assert_eq!(events.completions(0).len() as u64, u64::from(depth) * 4_000);
         assert_eq!(model.depth_max, depth as usize);
-        assert_eq!(kept.finished(0), Instant::from_ns(1_000_000_000));
+        assert_eq!(events.finished(0), Instant::from_ns(1_000_000_000));
     }
 }
 
@@ -49,30 +51,30 @@ fn a_synchronous_engine_has_one_request_whatever_the_depth() {
 }
 
 #[test]
-fn batches_go_out_together_and_are_reaped_together() {
+fn batches_are_submitted_together_and_reaped_together() {
     let options = "--iodepth_batch_submit=4 --iodepth_batch_complete_min=4 --iodepth_batch_complete_max=4";
     let job = deep(8, &format!("{options} --number_ios=64"));
-    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
-    assert_eq!(depth_max(&kept, 0), 8);
-    let issued: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
+    let events = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    assert_eq!(depth_max(&events, 0), 8);
+    let issued: Vec<u64> = events.requests(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
     let expected: Vec<u64> = (0..64).map(|i| i / 8).collect();
     assert_eq!(issued, expected);
 }
 
 #[test]
-fn a_low_depth_lets_the_queue_run_empty_before_it_is_filled() {
+fn iodepth_low_drains_the_queue_before_it_is_refilled() {
     let job = Job {
         think_time: Duration::ZERO,
         ..deep(8, "--iodepth_low=2 --iodepth_batch_submit=1 --number_ios=80")
     };
-    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
-    let (mut out, mut after_full) = (0, Vec::new());
-    for event in kept.of(0) {
+    let events = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    let (mut in_flight, mut after_full) = (0, Vec::new());
+    for event in events.of_job(0) {
         match event {
-            Event::Asked(_) => out += 1,
-            Event::Done(..) => {
-                out -= 1;
-                after_full.push(out);
+            Event::Submitted(_) => in_flight += 1,
+            Event::Completed(..) => {
+                in_flight -= 1;
+                after_full.push(in_flight);
             }
             _ => {}
         }
@@ -85,24 +87,24 @@ fn a_low_depth_lets_the_queue_run_empty_before_it_is_filled() {
 }
 
 #[test]
-fn a_reaped_late_request_says_where_it_waited() {
+fn a_late_reap_is_charged_to_the_queue() {
     // Two requests are submitted at 0. A request waits for the other one of its pair, so all are reaped in pairs. The
     // recorder asserts that the parts sum to the latency.
     let mut job = deep(2, "--iodepth_batch_complete_min=2 --number_ios=20");
     job.block_size = [const { flashlab_fio::job::BlockSize::Fixed(4096) }; 3];
-    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
-    assert_eq!(kept.done(0).len(), 20);
-    assert!(kept.done(0).iter().all(|(io, done)| done.since(io.issued) == Duration::from_us(100)));
+    let events = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    assert_eq!(events.completions(0).len(), 20);
+    assert!(events.completions(0).iter().all(|(io, done)| done.since(io.issued) == Duration::from_us(100)));
 }
 
 #[test]
-fn a_rate_is_kept() {
+fn a_rate_is_respected() {
     for depth in [1, 8] {
         let job = deep(depth, "--rate=1m --time_based --runtime=4");
-        let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
-        assert_eq!(kept.asked(0).len(), 4 * 256, "depth {depth}: 256 blocks of 4 KiB a second");
+        let events = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+        assert_eq!(events.requests(0).len(), 4 * 256, "depth {depth}: 256 blocks of 4 KiB a second");
         // The next request may be submitted when the bytes before it have passed at the rate.
-        for (number, io) in kept.asked(0).iter().enumerate() {
+        for (number, io) in events.requests(0).iter().enumerate() {
             let due = number as u64 * 1_000_000_000 / 256;
             assert!(io.issued.as_ns() >= due, "depth {depth}, request {number} at {:?}", io.issued);
         }
@@ -118,34 +120,34 @@ fn a_rate_beyond_the_device_changes_nothing() {
 
 #[test]
 fn rate_iops_spaces_requests_evenly() {
-    let kept = run_options("--rw=write --bs=64k --size=10m --rate_iops=100", 100);
-    assert!(kept.asked(0).iter().zip(0..).all(|(io, number)| io.issued.as_ns() == number * 10_000_000));
+    let events = run_options("--rw=write --bs=64k --size=10m --rate_iops=100", 100);
+    assert!(events.requests(0).iter().zip(0..).all(|(io, number)| io.issued.as_ns() == number * 10_000_000));
 }
 
 #[test]
 fn a_mixed_job_keeps_the_rate_of_each_direction() {
     let job = deep(1, "--rate_iops=100,50 --time_based --runtime=10");
     let job = Job { pattern: jobs("--rw=randrw --size=1m")[0].pattern, ..job };
-    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(10)));
-    let reads = kept.asked(0).iter().filter(|io| is_read(io)).count();
-    assert_eq!((reads, kept.asked(0).len() - reads), (1_000, 500));
+    let events = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(10)));
+    let reads = events.requests(0).iter().filter(|io| is_read(io)).count();
+    assert_eq!((reads, events.requests(0).len() - reads), (1_000, 500));
 }
 
 #[test]
-fn a_rate_turns_a_mix_of_one_direction_to_no_other() {
+fn a_rate_never_changes_the_direction_of_a_job_with_one_direction() {
     for (share, reads) in [(100, true), (0, false)] {
         let options =
             format!("--rw=rw --bs=4k --size=1m --rwmixread={share} --rate_iops=50 --time_based --runtime=1");
-        let kept = run_options(&options, 10);
-        assert_eq!(kept.asked(0).len(), 50, "rwmixread={share}");
-        assert!(kept.asked(0).iter().all(|io| is_read(io) == reads), "rwmixread={share}");
+        let events = run_options(&options, 10);
+        assert_eq!(events.requests(0).len(), 50, "rwmixread={share}");
+        assert!(events.requests(0).iter().all(|io| is_read(io) == reads), "rwmixread={share}");
     }
 }
 
 #[test]
-fn thinking_follows_every_so_many_blocks() {
-    let kept = run_options("--rw=read --bs=4k --size=40k --thinktime=1000 --thinktime_blocks=4", 100);
-    let issued: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
+fn a_think_time_follows_every_thinktime_blocks() {
+    let events = run_options("--rw=read --bs=4k --size=40k --thinktime=1000 --thinktime_blocks=4", 100);
+    let issued: Vec<u64> = events.requests(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
     assert_eq!(issued, [0, 1, 2, 3, 14, 15, 16, 17, 28, 29]);
     // fio also pauses for the think time after the last block if that block completes a group.
     let whole = run_options("--rw=read --bs=4k --size=16k --thinktime=1000 --thinktime_blocks=4", 100);
@@ -153,14 +155,14 @@ fn thinking_follows_every_so_many_blocks() {
 }
 
 /// Returns the numbers of requests between pauses of more than 9 ms.
-fn groups(kept: &Kept) -> Vec<usize> {
-    let asked = kept.asked(0);
+fn groups(events: &EventLog) -> Vec<usize> {
+    let requests = events.requests(0);
     let far = |a: &Io, b: &Io| b.issued.since(a.issued) > Duration::from_ms(9);
-    asked.chunk_by(|a, b| !far(a, b)).map(<[Io]>::len).collect()
+    requests.chunk_by(|a, b| !far(a, b)).map(<[Io]>::len).collect()
 }
 
 #[test]
-fn a_thought_empties_the_queue_first_and_what_it_waited_for_counts_for_the_next() {
+fn a_think_time_first_drains_the_queue_and_drained_requests_count_for_the_next() {
     // The expected values are those of fio 3.33 with libaio, --size=400k and these options.
     for (depth, blocks, expected) in [
         (4, 8, &[11, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 1][..]),
@@ -168,17 +170,17 @@ fn a_thought_empties_the_queue_first_and_what_it_waited_for_counts_for_the_next(
         (8, 20, &[27, 20, 20, 20, 13]),
     ] {
         let job = deep(depth, &format!("--thinktime=10000 --thinktime_blocks={blocks} --number_ios=100"));
-        let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
-        assert_eq!(groups(&kept), expected, "depth {depth}, {blocks} blocks");
+        let events = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+        assert_eq!(groups(&events), expected, "depth {depth}, {blocks} blocks");
     }
 }
 
 #[test]
-fn a_rate_makes_up_for_thoughts() {
+fn a_rate_catches_up_after_think_times() {
     // Observed with fio 3.33: ten requests at the rate, then half a second of pause and ten requests at once.
     let job = deep(1, "--thinktime=500000 --thinktime_blocks=10 --rate_iops=100 --time_based --runtime=2");
-    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
-    let at: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 1_000_000).collect();
+    let events = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    let at: Vec<u64> = events.requests(0).iter().map(|io| io.issued.as_ns() / 1_000_000).collect();
     assert_eq!(at[..12], [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 590, 590]);
     assert_eq!((at[19], at[20]), (591, 1_091));
 }
@@ -186,54 +188,54 @@ fn a_rate_makes_up_for_thoughts() {
 #[test]
 fn the_number_of_requests_counts_from_the_end_of_the_ramp() {
     let job = deep(1, "--rate_iops=50 --ramp_time=1 --runtime=2 --number_ios=60");
-    let kept = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
+    let events = run_jobs(&[job], None, &mut FixedLatency::new(Duration::from_us(100)));
     // fio 3.33 reports 60 requests; another 51 were made in the ramp.
-    assert_eq!(kept.asked(0).len(), 51 + 60);
+    assert_eq!(events.requests(0).len(), 51 + 60);
 }
 
 #[test]
-fn a_runtime_stops_the_asking_and_what_is_out_still_counts() {
-    let kept = run_options("--rw=read --bs=4k --size=1g --runtime=1", 300_000);
-    let issued: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 1_000_000).collect();
+fn a_runtime_stops_submissions_and_requests_in_flight_still_count() {
+    let events = run_options("--rw=read --bs=4k --size=1g --runtime=1", 300_000);
+    let issued: Vec<u64> = events.requests(0).iter().map(|io| io.issued.as_ns() / 1_000_000).collect();
     assert_eq!(issued, [0, 300, 600, 900]);
-    assert_eq!(kept.done(0).len(), 4);
-    assert!((ms(kept.finished(0)) - 1_200.0).abs() < 1e-9);
+    assert_eq!(events.completions(0).len(), 4);
+    assert!((ms(events.finished(0)) - 1_200.0).abs() < 1e-9);
 }
 
 #[test]
 fn a_sleeping_job_ends_with_its_runtime() {
-    let kept = run_options("--rw=read --bs=4k --size=1m --rate_iops=1 --runtime=2500ms", 100);
-    assert_eq!(kept.asked(0).len(), 3);
-    assert!((ms(kept.finished(0)) - 2_500.0).abs() < 1e-9);
+    let events = run_options("--rw=read --bs=4k --size=1m --rate_iops=1 --runtime=2500ms", 100);
+    assert_eq!(events.requests(0).len(), 3);
+    assert!((ms(events.finished(0)) - 2_500.0).abs() < 1e-9);
 }
 
 #[test]
-fn a_job_without_time_based_ends_when_it_has_done_all() {
-    let kept = run_options("--rw=read --bs=4k --size=40k --runtime=10", 100_000);
-    assert!((ms(kept.finished(0)) - 1_000.0).abs() < 1e-9);
+fn a_job_without_time_based_ends_with_its_last_request() {
+    let events = run_options("--rw=read --bs=4k --size=40k --runtime=10", 100_000);
+    assert!((ms(events.finished(0)) - 1_000.0).abs() < 1e-9);
 }
 
 #[test]
 fn the_ramp_ends_with_the_first_completion_after_it_and_the_runtime_counts_from_there() {
-    let kept = run_options("--rw=read --bs=4k --size=1m --time_based --ramp_time=1 --runtime=2", 300_000);
-    let over: Vec<Instant> = kept
-        .of(0)
+    let events = run_options("--rw=read --bs=4k --size=1m --time_based --ramp_time=1 --runtime=2", 300_000);
+    let over: Vec<Instant> = events
+        .of_job(0)
         .filter_map(|event| if let Event::RampOver(at) = event { Some(at) } else { None })
         .collect();
     assert_eq!(over, [Instant::from_ns(1_200_000_000)]);
     // The job makes requests until 3.2 s, the last one at 3.0 s.
-    assert!((ms(kept.finished(0)) - 3_300.0).abs() < 1e-9);
+    assert!((ms(events.finished(0)) - 3_300.0).abs() < 1e-9);
     // The completion that ends the ramp precedes the reset, so it is not counted.
-    let order: Vec<Event> = kept.of(0).collect();
+    let order: Vec<Event> = events.of_job(0).collect();
     let reset = order.iter().position(|event| matches!(event, Event::RampOver(_))).expect("the ramp ends");
-    assert!(matches!(order[reset - 1], Event::Done(_, at) if at == over[0]));
+    assert!(matches!(order[reset - 1], Event::Completed(_, at) if at == over[0]));
 }
 
 #[test]
 fn a_start_delay_moves_everything() {
-    let kept = run_options("--rw=read --bs=4k --size=8k --startdelay=2", 100);
-    assert_eq!(kept.0[0].1, Event::Started(Instant::from_ns(2_000_000_000)));
-    assert_eq!(kept.asked(0)[0].issued, Instant::from_ns(2_000_000_000));
+    let events = run_options("--rw=read --bs=4k --size=8k --startdelay=2", 100);
+    assert_eq!(events.0[0].1, Event::Started(Instant::from_ns(2_000_000_000)));
+    assert_eq!(events.requests(0)[0].issued, Instant::from_ns(2_000_000_000));
 }
 
 #[test]
@@ -241,68 +243,68 @@ fn a_flush_follows_every_so_many_writes_and_the_next_waits_for_it() {
     let jobs = jobs("--rw=write --bs=4k --size=32k --fsync=4 --end_fsync=1");
     let mut model = FixedLatency::new(Duration::from_us(100));
     model.flush = Duration::from_ms(5);
-    let kept = run_jobs(&jobs, None, &mut model);
-    let issued: Vec<u64> = kept.asked(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
+    let events = run_jobs(&jobs, None, &mut model);
+    let issued: Vec<u64> = events.requests(0).iter().map(|io| io.issued.as_ns() / 100_000).collect();
     assert_eq!(issued, [0, 1, 2, 3, 54, 55, 56, 57]);
-    let synced = kept.of(0).filter(|event| matches!(event, Event::Synced(..))).count();
+    let synced = events.of_job(0).filter(|event| matches!(event, Event::Synced(..))).count();
     assert_eq!(synced, 2, "one of fsync=4, one at the end");
-    assert!((ms(kept.finished(0)) - 10.8).abs() < 1e-9);
+    assert!((ms(events.finished(0)) - 10.8).abs() < 1e-9);
 }
 
 #[test]
-fn a_flush_of_a_deep_job_waits_for_what_was_batched_and_holds_back_the_rest() {
+fn a_flush_of_a_deep_job_waits_for_the_batch_and_delays_later_requests() {
     let job =
         Job { fsync: 6, pattern: jobs("--rw=write --size=1m")[0].pattern, ..deep(4, "--number_ios=24") };
     let mut model = FixedLatency::new(Duration::from_us(100));
     model.flush = Duration::from_ms(1);
-    let kept = run_jobs(&[job], None, &mut model);
+    let events = run_jobs(&[job], None, &mut model);
     let mut flushing = false;
-    for event in kept.of(0) {
+    for event in events.of_job(0) {
         match event {
             Event::Flushing { .. } => flushing = true,
             Event::Synced(..) => flushing = false,
-            Event::Asked(io) => assert!(!flushing, "{io:?} did not wait"),
+            Event::Submitted(io) => assert!(!flushing, "{io:?} did not wait"),
             _ => {}
         }
     }
-    assert_eq!(kept.done(0).len(), 24);
+    assert_eq!(events.completions(0).len(), 24);
 }
 
 #[test]
-fn synchronous_writes_take_their_flush_along() {
+fn synchronous_writes_include_their_flush() {
     let options = "--rw=rw --bs=4k --size=4m --sync=1";
     let mut model = FixedLatency::new(Duration::from_us(100));
     model.flush = Duration::from_us(700);
-    let kept = run_jobs(&jobs(options), None, &mut model);
-    for (io, done) in kept.done(0) {
+    let events = run_jobs(&jobs(options), None, &mut model);
+    for (io, done) in events.completions(0) {
         let expected = if is_read(&io) { 100 } else { 800 };
         assert_eq!(done.since(io.issued), Duration::from_us(expected), "{io:?}");
     }
-    assert!(kept.of(0).all(|event| !matches!(event, Event::Flushing { .. })));
+    assert!(events.of_job(0).all(|event| !matches!(event, Event::Flushing { .. })));
 }
 
 #[test]
-fn clones_of_one_instant_go_in_their_order() {
-    let kept = run_options("--rw=read --bs=4k --size=40k --numjobs=3", 100);
+fn clones_at_one_instant_submit_in_their_order() {
+    let events = run_options("--rw=read --bs=4k --size=40k --numjobs=3", 100);
     let order: Vec<usize> =
-        kept.0.iter().filter(|(_, e)| matches!(e, Event::Asked(_))).map(|(job, _)| *job).collect();
+        events.0.iter().filter(|(_, e)| matches!(e, Event::Submitted(_))).map(|(job, _)| *job).collect();
     assert_eq!(order.len(), 30);
     assert!(order.chunks(3).all(|round| round == [0, 1, 2]), "{order:?}");
-    assert_eq!(run_options("--rw=read --bs=4k --size=40k --numjobs=3", 100).0, kept.0);
+    assert_eq!(run_options("--rw=read --bs=4k --size=40k --numjobs=3", 100).0, events.0);
 }
 
 #[test]
-fn a_refused_request_ends_its_job_and_no_other() {
+fn a_rejected_request_ends_its_job_and_no_other() {
     for depth in [1, 4] {
         let mut jobs = vec![deep(depth, "--number_ios=100"), deep(depth, "--number_ios=100 --startdelay=1")];
         jobs[1].end_fsync = true;
         let mut model = FixedLatency::new(Duration::from_us(100));
-        model.refuse_from = 150;
-        let kept = run_jobs(&jobs, None, &mut model);
-        assert_eq!(kept.done(0).len(), 100);
-        assert_eq!(kept.done(1).len(), 50, "depth {depth}");
-        assert!(kept.of(1).any(|event| matches!(event, Event::Failed(_))));
-        assert!(kept.finished(1) > kept.finished(0));
+        model.reject_from = 150;
+        let events = run_jobs(&jobs, None, &mut model);
+        assert_eq!(events.completions(0).len(), 100);
+        assert_eq!(events.completions(1).len(), 50, "depth {depth}");
+        assert!(events.of_job(1).any(|event| matches!(event, Event::Failed(_))));
+        assert!(events.finished(1) > events.finished(0));
     }
 }
 
@@ -310,8 +312,8 @@ fn a_refused_request_ends_its_job_and_no_other() {
 fn a_request_above_max_latency_ends_its_job() {
     let base = "--rw=randwrite --bs=4k --size=64m --number_ios=100 --iodepth=4";
     let failed = |options: &str, us| {
-        let kept = run_options(&format!("{base} {options}"), us);
-        (kept.done(0).len(), kept.of(0).any(|event| matches!(event, Event::Failed(_))))
+        let events = run_options(&format!("{base} {options}"), us);
+        (events.completions(0).len(), events.of_job(0).any(|event| matches!(event, Event::Failed(_))))
     };
     assert_eq!(failed("--max_latency=250us", 250), (100, false));
     // Requests in flight complete and are counted, as in fio; no more requests are sent.
@@ -327,7 +329,7 @@ fn a_request_above_max_latency_ends_its_job() {
 }
 
 #[test]
-fn a_stop_ends_each_job_with_what_the_device_has_and_nothing_else() {
+fn a_stopped_job_completes_only_its_requests_in_flight() {
     for options in [
         "--iodepth=1 --ioengine=psync --direct=1",
         "--iodepth=16",
@@ -343,15 +345,19 @@ fn a_stop_ends_each_job_with_what_the_device_has_and_nothing_else() {
         let line = format!("--rw=randread --bs=4k --size=64m --time_based --runtime=100d {options}");
         for at in [0, 1, 777_000, 10_000_000, 10_000_001] {
             let jobs = jobs(&line);
-            let (kept, stopped, last) = run_stopped(&jobs, Instant::from_ns(at));
+            let (events, stopped, last) = run_stopped(&jobs, Instant::from_ns(at));
             for job in 0..jobs.len() {
-                let ended = kept.finished(job);
+                let ended = events.finished(job);
                 assert!(ended <= last.max(stopped), "{options}: {ended:?}");
                 assert!(last <= stopped + Duration::from_ms(2), "{options}: {stopped:?} to {last:?}");
-                let late = kept.asked(job).into_iter().filter(|io| io.issued > stopped).count();
+                let late = events.requests(job).into_iter().filter(|io| io.issued > stopped).count();
                 assert_eq!(late, 0, "{options}, stopped at {at}");
                 if !options.contains("ramp") {
-                    assert_eq!(kept.asked(job).len(), kept.done(job).len(), "{options}, stopped at {at}");
+                    assert_eq!(
+                        events.requests(job).len(),
+                        events.completions(job).len(),
+                        "{options}, stopped at {at}"
+                    );
                 }
             }
         }
@@ -359,7 +365,7 @@ fn a_stop_ends_each_job_with_what_the_device_has_and_nothing_else() {
 }
 
 #[test]
-fn the_share_that_is_done_goes_from_0_to_1() {
+fn the_share_done_rises_from_0_to_1() {
     for line in [
         "--rw=randread --bs=4k --size=1m",
         "--rw=read --bs=4k --size=1m --time_based --runtime=100ms",

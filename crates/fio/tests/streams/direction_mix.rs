@@ -13,39 +13,39 @@ fn recorded(name: &str) -> (String, Vec<bool>) {
 
 /// Returns the number of requests that continued their direction because it lagged: it had fewer requests than its
 /// share of those that the other direction had at the change. Loops begin with a draw.
-fn without_draw(what: &str, reads: &[bool], percent: usize, loop_requests: usize) -> usize {
-    let mut asked = [0, 0];
-    let (mut turn, mut until, mut found) = (true, 0, 0);
+fn count_without_draw(what: &str, reads: &[bool], percent: usize, loop_requests: usize) -> usize {
+    let mut counts = [0, 0];
+    let (mut current, mut draw_at, mut found) = (true, 0, 0);
     for (number, &is_read) in reads.iter().enumerate() {
         if number % loop_requests == 0 {
-            until = 0;
+            draw_at = 0;
         }
-        if asked[usize::from(turn)] < until {
-            assert_eq!(is_read, turn, "{what}: request {number}, after {asked:?} writes and reads");
+        if counts[usize::from(current)] < draw_at {
+            assert_eq!(is_read, current, "{what}: request {number}, after {counts:?} writes and reads");
             found += 1;
         }
-        if is_read != turn {
-            until = asked[usize::from(turn)] * if is_read { percent } else { 100 - percent } / 100;
-            turn = is_read;
+        if is_read != current {
+            draw_at = counts[usize::from(current)] * if is_read { percent } else { 100 - percent } / 100;
+            current = is_read;
         }
-        asked[usize::from(is_read)] += 1;
+        counts[usize::from(is_read)] += 1;
     }
     found
 }
 
 #[test]
-fn a_direction_that_lags_goes_on_as_in_fio() {
+fn a_lagging_direction_continues_as_in_fio() {
     for name in ["mixed-97", "mixed-4", "mixed-97-loops"] {
         let (options, theirs) = recorded(name);
         let job = &jobs(&format!("{options} --bs=4k"))[0];
         let (percent, requests) = (job.rw_mix_read as usize, theirs.len() / job.loops as usize);
-        assert!(without_draw("fio", &theirs, percent, requests) > 10, "{name}");
+        assert!(count_without_draw("fio", &theirs, percent, requests) > 10, "{name}");
         let found: usize = (1..=20)
             .map(|seed| {
                 let options = format!("{options} --bs=4k --randseed={seed}");
-                let ours: Vec<bool> = run_options(&options, 1).asked(0).iter().map(is_read).collect();
+                let ours: Vec<bool> = run_options(&options, 1).requests(0).iter().map(is_read).collect();
                 assert_eq!(ours.len(), theirs.len(), "{options}");
-                without_draw(&options, &ours, percent, requests)
+                count_without_draw(&options, &ours, percent, requests)
             })
             .sum();
         assert!(found > 20, "{options}: {found} requests of 20 seeds");
