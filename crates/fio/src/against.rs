@@ -118,14 +118,14 @@ impl RealRun {
             column: error.column(),
             message: cause(&error),
         })?;
-        let document = Place { value: &value, path: String::new() };
+        let document = JsonNode { value: &value, path: String::new() };
         let version = document.get("fio version")?.string()?;
         let list = document.get("jobs")?;
         let Value::Array(items) = list.value else { return Err(list.unexpected("a list of jobs")) };
         let mut simulated = false;
         let mut jobs = Vec::with_capacity(items.len());
         for (i, value) in items.iter().enumerate() {
-            let job = Place { value, path: format!("jobs[{i}]") };
+            let job = JsonNode { value, path: format!("jobs[{i}]") };
             simulated |= value.get("flashlab").is_some();
             jobs.push(real_job(&job)?);
         }
@@ -151,7 +151,7 @@ fn object(bytes: &[u8]) -> Option<(usize, &[u8])> {
     None
 }
 
-fn real_job(job: &Place<'_>) -> Result<RealJob, AgainstError> {
+fn real_job(job: &JsonNode<'_>) -> Result<RealJob, AgainstError> {
     let mut directions = Vec::new();
     for name in ["read", "write", "trim", "mixed"] {
         if job.value.get(name).is_none() {
@@ -165,7 +165,7 @@ fn real_job(job: &Place<'_>) -> Result<RealJob, AgainstError> {
     Ok(RealJob { name: job.get("jobname")?.string()?, error: job.get("error")?.number()? as i64, directions })
 }
 
-fn figures(direction: &Place<'_>) -> Result<Figures, AgainstError> {
+fn figures(direction: &JsonNode<'_>) -> Result<Figures, AgainstError> {
     let clat = direction.get("clat_ns")?;
     let percentile = |key: &str| match clat.value.get("percentile").and_then(|list| list.get(key)) {
         None => Ok(None),
@@ -187,16 +187,16 @@ fn figures(direction: &Place<'_>) -> Result<Figures, AgainstError> {
 }
 
 /// A JSON value and its path.
-struct Place<'a> {
+struct JsonNode<'a> {
     value: &'a Value,
     path: String,
 }
 
-impl<'a> Place<'a> {
-    fn get(&self, key: &str) -> Result<Place<'a>, AgainstError> {
+impl<'a> JsonNode<'a> {
+    fn get(&self, key: &str) -> Result<JsonNode<'a>, AgainstError> {
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
         match self.value.get(key) {
-            Some(value) => Ok(Place { value, path }),
+            Some(value) => Ok(JsonNode { value, path }),
             None => Err(AgainstError::Unexpected { path, expected: "this member" }),
         }
     }
@@ -270,7 +270,7 @@ fn latency(ns: f64) -> String {
 
 /// One figure of a real and of a simulated run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Compared {
+pub struct ComparedFigure {
     /// Name of the job.
     pub job: String,
     /// `read`, `write`, `trim` or `mixed`.
@@ -283,7 +283,7 @@ pub struct Compared {
     pub simulated: f64,
 }
 
-impl Compared {
+impl ComparedFigure {
     /// Returns 100 (simulated - real) / real, or `None` if the real value is zero.
     pub fn error_percent(&self) -> Option<f64> {
         (self.real != 0.0).then(|| 100.0 * (self.simulated - self.real) / self.real)
@@ -294,7 +294,7 @@ impl Compared {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Comparison {
     /// Figures that exist in both runs, job by job.
-    pub figures: Vec<Compared>,
+    pub figures: Vec<ComparedFigure>,
     /// Notes on jobs and directions that only one run has, and on jobs that failed, with the reason.
     pub notes: Vec<String>,
 }
@@ -370,7 +370,7 @@ impl Comparison {
         for (measure, real, simulated) in pairs {
             if let (Some(real), Some(simulated)) = (real, simulated) {
                 let (job, direction) = (job.to_owned(), direction.to_owned());
-                self.figures.push(Compared { job, direction, measure, real, simulated });
+                self.figures.push(ComparedFigure { job, direction, measure, real, simulated });
             }
         }
     }

@@ -168,9 +168,9 @@ impl Reader<'_> {
             let folder = self.chain.last().and_then(|file| file.rsplit_once('/'));
             match folder {
                 Some((folder, _)) if !path.starts_with('/') => {
-                    let beside = format!("{folder}/{path}");
-                    let bytes = self.loader.load(&beside).map_err(|_| reason)?;
-                    Ok((beside, bytes))
+                    let sibling = format!("{folder}/{path}");
+                    let bytes = self.loader.load(&sibling).map_err(|_| reason)?;
+                    Ok((sibling, bytes))
                 }
                 _ => Err(reason),
             }
@@ -282,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_hold_equal_signs_and_quotes() {
+    fn a_value_may_contain_equal_signs_and_quotes() {
         let expected = vec![option("filename", "a=b"), option("description", "\"x y\"")];
         let text = "[a]\nfilename=a=b\ndescription=\"x y\"";
         assert_eq!(parsed(text), vec![("a".to_string(), expected)]);
     }
 
     #[test]
-    fn the_place_of_a_fault_is_told() {
+    fn errors_have_their_position() {
         let long = format!("[a]\nbs={}", "4".repeat(5000));
         let cases: [(&[u8], &str); 9] = [
             (
@@ -329,9 +329,9 @@ mod tests {
     }
 
     #[test]
-    fn includes_end_whatever_they_name() {
-        let circle = |path: &str| Ok(format!("include {}", if path == "x" { "y" } else { "x" }).into_bytes());
-        let error = parse("x", b"[a]\ninclude y", &circle).unwrap_err();
+    fn cyclic_and_unbounded_includes_are_errors() {
+        let cycle = |path: &str| Ok(format!("include {}", if path == "x" { "y" } else { "x" }).into_bytes());
+        let error = parse("x", b"[a]\ninclude y", &cycle).unwrap_err();
         assert_eq!(error.to_string(), "y:1:9: these files include each other: x -> y -> x");
         let deep = |path: &str| Ok(format!("include {path}x").into_bytes());
         let error = parse("a", b"[a]\ninclude x", &deep).unwrap_err();

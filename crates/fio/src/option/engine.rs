@@ -239,7 +239,7 @@ pub(super) const OTHER_ENGINES: &[Entry] = &[
     other("bindname"),
     other("port"),
     other("verb"),
-    other("protocol").or(&["proto"]),
+    other("protocol").with_aliases(&["proto"]),
     other("nodelay"),
     other("listen"),
     other("pingpong"),

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_shares_of_a_split_have_the_rest() {
+    fn blank_shares_of_a_split_divide_the_rest() {
         let shares =
             |text| split(text, KbBase::Binary).map(|s| s.iter().map(|s| s.percent).collect::<Vec<_>>());
         assert_eq!(shares("4k/60:64k/40"), Ok(vec![60, 40]));

@@ -89,7 +89,7 @@ pub(super) const REPORTS: &[Entry] = &[
         "disable_bw_measurement",
         "measuring bandwidth costs nothing in simulated time, so it is measured",
     )
-    .or(&["disable_bw"]),
+    .with_aliases(&["disable_bw"]),
     irrelevant("gtod_cpu", "no thread reads a clock"),
     modelled(
         "write_bw_log",

@@ -272,7 +272,7 @@ const fn refused(
 
 impl Entry {
     /// Adds fio's other names for the option.
-    const fn or(mut self, aliases: &'static [&'static str]) -> Entry {
+    const fn with_aliases(mut self, aliases: &'static [&'static str]) -> Entry {
         self.aliases = aliases;
         self
     }

@@ -175,7 +175,9 @@ pub(super) const BLOCKS: &[Entry] = &[
         },
         "Alignment of random offsets. The default is the smallest block size.",
     ),
-    refused("bs_unaligned", &["0"], "requests are whole blocks here").or(&["blocksize_unaligned"]).switch(),
+    refused("bs_unaligned", &["0"], "requests are whole blocks here")
+        .with_aliases(&["blocksize_unaligned"])
+        .switch(),
 ];
 
 pub(super) const AMOUNT: &[Entry] = &[
@@ -194,7 +196,8 @@ pub(super) const AMOUNT: &[Entry] = &[
         Kind::Extent { least: 1, set: |s, extent| s.job.io_size = Some(extent) },
         "Number of bytes after which the job ends, if it differs from size: less than a pass, or several passes.",
     ),
-    refused("fill_device", &["0"], "no write fails here because the device is full").or(&["fill_fs"]),
+    refused("fill_device", &["0"], "no write fails here because the device is full")
+        .with_aliases(&["fill_fs"]),
     modelled(
         "filesize",
         &[],

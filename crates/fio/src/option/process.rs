@@ -52,8 +52,8 @@ pub(super) const BUFFERS: &[Entry] = &[
     irrelevant("dedupe_mode", DEDUPE),
     irrelevant("dedupe_working_set_percentage", DEDUPE),
     irrelevant("dedupe_global", DEDUPE),
-    irrelevant("mem", "a simulation moves no bytes and has no buffers").or(&["iomem"]),
-    irrelevant("iomem_align", "a simulation moves no bytes and has no buffers").or(&["mem_align"]),
+    irrelevant("mem", "a simulation moves no bytes and has no buffers").with_aliases(&["iomem"]),
+    irrelevant("iomem_align", "a simulation moves no bytes and has no buffers").with_aliases(&["mem_align"]),
     irrelevant("hugepage-size", "a simulation moves no bytes and has no buffers"),
     irrelevant("lockmem", "nothing else competes for memory"),
 ];

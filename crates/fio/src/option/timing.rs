@@ -129,10 +129,11 @@ pub(super) const RATE: &[Entry] = &[
         },
         "Maximum requests a second, like rate for bytes.",
     ),
-    refused("rate_min", &["0"], "a slow job is not ended").or(&["ratemin"]),
+    refused("rate_min", &["0"], "a slow job is not ended").with_aliases(&["ratemin"]),
     refused("rate_iops_min", &["0"], "a slow job is not ended"),
     refused("rate_process", &["linear"], "requests are due at even intervals"),
-    irrelevant("rate_cycle", "it has an effect only with rate_min, which is refused").or(&["ratecycle"]),
+    irrelevant("rate_cycle", "it has an effect only with rate_min, which is refused")
+        .with_aliases(&["ratecycle"]),
     refused("rate_ignore_thinktime", &["0"], "pauses count as time of the job"),
 ];
 
@@ -158,11 +159,11 @@ pub(super) const TARGETS: &[Entry] = &[
          limit.",
     ),
     refused("steadystate", &[], "a job ends by its size or runtime, not when its speed has settled")
-        .or(&["ss"]),
+        .with_aliases(&["ss"]),
     irrelevant("steadystate_duration", "it has an effect only with steadystate, which is refused")
-        .or(&["ss_dur"]),
+        .with_aliases(&["ss_dur"]),
     irrelevant("steadystate_ramp_time", "it has an effect only with steadystate, which is refused")
-        .or(&["ss_ramp"]),
+        .with_aliases(&["ss_ramp"]),
 ];
 
 fn rates(text: &str, base: number::KbBase) -> Result<[Option<u64>; 3], number::ValueError> {

@@ -108,17 +108,17 @@ fn job(run: &Run<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)], bins: B
     if let Some(description) = &job.description {
         out["desc"] = description.as_str().into();
     }
-    out["flashlab"] = extras(run, report);
+    out["flashlab"] = flashlab_values(run, report);
     out
 }
 
 fn direction_value(stats: &DirectionStats, job: &Job, per: f64, bins: Bins) -> Value {
     let rate = stats.bytes_per_second();
-    let of = job.percentiles_of;
+    let selected = job.percentiles_of;
     let with_percentiles = |latencies: &Histogram| histogram(latencies, &job.percentiles, bins);
-    let slat = if of.slat { with_percentiles(&stats.slat_histogram()) } else { moments(&stats.slat()) };
-    let clat = if of.clat { with_percentiles(&stats.clat) } else { moments(stats.clat.moments()) };
-    let lat = if of.lat { with_percentiles(&stats.lat_histogram()) } else { moments(&stats.lat()) };
+    let slat = if selected.slat { with_percentiles(&stats.slat_histogram()) } else { moments(&stats.slat()) };
+    let clat = if selected.clat { with_percentiles(&stats.clat) } else { moments(stats.clat.moments()) };
+    let lat = if selected.lat { with_percentiles(&stats.lat_histogram()) } else { moments(&stats.lat()) };
     let (bandwidth, iops) = (&stats.bandwidth, &stats.iops);
     json!({
         "io_bytes": stats.io_bytes,
@@ -179,7 +179,7 @@ fn shares(steps: &[&str], counts: &[u64], total: u64, least: f64) -> Value {
     Value::Object(pairs.collect())
 }
 
-fn extras(run: &Run<'_>, report: &Report) -> Value {
+fn flashlab_values(run: &Run<'_>, report: &Report) -> Value {
     let stats = &report.stats;
     let mechanisms: Map<String, Value> = report
         .shown()

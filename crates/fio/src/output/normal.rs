@@ -110,7 +110,7 @@ fn entry(f: &mut Formatter<'_>, report: &Report, groups: &[(u32, Vec<GroupLine>)
         }
     }
     latency_lines(f, stats)?;
-    let sync_percentiles = Some(Percentiles::of(job)).filter(|_| job.percentiles_of.syncs());
+    let sync_percentiles = Some(Percentiles::from_job(job)).filter(|_| job.percentiles_of.syncs());
     sync_lines(f, &stats.sync, sync_percentiles.as_ref())?;
     writeln!(f, "  cpu          : usr=0.00%, sys={:3.2}%, ctx=0, majf=0, minf=0", stats.host_percent())?;
     table_line(f, "  IO depths    : ", DepthTable::STEPS, stats.depths.counts(), stats.total_ios())?;
@@ -150,14 +150,14 @@ fn direction_lines(
     for (what, moments) in [("slat", stats.slat()), ("clat", *stats.clat.moments()), (" lat", stats.lat())] {
         moments_line(f, what, &moments)?;
     }
-    let (percentiles, of) = (Percentiles::of(job), job.percentiles_of);
-    if of.slat {
+    let (percentiles, selected) = (Percentiles::from_job(job), job.percentiles_of);
+    if selected.slat {
         percentiles.lines(f, "slat", &stats.slat_histogram())?;
     }
-    if of.clat {
+    if selected.clat {
         percentiles.lines(f, "clat", &stats.clat)?;
     }
-    if of.lat {
+    if selected.lat {
         percentiles.lines(f, "lat", &stats.lat_histogram())?;
     }
     bandwidth_line(f, &stats.bandwidth, per, job.kb_base)?;
@@ -201,7 +201,7 @@ struct Percentiles {
 }
 
 impl Percentiles {
-    fn of(job: &Job) -> Self {
+    fn from_job(job: &Job) -> Self {
         let mut list = job.percentiles.clone();
         list.sort_by(f64::total_cmp);
         let decimals =
@@ -220,16 +220,16 @@ impl Percentiles {
         let (unit, name) = scale(least, greatest);
         let width = ((greatest / unit).checked_ilog10().unwrap_or(0) as usize + 1).max(5);
         let decimals = self.decimals;
-        let a_line = ((80 - 7) / (decimals + 10 + width)).max(1);
+        let per_line = ((80 - 7) / (decimals + 10 + width)).max(1);
         writeln!(f, "    {what} percentiles ({name}):")?;
         for (i, (percent, value)) in self.list.iter().zip(&values).enumerate() {
-            if i % a_line == 0 {
+            if i % per_line == 0 {
                 write!(f, "     |")?;
             }
             write!(f, " {percent:pw$.decimals$}th=[{:width$}]", value.div_ceil(unit), pw = decimals + 3)?;
             match i + 1 {
                 n if n == values.len() => writeln!(f)?,
-                n if n % a_line == 0 => writeln!(f, ",")?,
+                n if n % per_line == 0 => writeln!(f, ",")?,
                 _ => write!(f, ",")?,
             }
         }

@@ -70,8 +70,8 @@ fn direction(
     moments(out, &stats.slat())?;
     moments(out, stats.clat.moments())?;
     match job.percentiles_of {
-        of if of.lat => percentiles(out, &stats.lat_histogram(), &job.percentiles)?,
-        of if of.clat => percentiles(out, &stats.clat, &job.percentiles)?,
+        selected if selected.lat => percentiles(out, &stats.lat_histogram(), &job.percentiles)?,
+        selected if selected.clat => percentiles(out, &stats.clat, &job.percentiles)?,
         _ => percentiles(out, &stats.clat, &[])?,
     }
     moments(out, &stats.lat())?;

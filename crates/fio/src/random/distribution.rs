@@ -171,16 +171,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_zeta_sum_is_that_of_all_its_terms() {
+    fn the_approximate_zeta_sum_equals_the_sum_of_all_terms() {
         for theta in [0.5, 0.99, 1.0, 1.1, 2.5] {
             let direct: f64 = (1..=50_000u64).rev().map(|rank| pow(rank as f64, -theta)).sum();
-            let quick = zeta(50_000, theta);
-            assert!((quick / direct - 1.0).abs() < 1e-11, "theta {theta}: {quick} and {direct}");
+            let approximate = zeta(50_000, theta);
+            assert!((approximate / direct - 1.0).abs() < 1e-11, "theta {theta}: {approximate} and {direct}");
         }
     }
 
     #[test]
-    fn zones_take_their_shares() {
+    fn zones_receive_their_shares() {
         let distribution = Distribution::Zoned(vec![(60, 10), (30, 20), (10, 70)]);
         let mut rng = Rng::new(3);
         let sampler = Sampler::new(&distribution, 1_000, 4096, &mut rng);

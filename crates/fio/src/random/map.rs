@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_free_block_is_the_one_that_a_plain_set_finds(
+        fn the_next_free_block_equals_that_of_a_plain_set(
             n in 1u64..9_000,
             asks in prop::collection::vec((any::<bool>(), any::<u64>()), 1..400),
             filled in 0u64..9_000,

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_the_order_are_far_apart_as_if_drawn_at_random() {
+    fn distances_of_neighbours_in_the_order_are_uniform() {
         // 2^20 elements, and a number that is not a power of two. In a random order, the differences of successive
         // elements modulo n are uniform. 255 degrees of freedom: 99.9 % lie below 330.5.
         for n in [1u64 << 20, 1_000_003] {

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_are_averaged_apart_and_flushed_at_the_end() {
+    fn directions_are_averaged_separately_and_written_at_the_end() {
         let mut log = Log::new(100);
         log.add_request(10, 10, Direction::Read, 512);
         log.add_request(20, 40, Direction::Write, 512);

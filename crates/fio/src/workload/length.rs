@@ -84,7 +84,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_split_takes_its_shares_and_never_more_than_the_room() {
+    fn a_split_draws_its_shares_and_never_exceeds_the_room() {
         let share = |bytes, percent| SizeShare { bytes, percent };
         let lengths = Lengths::from_block_size(&BlockSize::Split(vec![
             share(16384, 30),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_a_split_are_rounded_down_to_multiples_of_the_least() {
+    fn sizes_of_a_split_are_rounded_down_to_multiples_of_the_minimum() {
         // fio 3.33 sends 3072 and 6144 with bssplit=3k/50:8k/50, and only 4096 with 4k/0:6k/100.
         let share = |bytes, percent| SizeShare { bytes, percent };
         let lengths = Lengths::from_block_size(&BlockSize::Split(vec![share(3072, 50), share(8192, 50)]));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_ends_between_multiples_gives_its_end_its_share() {
+    fn the_maximum_of_a_range_between_multiples_has_its_share() {
         // fio 3.33 with bsrange=3k-8k: 0.387, 0.363, 0.250 of 3,836 requests.
         let lengths = Lengths::from_block_size(&BlockSize::Range { min: 3072, max: 8192 });
         let mut rng = Rng::new(3);

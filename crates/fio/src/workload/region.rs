@@ -204,7 +204,7 @@ mod tests {
 
     /// The expected values were observed with fio 3.33 on a file of 64 KiB.
     #[test]
-    fn percentages_are_of_the_file_and_cut_to_whole_blocks() {
+    fn percentages_refer_to_the_file_and_are_rounded_to_whole_blocks() {
         let with = |offset, size, io_size| Job { offset, size, io_size, ..job() };
         let (bytes, percent) = (Extent::Bytes, Extent::Percent);
         assert_eq!(one(&with(percent(25), Some(percent(50)), None), 64 * K), (16 * K, 32 * K, 32 * K));
