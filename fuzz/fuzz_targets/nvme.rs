@@ -2,7 +2,7 @@
 //! lists.
 #![no_main]
 
-use flashlab_nvme::hmb::{Buffer, Descriptor, Driver, Limits, Plenty, SetFeatures};
+use flashlab_nvme::hmb::{Buffer, Descriptor, Driver, Limits, SetFeatures, UnlimitedMemory};
 use flashlab_nvme::identify::{BYTES, Identify};
 use libfuzzer_sys::fuzz_target;
 
@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     // The largest memory of a host.
     if identify.preferred() <= 64 << 30 {
         let mut driver = Driver::new(Driver::LEND_MAX);
-        if let Ok((command, grant)) = driver.start(&identify, &mut Plenty::default()) {
+        if let Ok((command, grant)) = driver.start(&identify, &mut UnlimitedMemory::default()) {
             Buffer::new(limits).set(&command, &grant.descriptors).expect("the driver keeps to the rules");
         }
     }

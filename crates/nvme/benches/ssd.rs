@@ -18,7 +18,7 @@ use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
 use flashlab_nvme::hmb::Limits;
-use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
+use flashlab_nvme::{Controller, Generation, LinkParameters, Ssd, SsdParameters};
 use flashlab_sim::{Duration, Instant, Model, Observer};
 
 const GIB: u64 = 1 << 30;
@@ -157,7 +157,12 @@ fn parameters(capacity: u64, spare_percent: u64) -> SsdParameters {
             t_command_unmapped: Duration::ZERO,
             t_idle: us(1_000),
         },
-        wires: Wires { generation: Generation::Gen4, lanes: 4, payload: 256, t_way: Duration::from_ns(150) },
+        link: LinkParameters {
+            generation: Generation::Gen4,
+            lanes: 4,
+            payload: 256,
+            t_way: Duration::from_ns(150),
+        },
         page_map: PageMapParameters {
             geometry,
             cell: Cell::Tlc,

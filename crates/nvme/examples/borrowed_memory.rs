@@ -8,7 +8,7 @@ use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Scheduling, Timing};
 use flashlab_nvme::hmb::Limits;
-use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
+use flashlab_nvme::{Controller, Generation, LinkParameters, Ssd, SsdParameters};
 use flashlab_sim::{Duration, FileId, Instant, Model, Op, Request, RequestId, Rng};
 
 const MIB: u64 = 1 << 20;
@@ -58,7 +58,12 @@ fn parameters(lent: u64) -> SsdParameters {
             t_command_unmapped: us(9),
             t_idle: us(1_000),
         },
-        wires: Wires { generation: Generation::Gen3, lanes: 2, payload: 256, t_way: Duration::from_ns(150) },
+        link: LinkParameters {
+            generation: Generation::Gen3,
+            lanes: 2,
+            payload: 256,
+            t_way: Duration::from_ns(150),
+        },
         page_map: PageMapParameters {
             geometry: Geometry { channels: 4, dies: 2, planes: 2, blocks: 24, pages: 16, page: 16 << 10 },
             cell: Cell::Tlc,

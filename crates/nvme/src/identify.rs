@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn host_memory_lies_where_the_specification_puts_it() {
+    fn host_memory_fields_have_their_specified_positions() {
         let bytes = p32a80().to_bytes();
         assert_eq!(bytes[272..276], [0x00, 0xf0, 0, 0], "61440 = 0xf000");
         assert_eq!(bytes[276..280], [0x00, 0x08, 0, 0]);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_named_with_its_numbers() {
+    fn contradictions_are_reported_with_their_numbers() {
         let wrong = Identify { hmmin: 70_000, ..p32a80() };
         let text = wrong.check().expect_err("above HMPRE").to_string();
         assert!(text.contains("70000") && text.contains("61440") && text.contains("279:276"), "{text}");
@@ -250,9 +250,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_parse_and_what_was_built_parses_back(places in prop::collection::vec((0..BYTES, any::<u8>()), 0..200)) {
+        fn any_bytes_parse_and_built_bytes_parse_back(changes in prop::collection::vec((0..BYTES, any::<u8>()), 0..200)) {
             let mut bytes = p32a80().to_bytes();
-            for (place, byte) in places {
+            for (place, byte) in changes {
                 bytes[place] = byte;
             }
             let parsed = Identify::parse(&bytes[..]).expect("4096 bytes");

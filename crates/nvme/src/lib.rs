@@ -10,5 +10,5 @@ pub mod identify;
 mod link;
 mod ssd;
 
-pub use link::{Generation, Link, Wires};
+pub use link::{Generation, Link, LinkParameters};
 pub use ssd::{Controller, Ssd, SsdParameters};

@@ -77,7 +77,7 @@ impl Generation {
 
 /// Parameters of the link, as given in a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Wires {
+pub struct LinkParameters {
     /// Negotiated generation.
     pub generation: Generation,
     /// Number of lanes: 1, 2, 4, 8 or 16.
@@ -88,7 +88,7 @@ pub struct Wires {
     pub t_way: Duration,
 }
 
-impl Wires {
+impl LinkParameters {
     /// Checks the parameters.
     pub fn check(&self) -> Result<(), Impossible> {
         if ![1, 2, 4, 8, 16].contains(&self.lanes) {
@@ -130,7 +130,7 @@ const COMPLETION_ENTRY: u64 = 16;
 /// State of the link: both directions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Link {
-    wires: Wires,
+    parameters: LinkParameters,
     to_host: Timeline,
     to_drive: Timeline,
     /// Time of one 4 KiB block, the most frequent size.
@@ -141,15 +141,15 @@ pub struct Link {
 
 impl Link {
     /// Returns an idle link.
-    pub fn new(wires: Wires) -> Self {
+    pub fn new(parameters: LinkParameters) -> Self {
         Link {
-            wires,
+            parameters,
             to_host: Timeline::default(),
             to_drive: Timeline::default(),
-            four_kib: wires.occupy(4096),
+            four_kib: parameters.occupy(4096),
             // The doorbell travels down, the drive's read request up, and the entry down.
-            fetch: wires.t_way * 3 + wires.occupy(SUBMISSION_ENTRY),
-            post: wires.t_way + wires.occupy(COMPLETION_ENTRY),
+            fetch: parameters.t_way * 3 + parameters.occupy(SUBMISSION_ENTRY),
+            post: parameters.t_way + parameters.occupy(COMPLETION_ENTRY),
         }
     }
 
@@ -168,13 +168,13 @@ impl Link {
     /// Returns the round-trip latency, without the time for which data occupies the link.
     #[inline]
     pub fn round_trip(&self) -> Duration {
-        self.wires.t_way * 2
+        self.parameters.t_way * 2
     }
 
     /// Returns the time for which `bytes` occupy one direction.
     #[inline]
     pub fn occupy(&self, bytes: u64) -> Duration {
-        if bytes == 4096 { self.four_kib } else { self.wires.occupy(bytes) }
+        if bytes == 4096 { self.four_kib } else { self.parameters.occupy(bytes) }
     }
 
     /// Sends data to the host from `now` on and returns the instant at which the last byte has left.
@@ -200,25 +200,25 @@ impl Link {
 mod tests {
     use super::*;
 
-    fn wires(generation: Generation, lanes: u32) -> Wires {
-        Wires { generation, lanes, payload: 256, t_way: Duration::from_ns(150) }
+    fn parameters(generation: Generation, lanes: u32) -> LinkParameters {
+        LinkParameters { generation, lanes, payload: 256, t_way: Duration::from_ns(150) }
     }
 
     #[test]
-    fn a_lane_carries_what_its_line_code_leaves() {
+    fn the_rate_of_a_lane_follows_from_its_line_code() {
         // 8 GT/s x 128/130 / 8 = 984.6 MB/s; 5 GT/s x 8/10 / 8 = 500 MB/s.
-        assert_eq!(wires(Generation::Gen3, 1).raw_rate() / 100_000, 9_846);
-        assert_eq!(wires(Generation::Gen2, 4).raw_rate(), 2_000_000_000);
-        assert_eq!(wires(Generation::Gen1, 1).raw_rate(), 250_000_000);
-        let ratio =
-            wires(Generation::Gen5, 4).raw_rate() as f64 / wires(Generation::Gen3, 4).raw_rate() as f64;
+        assert_eq!(parameters(Generation::Gen3, 1).raw_rate() / 100_000, 9_846);
+        assert_eq!(parameters(Generation::Gen2, 4).raw_rate(), 2_000_000_000);
+        assert_eq!(parameters(Generation::Gen1, 1).raw_rate(), 250_000_000);
+        let ratio = parameters(Generation::Gen5, 4).raw_rate() as f64
+            / parameters(Generation::Gen3, 4).raw_rate() as f64;
         assert!((ratio - 4.0).abs() < 1e-6);
     }
 
     #[test]
-    fn packets_take_their_share() {
+    fn packet_overhead_reduces_the_rate() {
         // 256 of 256 + 26 bytes: 90.8 % of 1969 MB/s.
-        let gen3_x2 = wires(Generation::Gen3, 2);
+        let gen3_x2 = parameters(Generation::Gen3, 2);
         assert_eq!(gen3_x2.rate() / 1_000_000, 1_787);
         let four_kib = gen3_x2.occupy(4096);
         assert_eq!(four_kib, Duration::from_ratio_secs(4096 + 16 * 26, gen3_x2.raw_rate()));
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn directions_do_not_wait_for_one_another() {
-        let mut link = Link::new(wires(Generation::Gen3, 2));
+        let mut link = Link::new(parameters(Generation::Gen3, 2));
         let d = link.occupy(4096);
         let now = Instant::from_ns(10);
         assert_eq!(link.send(now, d), now + d);
@@ -236,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn impossible_wires_are_refused_by_name() {
-        let mut three = wires(Generation::Gen3, 3);
+    fn impossible_links_are_rejected_by_name() {
+        let mut three = parameters(Generation::Gen3, 3);
         assert_eq!(three.check().expect_err("three lanes").path, "nvme.lanes");
         three.lanes = 4;
         three.check().expect("possible");

@@ -15,7 +15,7 @@ const UNIT: u64 = 4 * KIB;
 fn drive(scheduling: Scheduling, decodes: bool) -> SsdParameters {
     let mut parameters = without_firmware();
     parameters.controller.depth = 24;
-    parameters.wires.t_way = us(100);
+    parameters.link.t_way = us(100);
     parameters.scheduling = scheduling;
     parameters.timing.t_read_spread_ppm = 250_000;
     parameters.reliability = decodes.then(|| unreliable_cells(0.0));

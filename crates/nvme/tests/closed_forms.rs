@@ -27,7 +27,7 @@ fn a_read_alone_is_the_sum_of_its_stages() {
     let mut drive = Driven::new(parameters.clone());
     drive.one(Op::Write, 0, MIB);
     drive.pause(us(100_000));
-    let link = Link::new(parameters.wires);
+    let link = Link::new(parameters.link);
     let done = drive.one(Op::Read, 0, 4 * KIB);
     let array = parameters.timing.t_read + parameters.timing.transfer(4_096);
     let bus = link.fetch() + link.occupy(4_096) + link.post();
@@ -45,7 +45,7 @@ fn a_read_alone_is_the_sum_of_its_stages() {
 fn writes_are_as_fast_as_the_buffer_until_it_is_full() {
     let mut parameters = small();
     parameters.page_map.write_buffer = 2 * MIB;
-    let link = Link::new(parameters.wires);
+    let link = Link::new(parameters.link);
     let mut drive = Driven::new(parameters.clone());
     let first = drive.one(Op::Write, 0, 128 * KIB);
     let bus = link.fetch() + link.occupy(128 * KIB) + link.round_trip() + link.post();
@@ -80,7 +80,7 @@ fn a_closed_loop_meets_littles_law_and_its_bounds() {
         close(rate * latency, depth as f64, 0.5, "depth by Little's law");
         let die = (parameters.timing.t_read + parameters.timing.transfer(4_096)).as_ns() as f64;
         let bounds = [
-            1.0 / Link::new(parameters.wires).occupy(4_096).as_ns() as f64,
+            1.0 / Link::new(parameters.link).occupy(4_096).as_ns() as f64,
             2.0 / parameters.timing.transfer(4_096).as_ns() as f64,
             4.0 / die,
             1.0 / t_command.as_ns() as f64,
@@ -141,7 +141,7 @@ fn at_depth_1_a_read_costs_firmware_array_link_and_its_share_of_loads() {
     for range in [8 * MIB, 32 * MIB] {
         let mut parameters = loading(4 * KIB, 256 * KIB);
         parameters.map.t_look = Duration::ZERO;
-        let link = Link::new(parameters.wires);
+        let link = Link::new(parameters.link);
         let array = parameters.timing.t_read + parameters.timing.transfer(4_096);
         let rest = link.fetch() + array + link.occupy(4_096) + link.post();
         let expected = closed_form(&parameters, range) + rest.as_ns() as f64;
@@ -349,7 +349,7 @@ fn data_that_was_kept_is_as_old_as_it_was() {
     let again = |state: &[u8], off| {
         let mut drive = Driven::new(parameters.clone());
         drive.ssd.restore(state).expect("of the same parameters");
-        drive.ssd.lie_idle(off);
+        drive.ssd.age_without_power(off);
         retries(&mut drive)
     };
     let expected = |seconds| {

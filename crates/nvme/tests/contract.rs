@@ -19,7 +19,7 @@ fn kinds() -> Vec<(&'static str, SsdParameters)> {
     let mut buffering = loading(8 * KIB, MIB);
     buffering.map.policy = HostMemoryPolicy::WriteBuffer;
     let mut instant = without_firmware();
-    instant.wires.t_way = Duration::ZERO;
+    instant.link.t_way = Duration::ZERO;
     instant.controller.depth = 3;
     vec![
         ("whole map", small()),

@@ -31,9 +31,9 @@ fn returned_memory_holds_what_it_held_but_for_what_changed() {
     assert_eq!(map_time(&mut drive, MIB), look + fetch + load, "the contents of the memory are undefined");
     assert_eq!(map_time(&mut drive, 2 * MIB), look + fetch + load);
     assert_eq!(map_time(&mut drive, MIB), look + fetch, "the drive has filled it");
-    assert_eq!(drive.ssd.set_host_memory(&command, &list), Err(HmbError::AlreadyOn { size: 64 }));
+    assert_eq!(drive.ssd.set_host_memory(&command, &list), Err(HmbError::AlreadyEnabled { size: 64 }));
 
-    assert_eq!(drive.ssd.set_host_memory(&SetFeatures::DISABLE, &[]), Ok(Effect::TakenAway));
+    assert_eq!(drive.ssd.set_host_memory(&SetFeatures::DISABLE, &[]), Ok(Effect::Withdrawn));
     assert_eq!(map_time(&mut drive, 2 * MIB), load, "the drive works without host memory");
     drive.one(Op::Write, MIB, 4 * KIB);
     drive.pause(us(1_000_000));
@@ -94,7 +94,7 @@ fn impossible_drives_are_refused_with_the_number_and_why() {
     assert_eq!(refused(|p| p.block = 8 * KIB).path, "nvme.block");
     assert_eq!(refused(|p| p.request_max = KIB).path, "nvme.request_max");
     assert_eq!(refused(|p| p.controller.depth = 0).path, "nvme.depth");
-    assert_eq!(refused(|p| p.wires.lanes = 3).path, "nvme.lanes");
+    assert_eq!(refused(|p| p.link.lanes = 3).path, "nvme.lanes");
     assert_eq!(refused(|p| p.page_map.capacity = 95 * MIB).path, "ftl.capacity");
     small().check().expect("possible");
 }

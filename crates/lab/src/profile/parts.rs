@@ -12,7 +12,7 @@ use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Endurance, Geometry, Nand, Reliability, Scheduling, Suspend, Timing};
 use flashlab_host::{Machine, vfat::VfatParameters};
 use flashlab_nvme::hmb::{Limits, PAGE};
-use flashlab_nvme::{Controller, Generation, SsdParameters, Wires};
+use flashlab_nvme::{Controller, Generation, LinkParameters, SsdParameters};
 use flashlab_sd::CardParameters;
 use flashlab_sim::Duration;
 
@@ -271,7 +271,7 @@ fn blank_ssd() -> SsdParameters {
             t_command_unmapped: none,
             t_idle: none,
         },
-        wires: Wires { generation: Generation::Gen1, lanes: 0, payload: 0, t_way: none },
+        link: LinkParameters { generation: Generation::Gen1, lanes: 0, payload: 0, t_way: none },
         page_map: PageMapParameters {
             geometry: Geometry { channels: 0, dies: 0, planes: 0, blocks: 0, pages: 0, page: 0 },
             cell: Cell::Slc,

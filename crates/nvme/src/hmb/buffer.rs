@@ -20,7 +20,7 @@ pub struct Limits {
 
 /// Granted memory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Lent {
+struct LentMemory {
     size: u32,
     list: u64,
     descriptors: Vec<Descriptor>,
@@ -30,9 +30,9 @@ struct Lent {
 enum State {
     /// No memory is granted.
     Off,
-    On(Lent),
+    On(LentMemory),
     /// The host has withdrawn the memory. Its contents are valid again if exactly this memory is returned.
-    Away(Lent),
+    Withdrawn(LentMemory),
 }
 
 /// The controller's view of the buffer.
@@ -50,9 +50,9 @@ pub enum Effect {
     /// This many bytes may be used, with their earlier contents.
     Returned(u64),
     /// The memory must no longer be accessed.
-    TakenAway,
+    Withdrawn,
     /// The buffer was already disabled.
-    Nothing,
+    Unchanged,
 }
 
 impl Buffer {
@@ -65,11 +65,11 @@ impl Buffer {
     pub fn usable(&self) -> u64 {
         match &self.state {
             State::On(lent) => self.bytes(lent),
-            State::Off | State::Away(_) => 0,
+            State::Off | State::Withdrawn(_) => 0,
         }
     }
 
-    fn bytes(&self, lent: &Lent) -> u64 {
+    fn bytes(&self, lent: &LentMemory) -> u64 {
         let usable = lent.descriptors.iter().filter(|d| d.size >= self.limits.descriptor_minimum);
         let pages: u64 = usable.map(|d| u64::from(d.size)).sum();
         pages.min(self.limits.preferred.into()) * PAGE
@@ -81,20 +81,20 @@ impl Buffer {
     /// Returns the reason if the controller aborts the command, which then has no effect.
     pub fn set(&mut self, command: &SetFeatures, list: &[Descriptor]) -> Result<Effect, HmbError> {
         if !command.enable {
-            return Ok(self.take_away());
+            return Ok(self.withdraw());
         }
         if let State::On(lent) = &self.state {
-            return Err(HmbError::AlreadyOn { size: lent.size });
+            return Err(HmbError::AlreadyEnabled { size: lent.size });
         }
         let entries = command.entries as usize;
         let Some(list) = list.get(..entries) else {
-            return Err(HmbError::ListEnds { entries: command.entries, there: list.len() });
+            return Err(HmbError::ListTooShort { entries: command.entries, present: list.len() });
         };
-        let lent = Lent { size: command.size, list: command.list, descriptors: list.to_vec() };
-        self.admit(&lent)?;
+        let lent = LentMemory { size: command.size, list: command.list, descriptors: list.to_vec() };
+        self.check_lent(&lent)?;
         let effect = match (&self.state, command.memory_return) {
-            (State::Away(before), true) => {
-                same(before, &lent)?;
+            (State::Withdrawn(before), true) => {
+                check_unchanged(before, &lent)?;
                 Effect::Returned(self.bytes(&lent))
             }
             (_, true) => return Err(HmbError::NothingToReturn),
@@ -105,36 +105,36 @@ impl Buffer {
     }
 
     /// Returns true if the buffer has these limits and its grant is valid.
-    pub fn is_sound(&self, limits: &Limits) -> bool {
+    pub fn is_valid(&self, limits: &Limits) -> bool {
         let lent = match &self.state {
             State::Off => return self.limits == *limits,
-            State::On(lent) | State::Away(lent) => lent,
+            State::On(lent) | State::Withdrawn(lent) => lent,
         };
-        self.limits == *limits && self.admit(lent).is_ok()
+        self.limits == *limits && self.check_lent(lent).is_ok()
     }
 
     /// Forgets the memory after a power cut.
-    pub fn forget(&mut self) {
+    pub fn reset(&mut self) {
         self.state = State::Off;
     }
 
-    fn take_away(&mut self) -> Effect {
+    fn withdraw(&mut self) -> Effect {
         match core::mem::replace(&mut self.state, State::Off) {
             State::On(lent) => {
-                self.state = State::Away(lent);
-                Effect::TakenAway
+                self.state = State::Withdrawn(lent);
+                Effect::Withdrawn
             }
             other => {
                 self.state = other;
-                Effect::Nothing
+                Effect::Unchanged
             }
         }
     }
 
-    fn admit(&self, lent: &Lent) -> Result<(), HmbError> {
+    fn check_lent(&self, lent: &LentMemory) -> Result<(), HmbError> {
         let Limits { preferred, minimum, descriptors_max, .. } = self.limits;
         if preferred == 0 {
-            return Err(HmbError::BorrowsNone);
+            return Err(HmbError::NotUsed);
         }
         if lent.size < minimum {
             return Err(HmbError::BelowMinimum { size: lent.size, minimum });
@@ -144,7 +144,7 @@ impl Buffer {
             return Err(HmbError::TooManyEntries { entries: count, max: descriptors_max });
         }
         let mut sum = 0;
-        let mut places: Vec<(u64, u64, usize)> = Vec::with_capacity(count);
+        let mut ranges: Vec<(u64, u64, usize)> = Vec::with_capacity(count);
         for (index, descriptor) in lent.descriptors.iter().enumerate() {
             if descriptor.size == 0 {
                 return Err(HmbError::EmptyEntry { index });
@@ -156,13 +156,13 @@ impl Buffer {
                 return Err(HmbError::BeyondMemory { index, address: descriptor.address });
             };
             sum += u64::from(descriptor.size);
-            places.push((descriptor.address, end, index));
+            ranges.push((descriptor.address, end, index));
         }
         if sum != u64::from(lent.size) {
             return Err(HmbError::SumDiffers { size: lent.size, sum });
         }
-        places.sort_unstable();
-        let overlapping = places.windows(2).find(|pair| pair[1].0 < pair[0].1);
+        ranges.sort_unstable();
+        let overlapping = ranges.windows(2).find(|pair| pair[1].0 < pair[0].1);
         if let Some([(_, _, first), (_, _, second)]) = overlapping {
             return Err(HmbError::Overlap { first: *first, second: *second });
         }
@@ -170,8 +170,8 @@ impl Buffer {
     }
 }
 
-fn same(before: &Lent, now: &Lent) -> Result<(), HmbError> {
-    let differ = |what, before, now| Err(HmbError::ReturnDiffers { what, before, now });
+fn check_unchanged(before: &LentMemory, now: &LentMemory) -> Result<(), HmbError> {
+    let differ = |property, before, now| Err(HmbError::ReturnDiffers { property, before, now });
     if before.size != now.size {
         return differ("the size (CDW12, in 4 KiB)", before.size.into(), now.size.into());
     }
@@ -179,7 +179,7 @@ fn same(before: &Lent, now: &Lent) -> Result<(), HmbError> {
         return differ("the list's address (CDW13 and 14)", before.list, now.list);
     }
     if before.descriptors.len() != now.descriptors.len() {
-        let count = |lent: &Lent| lent.descriptors.len() as u64;
+        let count = |lent: &LentMemory| lent.descriptors.len() as u64;
         return differ("the number of entries (CDW15)", count(before), count(now));
     }
     let pairs = before.descriptors.iter().zip(&now.descriptors);
@@ -194,9 +194,9 @@ fn same(before: &Lent, now: &Lent) -> Result<(), HmbError> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HmbError {
     /// HMPRE is 0: the controller uses no host memory.
-    BorrowsNone,
+    NotUsed,
     /// The buffer is already enabled and must be disabled first.
-    AlreadyOn {
+    AlreadyEnabled {
         /// Current grant in units of 4 KiB.
         size: u32,
     },
@@ -215,11 +215,11 @@ pub enum HmbError {
         max: u16,
     },
     /// The list in memory is shorter than HMDLEC.
-    ListEnds {
+    ListTooShort {
         /// HMDLEC.
         entries: u32,
         /// Number of entries in memory.
-        there: usize,
+        present: usize,
     },
     /// A descriptor is empty.
     EmptyEntry {
@@ -259,7 +259,7 @@ pub enum HmbError {
     /// MR is set, but the returned memory differs from the withdrawn memory.
     ReturnDiffers {
         /// Property that differs.
-        what: &'static str,
+        property: &'static str,
         /// Value at the withdrawal.
         before: u64,
         /// Value in this command.
@@ -270,8 +270,8 @@ pub enum HmbError {
 impl fmt::Display for HmbError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HmbError::BorrowsNone => f.write_str("HMPRE is 0: this controller borrows no host memory"),
-            HmbError::AlreadyOn { size } => write!(
+            HmbError::NotUsed => f.write_str("HMPRE is 0: this controller borrows no host memory"),
+            HmbError::AlreadyEnabled { size } => write!(
                 f,
                 "the buffer of {size} x 4 KiB is on; it has to be turned off (EHM 0) before another one is lent"
             ),
@@ -283,8 +283,8 @@ impl fmt::Display for HmbError {
             HmbError::TooManyEntries { entries, max } => {
                 write!(f, "the list has {entries} entries, HMMAXD allows {max}: lend larger pieces")
             }
-            HmbError::ListEnds { entries, there } => {
-                write!(f, "the command says {entries} entries, but the list has {there}")
+            HmbError::ListTooShort { entries, present } => {
+                write!(f, "the command says {entries} entries, but the list has {present}")
             }
             HmbError::EmptyEntry { index } => write!(f, "entry {index} lends 0 x 4 KiB; leave it out"),
             HmbError::Misaligned { index, address } => {
@@ -302,9 +302,9 @@ impl fmt::Display for HmbError {
             HmbError::NothingToReturn => {
                 f.write_str("MR is set, but no memory was taken away before: lend it with MR 0")
             }
-            HmbError::ReturnDiffers { what, before, now } => write!(
+            HmbError::ReturnDiffers { property, before, now } => write!(
                 f,
-                "MR is set, but {what} is {now:#x} and was {before:#x}: what returns must be as it was; lend it with MR 0"
+                "MR is set, but {property} is {now:#x} and was {before:#x}: what returns must be as it was; lend it with MR 0"
             ),
         }
     }
@@ -327,7 +327,9 @@ mod tests {
     fn command() -> SetFeatures {
         SetFeatures { enable: true, memory_return: false, size: 2_048, list: 0x5000, entries: 2 }
     }
-    fn refused(change: impl Fn(&mut SetFeatures, &mut Vec<Descriptor>)) -> (HmbError, alloc::string::String) {
+    fn rejected(
+        change: impl Fn(&mut SetFeatures, &mut Vec<Descriptor>),
+    ) -> (HmbError, alloc::string::String) {
         let (mut command, mut list) = (command(), list());
         change(&mut command, &mut list);
         let mut buffer = Buffer::new(LIMITS);
@@ -337,46 +339,46 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_lent_taken_away_and_returned() {
+    fn memory_is_lent_withdrawn_and_returned() {
         let mut buffer = Buffer::new(LIMITS);
         assert_eq!(buffer.set(&command(), &list()), Ok(Effect::Lent(8 << 20)));
         assert_eq!(buffer.usable(), 8 << 20);
-        assert_eq!(buffer.set(&command(), &list()), Err(HmbError::AlreadyOn { size: 2_048 }));
-        assert_eq!(buffer.set(&SetFeatures::DISABLE, &[]), Ok(Effect::TakenAway));
-        assert_eq!((buffer.usable(), buffer.set(&SetFeatures::DISABLE, &[])), (0, Ok(Effect::Nothing)));
+        assert_eq!(buffer.set(&command(), &list()), Err(HmbError::AlreadyEnabled { size: 2_048 }));
+        assert_eq!(buffer.set(&SetFeatures::DISABLE, &[]), Ok(Effect::Withdrawn));
+        assert_eq!((buffer.usable(), buffer.set(&SetFeatures::DISABLE, &[])), (0, Ok(Effect::Unchanged)));
         let again = SetFeatures { memory_return: true, ..command() };
         let mut moved = list();
         moved[1].address += PAGE;
         let error = buffer.set(&again, &moved).expect_err("moved").to_string();
         assert!(error.contains("0x801000") && error.contains("0x800000"), "{error}");
         assert_eq!(buffer.set(&again, &list()), Ok(Effect::Returned(8 << 20)));
-        buffer.forget();
+        buffer.reset();
         assert_eq!(buffer.set(&again, &list()), Err(HmbError::NothingToReturn));
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused_with_the_number_and_why() {
-        let (error, text) = refused(|c, l| {
+    fn invalid_grants_are_rejected_with_the_number_and_the_reason() {
+        let (error, text) = rejected(|c, l| {
             c.size = 1_024;
             c.entries = 1;
             l.pop();
         });
         assert_eq!(error, HmbError::BelowMinimum { size: 1_024, minimum: 2_048 });
         assert!(text.contains("1024 x 4 KiB") && text.contains("2048 x 4 KiB"), "{text}");
-        assert_eq!(refused(|c, _| c.entries = 3).0, HmbError::ListEnds { entries: 3, there: 2 });
-        assert_eq!(refused(|_, l| l[0].size = 0).0, HmbError::EmptyEntry { index: 0 });
+        assert_eq!(rejected(|c, _| c.entries = 3).0, HmbError::ListTooShort { entries: 3, present: 2 });
+        assert_eq!(rejected(|_, l| l[0].size = 0).0, HmbError::EmptyEntry { index: 0 });
         assert_eq!(
-            refused(|_, l| l[1].address += 8).0,
+            rejected(|_, l| l[1].address += 8).0,
             HmbError::Misaligned { index: 1, address: 0x80_0008 }
         );
-        assert_eq!(refused(|c, _| c.size += 1).0, HmbError::SumDiffers { size: 2_049, sum: 2_048 });
-        assert_eq!(refused(|_, l| l[1].address = 3 << 20).0, HmbError::Overlap { first: 0, second: 1 });
-        assert!(matches!(refused(|_, l| l[1].address = !4_095).0, HmbError::BeyondMemory { .. }));
+        assert_eq!(rejected(|c, _| c.size += 1).0, HmbError::SumDiffers { size: 2_049, sum: 2_048 });
+        assert_eq!(rejected(|_, l| l[1].address = 3 << 20).0, HmbError::Overlap { first: 0, second: 1 });
+        assert!(matches!(rejected(|_, l| l[1].address = !4_095).0, HmbError::BeyondMemory { .. }));
         let many = |c: &mut SetFeatures, l: &mut Vec<Descriptor>| {
             *l = (0..9).map(|n| Descriptor { address: n << 20, size: 256 }).collect();
             (c.size, c.entries) = (9 * 256, 9);
         };
-        assert_eq!(refused(many).0, HmbError::TooManyEntries { entries: 9, max: 8 });
-        assert_eq!(Buffer::new(Limits::default()).set(&command(), &list()), Err(HmbError::BorrowsNone));
+        assert_eq!(rejected(many).0, HmbError::TooManyEntries { entries: 9, max: 8 });
+        assert_eq!(Buffer::new(Limits::default()).set(&command(), &list()), Err(HmbError::NotUsed));
     }
 }

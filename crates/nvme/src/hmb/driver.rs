@@ -54,7 +54,7 @@ impl Grant {
             entries: self.descriptors.len() as u32,
         }
     }
-    fn give_back(&self, memory: &mut dyn HostMemory) {
+    fn free(&self, memory: &mut dyn HostMemory) {
         self.descriptors.iter().for_each(|d| memory.free(d.address, d.bytes()));
     }
 }
@@ -85,19 +85,19 @@ impl Driver {
     ) -> Result<(SetFeatures, &Grant), Refusal> {
         let lend = identify.preferred().min(self.lend_max) / PAGE * PAGE;
         if identify.hmpre == 0 {
-            return Err(Refusal::NotAsked);
+            return Err(Refusal::NotRequested);
         }
         if identify.minimum() > self.lend_max || lend == 0 {
-            self.stop_lending(memory);
+            self.free_grant(memory);
             return Err(Refusal::MinimumAboveLimit { minimum: identify.minimum(), limit: self.lend_max });
         }
-        let held = self.grant.as_ref().is_some_and(|grant| grant.bytes >= identify.minimum());
-        if !held {
-            self.stop_lending(memory);
+        let is_allocated = self.grant.as_ref().is_some_and(|grant| grant.bytes >= identify.minimum());
+        if !is_allocated {
+            self.free_grant(memory);
             self.grant = Some(allocate(identify, lend, memory)?);
         }
         let grant = self.grant.as_ref().expect("it is held or was allocated");
-        Ok((grant.command(held), grant))
+        Ok((grant.command(is_allocated), grant))
     }
 
     /// Returns the command for a shutdown or a suspend, if memory is granted. The memory stays allocated.
@@ -106,9 +106,9 @@ impl Driver {
     }
 
     /// Frees the memory when the driver is removed.
-    pub fn stop_lending(&mut self, memory: &mut dyn HostMemory) {
+    pub fn free_grant(&mut self, memory: &mut dyn HostMemory) {
         if let Some(grant) = self.grant.take() {
-            grant.give_back(memory);
+            grant.free(memory);
         }
     }
 }
@@ -124,10 +124,10 @@ fn allocate(identify: &Identify, lend: u64, memory: &mut dyn HostMemory) -> Resu
             return Ok(grant);
         }
         most = most.max(grant.bytes);
-        grant.give_back(memory);
+        grant.free(memory);
         chunk = chunk / 2 / PAGE * PAGE;
     }
-    Err(Refusal::NoMemory { minimum: identify.minimum(), got: most, least })
+    Err(Refusal::NoMemory { minimum: identify.minimum(), allocated_max: most, least })
 }
 
 /// Allocates up to `lend` bytes in chunks of `chunk` bytes.
@@ -154,7 +154,7 @@ fn chunks(identify: &Identify, lend: u64, chunk: u64, memory: &mut dyn HostMemor
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// HMPRE is 0: the controller uses no host memory.
-    NotAsked,
+    NotRequested,
     /// HMMIN exceeds the maximum grant.
     MinimumAboveLimit {
         /// HMMIN in bytes.
@@ -167,7 +167,7 @@ pub enum Refusal {
         /// HMMIN in bytes.
         minimum: u64,
         /// Largest total that was allocated.
-        got: u64,
+        allocated_max: u64,
         /// Size in bytes of the smallest chunks tried.
         least: u64,
     },
@@ -176,7 +176,7 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::NotAsked => f.write_str("the controller asks for no host memory (HMPRE is 0)"),
+            Refusal::NotRequested => f.write_str("the controller asks for no host memory (HMPRE is 0)"),
             Refusal::MinimumAboveLimit { minimum, limit } => write!(
                 f,
                 "the controller needs at least {} (HMMIN), the driver lends at most {} (max_host_mem_size_mb): nothing is \
@@ -184,11 +184,11 @@ impl fmt::Display for Refusal {
                 mib(*minimum),
                 mib(*limit)
             ),
-            Refusal::NoMemory { minimum, got, least } => write!(
+            Refusal::NoMemory { minimum, allocated_max, least } => write!(
                 f,
                 "the host's memory gave {} in chunks of {least} B or more, the controller needs at least {} (HMMIN): \
                  nothing is lent",
-                mib(*got),
+                mib(*allocated_max),
                 mib(*minimum)
             ),
         }
@@ -207,14 +207,14 @@ impl core::error::Error for Refusal {}
 
 /// An allocator with unlimited memory at ascending addresses.
 #[derive(Clone, Debug, Default)]
-pub struct Plenty {
-    given: u64,
+pub struct UnlimitedMemory {
+    next_address: u64,
 }
 
-impl HostMemory for Plenty {
+impl HostMemory for UnlimitedMemory {
     fn allocate(&mut self, bytes: u64) -> Option<u64> {
-        let address = self.given;
-        self.given += bytes.div_ceil(PAGE) * PAGE;
+        let address = self.next_address;
+        self.next_address += bytes.div_ceil(PAGE) * PAGE;
         Some(address)
     }
     fn free(&mut self, _: u64, _: u64) {}
@@ -229,7 +229,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn asking(hmpre: u32, hmmin: u32) -> Identify {
+    fn requesting(hmpre: u32, hmmin: u32) -> Identify {
         Identify { hmpre, hmmin, ..Identify::default() }
     }
 
@@ -238,7 +238,7 @@ mod tests {
         largest: u64,
         free: u64,
         next: u64,
-        held: u64,
+        allocated_bytes: u64,
     }
     impl HostMemory for Fragmented {
         fn allocate(&mut self, bytes: u64) -> Option<u64> {
@@ -246,23 +246,23 @@ mod tests {
                 return None;
             }
             self.free -= bytes;
-            self.held += bytes;
+            self.allocated_bytes += bytes;
             let address = self.next;
             self.next += 2 * bytes;
             Some(address)
         }
         fn free(&mut self, _: u64, bytes: u64) {
             self.free += bytes;
-            self.held -= bytes;
+            self.allocated_bytes -= bytes;
         }
     }
 
     #[test]
-    fn the_published_drive_gets_the_drivers_default_or_what_it_prefers() {
+    fn the_published_drive_receives_the_smaller_of_the_limit_and_its_preferred_size() {
         for (limit, expected) in [(128, 128), (64, 64), (240, 240), (512, 240)] {
             let mut driver = Driver::new(limit * MIB);
             let (command, grant) =
-                driver.start(&asking(61_440, 2_048), &mut Plenty::default()).expect("lent");
+                driver.start(&requesting(61_440, 2_048), &mut UnlimitedMemory::default()).expect("lent");
             assert_eq!(grant.bytes, expected * MIB);
             assert_eq!(grant.descriptors.len() as u64, expected / 4, "chunks of 4 MiB");
             assert_eq!((command.size as u64, command.memory_return), (expected * 256, false));
@@ -270,71 +270,76 @@ mod tests {
     }
 
     #[test]
-    fn a_minimum_above_the_limit_gets_nothing() {
+    fn a_minimum_above_the_limit_receives_no_memory() {
         let mut driver = Driver::new(4 * MIB);
-        let refusal = driver.start(&asking(61_440, 2_048), &mut Plenty::default()).expect_err("too little");
+        let refusal = driver
+            .start(&requesting(61_440, 2_048), &mut UnlimitedMemory::default())
+            .expect_err("too little");
         assert_eq!(refusal, Refusal::MinimumAboveLimit { minimum: 8 * MIB, limit: 4 * MIB });
         assert!(refusal.to_string().contains("8 MiB") && refusal.to_string().contains("4 MiB"), "{refusal}");
         assert_eq!(driver.stop(), None);
         let mut off = Driver::new(0);
         assert!(matches!(
-            off.start(&asking(10, 0), &mut Plenty::default()),
+            off.start(&requesting(10, 0), &mut UnlimitedMemory::default()),
             Err(Refusal::MinimumAboveLimit { .. })
         ));
-        assert_eq!(driver.start(&asking(0, 0), &mut Plenty::default()).map(|_| ()), Err(Refusal::NotAsked));
+        assert_eq!(
+            driver.start(&requesting(0, 0), &mut UnlimitedMemory::default()).map(|_| ()),
+            Err(Refusal::NotRequested)
+        );
     }
 
     #[test]
-    fn chunks_halve_until_enough_comes_together() {
-        let mut memory = Fragmented { largest: MIB, free: 400 * MIB, next: 0, held: 0 };
+    fn chunks_are_halved_until_enough_is_allocated() {
+        let mut memory = Fragmented { largest: MIB, free: 400 * MIB, next: 0, allocated_bytes: 0 };
         let mut driver = Driver::new(Driver::LEND_MAX);
-        let (_, grant) = driver.start(&asking(61_440, 2_048), &mut memory).expect("lent");
+        let (_, grant) = driver.start(&requesting(61_440, 2_048), &mut memory).expect("lent");
         assert_eq!((grant.bytes, grant.descriptors.len()), (128 * MIB, 128));
-        driver.stop_lending(&mut memory);
-        assert_eq!(memory.held, 0);
+        driver.free_grant(&mut memory);
+        assert_eq!(memory.allocated_bytes, 0);
         // A grant below HMPRE suffices if it reaches HMMIN.
-        let mut short = Fragmented { largest: MIB, free: 9 * MIB, next: 0, held: 0 };
-        assert_eq!(driver.start(&asking(61_440, 2_048), &mut short).expect("lent").1.bytes, 9 * MIB);
-        driver.stop_lending(&mut short);
-        let mut scarce = Fragmented { largest: MIB, free: 5 * MIB, next: 0, held: 0 };
-        let refusal = driver.start(&asking(61_440, 2_048), &mut scarce).expect_err("too little");
-        assert_eq!(refusal, Refusal::NoMemory { minimum: 8 * MIB, got: 5 * MIB, least: 8_192 });
-        assert_eq!(scarce.held, 0, "what was tried is free again");
+        let mut short = Fragmented { largest: MIB, free: 9 * MIB, next: 0, allocated_bytes: 0 };
+        assert_eq!(driver.start(&requesting(61_440, 2_048), &mut short).expect("lent").1.bytes, 9 * MIB);
+        driver.free_grant(&mut short);
+        let mut scarce = Fragmented { largest: MIB, free: 5 * MIB, next: 0, allocated_bytes: 0 };
+        let refusal = driver.start(&requesting(61_440, 2_048), &mut scarce).expect_err("too little");
+        assert_eq!(refusal, Refusal::NoMemory { minimum: 8 * MIB, allocated_max: 5 * MIB, least: 8_192 });
+        assert_eq!(scarce.allocated_bytes, 0, "what was tried is free again");
     }
 
     #[test]
     fn descriptors_are_limited_in_number_and_in_size() {
         let mut driver = Driver::new(Driver::LEND_MAX);
-        let few = Identify { hmmaxd: 4, ..asking(61_440, 2_048) };
+        let few = Identify { hmmaxd: 4, ..requesting(61_440, 2_048) };
         assert_eq!(
-            driver.start(&few, &mut Plenty::default()).expect("lent").1.bytes,
+            driver.start(&few, &mut UnlimitedMemory::default()).expect("lent").1.bytes,
             16 * MIB,
             "four of 4 MiB"
         );
-        driver.stop_lending(&mut Plenty::default());
-        let large = Identify { hmminds: 512, ..asking(61_440, 2_048) };
-        let mut memory = Fragmented { largest: MIB, free: 400 * MIB, next: 0, held: 0 };
+        driver.free_grant(&mut UnlimitedMemory::default());
+        let large = Identify { hmminds: 512, ..requesting(61_440, 2_048) };
+        let mut memory = Fragmented { largest: MIB, free: 400 * MIB, next: 0, allocated_bytes: 0 };
         let refusal = driver.start(&large, &mut memory).expect_err("no piece of 2 MiB");
-        assert_eq!(refusal, Refusal::NoMemory { minimum: 8 * MIB, got: 0, least: 2 * MIB });
+        assert_eq!(refusal, Refusal::NoMemory { minimum: 8 * MIB, allocated_max: 0, least: 2 * MIB });
     }
 
     #[test]
-    fn after_a_resume_the_same_memory_returns() {
-        let identify = asking(61_440, 2_048);
+    fn a_resume_returns_the_same_memory() {
+        let identify = requesting(61_440, 2_048);
         let limits = Limits { preferred: 61_440, minimum: 2_048, ..Limits::default() };
         let (mut driver, mut controller) = (Driver::new(Driver::LEND_MAX), Buffer::new(limits));
-        let (first, grant) = driver.start(&identify, &mut Plenty::default()).expect("lent");
+        let (first, grant) = driver.start(&identify, &mut UnlimitedMemory::default()).expect("lent");
         assert_eq!(controller.set(&first, &grant.descriptors), Ok(Effect::Lent(128 * MIB)));
         let stop = driver.stop().expect("it is lent");
-        assert_eq!(controller.set(&stop, &[]), Ok(Effect::TakenAway));
-        let (again, grant) = driver.start(&identify, &mut Plenty::default()).expect("lent");
+        assert_eq!(controller.set(&stop, &[]), Ok(Effect::Withdrawn));
+        let (again, grant) = driver.start(&identify, &mut UnlimitedMemory::default()).expect("lent");
         assert!(again.memory_return);
         assert_eq!(controller.set(&again, &grant.descriptors), Ok(Effect::Returned(128 * MIB)));
     }
 
     proptest! {
         #[test]
-        fn what_the_driver_lends_the_controller_accepts(
+        fn the_controller_accepts_every_grant_of_the_driver(
             hmpre in 1u32..100_000, hmmin in 0u32..20_000, hmminds in 0u32..2_000, hmmaxd in 0u16..64,
             limit in 0u64..512, largest in 12u32..24, free in 0u64..512,
         ) {
@@ -342,7 +347,7 @@ mod tests {
             let limits = Limits {
                 preferred: hmpre, minimum: identify.hmmin, descriptor_minimum: hmminds, descriptors_max: hmmaxd,
             };
-            let mut memory = Fragmented { largest: 1 << largest, free: free * MIB, next: 0, held: 0 };
+            let mut memory = Fragmented { largest: 1 << largest, free: free * MIB, next: 0, allocated_bytes: 0 };
             let mut driver = Driver::new(limit * MIB);
             if let Ok((command, grant)) = driver.start(&identify, &mut memory) {
                 prop_assert!(grant.bytes >= identify.minimum());
@@ -351,8 +356,8 @@ mod tests {
                 let usable: u64 = grant.descriptors.iter().filter(|d| d.size >= hmminds).map(Descriptor::bytes).sum();
                 prop_assert_eq!(Buffer::new(limits).set(&command, &grant.descriptors), Ok(Effect::Lent(usable)));
             }
-            driver.stop_lending(&mut memory);
-            prop_assert_eq!(memory.held, 0);
+            driver.free_grant(&mut memory);
+            prop_assert_eq!(memory.allocated_bytes, 0);
         }
     }
 }

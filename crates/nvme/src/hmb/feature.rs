@@ -90,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_command_is_laid_out_as_specified() {
+    fn the_command_has_the_specified_layout() {
         let command =
             SetFeatures { enable: true, memory_return: true, size: 32_768, list: 0x1_2345_6780, entries: 32 };
         assert_eq!(command.to_dwords(), [0b11, 32_768, 0x2345_6780, 1, 32]);
@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_are_a_command_and_come_back(dwords in any::<[u32; 5]>(), entry in any::<[u8; 16]>()) {
+        fn any_words_parse_and_round_trip(dwords in any::<[u32; 5]>(), entry in any::<[u8; 16]>()) {
             let command = SetFeatures::from_dwords(dwords);
             prop_assert_eq!(SetFeatures::from_dwords(command.to_dwords()), command);
             let descriptor = Descriptor::from_bytes(&entry);

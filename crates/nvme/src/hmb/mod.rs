@@ -11,7 +11,7 @@ mod driver;
 mod feature;
 
 pub use buffer::{Buffer, Effect, HmbError, Limits};
-pub use driver::{Driver, Grant, HostMemory, Plenty, Refusal};
+pub use driver::{Driver, Grant, HostMemory, Refusal, UnlimitedMemory};
 pub use feature::{Descriptor, SetFeatures};
 
 /// Size of a memory page in bytes, the unit of a grant (CC.MPS of 0).

@@ -43,14 +43,14 @@ impl Ssd {
 
     /// Carries out the work of the idle drive between `idle_since` and `now`.
     #[inline]
-    pub(super) fn catch_up(&mut self, now: Instant) {
+    pub(super) fn work_while_idle(&mut self, now: Instant) {
         let idle = self.idle_since.saturating_add(self.parameters.controller.t_idle);
         self.run_array(now.min(idle));
         if idle >= now {
             return;
         }
         let mapped = self.write_map_back(idle, now);
-        self.load_map_ahead(mapped, now);
+        self.preload_map(mapped, now);
         self.collect(mapped, now);
     }
 
@@ -107,7 +107,7 @@ impl Ssd {
     }
 
     /// Loads the rest of the map into host memory, provided that the whole map fits.
-    fn load_map_ahead(&mut self, from: Instant, limit: Instant) {
+    fn preload_map(&mut self, from: Instant, limit: Instant) {
         let mut at = from;
         let t_load = self.parameters.map.t_load;
         while at.saturating_add(t_load) <= limit && self.map.load_ahead() {

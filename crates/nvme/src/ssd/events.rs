@@ -87,14 +87,14 @@ impl Events {
         // If the next event of this stage is due at the same instant, the stage stays first.
         if next != Some(at) {
             self.due[stage as usize] = next.unwrap_or(Instant::MAX);
-            self.elect();
+            self.find_first();
         }
         slot.expect("what is first is there")
     }
 
     /// Finds the stage with the earliest event, without branches because a branch here is unpredictable.
     #[inline]
-    fn elect(&mut self) {
+    fn find_first(&mut self) {
         let (mut at, mut first) = (self.due[0], 0);
         for stage in 1..STAGES.len() {
             let due = self.due[stage];
@@ -106,14 +106,14 @@ impl Events {
 
     /// Returns true if the firmware is processing a command.
     #[inline]
-    pub(super) fn firmware_works(&self) -> bool {
+    pub(super) fn is_firmware_busy(&self) -> bool {
         self.due[Stage::Firmware as usize] < Instant::MAX
     }
 
     /// Returns true if no command is in the firmware or on its way there.
     #[inline]
-    pub(super) fn none_comes(&self) -> bool {
-        self.due[Stage::Fetched as usize] == Instant::MAX && !self.firmware_works()
+    pub(super) fn no_command_is_pending(&self) -> bool {
+        self.due[Stage::Fetched as usize] == Instant::MAX && !self.is_firmware_busy()
     }
 
     /// Sets the instant at which the data of the first write in [`Ssd::incoming`] arrives; [`Instant::MAX`] for no
@@ -122,7 +122,7 @@ impl Events {
     pub(super) fn expect_data(&mut self, at: Instant) {
         if self.due[Stage::Received as usize] != at {
             self.due[Stage::Received as usize] = at;
-            self.elect();
+            self.find_first();
         }
     }
 
@@ -181,12 +181,12 @@ impl Ssd {
             let slot = self.events.pop();
             match stage {
                 Stage::Sent | Stage::Posted => break (first, slot),
-                Stage::Fetched => self.fetched(first, slot),
+                Stage::Fetched => self.command_fetched(first, slot),
                 Stage::Firmware => {
-                    self.leave_firmware(first, slot);
+                    self.finish_firmware(first, slot);
                     self.run_firmware(first);
                 }
-                Stage::Loads => self.go_on(first, slot),
+                Stage::Loads => self.execute(first, slot),
                 Stage::Received => unreachable!("it has no queue here"),
             }
         };

@@ -18,11 +18,11 @@
 
 mod background;
 mod events;
-mod kept;
 mod parameters;
 mod power;
 mod read;
 mod slot;
+mod snapshot;
 mod write;
 
 pub use parameters::{Controller, SsdParameters};
@@ -81,9 +81,9 @@ pub struct Ssd {
     /// rejected write, arrivals cause no event.
     incoming: VecDeque<(Instant, u32)>,
     /// True once the data of the oldest incoming write has arrived.
-    is_here: bool,
+    oldest_has_arrived: bool,
     /// True if the full write buffer rejected the oldest incoming write.
-    refused: bool,
+    oldest_is_rejected: bool,
     /// Number of writes whose read-modify-write reads are in progress; they will use the link afterwards.
     partial_writes: u32,
     /// Flushes in flight, in order of their tickets.
@@ -126,7 +126,7 @@ impl Ssd {
             map,
             loaders: Loaders::new(parameters.map.loaders, parameters.map.t_load),
             array: Channels::new(&layer.geometry, &parameters.timing, &parameters.scheduling, seed),
-            link: Link::new(parameters.wires),
+            link: Link::new(parameters.link),
             host_memory,
             decoder: parameters.reliability.as_ref().map(Decoder::new),
             rng: Rng::for_purpose(seed, 0x5244),
@@ -142,8 +142,8 @@ impl Ssd {
             commands: VecDeque::new(),
             map_pages: VecDeque::new(),
             incoming: VecDeque::new(),
-            is_here: false,
-            refused: false,
+            oldest_has_arrived: false,
+            oldest_is_rejected: false,
             partial_writes: 0,
             flushes: VecDeque::new(),
             forced: Vec::new(),
@@ -214,38 +214,38 @@ impl Ssd {
     #[inline]
     fn run_firmware(&mut self, now: Instant) {
         while let Some(slot) = self.commands.front().copied()
-            && !self.events.firmware_works()
+            && !self.events.is_firmware_busy()
             && self.map_pages.len() < MAP_QUEUE_MAX
         {
             self.commands.pop_front();
-            self.serve(now, slot);
+            self.start_command(now, slot);
         }
     }
 
     /// Handles the arrival of a command: the firmware starts it, or it waits.
     #[inline]
-    fn fetched(&mut self, now: Instant, slot: u32) {
-        let waits = self.events.firmware_works() || self.map_pages.len() >= MAP_QUEUE_MAX;
+    fn command_fetched(&mut self, now: Instant, slot: u32) {
+        let waits = self.events.is_firmware_busy() || self.map_pages.len() >= MAP_QUEUE_MAX;
         if waits || !self.commands.is_empty() {
             self.commands.push_back(slot);
             return self.run_firmware(now);
         }
-        self.serve(now, slot);
+        self.start_command(now, slot);
     }
 
     /// Starts a command on the idle firmware.
     #[inline]
-    fn serve(&mut self, now: Instant, slot: u32) {
-        let time = self.take_up(now, slot);
+    fn start_command(&mut self, now: Instant, slot: u32) {
+        let time = self.process_command(now, slot);
         if time > Duration::ZERO {
             return self.events.push(Stage::Firmware, now + time, slot);
         }
-        self.leave_firmware(now, slot);
+        self.finish_firmware(now, slot);
     }
 
     /// Processes a command in the firmware, including all changes to the map. Returns the firmware's time.
     #[inline]
-    fn take_up(&mut self, now: Instant, slot: u32) -> Duration {
+    fn process_command(&mut self, now: Instant, slot: u32) -> Duration {
         let times = &self.parameters.controller;
         let request = &self.slots.get(slot).request;
         let is_admitted = self.admits(request);
@@ -265,7 +265,7 @@ impl Ssd {
 
     /// Looks up or changes a map that is only partly in memory. Returns the firmware's time.
     #[inline(never)]
-    fn use_map(&mut self, now: Instant, slot: u32) -> Duration {
+    fn access_map(&mut self, now: Instant, slot: u32) -> Duration {
         let request = self.slots.get(slot).request;
         let map = match request.op {
             Op::Read => self.look_up(now, slot, &request),
@@ -278,19 +278,19 @@ impl Ssd {
 
     /// Handles the end of the firmware's work: the command continues, or waits for its map pages.
     #[inline(always)]
-    fn leave_firmware(&mut self, now: Instant, slot: u32) {
+    fn finish_firmware(&mut self, now: Instant, slot: u32) {
         let ready = self.slots.get(slot).ready;
         if ready > now {
             self.slots.get_mut(slot).map += ready.since(now);
             self.events.push(Stage::Loads, ready, slot);
             return;
         }
-        self.go_on(now, slot);
+        self.execute(now, slot);
     }
 
     /// Executes a command after its map look-up.
     #[inline]
-    fn go_on(&mut self, now: Instant, slot: u32) {
+    fn execute(&mut self, now: Instant, slot: u32) {
         let Slot { request, status, .. } = self.slots.get(slot);
         if *status != Status::Ok {
             return self.post(now, slot);
@@ -332,16 +332,16 @@ impl Ssd {
         self.slots.get_mut(slot).bus = fetch;
         self.in_drive += 1;
         let arrives = now + fetch;
-        let is_served = self.is_unhindered(request)
+        let is_served_early = self.can_serve_early(request)
             && match request.op {
-                Op::Read => self.read_ahead(arrives, slot, request),
+                Op::Read => self.read_early(arrives, slot, request),
                 Op::Write | Op::WriteFua if self.is_of_whole_units(request) => {
-                    self.write_ahead(arrives, slot, request);
+                    self.write_early(arrives, slot, request);
                     true
                 }
                 _ => false,
             };
-        if !is_served {
+        if !is_served_early {
             self.events.push(Stage::Fetched, arrives, slot);
         }
     }
@@ -378,10 +378,10 @@ impl Model for Ssd {
 
     #[inline]
     fn submit(&mut self, now: Instant, request: Request) {
-        if self.slots.taken() == 0 {
-            self.catch_up(now);
+        if self.slots.used_count() == 0 {
+            self.work_while_idle(now);
         }
-        let slot = self.slots.take(now, &request);
+        let slot = self.slots.allocate(now, &request);
         if self.in_drive < self.parameters.controller.depth {
             self.fetch(now, slot, &request);
         } else {
@@ -391,19 +391,19 @@ impl Model for Ssd {
 
     #[inline]
     fn next_due(&self) -> Option<Instant> {
-        if self.slots.taken() == 0 { None } else { self.events.next_due(&self.array) }
+        if self.slots.used_count() == 0 { None } else { self.events.next_due(&self.array) }
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         // This is called before every arrival, and mostly no event is due.
-        if self.slots.taken() == 0 || !self.events.is_due(&self.array, limit) {
+        if self.slots.used_count() == 0 || !self.events.is_due(&self.array, limit) {
             return None;
         }
         self.advance(limit)
     }
 
     fn power_cut(&mut self, now: Instant) -> PowerCut {
-        self.cut(now)
+        self.lose_power(now)
     }
 
     fn power_up(&mut self, now: Instant) -> Instant {
@@ -416,13 +416,13 @@ impl Model for Ssd {
     }
 
     fn save(&self) -> Option<Vec<u8>> {
-        let mut still = self.clone();
-        still.come_to_rest();
-        still.keep()
+        let mut quiescent = self.clone();
+        quiescent.quiesce();
+        quiescent.to_snapshot()
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
-        self.take_over(state)
+        self.restore_snapshot(state)
     }
 
     fn observe(&self, to: &mut dyn Observer) {

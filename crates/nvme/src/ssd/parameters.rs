@@ -1,7 +1,7 @@
 //! Parameters of an SSD and their limits.
 
-use crate::Wires;
-use crate::hmb::{Buffer, Driver, Limits, PAGE, Plenty};
+use crate::LinkParameters;
+use crate::hmb::{Buffer, Driver, Limits, PAGE, UnlimitedMemory};
 use crate::identify::{Identify, ONCS_DATASET_MANAGEMENT, VWC_PRESENT};
 use alloc::format;
 use flashlab_flash::Impossible;
@@ -36,7 +36,7 @@ pub struct SsdParameters {
     /// The controller's processor.
     pub controller: Controller,
     /// Link to the host.
-    pub wires: Wires,
+    pub link: LinkParameters,
     /// Translation layer, with the geometry of the array. Its number of map pages follows from `map`.
     pub page_map: PageMapParameters,
     /// Operation times of the array.
@@ -77,7 +77,7 @@ impl SsdParameters {
     pub(super) fn lend(&self) -> Buffer {
         let mut host_memory = Buffer::new(self.hmb);
         let mut driver = Driver::new(self.lend_max);
-        if let Ok((command, grant)) = driver.start(&self.identify(), &mut Plenty::default()) {
+        if let Ok((command, grant)) = driver.start(&self.identify(), &mut UnlimitedMemory::default()) {
             let lent = host_memory.set(&command, &grant.descriptors);
             lent.expect("the driver keeps to what the controller says");
         }
@@ -94,7 +94,7 @@ impl SsdParameters {
         layer.check()?;
         self.timing.check()?;
         self.scheduling.check()?;
-        self.wires.check()?;
+        self.link.check()?;
         if let Some(reliability) = &self.reliability {
             reliability.check()?;
         }

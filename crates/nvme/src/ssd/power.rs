@@ -10,10 +10,10 @@ use flashlab_flash::nand::Channels;
 use flashlab_sim::{Duration, Fate, Instant, Op, PowerCut, fault};
 
 impl Ssd {
-    pub(super) fn cut(&mut self, now: Instant) -> PowerCut {
+    pub(super) fn lose_power(&mut self, now: Instant) -> PowerCut {
         // Events up to `now` have happened, even if no caller has collected them.
-        if self.slots.taken() == 0 {
-            self.catch_up(now);
+        if self.slots.used_count() == 0 {
+            self.work_while_idle(now);
         }
         while self.advance(now).is_some() {}
         let torn = self.array.power_cut(now);
@@ -33,7 +33,7 @@ impl Ssd {
         if fault("cut-forgets-a-unit") {
             undecided.pop();
         }
-        self.forget();
+        self.drop_in_flight();
         self.host_memory = Buffer::new(self.parameters.hmb);
         let mut cut = PowerCut::default();
         let (unit, capacity) = (self.unit(), self.parameters.page_map.capacity);
@@ -45,7 +45,7 @@ impl Ssd {
     }
 
     /// Drops all requests and events in flight.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn drop_in_flight(&mut self) {
         self.slots.clear();
         self.events.clear();
         self.in_drive = 0;
@@ -53,8 +53,8 @@ impl Ssd {
         self.commands.clear();
         self.map_pages.clear();
         self.incoming.clear();
-        self.is_here = false;
-        self.refused = false;
+        self.oldest_has_arrived = false;
+        self.oldest_is_rejected = false;
         self.partial_writes = 0;
         self.flushes.clear();
         self.forced.clear();
@@ -77,20 +77,20 @@ impl Ssd {
 
     /// Returns the age of the drive at `now`.
     #[inline]
-    pub(super) fn since_new(&self, now: Instant) -> Duration {
+    pub(super) fn age_at(&self, now: Instant) -> Duration {
         self.age + now.since(Instant::ZERO)
     }
 
     /// Ages the data by `time` without power. No request is in flight.
-    pub fn lie_idle(&mut self, time: Duration) {
+    pub fn age_without_power(&mut self, time: Duration) {
         self.age += time;
     }
 
     /// Finishes all background work and resets all clocks to zero, as a snapshot requires.
     ///
     /// The age of the data continues from the end of that work, as if no time passed until the drive is used again.
-    /// [`Ssd::lie_idle`] adds time in between.
-    pub(super) fn come_to_rest(&mut self) {
+    /// [`Ssd::age_without_power`] adds time in between.
+    pub(super) fn quiesce(&mut self) {
         let mut rest = self.idle_since;
         // The layer may have pending work from recovery.
         self.drain(rest);
@@ -98,12 +98,12 @@ impl Ssd {
             rest = rest.max(finished.at);
             self.layer_finished(&finished);
         }
-        self.age = self.since_new(rest);
-        self.start_clocks();
+        self.age = self.age_at(rest);
+        self.reset_clocks();
     }
 
     /// Resets all clocks to zero.
-    pub(super) fn start_clocks(&mut self) {
+    pub(super) fn reset_clocks(&mut self) {
         let parameters = &self.parameters;
         self.array = Channels::new(
             &parameters.page_map.geometry,

@@ -73,15 +73,15 @@ impl Ssd {
     pub(super) fn read(&mut self, now: Instant, slot: u32) {
         let request = self.slots.get(slot).request;
         self.counts.host_read_bytes += request.length;
-        match self.only_piece(&request) {
-            Some(piece) => self.ask_array(now, slot, &piece),
+        match self.single_piece(&request) {
+            Some(piece) => self.submit_read(now, slot, &piece),
             None => self.read_pieces(now, slot, request.offset..request.end()),
         }
     }
 
     /// Returns the piece of a read that lies within one unit, if the unit is in the array.
     #[inline(always)]
-    fn only_piece(&self, request: &Request) -> Option<Piece> {
+    fn single_piece(&self, request: &Request) -> Option<Piece> {
         let unit = self.unit_of(request.offset);
         if unit != self.unit_of(request.end() - 1) {
             return None;
@@ -96,7 +96,7 @@ impl Ssd {
     /// the read is a single piece whose location cannot change before `at`: the array neither writes, moves nor erases,
     /// and the firmware takes no time.
     #[inline]
-    pub(super) fn read_ahead(&mut self, at: Instant, slot: u32, request: &Request) -> bool {
+    pub(super) fn read_early(&mut self, at: Instant, slot: u32, request: &Request) -> bool {
         let times = &self.parameters.controller;
         let takes_time = times.t_command.max(times.t_command_unmapped) > Duration::ZERO;
         // A write that waits for the write buffer depends on programs in progress.
@@ -104,7 +104,7 @@ impl Ssd {
         if takes_time || may_change || self.decoder.is_some() {
             return false;
         }
-        let Some(piece) = self.only_piece(request) else { return false };
+        let Some(piece) = self.single_piece(request) else { return false };
         self.counts.host_read_bytes += request.length;
         self.slots.get_mut(slot).pending = 1;
         self.array.submit_ahead(at, &piece.read_for(slot));
@@ -116,7 +116,7 @@ impl Ssd {
     fn read_pieces(&mut self, now: Instant, slot: u32, bytes: Range<u64>) {
         let mut piece = Piece { block: EraseBlock::new(0), page: 0, slc: false, bytes: 0 };
         // Bytes that need no array operation.
-        let mut at_hand = 0;
+        let mut immediate_bytes = 0;
         let Range { start: mut at, end: to } = bytes;
         while at < to {
             let unit = self.unit_of(at);
@@ -126,23 +126,23 @@ impl Ssd {
             match self.layer.read(unit) {
                 Found::At { block, page, slc, .. } => {
                     if (piece.block, piece.page) != (block, page) && piece.bytes > 0 {
-                        self.ask_array(now, slot, &piece);
+                        self.submit_read(now, slot, &piece);
                         piece.bytes = 0;
                     }
                     piece = Piece { block, page, slc, bytes: piece.bytes + bytes };
                 }
-                Found::Unmapped | Found::Buffered => at_hand += bytes,
+                Found::Unmapped | Found::Buffered => immediate_bytes += bytes,
                 Found::Unreadable => {
                     self.slots.get_mut(slot).status = Status::Unreadable;
-                    at_hand += bytes;
+                    immediate_bytes += bytes;
                 }
             }
         }
         if piece.bytes > 0 {
-            self.ask_array(now, slot, &piece);
+            self.submit_read(now, slot, &piece);
         }
-        if at_hand > 0
-            && let Some(sent) = self.send(now, slot, at_hand)
+        if immediate_bytes > 0
+            && let Some(sent) = self.send(now, slot, immediate_bytes)
         {
             self.events.push(Stage::Sent, sent, slot);
         }
@@ -150,11 +150,13 @@ impl Ssd {
 
     /// Submits the array read of a piece, for a read or for a read-modify-write.
     #[inline]
-    pub(super) fn ask_array(&mut self, now: Instant, slot: u32, piece: &Piece) {
+    pub(super) fn submit_read(&mut self, now: Instant, slot: u32, piece: &Piece) {
         self.slots.get_mut(slot).pending += 1;
         let operation = piece.read_for(slot);
         match self.decode(piece.block, now) {
-            Some(read) if read.retries > 0 || read.uncorrectable => self.read_again(now, operation, read),
+            Some(read) if read.retries > 0 || read.uncorrectable => {
+                self.submit_with_retries(now, operation, read)
+            }
             _ => self.array.submit(now, &operation),
         }
     }
@@ -163,7 +165,7 @@ impl Ssd {
     #[inline]
     pub(super) fn decode(&mut self, block: EraseBlock, now: Instant) -> Option<ReadOutcome> {
         self.decoder.as_ref()?;
-        self.decode_aged(block, now)
+        self.decode_by_age(block, now)
     }
 
     /// Draws the decoding result of a page from its wear and age.
@@ -177,7 +179,7 @@ impl Ssd {
 
     /// Submits a read with retries. The die is busy for all attempts; only the last transfer counts as a transfer.
     #[cold]
-    fn read_again(&mut self, now: Instant, operation: Operation, read: ReadOutcome) {
+    fn submit_with_retries(&mut self, now: Instant, operation: Operation, read: ReadOutcome) {
         let Kind::Read { bytes } = operation.kind else { unreachable!("only reads are read again") };
         let timing = &self.parameters.timing;
         let again = (timing.read(operation.slc) + timing.transfer(bytes)) * u64::from(read.retries);
@@ -214,7 +216,7 @@ impl Ssd {
         if state.request.op.is_write() {
             if state.pending == 0 {
                 state.read_modify_write = array + transfer;
-                self.old_parts_read(at, slot);
+                self.merge_reads_finished(at, slot);
             }
             return None;
         }

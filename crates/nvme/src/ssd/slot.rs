@@ -49,7 +49,7 @@ impl Slot {
 
     /// Returns the completion at `at`. Time without another cause counts as waiting in a queue.
     #[inline]
-    fn done(&self, at: Instant) -> Completion {
+    fn completion(&self, at: Instant) -> Completion {
         let mut spent = Spent::default();
         spent[Mechanism::Bus] = self.bus;
         spent[Mechanism::Firmware] = self.firmware;
@@ -66,18 +66,18 @@ impl Slot {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
     slots: alloc::vec::Vec<Slot>,
-    vacant: alloc::vec::Vec<u32>,
+    free: alloc::vec::Vec<u32>,
 }
 
 impl Slots {
     /// Allocates a slot for `request` and returns its index.
     #[inline]
-    pub(super) fn take(&mut self, arrived: Instant, request: &Request) -> u32 {
+    pub(super) fn allocate(&mut self, arrived: Instant, request: &Request) -> u32 {
         let slot = Slot::new(arrived, *request);
-        match self.vacant.pop() {
-            Some(place) => {
-                self.slots[place as usize] = slot;
-                place
+        match self.free.pop() {
+            Some(index) => {
+                self.slots[index as usize] = slot;
+                index
             }
             None => {
                 self.slots.push(slot);
@@ -86,37 +86,37 @@ impl Slots {
         }
     }
 
-    /// Frees slot `place` and returns the completion of its request at `at`.
+    /// Frees slot `index` and returns the completion of its request at `at`.
     #[inline]
-    pub(super) fn finish(&mut self, place: u32, at: Instant) -> Completion {
-        self.vacant.push(place);
-        self.slots[place as usize].done(at)
+    pub(super) fn finish(&mut self, index: u32, at: Instant) -> Completion {
+        self.free.push(index);
+        self.slots[index as usize].completion(at)
     }
 
     #[inline]
-    pub(super) fn get(&self, place: u32) -> &Slot {
-        &self.slots[place as usize]
+    pub(super) fn get(&self, index: u32) -> &Slot {
+        &self.slots[index as usize]
     }
     #[inline]
-    pub(super) fn get_mut(&mut self, place: u32) -> &mut Slot {
-        &mut self.slots[place as usize]
+    pub(super) fn get_mut(&mut self, index: u32) -> &mut Slot {
+        &mut self.slots[index as usize]
     }
 
     /// Returns the number of slots in use.
     #[inline]
-    pub(super) fn taken(&self) -> u32 {
-        (self.slots.len() - self.vacant.len()) as u32
+    pub(super) fn used_count(&self) -> u32 {
+        (self.slots.len() - self.free.len()) as u32
     }
 
     /// Iterates over the slots in use.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
-        let taken = |place: &usize| !self.vacant.contains(&(*place as u32));
-        (0..self.slots.len()).filter(taken).map(|place| &self.slots[place])
+        let is_used = |index: &usize| !self.free.contains(&(*index as u32));
+        (0..self.slots.len()).filter(is_used).map(|index| &self.slots[index])
     }
 
     /// Frees all slots.
     pub(super) fn clear(&mut self) {
         self.slots.clear();
-        self.vacant.clear();
+        self.free.clear();
     }
 }

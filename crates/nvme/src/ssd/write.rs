@@ -92,7 +92,7 @@ impl Ssd {
 
     /// Serves a write of whole units ahead of time. The command arrives at `at`, and no other command precedes it.
     #[inline]
-    pub(super) fn write_ahead(&mut self, at: Instant, slot: u32, request: &Request) {
+    pub(super) fn write_early(&mut self, at: Instant, slot: u32, request: &Request) {
         let time = self.parameters.controller.t_command_write;
         let unit = self.unit_of(request.offset);
         let state = self.slots.get_mut(slot);
@@ -135,7 +135,7 @@ impl Ssd {
             if let Found::At { block, page, slc, .. } = self.layer.read(unit) {
                 let bytes = self.unit();
                 self.counts.read_modify_write_bytes += bytes;
-                self.ask_array(now, slot, &Piece { block, page, slc, bytes });
+                self.submit_read(now, slot, &Piece { block, page, slc, bytes });
             }
         }
         if self.slots.get(slot).pending == 0 {
@@ -145,7 +145,7 @@ impl Ssd {
     }
 
     /// Continues a write after its read-modify-write reads, or ends it if one of them failed.
-    pub(super) fn old_parts_read(&mut self, now: Instant, slot: u32) {
+    pub(super) fn merge_reads_finished(&mut self, now: Instant, slot: u32) {
         self.partial_writes -= 1;
         let Slot { request, status, .. } = *self.slots.get(slot);
         if status == Status::Ok { self.receive(now, slot, request.length) } else { self.post(now, slot) }
@@ -170,7 +170,7 @@ impl Ssd {
     /// Handles the arrival of the data of the oldest incoming write.
     #[inline]
     pub(super) fn received(&mut self, now: Instant) {
-        self.is_here = true;
+        self.oldest_has_arrived = true;
         self.drain(now);
     }
 
@@ -240,14 +240,14 @@ impl Ssd {
     }
 
     /// Recreates the map pages of a write that an overtaking trim has dropped.
-    fn keep_mapped(&mut self, slot: u32) {
+    fn recreate_map_pages(&mut self, slot: u32) {
         let units = self.units_touched(&self.slots.get(slot).request);
         let entries = self.map.entries() as u32;
         for page in (units.start / entries..=(units.end - 1) / entries).map(MapPage) {
             if !self.map.exists(page)
                 && let Some(gone) = self.map.update(page, true).written_back
             {
-                self.map_pages.push_back(gone);
+                self.map_pages.push_back(written_back);
             }
         }
     }
@@ -258,32 +258,32 @@ impl Ssd {
         loop {
             let Ssd { layer, array, .. } = self;
             layer.issue(|operation| array.submit(now, operation));
-            let mut went_on = false;
+            let mut made_progress = false;
             while let Some(page) = self.map_pages.front() {
                 match self.layer.write_map_page(page.0) {
                     Accepted::Buffered(_) | Accepted::ReadOnly => {
                         self.map_pages.pop_front();
-                        went_on = true;
+                        made_progress = true;
                     }
                     Accepted::Full => break,
                 }
             }
             while let Some(slot) = self.next_received(now) {
                 let before = self.slots.get(slot).next_unit;
-                self.refused = !self.accept(now, slot);
-                if self.refused {
-                    went_on |= self.slots.get(slot).next_unit > before;
+                self.oldest_is_rejected = !self.accept(now, slot);
+                if self.oldest_is_rejected {
+                    made_progress |= self.slots.get(slot).next_unit > before;
                     break;
                 }
                 self.incoming.pop_front();
-                self.is_here = false;
-                went_on = true;
+                self.oldest_has_arrived = false;
+                made_progress = true;
             }
-            if !went_on {
+            if !made_progress {
                 break;
             }
         }
-        let first = self.incoming.front().filter(|_| !self.refused);
+        let first = self.incoming.front().filter(|_| !self.oldest_is_rejected);
         self.events.expect_data(first.map_or(Instant::MAX, |(at, _)| *at));
         self.end_flushes(now);
         self.end_forced(now);
@@ -293,11 +293,11 @@ impl Ssd {
     /// since. A read-only device returns every waiting write, so that each of them fails.
     #[inline]
     fn next_received(&self, now: Instant) -> Option<u32> {
-        if self.refused && self.layer.is_full() && !self.layer.is_read_only() {
+        if self.oldest_is_rejected && self.layer.is_full() && !self.layer.is_read_only() {
             return None;
         }
         let (at, slot) = *self.incoming.front()?;
-        (self.is_here || at < now).then_some(slot)
+        (self.oldest_has_arrived || at < now).then_some(slot)
     }
 
     /// Unmaps the units that a trim covers in whole.

@@ -7,7 +7,7 @@ use flashlab_flash::ftl::page_map::{PageMapParameters, Streams};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::nand::{Cell, Geometry, Reliability, Scheduling, Suspend, Timing};
 use flashlab_nvme::hmb::Limits;
-use flashlab_nvme::{Controller, Generation, Ssd, SsdParameters, Wires};
+use flashlab_nvme::{Controller, Generation, LinkParameters, Ssd, SsdParameters};
 use flashlab_sim::{Completion, Duration, FileId, Instant, Model, Observer, Op, Request, RequestId, Rng};
 
 pub(crate) const KIB: u64 = 1 << 10;
@@ -47,7 +47,12 @@ pub(crate) fn small() -> SsdParameters {
             t_command_unmapped: us(3),
             t_idle: us(1_000),
         },
-        wires: Wires { generation: Generation::Gen3, lanes: 2, payload: 256, t_way: Duration::from_ns(150) },
+        link: LinkParameters {
+            generation: Generation::Gen3,
+            lanes: 2,
+            payload: 256,
+            t_way: Duration::from_ns(150),
+        },
         page_map: PageMapParameters {
             geometry,
             cell: Cell::Tlc,

@@ -18,7 +18,7 @@ pub(super) const TABLE: &[Parameter] = &[
     must!("nvme.request_max", Size ssd.request_max, UP_TO_A_GIB, "Bytes of the largest request (MDTS)."),
     choice!(
         "nvme.generation",
-        ssd.wires.generation,
+        ssd.link.generation,
         [
             "gen1" = Generation::Gen1,
             "gen2" = Generation::Gen2,
@@ -28,9 +28,9 @@ pub(super) const TABLE: &[Parameter] = &[
         ],
         "Generation of PCI Express that host and drive agree on."
     ),
-    must!("nvme.lanes", Count ssd.wires.lanes, UP_TO_2_32, "Lanes of the link."),
-    must!("nvme.payload", Count ssd.wires.payload, UP_TO_2_32, "Bytes of the largest packet's payload."),
-    must!("nvme.t_way", Time ssd.wires.t_way, TEN_SECONDS,
+    must!("nvme.lanes", Count ssd.link.lanes, UP_TO_2_32, "Lanes of the link."),
+    must!("nvme.payload", Count ssd.link.payload, UP_TO_2_32, "Bytes of the largest packet's payload."),
+    must!("nvme.t_way", Time ssd.link.t_way, TEN_SECONDS,
         "Latency of a packet from one side of the link to the other."),
     must!("nvme.depth", Count ssd.controller.depth, UP_TO_2_32,
         "Maximum number of commands in the controller; others wait in the queues."),

@@ -19,7 +19,7 @@ const AGE_MAX: Duration = Duration::from_ns(1 << 62);
 const COUNT_MAX: u64 = 1 << 60;
 
 #[derive(Serialize)]
-struct Borrowed<'a> {
+struct SnapshotRef<'a> {
     parameters: &'a SsdParameters,
     seed: u64,
     layer: &'a PageMap,
@@ -31,9 +31,9 @@ struct Borrowed<'a> {
     counts: Counts,
 }
 
-/// Deserialized form of [`Borrowed`].
+/// Deserialized form of [`SnapshotRef`].
 #[derive(Deserialize)]
-struct Kept {
+struct Snapshot {
     parameters: SsdParameters,
     seed: u64,
     layer: PageMap,
@@ -47,41 +47,43 @@ struct Kept {
 
 impl Ssd {
     /// Serializes a drive at rest.
-    pub(super) fn keep(&self) -> Option<Vec<u8>> {
+    pub(super) fn to_snapshot(&self) -> Option<Vec<u8>> {
         let Ssd { parameters, seed, layer, map, host_memory, rng, programmed, age, counts, .. } = self;
         let (seed, age, counts) = (*seed, *age, *counts);
-        let kept = Borrowed { parameters, seed, layer, map, host_memory, rng, programmed, age, counts };
-        postcard::to_allocvec(&kept).ok()
+        let snapshot =
+            SnapshotRef { parameters, seed, layer, map, host_memory, rng, programmed, age, counts };
+        postcard::to_allocvec(&snapshot).ok()
     }
 
     /// Replaces the state with a snapshot of a drive with the same parameters.
-    pub(super) fn take_over(&mut self, state: &[u8]) -> Result<(), RestoreError> {
-        let kept: Kept = postcard::from_bytes(state)
+    pub(super) fn restore_snapshot(&mut self, state: &[u8]) -> Result<(), RestoreError> {
+        let snapshot: Snapshot = postcard::from_bytes(state)
             .map_err(|error| RestoreError::new(format!("it is no state of an SSD: {error}")))?;
-        if kept.parameters != self.parameters {
+        if snapshot.parameters != self.parameters {
             return Err(RestoreError::new("it was kept of an SSD with other parameters"));
         }
-        kept.check(&self.parameters)?;
-        let Kept { seed, layer, map, host_memory, rng, programmed, age, counts, .. } = kept;
-        self.forget();
+        snapshot.check(&self.parameters)?;
+        let Snapshot { seed, layer, map, host_memory, rng, programmed, age, counts, .. } = snapshot;
+        self.drop_in_flight();
         (self.seed, self.age, self.counts, self.programmed) = (seed, age, counts, programmed);
         (self.layer, self.map, self.host_memory, self.rng) = (layer, map, host_memory, rng);
-        self.start_clocks();
+        self.reset_clocks();
         Ok(())
     }
 }
 
-impl Kept {
+impl Snapshot {
     /// Checks the snapshot for consistency with itself and with `parameters`.
     fn check(&self, parameters: &SsdParameters) -> Result<(), RestoreError> {
-        if !self.host_memory.is_sound(&parameters.hmb) {
+        if !self.host_memory.is_valid(&parameters.hmb) {
             return Err(RestoreError::new("the host memory that it has could not have been lent to it"));
         }
         let layer = parameters.layer_with(&parameters.lend());
-        let wrong = |inconsistent| RestoreError::new(format!("its state contradicts itself: {inconsistent}"));
-        self.layer.validate_restored(&layer, self.seed).map_err(wrong)?;
+        let contradiction =
+            |inconsistent| RestoreError::new(format!("its state contradicts itself: {inconsistent}"));
+        self.layer.validate_restored(&layer, self.seed).map_err(contradiction)?;
         let units = u64::from(self.layer.units());
-        self.map.validate(&parameters.map, units, self.host_memory.usable()).map_err(wrong)?;
+        self.map.validate(&parameters.map, units, self.host_memory.usable()).map_err(contradiction)?;
         let entries = self.map.entries();
         let lost = (0..self.layer.units()).find(|unit| {
             let page = MapPage((u64::from(*unit) / entries) as u32);
