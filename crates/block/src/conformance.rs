@@ -14,18 +14,18 @@ use std::thread::{self, Thread};
 ///
 /// # Panics
 /// Panics if the device answers later without naming a due time and does not do so within ten seconds.
-pub fn ask(device: &dyn BlockDevice, io: Io) -> Outcome {
-    answer(device, device.start(&Context::new(Instant::ZERO), io))
+pub fn execute(device: &dyn BlockDevice, io: Io) -> Outcome {
+    wait_for(device, device.start(&Context::new(Instant::ZERO), io))
 }
 
 /// Waits for the answer of a started request.
 ///
 /// # Panics
 /// Panics if the device answers later without naming a due time and does not do so within ten seconds.
-pub fn answer(device: &dyn BlockDevice, started: Started) -> Outcome {
+pub fn wait_for(device: &dyn BlockDevice, started: Started) -> Outcome {
     let mut answering = match started {
         Started::Done(outcome) => return outcome,
-        Started::Later(answering) => answering,
+        Started::Pending(answering) => answering,
     };
     let woken = Arc::new(Woken { thread: thread::current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(woken.clone());
@@ -37,7 +37,7 @@ pub fn answer(device: &dyn BlockDevice, started: Started) -> Outcome {
             Some(due) => device.advance(due),
             None => {
                 if !woken.woken.load(Ordering::SeqCst) {
-                    thread::park_timeout(PATIENCE);
+                    thread::park_timeout(ANSWER_TIMEOUT);
                 }
                 let answered = woken.woken.swap(false, Ordering::SeqCst);
                 assert!(
@@ -50,7 +50,7 @@ pub fn answer(device: &dyn BlockDevice, started: Started) -> Outcome {
 }
 
 /// Longest wait for a device that answers later without naming a due time.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 struct Woken {
     thread: Thread,
@@ -69,7 +69,7 @@ impl Wake for Woken {
 /// # Panics
 /// Panics if the read fails.
 pub fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
-    match ask(device, Io::Read { offset, buffer: vec![0xa5; length] }) {
+    match execute(device, Io::Read { offset, buffer: vec![0xa5; length] }) {
         Ok(Answer::Read(buffer)) if buffer.len() == length => buffer,
         other => panic!("reading {length} bytes at {offset} gave {other:?}"),
     }
@@ -92,23 +92,23 @@ pub fn agrees_with_an_array(device: &dyn BlockDevice, seed: u64, steps: u32) {
             0 | 1 => {
                 let byte = rng.below(255) as u8 + 1;
                 array[part].fill(byte);
-                ask(
+                execute(
                     device,
                     Io::Write { offset, data: vec![byte; length as usize].into(), durable: step % 2 == 0 },
                 )
             }
             2 => {
                 array[part].fill(0);
-                ask(device, Io::Discard { offset, length, durable: false })
+                execute(device, Io::Discard { offset, length, durable: false })
             }
             3 => {
                 array[part].fill(0);
                 let allocate = step % 2 == 0;
-                ask(device, Io::WriteZeroes { offset, length, durable: false, allocate, fast: false })
+                execute(device, Io::WriteZeroes { offset, length, durable: false, allocate, fast: false })
             }
-            4 => ask(device, Io::Flush),
+            4 => execute(device, Io::Flush),
             5 => {
-                let Ok(Answer::Extents(extents)) = ask(device, Io::Extents { offset, length }) else {
+                let Ok(Answer::Extents(extents)) = execute(device, Io::Extents { offset, length }) else {
                     panic!("no extents: {}", what());
                 };
                 assert_extents(&extents, &array[part], &what());
@@ -148,7 +148,7 @@ fn range(rng: &mut Rng, capacity: u64, block: u64) -> (u64, u64) {
 ///
 /// # Panics
 /// Panics if the device accepts one of them, returns another error, or changes its last block.
-pub fn refuses_what_is_beyond_its_end(device: &dyn BlockDevice) {
+pub fn rejects_requests_beyond_the_end(device: &dyn BlockDevice) {
     let geometry = device.geometry();
     let block = geometry.block;
     for (offset, length) in [
@@ -159,17 +159,17 @@ pub fn refuses_what_is_beyond_its_end(device: &dyn BlockDevice) {
     ] {
         let data = vec![1; length as usize];
         let asked = [
-            ask(device, Io::Read { offset, buffer: data.clone() }),
-            ask(device, Io::Cache { offset, length }),
-            ask(device, Io::Discard { offset, length, durable: false }),
-            ask(device, Io::Extents { offset, length }),
+            execute(device, Io::Read { offset, buffer: data.clone() }),
+            execute(device, Io::Cache { offset, length }),
+            execute(device, Io::Discard { offset, length, durable: false }),
+            execute(device, Io::Extents { offset, length }),
         ];
         for outcome in asked {
             assert_eq!(outcome.err(), Some(IoError::Invalid), "{length} bytes at {offset}");
         }
         let zeroes = Io::WriteZeroes { offset, length, durable: false, allocate: true, fast: true };
         for io in [Io::Write { offset, data: data.into(), durable: true }, zeroes] {
-            assert_eq!(ask(device, io).err(), Some(IoError::NoSpace), "{length} bytes at {offset}");
+            assert_eq!(execute(device, io).err(), Some(IoError::NoSpace), "{length} bytes at {offset}");
         }
     }
     let last = block.min(geometry.capacity);

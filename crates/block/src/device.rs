@@ -18,7 +18,7 @@ pub trait BlockDevice: Send + Sync {
     /// Returns the capacity, the block size and the largest request.
     fn geometry(&self) -> Geometry;
     /// Returns the optional features of the device.
-    fn abilities(&self) -> Abilities;
+    fn features(&self) -> Features;
     /// Starts a request. A request that can be answered immediately returns [`Started::Done`], without an allocation.
     fn start(&self, cx: &Context, io: Io) -> Started;
     /// Returns the instant of the next event of a timed device; without further requests, nothing completes before it.
@@ -39,7 +39,7 @@ pub trait BlockDevice: Send + Sync {
 
 /// Optional features of a device, besides reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Abilities {
+pub struct Features {
     /// The device rejects writes.
     pub read_only: bool,
     /// The device supports discard.
@@ -62,14 +62,14 @@ pub enum Started {
     /// The request is complete.
     Done(Outcome),
     /// The request completes when the future does.
-    Later(Pin<Box<dyn Future<Output = Outcome> + Send>>),
+    Pending(Pin<Box<dyn Future<Output = Outcome> + Send>>),
 }
 
 impl fmt::Debug for Started {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Started::Done(outcome) => f.debug_tuple("Done").field(outcome).finish(),
-            Started::Later(_) => f.write_str("Later"),
+            Started::Pending(_) => f.write_str("Pending"),
         }
     }
 }

@@ -14,7 +14,7 @@
 //!   the file's size. A file that has grown is served up to its original size. A file that has shrunk has lost bytes of
 //!   answered writes, so every request fails from then on.
 
-use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
+use crate::{Answer, BlockDevice, Context, Extent, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Store, StoreError};
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek};
 use rustix::io::Errno;
@@ -54,8 +54,8 @@ pub struct File {
     /// False for a block device.
     regular: bool,
     shrunk: AtomicBool,
-    punches: AtomicBool,
-    zeroes: AtomicBool,
+    can_punch: AtomicBool,
+    can_zero: AtomicBool,
     sync_failed: AtomicBool,
 }
 
@@ -74,14 +74,14 @@ pub enum FileError {
     /// The file does not exist, and the caller named no size for a new one.
     NoSize(PathBuf),
     /// The size of the file differs from the requested size.
-    OtherSize {
+    SizeMismatch {
         /// Path of the file.
         path: PathBuf,
         /// Size of the file, in bytes.
         found: u64,
     },
     /// The size is not a multiple of 4 KiB, which [`Access::Direct`] needs.
-    NotWhole(PathBuf),
+    Unaligned(PathBuf),
 }
 
 impl fmt::Display for FileError {
@@ -94,12 +94,12 @@ impl fmt::Display for FileError {
             FileError::NoSize(path) => {
                 write!(f, "{}: no such file; size=1GiB creates it", path.display())
             }
-            FileError::OtherSize { path, found } => write!(
+            FileError::SizeMismatch { path, found } => write!(
                 f,
                 "{}: the file has {found} bytes; omit size=, or resize the file (truncate -s)",
                 path.display()
             ),
-            FileError::NotWhole(path) => {
+            FileError::Unaligned(path) => {
                 write!(f, "{}: direct=yes needs a size that is a multiple of 4KiB", path.display())
             }
         }
@@ -125,9 +125,9 @@ impl File {
         }
         let file = options.open(path).map_err(|error| {
             let folder = path.parent().filter(|folder| *folder != Path::new(""));
-            let could_be_made = !read_only && folder.is_none_or(Path::is_dir);
+            let can_be_created = !read_only && folder.is_none_or(Path::is_dir);
             match error.kind() {
-                io::ErrorKind::NotFound if could_be_made => FileError::NoSize(path.to_owned()),
+                io::ErrorKind::NotFound if can_be_created => FileError::NoSize(path.to_owned()),
                 _ => system(error),
             }
         })?;
@@ -145,16 +145,16 @@ impl File {
                 size
             }
             (found, Some(size)) if size != found => {
-                return Err(FileError::OtherSize { path: path.to_owned(), found });
+                return Err(FileError::SizeMismatch { path: path.to_owned(), found });
             }
             (found, _) => found,
         };
         if access == Access::Direct && !size.is_multiple_of(DIRECT_BLOCK) {
-            return Err(FileError::NotWhole(path.to_owned()));
+            return Err(FileError::Unaligned(path.to_owned()));
         }
         let regular = file.metadata().map_err(system)?.is_file();
-        let [punches, zeroes, shrunk, sync_failed] = [true, true, false, false].map(AtomicBool::new);
-        Ok(File { file, size, access, read_only, regular, shrunk, punches, zeroes, sync_failed })
+        let [can_punch, can_zero, shrunk, sync_failed] = [true, true, false, false].map(AtomicBool::new);
+        Ok(File { file, size, access, read_only, regular, shrunk, can_punch, can_zero, sync_failed })
     }
 
     /// Fails if the file has become shorter than the device. A write calls this first, because it would extend the file
@@ -190,9 +190,9 @@ impl File {
         }
         let mut aligned = Aligned::new(buffer.len());
         for (at, part) in (offset..).step_by(PIECE).zip(buffer.chunks_mut(PIECE)) {
-            let there = aligned.of(part.len());
-            self.file.read_exact_at(there, at)?;
-            part.copy_from_slice(there);
+            let aligned_part = aligned.of(part.len());
+            self.file.read_exact_at(aligned_part, at)?;
+            part.copy_from_slice(aligned_part);
         }
         Ok(())
     }
@@ -204,16 +204,16 @@ impl File {
         }
         let mut aligned = Aligned::new(bytes.len());
         for (at, part) in (offset..).step_by(PIECE).zip(bytes.chunks(PIECE)) {
-            let there = aligned.of(part.len());
-            there.copy_from_slice(part);
-            self.file.write_all_at(there, at)?;
+            let aligned_part = aligned.of(part.len());
+            aligned_part.copy_from_slice(part);
+            self.file.write_all_at(aligned_part, at)?;
         }
         Ok(())
     }
 
     /// Punches a hole. Returns false if the filesystem does not support holes.
     fn punch(&self, offset: u64, length: u64) -> io::Result<bool> {
-        self.allocate(&self.punches, FallocateFlags::PUNCH_HOLE, offset, length)
+        self.allocate(&self.can_punch, FallocateFlags::PUNCH_HOLE, offset, length)
     }
 
     fn allocate(&self, can: &AtomicBool, how: FallocateFlags, offset: u64, length: u64) -> io::Result<bool> {
@@ -242,7 +242,7 @@ impl File {
         Ok(())
     }
 
-    fn data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+    fn find_data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
         self.check_size()?;
         let data = match seek(&self.file, SeekFrom::Data(range.start)) {
             // Only a hole up to the end.
@@ -273,7 +273,7 @@ impl File {
     fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>> {
         let (mut extents, mut at, end) = (Vec::new(), offset, offset + length);
         while at < end {
-            let data = self.data(at..end)?.unwrap_or(end..end);
+            let data = self.find_data(at..end)?.unwrap_or(end..end);
             for (to, hole) in [(data.start, true), (data.end, false)] {
                 if to > at {
                     Extent { length: to - at, hole, zero: hole }.append(&mut extents);
@@ -284,12 +284,12 @@ impl File {
         Ok(extents)
     }
 
-    fn answer(&self, io: Io) -> Outcome {
+    fn execute(&self, io: Io) -> Outcome {
         io.check(&BlockDevice::geometry(self))?;
-        if self.read_only && io.changes() {
+        if self.read_only && io.is_write() {
             return Err(IoError::ReadOnly);
         }
-        let failed = |error: io::Error| IoError::from(fault(&error));
+        let failed = |error: io::Error| IoError::from(store_error(&error));
         let durable = match io {
             Io::Read { offset, mut buffer } => {
                 self.read(offset, &mut buffer).map_err(failed)?;
@@ -305,7 +305,7 @@ impl File {
             Io::WriteZeroes { offset, length, durable, allocate, fast } => {
                 let flags = FallocateFlags::ZERO_RANGE;
                 let done = match allocate {
-                    true => self.allocate(&self.zeroes, flags, offset, length),
+                    true => self.allocate(&self.can_zero, flags, offset, length),
                     false => self.punch(offset, length),
                 };
                 match done.map_err(failed)? {
@@ -336,7 +336,7 @@ impl File {
 
 /// Translates an error of the system. A full disk, a full quota and a file at its size limit all mean that there is no
 /// space.
-fn fault(error: &io::Error) -> StoreError {
+fn store_error(error: &io::Error) -> StoreError {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match error.kind() {
         StorageFull | QuotaExceeded | FileTooLarge => StoreError::NoSpace,
@@ -363,23 +363,23 @@ impl Aligned {
 
 impl Store for File {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
-        File::read(self, offset, buffer).map_err(|error| fault(&error))
+        File::read(self, offset, buffer).map_err(|error| store_error(&error))
     }
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        File::write(self, offset, bytes).map_err(|error| fault(&error))
+        File::write(self, offset, bytes).map_err(|error| store_error(&error))
     }
     fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
         match self.punch(offset, length) {
             Ok(false) => self.write_zeroes(offset, length),
             done => done.map(drop),
         }
-        .map_err(|error| fault(&error))
+        .map_err(|error| store_error(&error))
     }
     fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
-        self.data(range).map_err(|error| fault(&error))
+        self.find_data(range).map_err(|error| store_error(&error))
     }
     fn sync(&self) -> Result<(), StoreError> {
-        self.flush().map_err(|error| fault(&error))
+        self.flush().map_err(|error| store_error(&error))
     }
 }
 
@@ -388,8 +388,8 @@ impl BlockDevice for File {
         let block = if self.access == Access::Direct { DIRECT_BLOCK } else { 1 };
         Geometry { capacity: self.size, block, request_max: REQUEST_MAX }
     }
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn features(&self) -> Features {
+        Features {
             read_only: self.read_only,
             discard: true,
             write_zeroes: true,
@@ -400,6 +400,6 @@ impl BlockDevice for File {
         }
     }
     fn start(&self, _cx: &Context, io: Io) -> Started {
-        Started::Done(self.answer(io))
+        Started::Done(self.execute(io))
     }
 }

@@ -77,7 +77,7 @@ impl Io {
     }
 
     /// Returns true if the request changes the contents of the device.
-    pub fn changes(&self) -> bool {
+    pub fn is_write(&self) -> bool {
         matches!(self, Io::Write { .. } | Io::Discard { .. } | Io::WriteZeroes { .. })
     }
 

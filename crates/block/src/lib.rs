@@ -30,7 +30,7 @@ mod timed;
 mod whole;
 mod workers;
 
-pub use device::{Abilities, BlockDevice, Context, Started};
+pub use device::{BlockDevice, Context, Features, Started};
 pub use error::IoError;
 pub use file::{Access, File, FileError};
 pub use flashlab_sim::Geometry;

@@ -18,7 +18,7 @@ struct State {
 
 impl Promise {
     /// Resolves the future with the outcome of the request.
-    pub(crate) fn keep(&self, outcome: Outcome) {
+    pub(crate) fn resolve(&self, outcome: Outcome) {
         let mut state = self.lock();
         state.outcome = Some(outcome);
         let waker = state.waker.take();

@@ -9,7 +9,7 @@ pub struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
     /// Returns true if any byte of `range` is in the set.
-    pub fn meets(&self, range: &Range<u64>) -> bool {
+    pub fn intersects(&self, range: &Range<u64>) -> bool {
         self.0.range(..range.end).next_back().is_some_and(|(_, end)| *end > range.start)
     }
 
@@ -45,7 +45,7 @@ impl Ranges {
     }
 
     /// Splits `part` into the ranges that are in the set (true) and those that are not, in order.
-    pub fn cut(&self, part: Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> + '_ {
+    pub fn split(&self, part: Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> + '_ {
         let mut at = part.start;
         std::iter::from_fn(move || {
             if at >= part.end {
@@ -68,7 +68,7 @@ mod tests {
     use flashlab_sim::Rng;
 
     #[test]
-    fn it_is_a_set_of_bytes() {
+    fn ranges_agree_with_an_array_of_flags() {
         for seed in 0..200 {
             let (mut ranges, mut plain, mut rng) = (Ranges::default(), [false; 64], Rng::new(seed));
             for step in 0..60 {
@@ -83,13 +83,17 @@ mod tests {
                     plain[part].fill(false);
                 }
                 let found: Vec<bool> =
-                    ranges.cut(0..64).flat_map(|(part, held)| part.map(move |_| held)).collect();
+                    ranges.split(0..64).flat_map(|(part, held)| part.map(move |_| held)).collect();
                 assert_eq!(found, plain, "seed {seed}, step {step}");
                 let touching = |pair: &[(u64, u64)]| pair[0].1 >= pair[1].0;
                 let all: Vec<_> = ranges.0.iter().map(|(start, end)| (*start, *end)).collect();
                 assert!(!all.windows(2).any(touching), "seed {seed}, step {step}: {all:?}");
                 let any = rng.below(64);
-                assert_eq!(ranges.meets(&(any..any + 1)), plain[any as usize], "seed {seed}, step {step}");
+                assert_eq!(
+                    ranges.intersects(&(any..any + 1)),
+                    plain[any as usize],
+                    "seed {seed}, step {step}"
+                );
             }
         }
     }

@@ -5,27 +5,27 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads a file of at most `most` bytes. Fails for anything but a regular file or a pipe: a device such as `/dev/zero`
+/// Reads a file of at most `max_bytes`. Fails for anything but a regular file or a pipe: a device such as `/dev/zero`
 /// has no end.
-pub fn read_whole(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub fn read_whole(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
-    let about = file.metadata()?;
-    if about.is_dir() {
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
         return Err(Errno::ISDIR.into());
     }
-    if !about.is_file() && !is_pipe(about.file_type()) {
+    if !metadata.is_file() && !is_pipe(metadata.file_type()) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "it is a device or a socket; expected a regular file or a pipe",
         ));
     }
     let mut bytes = Vec::new();
-    if about.len() <= most {
-        file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if metadata.len() <= max_bytes {
+        file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     }
-    if about.len() > most || bytes.len() as u64 > most {
-        let why = match most >> 20 {
-            0 => format!("it is longer than {most} bytes"),
+    if metadata.len() > max_bytes || bytes.len() as u64 > max_bytes {
+        let why = match max_bytes >> 20 {
+            0 => format!("it is longer than {max_bytes} bytes"),
             mib => format!("it is longer than {mib} MiB"),
         };
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
@@ -33,10 +33,10 @@ pub fn read_whole(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a text file of at most `most` bytes.
-pub fn read_whole_text(path: &Path, most: u64) -> io::Result<String> {
+/// Reads a text file of at most `max_bytes`.
+pub fn read_whole_text(path: &Path, max_bytes: u64) -> io::Result<String> {
     let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
-    String::from_utf8(read_whole(path, most)?).map_err(not_text)
+    String::from_utf8(read_whole(path, max_bytes)?).map_err(not_text)
 }
 
 fn is_pipe(kind: std::fs::FileType) -> bool {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_that_end_are_read() {
+    fn files_without_an_end_are_rejected() {
         let zero = read_whole(Path::new("/dev/zero"), 1 << 20).expect_err("it has no end");
         assert_eq!(zero.kind(), io::ErrorKind::InvalidInput);
         let folder = read_whole(Path::new("/"), 1 << 20).expect_err("it is a folder");
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_read_up_to_its_end() {
+    fn a_pipe_is_read_to_its_end() {
         let (reader, mut writer) = io::pipe().expect("there are descriptors");
         io::Write::write_all(&mut writer, b"text").expect("a pipe holds it");
         drop(writer);

@@ -5,7 +5,7 @@
 //! came after the other, as on every device.
 
 use crate::promise::Promise;
-use crate::{Abilities, BlockDevice, Context, Geometry, Io, IoError, Started};
+use crate::{BlockDevice, Context, Features, Geometry, Io, IoError, Started};
 use flashlab_sim::Instant;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ use std::{fmt, io};
 /// A device whose requests run on a pool of threads.
 pub struct Workers {
     inner: Arc<dyn BlockDevice>,
-    desk: Arc<Desk>,
+    queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Desk {
+struct Queue {
     waiting: Mutex<Waiting>,
     arrived: Condvar,
 }
@@ -34,17 +34,17 @@ struct Waiting {
 impl Workers {
     /// Starts `threads` threads for `inner`, which must answer each request before `start` returns.
     pub fn new(inner: Arc<dyn BlockDevice>, threads: usize) -> io::Result<Workers> {
-        let mut workers = Workers { inner, desk: Arc::default(), threads: Vec::new() };
+        let mut workers = Workers { inner, queue: Arc::default(), threads: Vec::new() };
         for n in 0..threads {
-            let (inner, desk) = (workers.inner.clone(), workers.desk.clone());
+            let (inner, queue) = (workers.inner.clone(), workers.queue.clone());
             let thread = thread::Builder::new().name(format!("block {n}"));
-            workers.threads.push(thread.stack_size(256 << 10).spawn(move || desk.work(&*inner))?);
+            workers.threads.push(thread.stack_size(256 << 10).spawn(move || queue.work(&*inner))?);
         }
         Ok(workers)
     }
 }
 
-impl Desk {
+impl Queue {
     fn work(&self, inner: &dyn BlockDevice) {
         loop {
             let waiting = lock(&self.waiting);
@@ -56,9 +56,9 @@ impl Desk {
             let outcome = match inner.start(&context, io) {
                 Started::Done(outcome) => outcome,
                 // A device that answers later needs no threads.
-                Started::Later(_) => Err(IoError::Unsupported),
+                Started::Pending(_) => Err(IoError::Unsupported),
             };
-            promise.keep(outcome);
+            promise.resolve(outcome);
         }
     }
 }
@@ -66,8 +66,8 @@ impl Desk {
 impl Drop for Workers {
     /// Completes the queued requests first.
     fn drop(&mut self) {
-        lock(&self.desk.waiting).closed = true;
-        self.desk.arrived.notify_all();
+        lock(&self.queue.waiting).closed = true;
+        self.queue.arrived.notify_all();
         for thread in self.threads.drain(..) {
             // The panic of a thread has been reported already.
             let _ = thread.join();
@@ -79,14 +79,14 @@ impl BlockDevice for Workers {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
+    fn features(&self) -> Features {
+        self.inner.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         let promise = Promise::default();
-        lock(&self.desk.waiting).requests.push_back((*cx, io, promise.clone()));
-        self.desk.arrived.notify_one();
-        Started::Later(Box::pin(promise))
+        lock(&self.queue.waiting).requests.push_back((*cx, io, promise.clone()));
+        self.queue.arrived.notify_one();
+        Started::Pending(Box::pin(promise))
     }
     fn next_due(&self) -> Option<Instant> {
         self.inner.next_due()

@@ -1,44 +1,46 @@
 //! The file device compared with a plain array, and opened a second time.
 
-use flashlab_block::conformance::{agrees_with_an_array, answer, ask, read, refuses_what_is_beyond_its_end};
+use flashlab_block::conformance::{
+    agrees_with_an_array, execute, read, rejects_requests_beyond_the_end, wait_for,
+};
 use flashlab_block::{Access, BlockDevice, Context, File, FileError, Io, IoError, Started, Workers};
 use flashlab_sim::Instant;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The path of a test's own file. Dropping it deletes the file.
-struct Name(PathBuf);
+struct TempFile(PathBuf);
 
-impl Name {
-    fn new(test: &str) -> Name {
+impl TempFile {
+    fn new(test: &str) -> TempFile {
         let name = format!("{test}-{}", std::process::id());
-        Name(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name))
+        TempFile(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name))
     }
     fn open(&self, size: u64, access: Access) -> Result<File, FileError> {
         File::open(&self.0, Some(size), access, false)
     }
 }
 
-impl Drop for Name {
+impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
 #[test]
-fn it_reads_like_a_plain_array() {
+fn a_file_reads_like_a_plain_array() {
     for (seed, size) in [(1, 4 << 20), (2, 4096), (3, (1 << 20) + 77)] {
-        let name = Name::new(&format!("array-{seed}"));
-        agrees_with_an_array(&name.open(size, Access::Cached).expect("a new file"), seed, 200);
+        let temp = TempFile::new(&format!("array-{seed}"));
+        agrees_with_an_array(&temp.open(size, Access::Cached).expect("a new file"), seed, 200);
     }
-    let name = Name::new("beyond");
-    refuses_what_is_beyond_its_end(&name.open(1 << 20, Access::Cached).expect("a new file"));
+    let temp = TempFile::new("beyond");
+    rejects_requests_beyond_the_end(&temp.open(1 << 20, Access::Cached).expect("a new file"));
 }
 
 #[test]
-fn past_the_page_cache_it_reads_the_same() {
-    let name = Name::new("direct");
-    match name.open(4 << 20, Access::Direct) {
+fn direct_access_reads_like_a_plain_array() {
+    let temp = TempFile::new("direct");
+    match temp.open(4 << 20, Access::Direct) {
         Ok(device) => {
             assert_eq!(device.geometry().block, 4096);
             agrees_with_an_array(&device, 5, 200);
@@ -50,43 +52,46 @@ fn past_the_page_cache_it_reads_the_same() {
 }
 
 #[test]
-fn with_threads_at_it_it_reads_the_same_and_several_requests_are_done_at_a_time() {
-    let name = Name::new("workers");
-    let file = Arc::new(name.open(4 << 20, Access::Cached).expect("a new file"));
+fn workers_read_like_a_plain_array_and_run_requests_concurrently() {
+    let temp = TempFile::new("workers");
+    let file = Arc::new(temp.open(4 << 20, Access::Cached).expect("a new file"));
     let device = Workers::new(file, 4).expect("there are threads");
     agrees_with_an_array(&device, 6, 300);
-    refuses_what_is_beyond_its_end(&device);
+    rejects_requests_beyond_the_end(&device);
     let start = |io| device.start(&Context::new(Instant::ZERO), io);
     let write = |n: u64| Io::Write { offset: n * 4096, data: vec![n as u8; 4096].into(), durable: n == 99 };
     let started: Vec<Started> = (0..100).map(|n| start(write(n))).collect();
-    started.into_iter().for_each(|started| assert!(answer(&device, started).is_ok()));
+    started.into_iter().for_each(|started| assert!(wait_for(&device, started).is_ok()));
     (0..100).for_each(|n| assert_eq!(read(&device, n * 4096, 4096), [n as u8; 4096]));
     // A request completes even if its answer is dropped.
     drop(start(write(200)));
     drop(device);
-    let file = File::open(&name.0, None, Access::Cached, true).expect("it is there");
+    let file = File::open(&temp.0, None, Access::Cached, true).expect("it is there");
     assert_eq!(read(&file, 200 * 4096, 4096), [200; 4096]);
 }
 
 #[test]
-fn what_was_written_is_there_when_it_is_opened_again_and_nobody_else_opens_it_meanwhile() {
-    let name = Name::new("again");
-    let device = name.open(1 << 20, Access::Cached).expect("a new file");
-    assert!(ask(&device, Io::Write { offset: 5000, data: vec![7; 100].into(), durable: true }).is_ok());
-    assert!(matches!(name.open(1 << 20, Access::Cached), Err(FileError::Locked(_))));
+fn written_data_survives_reopening_and_an_open_file_is_locked() {
+    let temp = TempFile::new("again");
+    let device = temp.open(1 << 20, Access::Cached).expect("a new file");
+    assert!(execute(&device, Io::Write { offset: 5000, data: vec![7; 100].into(), durable: true }).is_ok());
+    assert!(matches!(temp.open(1 << 20, Access::Cached), Err(FileError::Locked(_))));
     drop(device);
-    assert!(matches!(name.open(2 << 20, Access::Cached), Err(FileError::OtherSize { found: 1_048_576, .. })));
-    let device = File::open(&name.0, None, Access::Cached, true).expect("it is there");
+    assert!(matches!(
+        temp.open(2 << 20, Access::Cached),
+        Err(FileError::SizeMismatch { found: 1_048_576, .. })
+    ));
+    let device = File::open(&temp.0, None, Access::Cached, true).expect("it is there");
     assert_eq!(read(&device, 5000, 100), [7; 100]);
     let write = Io::Write { offset: 0, data: vec![1].into(), durable: false };
-    assert_eq!(ask(&device, write).err(), Some(IoError::ReadOnly));
-    let missing = |read_only| File::open(&name.0.with_extension("no"), None, Access::Cached, read_only);
+    assert_eq!(execute(&device, write).err(), Some(IoError::ReadOnly));
+    let missing = |read_only| File::open(&temp.0.with_extension("no"), None, Access::Cached, read_only);
     assert!(matches!(missing(false), Err(FileError::NoSize(_))), "it could be made");
     assert!(matches!(missing(true), Err(FileError::System { .. })));
 }
 
 #[test]
-fn a_file_that_shrinks_fails_every_request_and_is_not_filled_with_zeroes() {
+fn a_shrunk_file_fails_every_request_and_stays_shrunk() {
     let requests = || {
         [
             Io::Read { offset: 900_000, buffer: vec![0; 4096] },
@@ -98,40 +103,42 @@ fn a_file_that_shrinks_fails_every_request_and_is_not_filled_with_zeroes() {
         ]
     };
     for first in 0..requests().len() {
-        let name = Name::new(&format!("shrinks-{first}"));
-        let device = name.open(1 << 20, Access::Cached).expect("a new file");
-        assert!(ask(&device, Io::Write { offset: 0, data: vec![7; 1 << 20].into(), durable: true }).is_ok());
-        let outside = std::fs::OpenOptions::new().write(true).open(&name.0).expect("it is there");
+        let temp = TempFile::new(&format!("shrinks-{first}"));
+        let device = temp.open(1 << 20, Access::Cached).expect("a new file");
+        assert!(
+            execute(&device, Io::Write { offset: 0, data: vec![7; 1 << 20].into(), durable: true }).is_ok()
+        );
+        let outside = std::fs::OpenOptions::new().write(true).open(&temp.0).expect("it is there");
         outside.set_len(8192).expect("it can be cut");
         let request = requests().into_iter().nth(first).expect("there is one");
-        assert_eq!(ask(&device, request).err(), Some(IoError::Medium), "request {first}");
+        assert_eq!(execute(&device, request).err(), Some(IoError::Medium), "request {first}");
         assert_eq!(outside.metadata().expect("it is there").len(), 8192, "request {first}");
         // Extending the file again does not bring the lost bytes back.
         outside.set_len(1 << 20).expect("the disk has room");
         let read = Io::Read { offset: 0, buffer: vec![0; 512] };
-        assert_eq!(ask(&device, read).err(), Some(IoError::Medium), "after request {first}");
+        assert_eq!(execute(&device, read).err(), Some(IoError::Medium), "after request {first}");
     }
 }
 
 #[test]
-fn a_file_that_grows_is_served_as_large_as_it_was() {
-    let name = Name::new("grows");
-    let device = name.open(1 << 20, Access::Cached).expect("a new file");
-    let outside = std::fs::OpenOptions::new().write(true).open(&name.0).expect("it is there");
+fn a_grown_file_keeps_its_original_size() {
+    let temp = TempFile::new("grows");
+    let device = temp.open(1 << 20, Access::Cached).expect("a new file");
+    let outside = std::fs::OpenOptions::new().write(true).open(&temp.0).expect("it is there");
     outside.set_len(2 << 20).expect("the disk has room");
     assert_eq!(device.geometry().capacity, 1 << 20);
-    refuses_what_is_beyond_its_end(&device);
+    rejects_requests_beyond_the_end(&device);
     assert_eq!(read(&device, 0, 512), [0; 512]);
 }
 
 #[test]
-fn an_empty_file_is_a_device_of_no_bytes_unless_a_size_is_given() {
-    let name = Name::new("empty");
-    std::fs::File::create(&name.0).expect("the disk has room");
-    let device = File::open(&name.0, None, Access::Cached, false).expect("it is there");
+fn an_empty_file_is_an_empty_device_unless_a_size_is_given() {
+    let temp = TempFile::new("empty");
+    std::fs::File::create(&temp.0).expect("the disk has room");
+    let device = File::open(&temp.0, None, Access::Cached, false).expect("it is there");
     assert_eq!(device.geometry().capacity, 0);
-    refuses_what_is_beyond_its_end(&device);
-    assert!(ask(&device, Io::Flush).is_ok());
+    rejects_requests_beyond_the_end(&device);
+    assert!(execute(&device, Io::Flush).is_ok());
     drop(device);
-    assert_eq!(name.open(512, Access::Cached).expect("it is made larger").geometry().capacity, 512);
+    assert_eq!(temp.open(512, Access::Cached).expect("it is made larger").geometry().capacity, 512);
 }

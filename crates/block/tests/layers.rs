@@ -1,8 +1,8 @@
-//! Layers and slowed models, each compared with the device below it.
+//! Layers and throttled models, each compared with the device below it.
 
-use flashlab_block::conformance::{agrees_with_an_array, ask, read, refuses_what_is_beyond_its_end};
+use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
 use flashlab_block::layer::{Fault, Faults, Kind, Log, Overlay, ReadOnly, Stats, Tally};
-use flashlab_block::model::{Immediate, Pace, Slowed};
+use flashlab_block::model::{Throttle, Throttled, Untimed};
 use flashlab_block::{BlockDevice, Context, Geometry, Io, IoError, Memory, Pages, Started, Timed, Workers};
 use flashlab_sim::{
     Duration, FileId, Instant, Model, Op, Request, RequestId, Rng, Store, StoreError, conformance,
@@ -49,13 +49,13 @@ impl Store for Shared {
 
 fn overlaid(base: &Shared, size: u64, changes: &Shared) -> Timed {
     let overlay = Overlay::new(Box::new(base.clone()), size, Box::new(changes.clone()));
-    let model = Immediate::new(Geometry { block: 1, ..geometry(size) });
+    let model = Untimed::new(Geometry { block: 1, ..geometry(size) });
     Timed::new(Box::new(model), Box::new(overlay.expect("memory can be read")))
 }
 
 #[test]
-fn whatever_lies_over_a_device_knows_how_often_it_lost_power() {
-    let timed = Arc::new(Timed::new(Box::new(Immediate::new(geometry(MIB))), Box::new(memory(MIB))));
+fn layers_report_the_power_losses_of_the_device_below() {
+    let timed = Arc::new(Timed::new(Box::new(Untimed::new(geometry(MIB))), Box::new(memory(MIB))));
     let inner: Arc<dyn BlockDevice> = timed.clone();
     let layers: [Arc<dyn BlockDevice>; 5] = [
         Arc::new(Stats::new(inner.clone())),
@@ -65,27 +65,27 @@ fn whatever_lies_over_a_device_knows_how_often_it_lost_power() {
         Arc::new(Workers::new(inner.clone(), 1).expect("there are threads")),
     ];
     for losses in 0..3 {
-        let known: Vec<u64> = layers.iter().map(|layer| layer.power_losses()).collect();
-        assert_eq!(known, [losses; 5]);
+        let reported: Vec<u64> = layers.iter().map(|layer| layer.power_losses()).collect();
+        assert_eq!(reported, [losses; 5]);
         timed.power_cut(Instant::ZERO).expect("memory does not fail");
         timed.power_up(Instant::ZERO);
     }
 }
 
 #[test]
-fn layers_that_change_nothing_change_nothing() {
+fn stats_log_and_faults_without_rules_change_no_data() {
     for seed in 0..10 {
         let device: Arc<dyn BlockDevice> = Arc::new(memory(MIB));
         let device = Arc::new(Stats::new(device));
         let device = Arc::new(Faults::new(device, Vec::new(), seed));
         let device = Log::new(device, Box::new(std::io::sink()));
         agrees_with_an_array(&device, seed, 100);
-        refuses_what_is_beyond_its_end(&Stats::new(Arc::new(memory(4096))));
+        rejects_requests_beyond_the_end(&Stats::new(Arc::new(memory(4096))));
     }
 }
 
 #[test]
-fn an_overlay_reads_like_a_copy_of_its_base_which_stays_as_it_is() {
+fn an_overlay_reads_like_a_copy_and_leaves_its_base_unchanged() {
     for (seed, size) in [(1, MIB), (2, 4096), (3, 300_001), (4, 777)] {
         let (base, changes) =
             (Shared(Arc::new(memory(size))), Shared(Arc::new(memory(Overlay::changes_size(size)))));
@@ -110,17 +110,17 @@ fn an_overlay_reads_like_a_copy_of_its_base_which_stays_as_it_is() {
             _ => write(offset, vec![round as u8; length as usize]),
         };
         copy[part].fill(if round % 3 == 2 { round as u8 } else { 0 });
-        assert!(ask(&device, io).is_ok());
+        assert!(execute(&device, io).is_ok());
         assert!(read(&device, 0, size as usize) == copy, "round {round}");
     }
     assert!(read(&*base.0, 0, size as usize) == noise, "the base is as it was");
 }
 
 #[test]
-fn rules_say_what_fails() {
+fn rules_select_the_requests_that_fail() {
     let device = Faults::new(Arc::new(memory(MIB)), Vec::new(), 1);
-    let outcome = |io| ask(&device, io).err();
-    let some = |offset| Io::Read { offset, buffer: vec![0; 512] };
+    let outcome = |io| execute(&device, io).err();
+    let read = |offset| Io::Read { offset, buffer: vec![0; 512] };
     for (rule, expected) in [
         ("read", [Some(IoError::Medium), None, Some(IoError::Medium)]),
         ("write|flush ENOSPC", [None, Some(IoError::NoSpace), None]),
@@ -131,11 +131,11 @@ fn rules_say_what_fails() {
         device.clear();
         device.add(rule.parse().expect("a rule"));
         assert_eq!(device.rules(), [rule]);
-        assert_eq!([outcome(some(0)), outcome(write(0, vec![1])), outcome(some(4000))], expected, "{rule}");
+        assert_eq!([outcome(read(0)), outcome(write(0, vec![1])), outcome(read(4000))], expected, "{rule}");
     }
     device.clear();
     device.add("read after=2 times=3".parse().expect("a rule"));
-    let failed: Vec<bool> = (0..7).map(|_| outcome(some(0)).is_some()).collect();
+    let failed: Vec<bool> = (0..7).map(|_| outcome(read(0)).is_some()).collect();
     assert_eq!(failed, [false, false, true, true, true, false, false]);
     for wrong in
         ["reed", "at=5", "at=1+99999999999999999999", "rate=2", "rate=x", "EIO EIO", "a=b", "read|", "after="]
@@ -145,7 +145,7 @@ fn rules_say_what_fails() {
 }
 
 #[test]
-fn whatever_stands_in_a_rule_is_a_rule_or_an_error() {
+fn random_rule_texts_parse_or_give_an_error() {
     let words = [
         "read",
         "|",
@@ -179,7 +179,7 @@ fn the_same_seed_fails_the_same_requests_and_the_rate_holds() {
     let failures = |seed| -> Vec<bool> {
         let rule = "write rate=0.1".parse().expect("a rule");
         let device = Faults::new(Arc::new(memory(MIB)), vec![rule], seed);
-        (0..10_000).map(|_| ask(&device, write(0, vec![1])).is_err()).collect()
+        (0..10_000).map(|_| execute(&device, write(0, vec![1])).is_err()).collect()
     };
     let first = failures(1);
     assert_eq!(first, failures(1));
@@ -190,34 +190,34 @@ fn the_same_seed_fails_the_same_requests_and_the_rate_holds() {
 }
 
 #[test]
-fn what_fails_by_a_rule_is_not_done() {
+fn a_request_that_fails_by_a_rule_has_no_effect() {
     let device = Faults::new(Arc::new(memory(MIB)), vec!["write".parse().expect("a rule")], 1);
-    assert!(ask(&device, write(0, vec![7; 512])).is_err());
+    assert!(execute(&device, write(0, vec![7; 512])).is_err());
     device.clear();
     assert_eq!(read(&device, 0, 512), [0; 512]);
 }
 
 #[test]
-fn a_device_that_is_not_written_to_says_so_and_is_not() {
+fn a_read_only_device_reports_so_and_rejects_writes() {
     let device = ReadOnly::new(Arc::new(memory(MIB)));
-    assert!(device.abilities().read_only);
+    assert!(device.features().read_only);
     for io in [
         write(0, vec![1]),
         Io::Discard { offset: 0, length: 1, durable: false },
         Io::WriteZeroes { offset: 0, length: 1, durable: false, allocate: false, fast: false },
     ] {
-        assert_eq!(ask(&device, io).err(), Some(IoError::ReadOnly));
+        assert_eq!(execute(&device, io).err(), Some(IoError::ReadOnly));
     }
-    assert!(ask(&device, Io::Flush).is_ok());
+    assert!(execute(&device, Io::Flush).is_ok());
     assert_eq!(read(&device, 0, 1), [0]);
 }
 
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Lines {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panics").extend(bytes);
+        self.0.lock().expect("no thread panics").extend(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> std::io::Result<()> {
@@ -226,28 +226,29 @@ impl Write for Lines {
 }
 
 #[test]
-fn a_log_has_a_line_for_each_request_when_it_is_answered() {
-    let lines = Lines::default();
+fn a_log_has_one_line_per_answered_request() {
+    let lines = SharedBuffer::default();
     let device = Log::new(Arc::new(memory(4096)), Box::new(lines.clone()));
     read(&device, 512, 1024);
-    assert!(ask(&device, Io::Discard { offset: 0, length: 512, durable: true }).is_ok());
-    assert!(ask(&device, write(4096, vec![1])).is_err());
-    let text = String::from_utf8(lines.0.lock().expect("nobody panics").clone()).expect("text");
+    assert!(execute(&device, Io::Discard { offset: 0, length: 512, durable: true }).is_ok());
+    assert!(execute(&device, write(4096, vec![1])).is_err());
+    let text = String::from_utf8(lines.0.lock().expect("no thread panics").clone()).expect("text");
     assert_eq!(text, "0 read 512 1024 - ok\n0 discard 0 512 fua ok\n0 write 4096 1 - NoSpace\n");
 }
 
 #[test]
-fn statistics_count_by_kind_and_what_is_outstanding() {
-    let pace = Pace::Delay { read: Duration::from_us(10), write: Duration::ZERO, flush: Duration::ZERO };
-    let slow = Slowed::new(Box::new(Immediate::new(geometry(MIB))), pace);
-    let device = Stats::new(Arc::new(Timed::new(Box::new(slow), Box::new(memory(MIB)))));
+fn statistics_count_by_kind_and_outstanding_requests() {
+    let throttle =
+        Throttle::Delay { read: Duration::from_us(10), write: Duration::ZERO, flush: Duration::ZERO };
+    let throttled = Throttled::new(Box::new(Untimed::new(geometry(MIB))), throttle);
+    let device = Stats::new(Arc::new(Timed::new(Box::new(throttled), Box::new(memory(MIB)))));
     let reads: Vec<Started> = (0..5)
         .map(|n| {
             device.start(&Context::new(Instant::ZERO), Io::Read { offset: n * 512, buffer: vec![0; 512] })
         })
         .collect();
-    reads.into_iter().for_each(|read| drop(flashlab_block::conformance::answer(&device, read)));
-    assert!(ask(&device, write(MIB, vec![1; 512])).is_err());
+    reads.into_iter().for_each(|read| drop(flashlab_block::conformance::wait_for(&device, read)));
+    assert!(execute(&device, write(MIB, vec![1; 512])).is_err());
     assert_eq!(device.tally(Kind::Read), Tally { requests: 5, bytes: 2560, errors: 0 });
     assert_eq!(device.tally(Kind::Write), Tally { requests: 1, bytes: 512, errors: 1 });
     assert_eq!(device.outstanding_max(), 5);
@@ -257,38 +258,38 @@ fn request(id: u64, op: Op, length: u64) -> Request {
     Request { id: RequestId(id), op, file: FileId::DEVICE, offset: 0, length }
 }
 
-fn slowed(pace: Pace) -> Slowed {
-    Slowed::new(Box::new(Immediate::new(geometry(16 * MIB))), pace)
+fn throttled(throttle: Throttle) -> Throttled {
+    Throttled::new(Box::new(Untimed::new(geometry(16 * MIB))), throttle)
 }
 
 #[test]
-fn slower_models_keep_what_every_model_must() {
+fn throttled_models_pass_the_conformance_tests() {
     let us = Duration::from_us;
-    let delay = Pace::Delay { read: us(100), write: us(700), flush: us(3000) };
-    let rate = Pace::Rate { read: Some(50 * MIB), write: Some(20 * MIB), iops: Some(5_000) };
+    let delay = Throttle::Delay { read: us(100), write: us(700), flush: us(3000) };
+    let rate = Throttle::Rate { read: Some(50 * MIB), write: Some(20 * MIB), iops: Some(5_000) };
     for seed in 0..5 {
-        conformance::check(&|| Box::new(Immediate::new(geometry(16 * MIB))), seed);
-        conformance::check(&|| Box::new(slowed(delay)), seed);
-        conformance::check(&|| Box::new(slowed(rate)), seed);
-        conformance::check(&|| Box::new(Slowed::new(Box::new(slowed(delay)), rate)), seed);
-        conformance::check(&|| Box::new(Slowed::new(Box::new(slowed(rate)), delay)), seed);
+        conformance::check(&|| Box::new(Untimed::new(geometry(16 * MIB))), seed);
+        conformance::check(&|| Box::new(throttled(delay)), seed);
+        conformance::check(&|| Box::new(throttled(rate)), seed);
+        conformance::check(&|| Box::new(Throttled::new(Box::new(throttled(delay)), rate)), seed);
+        conformance::check(&|| Box::new(Throttled::new(Box::new(throttled(rate)), delay)), seed);
     }
 }
 
 #[test]
-fn a_delay_is_for_each_request_alone_and_a_rate_for_all_together() {
+fn a_delay_applies_per_request_and_a_rate_to_all_requests_together() {
     let us = Duration::from_us;
-    let ends = |mut model: Slowed, op, length| -> Vec<u64> {
+    let ends = |mut model: Throttled, op, length| -> Vec<u64> {
         (0..4).for_each(|id| model.submit(Instant::ZERO, request(id, op, length)));
         std::iter::from_fn(|| model.complete(Instant::MAX)).map(|done| done.at.as_ns() / 1000).collect()
     };
-    let delay = Pace::Delay { read: us(100), write: us(700), flush: us(3000) };
-    assert_eq!(ends(slowed(delay), Op::Read, 512), [100; 4]);
-    assert_eq!(ends(slowed(delay), Op::WriteFua, 512), [700; 4]);
-    assert_eq!(ends(slowed(delay), Op::Flush, 0), [3000; 4]);
-    let rate = Pace::Rate { read: None, write: Some(MIB), iops: Some(1000) };
+    let delay = Throttle::Delay { read: us(100), write: us(700), flush: us(3000) };
+    assert_eq!(ends(throttled(delay), Op::Read, 512), [100; 4]);
+    assert_eq!(ends(throttled(delay), Op::WriteFua, 512), [700; 4]);
+    assert_eq!(ends(throttled(delay), Op::Flush, 0), [3000; 4]);
+    let rate = Throttle::Rate { read: None, write: Some(MIB), iops: Some(1000) };
     // 1 MiB takes a second; 512 B take the thousandth of a second that the request rate allows.
-    assert_eq!(ends(slowed(rate), Op::Write, MIB), [1_000_000, 2_000_000, 3_000_000, 4_000_000]);
-    assert_eq!(ends(slowed(rate), Op::Write, 512), [1000, 2000, 3000, 4000]);
-    assert_eq!(ends(slowed(rate), Op::Read, MIB), [1000, 2000, 3000, 4000]);
+    assert_eq!(ends(throttled(rate), Op::Write, MIB), [1_000_000, 2_000_000, 3_000_000, 4_000_000]);
+    assert_eq!(ends(throttled(rate), Op::Write, 512), [1000, 2000, 3000, 4000]);
+    assert_eq!(ends(throttled(rate), Op::Read, MIB), [1000, 2000, 3000, 4000]);
 }

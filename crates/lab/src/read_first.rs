@@ -36,10 +36,10 @@ pub(crate) fn ranges(jobs: &[Job], iologs: &BTreeMap<String, Iolog>, device: &Ge
     let block = device.block;
     let capacity = device.capacity / block * block;
     let mut whole = Ranges::default();
-    for (range, _) in read.cut(0..capacity).filter(|(_, is_read)| *is_read) {
+    for (range, _) in read.split(0..capacity).filter(|(_, is_read)| *is_read) {
         whole.add(range.start / block * block..range.end.next_multiple_of(block).min(capacity));
     }
-    whole.cut(0..capacity).filter(|(_, is_read)| *is_read).map(|(range, _)| range).collect()
+    whole.split(0..capacity).filter(|(_, is_read)| *is_read).map(|(range, _)| range).collect()
 }
 
 fn reads(job: &Job) -> bool {
@@ -90,7 +90,7 @@ fn replay(iolog: &Iolog, written: &Ranges, read: &mut Ranges) {
 }
 
 fn add(read: &mut Ranges, range: Range<u64>, written: &Ranges) {
-    for (part, _) in written.cut(range).filter(|(_, is_written)| !is_written) {
+    for (part, _) in written.split(range).filter(|(_, is_written)| !is_written) {
         read.add(part);
     }
 }

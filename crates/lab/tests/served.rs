@@ -1,6 +1,6 @@
 //! Devices that store bytes: their arguments, their state files, and errors instead of panics for arbitrary text.
 
-use flashlab_block::conformance::{ask, read};
+use flashlab_block::conformance::{execute, read};
 use flashlab_block::{BlockDevice, Context, Io, IoError};
 use flashlab_lab::library::Library;
 use flashlab_lab::served::{Served, ServedError};
@@ -24,11 +24,11 @@ fn names_devices_and_layers_are_told_apart() {
     assert_eq!(named.name, "a name");
     assert_eq!((named.stats.len(), named.faults.len()), (1, 1));
     assert!(named.timed.is_some(), "a delay takes time");
-    let failed = ask(&*named.device, Io::Read { offset: 0, buffer: vec![0; 512] });
+    let failed = execute(&*named.device, Io::Read { offset: 0, buffer: vec![0; 512] });
     assert_eq!(failed.err(), Some(IoError::Medium));
     assert_eq!(read(&*named.device, 512, 512), [0; 512]);
     let card = served("sd/kingston:capacity=64MiB+readonly");
-    assert!(card.device.abilities().read_only && card.timed.is_some());
+    assert!(card.device.features().read_only && card.timed.is_some());
     assert_eq!(card.device.geometry().capacity, 64 << 20);
 }
 
@@ -108,9 +108,9 @@ fn use_up(served: &Served, seed: u64) {
             1 => Io::Discard { offset, length: 65_536, durable: false },
             _ => Io::Write { offset, data: vec![n as u8; 65_536].into(), durable: n % 5 == 0 },
         };
-        ask(&*served.device, io).expect("it is a sound request");
+        execute(&*served.device, io).expect("it is a sound request");
         if n == 150 {
-            let (_, now, ()) = timed.settled(|| ());
+            let (_, now, ()) = timed.model_when_idle(|| ());
             let now = flashlab_sim::Instant::ZERO + now;
             timed.power_cut(now).expect("memory takes all");
             timed.power_up(now);
@@ -233,7 +233,7 @@ impl Shelf {
         let served = self.open().unwrap_or_else(|error| panic!("{error}"));
         for n in 0..16 {
             let data = vec![n as u8 + 1; 65_536].into();
-            ask(&*served.device, Io::Write { offset: n * 65_536, data, durable: false })
+            execute(&*served.device, Io::Write { offset: n * 65_536, data, durable: false })
                 .expect("it is written");
         }
         if ends {
@@ -303,7 +303,7 @@ fn damage_of_kept_bytes_fails_the_read_that_meets_it() {
         let keeper = served.keeper.as_ref().expect("it is kept");
         assert_eq!(read(&*served.device, 5 * 65_536, 4096), [6; 4096]);
         assert_eq!(keeper.damage(), None);
-        let failed = ask(&*served.device, Io::Read { offset: 5 * 65_536 + 7680, buffer: vec![0; 512] });
+        let failed = execute(&*served.device, Io::Read { offset: 5 * 65_536 + 7680, buffer: vec![0; 512] });
         let wrong = format!("card.bytes: damaged at byte {}", 5 * 65_536 + 4096);
         assert_eq!(failed.err(), Some(IoError::Medium));
         assert!(keeper.damage().expect("it was met").contains(&wrong), "{:?}", keeper.damage());

@@ -2,7 +2,7 @@
 
 mod common;
 
-use flashlab_block::conformance::{answer, ask, read};
+use flashlab_block::conformance::{execute, read, wait_for};
 use flashlab_block::{BlockDevice, Context, Io, Memory, Pages, Timed};
 use flashlab_sd::mmc::{Controller, Kernel, Mmc, MmcModel};
 use flashlab_sd::{Card, Identity, Link, Mode, Native};
@@ -169,14 +169,14 @@ fn what_was_flushed_on_a_card_with_a_cache_survives_every_cut() {
                 let named = |at: u64| cut.undecided.iter().find(|(range, _)| range.contains(&at));
                 for (n, unit) in (0..).zip(&mut units) {
                     let mut found = vec![0; UNIT as usize];
-                    match ask(&device, Io::Read { offset: n * UNIT, buffer: found.clone() }) {
+                    match execute(&device, Io::Read { offset: n * UNIT, buffer: found.clone() }) {
                         Ok(_) => found = read(&device, n * UNIT, UNIT as usize),
                         // A torn unit is rewritten.
                         Err(_) => {
                             assert!(what < 9 && range.contains(&(n as usize)), "seed {seed}: unit {n}");
                             let data = vec![byte; UNIT as usize].into();
                             let again = Io::Write { offset: n * UNIT, data, durable: true };
-                            assert!(ask(&device, again).is_ok());
+                            assert!(execute(&device, again).is_ok());
                             found.fill(byte);
                         }
                     }
@@ -204,7 +204,7 @@ fn what_was_flushed_on_a_card_with_a_cache_survives_every_cut() {
                 }
                 continue;
             }
-            assert!(answer(&device, started).is_ok());
+            assert!(wait_for(&device, started).is_ok());
             match what {
                 0..8 => units[range].iter_mut().for_each(|unit| unit.since.push(byte)),
                 8 => units[range].fill(Promised { byte, since: Vec::new() }),

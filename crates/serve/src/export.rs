@@ -87,24 +87,24 @@ impl Exports {
 
 fn offered(export: &Export) -> server::Export {
     use TransmissionFlags as T;
-    let (geometry, abilities) = (export.device.geometry(), export.device.abilities());
+    let (geometry, features) = (export.device.geometry(), export.device.features());
     let block = u32::try_from(geometry.block).expect("a block is small");
-    let read_only = export.read_only || abilities.read_only;
+    let read_only = export.read_only || features.read_only;
     // A flush makes all completed writes durable, on whatever connection they arrived. `CAN_MULTI_CONN` requires
     // this.
     let flags = (T::SEND_FLUSH | T::SEND_FUA | T::CAN_MULTI_CONN)
         .with_if(read_only, T::READ_ONLY)
-        .with_if(abilities.discard && !read_only, T::SEND_TRIM)
-        .with_if(abilities.write_zeroes && !read_only, T::SEND_WRITE_ZEROES | T::SEND_FAST_ZERO)
-        .with_if(abilities.cache, T::SEND_CACHE)
-        .with_if(abilities.rotational, T::ROTATIONAL);
+        .with_if(features.discard && !read_only, T::SEND_TRIM)
+        .with_if(features.write_zeroes && !read_only, T::SEND_WRITE_ZEROES | T::SEND_FAST_ZERO)
+        .with_if(features.cache, T::SEND_CACHE)
+        .with_if(features.rotational, T::ROTATIONAL);
     server::Export {
         description: export.description.clone(),
         flags,
         block_minimum: block,
         block_preferred: block.max(4096),
         payload_max: u32::try_from(geometry.request_max).unwrap_or(u32::MAX),
-        contexts: if abilities.extents { vec![MetaContext::allocation()] } else { Vec::new() },
+        contexts: if features.extents { vec![MetaContext::allocation()] } else { Vec::new() },
         ..server::Export::new(&export.name, geometry.capacity)
     }
 }

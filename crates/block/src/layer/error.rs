@@ -6,8 +6,8 @@
 //! requests that pass first, `times=N`, `rate=P` between 0 and 1, and the error: `EIO` (the default), `ENOSPC`,
 //! `EPERM`, `ENOMEM`, `EINVAL`, `ESHUTDOWN`.
 
-use super::{Kind, pass_on};
-use crate::{Abilities, BlockDevice, Context, Io, IoError, Started};
+use super::{Kind, forward};
+use crate::{BlockDevice, Context, Features, Io, IoError, Started};
 use flashlab_sim::Rng;
 use std::fmt;
 use std::ops::Range;
@@ -64,7 +64,7 @@ impl FromStr for Fault {
         };
         let mut seen = Vec::new();
         for word in text.split_whitespace() {
-            let part = fault.take(word).filter(|part| !seen.contains(part));
+            let part = fault.apply_word(word).filter(|part| !seen.contains(part));
             seen.push(part.ok_or_else(|| FaultError { word: word.chars().take(40).collect() })?);
         }
         Ok(fault)
@@ -73,7 +73,7 @@ impl FromStr for Fault {
 
 impl Fault {
     /// Applies a word to the rule. Returns the name of the part that the word sets.
-    fn take(&mut self, word: &str) -> Option<&'static str> {
+    fn apply_word(&mut self, word: &str) -> Option<&'static str> {
         let number = |text: &str| text.parse::<u64>().ok();
         let Some((key, value)) = word.split_once('=') else {
             if let Some(error) = error(word) {
@@ -110,10 +110,10 @@ impl Fault {
 
     /// Returns true if the request fails by this rule, and counts the request.
     fn hits(&mut self, kind: Kind, range: Option<(u64, u64)>, rng: &mut Rng) -> bool {
-        let meets = range.is_none_or(|(offset, length)| {
+        let intersects = range.is_none_or(|(offset, length)| {
             offset < self.range.end && self.range.start < offset.saturating_add(length)
         });
-        if !meets || !self.kinds.contains(&kind) || self.times == 0 {
+        if !intersects || !self.kinds.contains(&kind) || self.times == 0 {
             return false;
         }
         if self.after > 0 {
@@ -197,9 +197,9 @@ impl Faults {
 }
 
 impl BlockDevice for Faults {
-    pass_on!();
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
+    forward!();
+    fn features(&self) -> Features {
+        self.inner.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         if !self.is_powered() {

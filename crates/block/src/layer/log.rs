@@ -1,8 +1,8 @@
 //! `log`: writes one line per request when the request is answered: arrival time (ns), kind, first byte, length in
 //! bytes, `fua` or `-`, and the outcome. For a log that fio can replay, see `flashlab serve --record`.
 
-use super::{Kind, pass_on, when_done};
-use crate::{Abilities, BlockDevice, Context, Io, Started};
+use super::{Kind, forward, when_done};
+use crate::{BlockDevice, Context, Features, Io, Started};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,9 +21,9 @@ impl Log {
 }
 
 impl BlockDevice for Log {
-    pass_on!();
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
+    forward!();
+    fn features(&self) -> Features {
+        self.inner.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         let (arrived, name) = (cx.now().as_ns(), Kind::of(&io).name());

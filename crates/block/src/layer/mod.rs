@@ -25,7 +25,7 @@ fn when_done(started: Started, then: impl FnOnce(&Outcome) + Send + 'static) -> 
             then(&outcome);
             Started::Done(outcome)
         }
-        Started::Later(answering) => Started::Later(Box::pin(async move {
+        Started::Pending(answering) => Started::Pending(Box::pin(async move {
             let outcome = answering.await;
             then(&outcome);
             outcome
@@ -34,7 +34,7 @@ fn when_done(started: Started, then: impl FnOnce(&Outcome) + Send + 'static) -> 
 }
 
 /// The methods that a layer passes to `self.inner` unchanged.
-macro_rules! pass_on {
+macro_rules! forward {
     () => {
         fn geometry(&self) -> $crate::Geometry {
             self.inner.geometry()
@@ -50,4 +50,4 @@ macro_rules! pass_on {
         }
     };
 }
-use pass_on;
+use forward;

@@ -1,7 +1,7 @@
 //! `readonly`: rejects requests that would change the device (EPERM). A server's `--read-only` does so for all exports.
 
-use super::pass_on;
-use crate::{Abilities, BlockDevice, Context, Io, IoError, Started};
+use super::forward;
+use crate::{BlockDevice, Context, Features, Io, IoError, Started};
 use std::sync::Arc;
 
 /// A device that rejects writes.
@@ -17,12 +17,12 @@ impl ReadOnly {
 }
 
 impl BlockDevice for ReadOnly {
-    pass_on!();
-    fn abilities(&self) -> Abilities {
-        Abilities { read_only: true, ..self.inner.abilities() }
+    forward!();
+    fn features(&self) -> Features {
+        Features { read_only: true, ..self.inner.features() }
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
-        match io.changes() {
+        match io.is_write() {
             true => Started::Done(io.check(&self.geometry()).and(Err(IoError::ReadOnly))),
             false => self.inner.start(cx, io),
         }

@@ -1,8 +1,8 @@
 //! `stats`: counts requests, bytes and errors by kind, and the largest number of outstanding requests. A server counts
 //! the requests of its clients itself; this layer counts at any place of the stack.
 
-use super::{pass_on, when_done};
-use crate::{Abilities, BlockDevice, Context, Io, Started};
+use super::{forward, when_done};
+use crate::{BlockDevice, Context, Features, Io, Started};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A kind of request.
@@ -61,7 +61,7 @@ pub struct Tally {
 }
 
 #[derive(Default)]
-struct Counted {
+struct Counters {
     kinds: [Tally; 7],
     outstanding: u64,
     outstanding_max: u64,
@@ -70,51 +70,51 @@ struct Counted {
 /// A device that counts its requests.
 pub struct Stats {
     inner: Arc<dyn BlockDevice>,
-    counted: Arc<Mutex<Counted>>,
+    counters: Arc<Mutex<Counters>>,
 }
 
 impl Stats {
     /// Creates the layer over `inner`.
     pub fn new(inner: Arc<dyn BlockDevice>) -> Stats {
-        Stats { inner, counted: Arc::default() }
+        Stats { inner, counters: Arc::default() }
     }
 
     /// Returns the counters of `kind`.
     pub fn tally(&self, kind: Kind) -> Tally {
-        lock(&self.counted).kinds[kind as usize]
+        lock(&self.counters).kinds[kind as usize]
     }
 
     /// Returns the largest number of requests that were outstanding at the same time.
     pub fn outstanding_max(&self) -> u64 {
-        lock(&self.counted).outstanding_max
+        lock(&self.counters).outstanding_max
     }
 }
 
 impl BlockDevice for Stats {
-    pass_on!();
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
+    forward!();
+    fn features(&self) -> Features {
+        self.inner.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         let kind = Kind::of(&io) as usize;
         {
-            let mut counted = lock(&self.counted);
-            counted.outstanding += 1;
-            counted.outstanding_max = counted.outstanding_max.max(counted.outstanding);
-            let tally = &mut counted.kinds[kind];
+            let mut counters = lock(&self.counters);
+            counters.outstanding += 1;
+            counters.outstanding_max = counters.outstanding_max.max(counters.outstanding);
+            let tally = &mut counters.kinds[kind];
             tally.requests += 1;
             tally.bytes += io.range().map_or(0, |(_, length)| length);
         }
-        let counted = self.counted.clone();
+        let counters = self.counters.clone();
         when_done(self.inner.start(cx, io), move |outcome| {
-            let mut counted = lock(&counted);
-            counted.outstanding -= 1;
-            counted.kinds[kind].errors += u64::from(outcome.is_err());
+            let mut counters = lock(&counters);
+            counters.outstanding -= 1;
+            counters.kinds[kind].errors += u64::from(outcome.is_err());
         })
     }
 }
 
 /// Locks the counters. No code panics while it holds the lock.
-fn lock(counted: &Mutex<Counted>) -> MutexGuard<'_, Counted> {
-    counted.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(counters: &Mutex<Counters>) -> MutexGuard<'_, Counters> {
+    counters.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -111,7 +111,7 @@ impl Chunk {
         if !used {
             return;
         }
-        give_back(memory, bytes.clone());
+        return_pages(memory, bytes.clone());
         self.mark(bytes.start / PAGE..bytes.end / PAGE, false);
         if self.in_use == [0; WORDS] {
             self.memory = None;
@@ -156,7 +156,7 @@ impl Chunk {
 
 /// Returns whole pages to the system. They hold zeroes afterwards.
 #[allow(unsafe_code)]
-fn give_back(memory: &mut MmapMut, bytes: Range<usize>) {
+fn return_pages(memory: &mut MmapMut, bytes: Range<usize>) {
     assert!(bytes.start.is_multiple_of(PAGE) && bytes.end.is_multiple_of(PAGE) && bytes.end <= memory.len());
     // SAFETY: MADV_DONTNEED on a private anonymous mapping replaces its pages by zeroes immediately, which is a write
     // through the exclusive reference `memory`. The range lies in the mapping, and no other mapping contains these
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_cover_what_was_asked_for_and_alternate() {
+    fn runs_cover_the_range_and_alternate() {
         let mut chunk = Chunk::default();
         for page in [0, 1, 63, 64, 65, 200] {
             chunk.mark(page..page + 1, true);

@@ -10,7 +10,7 @@
 mod chunk;
 mod past_caches;
 
-use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
+use crate::{Answer, BlockDevice, Context, Extent, Features, Geometry, Io, IoError, Outcome, Started};
 use chunk::{CHUNK, Chunk};
 use flashlab_sim::{Store, StoreError};
 use std::fmt;
@@ -79,8 +79,8 @@ impl Memory {
         let mut rest = buffer;
         for (chunk, at, end) in parts(offset, rest.len() as u64) {
             let part = rest.split_off_mut(..end - at).expect("parts are no longer than the whole");
-            match self.touched(chunk) {
-                Some(lock) => shared(lock).read(at, part),
+            match self.existing_chunk(chunk) {
+                Some(lock) => read_lock(lock).read(at, part),
                 None => part.fill(0),
             }
         }
@@ -90,24 +90,24 @@ impl Memory {
         let mut rest = data;
         for (chunk, at, end) in parts(offset, data.len() as u64) {
             let part = rest.split_off(..end - at).expect("parts are no longer than the whole");
-            let mut chunk = exclusive(self.lock(chunk));
+            let mut chunk = write_lock(self.lock(chunk));
             chunk.write(at, part, self.pages, self.size >= LARGE).map_err(|_| IoError::NoSpace)?;
         }
         Ok(())
     }
 
     fn free(&self, offset: u64, length: u64) {
-        for (group, stretch) in self.stretches(offset, length) {
+        for (group, part) in self.split_at_groups(offset, length) {
             let Some(group) = group else { continue };
-            for (chunk, at, end) in parts(stretch.start, stretch.end - stretch.start) {
-                exclusive(&group[chunk % GROUP]).free(at, end);
+            for (chunk, at, end) in parts(part.start, part.end - part.start) {
+                write_lock(&group[chunk % GROUP]).free(at, end);
             }
         }
     }
 
     fn allocate_zeroes(&self, offset: u64, length: u64) -> Result<(), IoError> {
         for (chunk, at, end) in parts(offset, length) {
-            let mut chunk = exclusive(self.lock(chunk));
+            let mut chunk = write_lock(self.lock(chunk));
             chunk.allocate_zeroes(at, end, self.pages).map_err(|_| IoError::NoSpace)?;
         }
         Ok(())
@@ -115,14 +115,14 @@ impl Memory {
 
     fn extents(&self, offset: u64, length: u64) -> Vec<Extent> {
         let mut extents = Vec::new();
-        for (group, stretch) in self.stretches(offset, length) {
+        for (group, part) in self.split_at_groups(offset, length) {
             let hole = |length| Extent { length, hole: true, zero: true };
             let Some(group) = group else {
-                hole(stretch.end - stretch.start).append(&mut extents);
+                hole(part.end - part.start).append(&mut extents);
                 continue;
             };
-            for (chunk, at, end) in parts(stretch.start, stretch.end - stretch.start) {
-                shared(&group[chunk % GROUP]).extents(at, end, &mut extents);
+            for (chunk, at, end) in parts(part.start, part.end - part.start) {
+                read_lock(&group[chunk % GROUP]).extents(at, end, &mut extents);
             }
         }
         extents
@@ -130,17 +130,21 @@ impl Memory {
 
     /// Splits the range at group boundaries. Each part comes with its group, or `None` if no chunk of the group was
     /// ever written.
-    fn stretches(&self, offset: u64, length: u64) -> impl Iterator<Item = (Option<&Group>, Range<u64>)> {
+    fn split_at_groups(
+        &self,
+        offset: u64,
+        length: u64,
+    ) -> impl Iterator<Item = (Option<&Group>, Range<u64>)> {
         const BYTES: u64 = (GROUP * CHUNK) as u64;
         let end = offset + length;
         (offset / BYTES..end.div_ceil(BYTES)).map(move |n| {
-            let stretch = offset.max(n * BYTES)..end.min((n + 1) * BYTES);
-            (self.groups[n as usize].get(), stretch)
+            let part = offset.max(n * BYTES)..end.min((n + 1) * BYTES);
+            (self.groups[n as usize].get(), part)
         })
     }
 
     /// Returns the chunk, or `None` if no chunk of its group was ever written.
-    fn touched(&self, chunk: usize) -> Option<&RwLock<Chunk>> {
+    fn existing_chunk(&self, chunk: usize) -> Option<&RwLock<Chunk>> {
         self.groups[chunk / GROUP].get().map(|group| &group[chunk % GROUP])
     }
 
@@ -150,7 +154,7 @@ impl Memory {
         &group[chunk % GROUP]
     }
 
-    fn answer(&self, io: Io) -> Outcome {
+    fn execute(&self, io: Io) -> Outcome {
         io.check(&self.geometry())?;
         match io {
             Io::Read { offset, mut buffer } => {
@@ -173,8 +177,8 @@ impl BlockDevice for Memory {
     fn geometry(&self) -> Geometry {
         Geometry { capacity: self.size, block: 1, request_max: REQUEST_MAX }
     }
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn features(&self) -> Features {
+        Features {
             read_only: false,
             discard: true,
             write_zeroes: true,
@@ -185,7 +189,7 @@ impl BlockDevice for Memory {
         }
     }
     fn start(&self, _cx: &Context, io: Io) -> Started {
-        Started::Done(self.answer(io))
+        Started::Done(self.execute(io))
     }
 }
 
@@ -240,10 +244,10 @@ fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)
 }
 
 /// A panic that poisoned the lock came from a range check, which precedes any change of the chunk.
-fn shared(lock: &RwLock<Chunk>) -> RwLockReadGuard<'_, Chunk> {
+fn read_lock(lock: &RwLock<Chunk>) -> RwLockReadGuard<'_, Chunk> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn exclusive(lock: &RwLock<Chunk>) -> RwLockWriteGuard<'_, Chunk> {
+fn write_lock(lock: &RwLock<Chunk>) -> RwLockWriteGuard<'_, Chunk> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! Models that change the timing of a device: one for devices without timing, and one that slows another model down.
 
-mod immediate;
-mod slowed;
+mod throttled;
+mod untimed;
 
-pub use immediate::Immediate;
-pub use slowed::{Pace, Slowed};
+pub use throttled::{Throttle, Throttled};
+pub use untimed::Untimed;

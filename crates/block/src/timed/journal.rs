@@ -7,7 +7,7 @@ use flashlab_sim::{Instant, Op};
 /// call. Calls come one at a time, and `now` never decreases.
 pub trait Journal: Send {
     /// Records a request to the model.
-    fn asked(&mut self, now: Instant, op: Op, offset: u64, length: u64);
+    fn submitted(&mut self, now: Instant, op: Op, offset: u64, length: u64);
     /// Records a power cut.
     fn power_cut(&mut self, now: Instant);
     /// Records the return of power.

@@ -22,7 +22,7 @@ pub use journal::Journal;
 
 use crate::promise::Promise;
 use crate::ranges::Ranges;
-use crate::{Abilities, Answer, BlockDevice, Context, Extent, Geometry, Io, IoError, Outcome, Started};
+use crate::{Answer, BlockDevice, Context, Extent, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{
     Duration, Fate, FileId, Instant, Model, Op, PowerCut, Request, RequestId, Status, Store, StoreError,
     fault,
@@ -67,7 +67,7 @@ struct Outstanding {
     left: u64,
     status: Status,
     /// Sequence number of the last change that this flush makes durable.
-    covers: u64,
+    flush_covers_to: u64,
     /// True if a flush must follow the request.
     flush: bool,
     promise: Promise,
@@ -76,8 +76,8 @@ struct Outstanding {
 impl Timed {
     /// Creates a device from `model` and `store`, which must be at least as large as the model's capacity.
     pub fn new(model: Box<dyn Model>, store: Box<dyn Store>) -> Timed {
-        let of_model = model.geometry();
-        let piece = (of_model.request_max / of_model.block).max(1) * of_model.block;
+        let limits = model.geometry();
+        let piece = (limits.request_max / limits.block).max(1) * limits.block;
         let state = State {
             model,
             store,
@@ -90,12 +90,12 @@ impl Timed {
             power_losses: 0,
             journal: None,
         };
-        let geometry = Geometry { request_max: REQUEST_MAX, ..of_model };
+        let geometry = Geometry { request_max: REQUEST_MAX, ..limits };
         Timed { geometry, piece, state: Mutex::new(state) }
     }
 
     /// Records the calls to the model in `journal` from now on.
-    pub fn note_in(&self, journal: Box<dyn Journal>) {
+    pub fn set_journal(&self, journal: Box<dyn Journal>) {
         lock(&self.state).journal = Some(journal);
     }
 
@@ -115,9 +115,9 @@ impl Timed {
             journal.power_cut(now);
         }
         let outstanding = std::mem::take(&mut state.outstanding);
-        let left = state.leave(&cut, &outstanding);
-        outstanding.into_values().for_each(|request| request.keep(Err(IoError::ShuttingDown)));
-        left.map(|()| cut)
+        let applied = state.apply_power_cut(&cut, &outstanding);
+        outstanding.into_values().for_each(|request| request.complete(Err(IoError::ShuttingDown)));
+        applied.map(|()| cut)
     }
 
     /// Restores power. Returns the instant at which the device is ready. Requests may be sent at once; they wait.
@@ -134,7 +134,7 @@ impl Timed {
     }
 
     /// Returns the number of requests sent to the model, each piece counted.
-    pub fn asked(&self) -> u64 {
+    pub fn submitted_count(&self) -> u64 {
         lock(&self.state).next
     }
 
@@ -146,10 +146,10 @@ impl Timed {
     /// Returns a copy of the model in which all outstanding requests are complete, after a power-up if the device has
     /// no power, and the total time of use by then. Calls `then` while the state is locked, so before the model
     /// receives another call.
-    pub fn settled<R>(&self, then: impl FnOnce() -> R) -> (Box<dyn Model>, Duration, R) {
+    pub fn model_when_idle<R>(&self, then: impl FnOnce() -> R) -> (Box<dyn Model>, Duration, R) {
         let state = lock(&self.state);
         let (mut model, mut now, powered) = (state.model.clone(), state.now, state.powered);
-        let said = then();
+        let result = then();
         drop(state);
         if !powered {
             now = model.power_up(now);
@@ -157,7 +157,7 @@ impl Timed {
         while let Some(completion) = model.complete(Instant::MAX) {
             now = completion.at;
         }
-        (model, now.since(Instant::ZERO), said)
+        (model, now.since(Instant::ZERO), result)
     }
 
     /// Calls `look` with the model.
@@ -199,7 +199,7 @@ impl State {
             let length = piece.min(range.end - at);
             let id = RequestId(self.next);
             if let Some(journal) = &mut self.journal {
-                journal.asked(self.now, op, at, length);
+                journal.submitted(self.now, op, at, length);
             }
             self.model.submit(self.now, Request { id, op, file: FileId::DEVICE, offset: at, length });
             self.next += 1;
@@ -231,11 +231,11 @@ impl State {
             let mut request = self.outstanding.remove(&first).expect("it was found above");
             let outcome = self.finish(&mut request);
             if outcome.is_ok() && std::mem::take(&mut request.flush) {
-                request.covers = self.undo.last();
+                request.flush_covers_to = self.undo.last();
                 let (id, left) = self.submit(Op::Flush, 0..0, 0);
                 self.outstanding.insert(id, Outstanding { io: Io::Flush, left, ..request });
             } else {
-                request.keep(outcome);
+                request.complete(outcome);
             }
         }
         self.now = self.now.max(now);
@@ -252,7 +252,7 @@ impl State {
         }
         match std::mem::replace(&mut request.io, Io::Flush) {
             Io::Read { offset, mut buffer } => {
-                if self.unreadable.meets(&(offset..offset + buffer.len() as u64)) {
+                if self.unreadable.intersects(&(offset..offset + buffer.len() as u64)) {
                     return Err(IoError::Medium);
                 }
                 self.store.read(offset, &mut buffer)?;
@@ -261,18 +261,18 @@ impl State {
             Io::Write { offset, data, durable } => {
                 let range = offset..offset + data.len() as u64;
                 self.change(range.clone(), |store| store.write(offset, &data))?;
-                self.settle_if(durable, &range)?;
+                self.mark_durable_if(durable, &range)?;
             }
             Io::WriteZeroes { offset, length, durable, allocate: true, .. } => {
                 let range = offset..offset + length;
                 self.change(range.clone(), |store| write_zeroes(store, offset, length))?;
-                self.settle_if(durable, &range)?;
+                self.mark_durable_if(durable, &range)?;
             }
             Io::Discard { offset, length, .. } | Io::WriteZeroes { offset, length, .. } => {
                 self.change(offset..offset + length, |store| store.discard(offset, length))?;
             }
             Io::Flush => {
-                self.undo.forget_to(request.covers);
+                self.undo.remove_to(request.flush_covers_to);
                 self.store.sync()?;
             }
             Io::Cache { .. } | Io::Extents { .. } => {}
@@ -283,10 +283,10 @@ impl State {
     fn change(
         &mut self,
         range: Range<u64>,
-        how: impl FnOnce(&dyn Store) -> Result<(), StoreError>,
+        operation: impl FnOnce(&dyn Store) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        self.undo.remember(&range, &*self.store, &*self.model)?;
-        how(&*self.store)?;
+        self.undo.record(&range, &*self.store, &*self.model)?;
+        operation(&*self.store)?;
         if !fault("lost-block-stays-unreadable") {
             self.unreadable.remove(&range);
         }
@@ -294,24 +294,28 @@ impl State {
     }
 
     /// Marks data written with FUA as durable. It survives later changes that a power cut undoes.
-    fn settle_if(&mut self, durable: bool, range: &Range<u64>) -> Result<(), StoreError> {
+    fn mark_durable_if(&mut self, durable: bool, range: &Range<u64>) -> Result<(), StoreError> {
         if durable {
-            self.undo.settle(range);
+            self.undo.mark_durable(range);
             self.store.sync()?;
         }
         Ok(())
     }
 
     /// Changes the bytes to the state after the power cut.
-    fn leave(&mut self, cut: &PowerCut, outstanding: &BTreeMap<u64, Outstanding>) -> Result<(), StoreError> {
-        let of = |wanted: Fate| {
+    fn apply_power_cut(
+        &mut self,
+        cut: &PowerCut,
+        outstanding: &BTreeMap<u64, Outstanding>,
+    ) -> Result<(), StoreError> {
+        let with_fate = |wanted: Fate| {
             cut.undecided.iter().filter(move |(_, fate)| *fate == wanted).map(|(range, _)| range)
         };
-        let old: Vec<Range<u64>> = of(Fate::Old).cloned().collect();
-        self.undo.take_back(&old, &*self.store)?;
+        let old: Vec<Range<u64>> = with_fate(Fate::Old).cloned().collect();
+        self.undo.revert(&old, &*self.store)?;
         for request in outstanding.values() {
             let Some((offset, length)) = request.io.range() else { continue };
-            for range in of(Fate::New) {
+            for range in with_fate(Fate::New) {
                 let part = range.start.max(offset)..range.end.min(offset + length);
                 if part.is_empty() {
                     continue;
@@ -329,14 +333,14 @@ impl State {
                 self.unreadable.remove(&part);
             }
         }
-        of(Fate::Unreadable).for_each(|range| self.unreadable.add(range.clone()));
+        with_fate(Fate::Unreadable).for_each(|range| self.unreadable.add(range.clone()));
         Ok(())
     }
 }
 
 impl Outstanding {
-    fn keep(self, outcome: Outcome) {
-        self.promise.keep(outcome);
+    fn complete(self, outcome: Outcome) {
+        self.promise.resolve(outcome);
     }
 }
 
@@ -345,8 +349,8 @@ impl BlockDevice for Timed {
         self.geometry
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn features(&self) -> Features {
+        Features {
             read_only: false,
             discard: true,
             write_zeroes: true,
@@ -393,8 +397,9 @@ impl BlockDevice for Timed {
         // A trim transfers no data, so it is not split.
         let piece = if op == Op::Trim { length } else { self.piece };
         let (first, left) = state.submit(op, offset..offset + length, piece);
-        let covers = state.undo.last();
-        let request = Outstanding { io, left, status: Status::Ok, covers, flush, promise: promise.clone() };
+        let flush_covers_to = state.undo.last();
+        let request =
+            Outstanding { io, left, status: Status::Ok, flush_covers_to, flush, promise: promise.clone() };
         state.outstanding.insert(first, request);
         // The model may complete a request at the instant of its arrival.
         if state.model.next_due().is_some_and(|due| due <= state.now) {
@@ -405,7 +410,7 @@ impl BlockDevice for Timed {
         let done = promise.take();
         match done {
             Some(outcome) => Started::Done(outcome),
-            None => Started::Later(Box::pin(promise)),
+            None => Started::Pending(Box::pin(promise)),
         }
     }
 

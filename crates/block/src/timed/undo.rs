@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Bytes in the log above which the log asks the model which changes have become durable.
-const ASK_FROM: u64 = 16 << 20;
+const QUERY_FROM: u64 = 16 << 20;
 
 #[derive(Debug)]
 struct Change {
@@ -24,7 +24,7 @@ enum Before {
     /// Previous contents of the range without its zeroes: offset and bytes of each piece.
     Bytes(Vec<(u64, Vec<u8>)>),
     /// Marks the current contents of the range as durable.
-    Settled,
+    Durable,
 }
 
 /// The undo log.
@@ -34,12 +34,12 @@ pub(super) struct Undo {
     /// Sequence number of the last change.
     number: u64,
     bytes: u64,
-    ask_at: u64,
+    query_at: u64,
 }
 
 impl Undo {
     /// Saves the contents of `range` before a change.
-    pub(super) fn remember(
+    pub(super) fn record(
         &mut self,
         range: &Range<u64>,
         store: &dyn Store,
@@ -58,19 +58,19 @@ impl Undo {
             at = data.end;
         }
         self.push(range, Before::Bytes(before));
-        if self.bytes >= self.ask_at.max(ASK_FROM) {
+        if self.bytes >= self.query_at.max(QUERY_FROM) {
             self.changes.retain(|change| !model.is_durable(&change.range));
-            self.count();
+            self.recount();
             // The next query comes when the log has doubled, so that the log queries each change about once on average.
-            self.ask_at = 2 * self.bytes;
+            self.query_at = 2 * self.bytes;
         }
         Ok(())
     }
 
     /// Marks the current contents of `range` as durable.
-    pub(super) fn settle(&mut self, range: &Range<u64>) {
+    pub(super) fn mark_durable(&mut self, range: &Range<u64>) {
         if !self.changes.is_empty() && !fault("undo-goes-beyond-fua") {
-            self.push(range, Before::Settled);
+            self.push(range, Before::Durable);
         }
     }
 
@@ -85,23 +85,23 @@ impl Undo {
     }
 
     /// Removes the changes up to this number, which are durable.
-    pub(super) fn forget_to(&mut self, number: u64) {
+    pub(super) fn remove_to(&mut self, number: u64) {
         while self.changes.pop_front_if(|change| change.number <= number).is_some() {}
-        self.count();
+        self.recount();
     }
 
     /// Undoes the changes within `ranges`, which are in ascending order, and empties the log.
-    pub(super) fn take_back(&mut self, ranges: &[Range<u64>], store: &dyn Store) -> Result<(), StoreError> {
-        let mut settled = Ranges::default();
+    pub(super) fn revert(&mut self, ranges: &[Range<u64>], store: &dyn Store) -> Result<(), StoreError> {
+        let mut durable = Ranges::default();
         for change in self.changes.drain(..).rev() {
             let Before::Bytes(before) = change.before else {
-                settled.add(change.range);
+                durable.add(change.range);
                 continue;
             };
             let first = ranges.partition_point(|range| range.end <= change.range.start);
             for range in &ranges[first..] {
                 let part = range.start.max(change.range.start)..range.end.min(change.range.end);
-                for (part, _) in settled.cut(part).filter(|(_, settled)| !settled) {
+                for (part, _) in durable.split(part).filter(|(_, durable)| !durable) {
                     restore(store, &part, &before)?;
                 }
                 if range.end >= change.range.end {
@@ -109,13 +109,13 @@ impl Undo {
                 }
             }
         }
-        self.count();
+        self.recount();
         Ok(())
     }
 
-    fn count(&mut self) {
+    fn recount(&mut self) {
         self.bytes = self.changes.iter().map(Change::bytes).sum();
-        self.ask_at = 0;
+        self.query_at = 0;
     }
 }
 
@@ -123,7 +123,7 @@ impl Change {
     fn bytes(&self) -> u64 {
         match &self.before {
             Before::Bytes(before) => before.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
-            Before::Settled => 0,
+            Before::Durable => 0,
         }
     }
 }

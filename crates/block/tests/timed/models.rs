@@ -14,20 +14,20 @@ pub(crate) const LATENCY: Duration = Duration::from_us(10);
 /// Serves one request at a time. No write is durable before a flush. A power cut draws a fate for each block that was
 /// written since the last flush or is in flight.
 #[derive(Clone)]
-pub(crate) struct Forgetful {
+pub(crate) struct VolatileModel {
     rng: Rng,
     queue: VecDeque<(Instant, Instant, Request)>,
     volatile: BTreeSet<u64>,
-    free: Instant,
+    idle_from: Instant,
 }
 
-impl Forgetful {
-    pub(crate) fn new(seed: u64) -> Forgetful {
-        Forgetful {
+impl VolatileModel {
+    pub(crate) fn new(seed: u64) -> VolatileModel {
+        VolatileModel {
             rng: Rng::new(seed),
             queue: VecDeque::new(),
             volatile: BTreeSet::new(),
-            free: Instant::ZERO,
+            idle_from: Instant::ZERO,
         }
     }
 }
@@ -36,13 +36,13 @@ fn blocks(request: &Request) -> std::ops::Range<u64> {
     request.offset / BLOCK..request.end() / BLOCK
 }
 
-impl Model for Forgetful {
+impl Model for VolatileModel {
     fn geometry(&self) -> Geometry {
         Geometry { capacity: BLOCKS * BLOCK, block: BLOCK, request_max: 3 * BLOCK }
     }
     fn submit(&mut self, now: Instant, request: Request) {
-        self.free = self.free.max(now) + LATENCY;
-        self.queue.push_back((now, self.free, request));
+        self.idle_from = self.idle_from.max(now) + LATENCY;
+        self.queue.push_back((now, self.idle_from, request));
     }
     fn next_due(&self) -> Option<Instant> {
         self.queue.front().map(|(_, due, _)| *due)
@@ -72,8 +72,8 @@ impl Model for Forgetful {
         cut
     }
     fn power_up(&mut self, now: Instant) -> Instant {
-        self.free = now + LATENCY;
-        self.free
+        self.idle_from = now + LATENCY;
+        self.idle_from
     }
 }
 

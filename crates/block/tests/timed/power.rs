@@ -1,8 +1,8 @@
 //! Power cuts compared with a reference that records every version of every block.
 
-use super::{joined, write};
-use crate::models::{BLOCK, BLOCKS, Forgetful, LATENCY};
-use flashlab_block::conformance::{answer, ask, read};
+use super::{timed, write};
+use crate::models::{BLOCK, BLOCKS, LATENCY, VolatileModel};
+use flashlab_block::conformance::{execute, read, wait_for};
 use flashlab_block::{BlockDevice, Context, Io, IoError, Memory, Outcome, Pages, Started, Timed};
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
@@ -30,34 +30,34 @@ struct Block {
     readable: bool,
 }
 
-struct Asked {
+struct InFlight {
     answer: Answering,
     blocks: Range<u64>,
     /// Byte value of a write; zero for a discard.
     byte: Option<u8>,
     fua: bool,
     /// Sequence number up to which a flush makes changes durable.
-    covers: Option<u64>,
+    flush_covers_to: Option<u64>,
 }
 
-struct World {
+struct CheckedDevice {
     device: Timed,
     blocks: Vec<Block>,
     changes: u64,
-    asked: VecDeque<Asked>,
+    in_flight: VecDeque<InFlight>,
     now: Instant,
     rng: Rng,
     byte: u8,
 }
 
-impl World {
-    fn new(seed: u64) -> World {
+impl CheckedDevice {
+    fn new(seed: u64) -> CheckedDevice {
         let block = Block { versions: vec![(0, 0)], readable: true };
-        World {
-            device: joined(Forgetful::new(seed)),
+        CheckedDevice {
+            device: timed(VolatileModel::new(seed)),
             blocks: vec![block; BLOCKS as usize],
             changes: 0,
-            asked: VecDeque::new(),
+            in_flight: VecDeque::new(),
             now: Instant::ZERO,
             rng: Rng::new(seed),
             byte: 0,
@@ -85,12 +85,12 @@ impl World {
             6 => (Io::Flush, None, false),
             _ => (Io::Read { offset, buffer: data }, None, false),
         };
-        self.take_answers();
-        let covers = matches!(io, Io::Flush).then_some(self.changes);
-        let Started::Later(answer) = self.device.start(&Context::new(self.now), io) else {
+        self.poll_answers();
+        let flush_covers_to = matches!(io, Io::Flush).then_some(self.changes);
+        let Started::Pending(answer) = self.device.start(&Context::new(self.now), io) else {
             panic!("each request takes time");
         };
-        self.asked.push_back(Asked { answer, blocks, byte, fua, covers });
+        self.in_flight.push_back(InFlight { answer, blocks, byte, fua, flush_covers_to });
     }
 
     /// Advances the device to its next due time.
@@ -98,25 +98,25 @@ impl World {
         if let Some(due) = self.device.next_due() {
             self.device.advance(due);
         }
-        self.take_answers();
+        self.poll_answers();
     }
 
     /// Takes the answers that have arrived. Requests are served in order.
-    fn take_answers(&mut self) {
-        while let Some(asked) = self.asked.front_mut() {
-            let Poll::Ready(outcome) = poll(&mut asked.answer) else { return };
-            let asked = self.asked.pop_front().expect("it was looked at");
-            self.answered(&asked, &outcome);
+    fn poll_answers(&mut self) {
+        while let Some(request) = self.in_flight.front_mut() {
+            let Poll::Ready(outcome) = poll(&mut request.answer) else { return };
+            let request = self.in_flight.pop_front().expect("it was looked at");
+            self.handle_answer(&request, &outcome);
         }
     }
 
-    fn answered(&mut self, asked: &Asked, outcome: &Outcome) {
-        let blocks = as_index(&asked.blocks);
-        let Some(byte) = asked.byte else {
+    fn handle_answer(&mut self, request: &InFlight, outcome: &Outcome) {
+        let blocks = as_index(&request.blocks);
+        let Some(byte) = request.byte else {
             let all_readable = self.blocks[blocks].iter().all(|block| block.readable);
-            assert_eq!(outcome.is_ok(), asked.covers.is_some() || all_readable, "{outcome:?}");
-            if let Some(covers) = asked.covers {
-                self.blocks.iter_mut().for_each(|block| block.settle(covers));
+            assert_eq!(outcome.is_ok(), request.flush_covers_to.is_some() || all_readable, "{outcome:?}");
+            if let Some(flush_covers_to) = request.flush_covers_to {
+                self.blocks.iter_mut().for_each(|block| block.mark_durable(flush_covers_to));
             }
             return;
         };
@@ -125,8 +125,8 @@ impl World {
         for block in &mut self.blocks[blocks] {
             block.versions.push((self.changes, byte));
             block.readable = true;
-            if asked.fua {
-                block.settle(u64::MAX);
+            if request.fua {
+                block.mark_durable(u64::MAX);
             }
         }
     }
@@ -135,23 +135,23 @@ impl World {
     fn cut(&mut self) {
         let cut = self.device.power_cut(self.now).expect("memory does not fail");
         // Requests that were due by then completed before the cut.
-        while let Some(asked) = self.asked.front_mut() {
-            match poll(&mut asked.answer) {
+        while let Some(request) = self.in_flight.front_mut() {
+            match poll(&mut request.answer) {
                 Poll::Ready(Err(IoError::ShuttingDown)) => break,
                 Poll::Ready(outcome) => {
-                    let asked = self.asked.pop_front().expect("it was looked at");
-                    self.answered(&asked, &outcome);
+                    let request = self.in_flight.pop_front().expect("it was looked at");
+                    self.handle_answer(&request, &outcome);
                 }
                 Poll::Pending => panic!("without power nothing is outstanding"),
             }
         }
-        let outstanding = std::mem::take(&mut self.asked);
+        let outstanding = std::mem::take(&mut self.in_flight);
         assert_eq!(self.device.next_due(), None);
         let fate_of = |block: u64| {
-            let named = |(range, _): &&(Range<u64>, Fate)| range.contains(&(block * BLOCK));
-            cut.undecided.iter().find(named).map(|(_, fate)| *fate)
+            let contains = |(range, _): &&(Range<u64>, Fate)| range.contains(&(block * BLOCK));
+            cut.undecided.iter().find(contains).map(|(_, fate)| *fate)
         };
-        assert_eq!(ask(&self.device, Io::Flush).err(), Some(IoError::ShuttingDown));
+        assert_eq!(execute(&self.device, Io::Flush).err(), Some(IoError::ShuttingDown));
         for n in 0..BLOCKS {
             let newest = outstanding.iter().rev().find(|a| a.byte.is_some() && a.blocks.contains(&n));
             let block = &mut self.blocks[n as usize];
@@ -162,22 +162,22 @@ impl World {
             );
             let kept = match (fate_of(n), newest) {
                 (Some(Fate::Old), _) => block.versions[0].1,
-                (Some(Fate::New), Some(asked)) => asked.byte.expect("it was looked for"),
+                (Some(Fate::New), Some(request)) => request.byte.expect("it was looked for"),
                 _ => block.versions.last().expect("there is one").1,
             };
             let overwritten = fate_of(n) == Some(Fate::New) && newest.is_some();
             block.readable = fate_of(n) != Some(Fate::Unreadable) && (block.readable || overwritten);
             block.versions = vec![(0, kept)];
         }
-        for mut asked in outstanding.into_iter().skip(1) {
-            assert!(matches!(poll(&mut asked.answer), Poll::Ready(Err(IoError::ShuttingDown))));
+        for mut request in outstanding.into_iter().skip(1) {
+            assert!(matches!(poll(&mut request.answer), Poll::Ready(Err(IoError::ShuttingDown))));
         }
         self.now = self.device.power_up(self.now);
         self.check();
     }
 
     fn drain(&mut self) {
-        while !self.asked.is_empty() {
+        while !self.in_flight.is_empty() {
             self.advance();
         }
     }
@@ -185,7 +185,7 @@ impl World {
     fn check(&mut self) {
         for (n, block) in (0..).zip(&self.blocks) {
             let io = Io::Read { offset: n * BLOCK, buffer: vec![1; BLOCK as usize] };
-            match ask(&self.device, io) {
+            match execute(&self.device, io) {
                 Err(IoError::Medium) => assert!(!block.readable, "block {n} cannot be read"),
                 Err(error) => panic!("block {n}: {error}"),
                 Ok(_) => {
@@ -203,9 +203,9 @@ impl World {
 }
 
 impl Block {
-    /// Marks the changes up to `covers` as durable.
-    fn settle(&mut self, covers: u64) {
-        let newest = self.versions.iter().rposition(|(change, _)| *change <= covers).unwrap_or(0);
+    /// Marks the changes up to `last` as durable.
+    fn mark_durable(&mut self, last: u64) {
+        let newest = self.versions.iter().rposition(|(change, _)| *change <= last).unwrap_or(0);
         self.versions.drain(..newest);
     }
 }
@@ -215,36 +215,36 @@ fn as_index(blocks: &Range<u64>) -> Range<usize> {
 }
 
 #[test]
-fn after_a_cut_every_block_is_as_the_model_says() {
+fn after_a_power_cut_every_block_has_the_reported_fate() {
     for seed in 0..60 {
-        let mut world = World::new(seed);
+        let mut checked = CheckedDevice::new(seed);
         for _ in 0..400 {
-            match world.rng.below(24) {
-                0..12 => world.start(),
-                12..23 => world.advance(),
+            match checked.rng.below(24) {
+                0..12 => checked.start(),
+                12..23 => checked.advance(),
                 _ => {
-                    let passed = world.rng.below(3 * LATENCY.as_ns());
-                    world.now += Duration::from_ns(passed);
-                    world.cut();
+                    let passed = checked.rng.below(3 * LATENCY.as_ns());
+                    checked.now += Duration::from_ns(passed);
+                    checked.cut();
                 }
             }
         }
-        world.drain();
-        world.check();
+        checked.drain();
+        checked.check();
     }
 }
 
 #[test]
-fn nothing_is_answered_without_power_and_a_second_cut_cuts_nothing() {
-    let device = joined(Forgetful::new(3));
-    assert!(ask(&device, write(0, 5, 1)).is_ok());
-    assert!(ask(&device, Io::Flush).is_ok());
+fn requests_fail_without_power_and_a_second_cut_has_no_effect() {
+    let device = timed(VolatileModel::new(3));
+    assert!(execute(&device, write(0, 5, 1)).is_ok());
+    assert!(execute(&device, Io::Flush).is_ok());
     device.power_cut(Instant::ZERO).expect("memory does not fail");
     assert!(device.power_cut(Instant::ZERO).expect("memory does not fail").undecided.is_empty());
     assert!(!device.is_powered());
-    assert_eq!(ask(&device, write(0, 6, 1)).err(), Some(IoError::ShuttingDown));
+    assert_eq!(execute(&device, write(0, 6, 1)).err(), Some(IoError::ShuttingDown));
     let extents = Io::Extents { offset: 0, length: BLOCK };
-    assert_eq!(ask(&device, extents).err(), Some(IoError::ShuttingDown));
+    assert_eq!(execute(&device, extents).err(), Some(IoError::ShuttingDown));
     let up = device.power_up(Instant::ZERO);
     assert_eq!(device.power_up(Instant::ZERO), up, "it has power already");
     assert_eq!(read(&device, 0, BLOCK as usize), [5; BLOCK as usize]);
@@ -287,7 +287,7 @@ fn cards(seed: u64) -> [Box<dyn Model>; 2] {
 }
 
 #[test]
-fn a_card_keeps_what_it_answered_and_tears_only_what_it_was_writing() {
+fn a_card_keeps_answered_writes_and_tears_only_outstanding_ones() {
     let mut torn = 0;
     for (seed, model) in (0..40).flat_map(|seed| cards(seed).map(|model| (seed, model))) {
         let capacity = model.geometry().capacity;
@@ -304,7 +304,7 @@ fn a_card_keeps_what_it_answered_and_tears_only_what_it_was_writing() {
                 device.start(&Context::new(now), Io::Write { offset, data: data.into(), durable: false });
             let range = offset as usize..(offset + length) as usize;
             if step % 2 == 0 {
-                assert!(answer(&device, started).is_ok());
+                assert!(wait_for(&device, started).is_ok());
                 array[range].fill(step + 1);
                 continue;
             }
@@ -320,11 +320,11 @@ fn a_card_keeps_what_it_answered_and_tears_only_what_it_was_writing() {
                     Fate::Old => {}
                     Fate::New => array[part].fill(step + 1),
                     Fate::Unreadable => {
-                        let asked = Io::Read { offset: part.start as u64, buffer: vec![0; part.len()] };
-                        assert_eq!(ask(&device, asked).err(), Some(IoError::Medium));
+                        let read = Io::Read { offset: part.start as u64, buffer: vec![0; part.len()] };
+                        assert_eq!(execute(&device, read).err(), Some(IoError::Medium));
                         let data = vec![0xee; part.len()];
                         let again = Io::Write { offset: part.start as u64, data: data.into(), durable: true };
-                        assert!(ask(&device, again).is_ok(), "rewritten, it is readable");
+                        assert!(execute(&device, again).is_ok(), "rewritten, it is readable");
                         array[part].fill(0xee);
                     }
                 }
@@ -336,12 +336,12 @@ fn a_card_keeps_what_it_answered_and_tears_only_what_it_was_writing() {
 }
 
 #[test]
-fn a_discard_with_fua_is_durable_with_all_that_was_done_before_it() {
+fn a_discard_with_fua_makes_all_earlier_changes_durable() {
     for seed in 0..50 {
-        let device = joined(Forgetful::new(seed));
-        assert!(ask(&device, write(0, 5, 2)).is_ok());
-        assert!(ask(&device, write(9, 7, 1)).is_ok());
-        assert!(ask(&device, Io::Discard { offset: 0, length: BLOCK, durable: true }).is_ok());
+        let device = timed(VolatileModel::new(seed));
+        assert!(execute(&device, write(0, 5, 2)).is_ok());
+        assert!(execute(&device, write(9, 7, 1)).is_ok());
+        assert!(execute(&device, Io::Discard { offset: 0, length: BLOCK, durable: true }).is_ok());
         assert!(device.power_cut(Instant::ZERO).expect("memory does not fail").undecided.is_empty());
         device.power_up(Instant::ZERO);
         let expected = [[0; BLOCK as usize], [5; BLOCK as usize]].concat();
@@ -351,14 +351,14 @@ fn a_discard_with_fua_is_durable_with_all_that_was_done_before_it() {
 }
 
 #[test]
-fn what_was_written_with_fua_is_what_a_cut_goes_back_to() {
+fn a_power_cut_reverts_to_the_last_write_with_fua() {
     let mut seen = [false; 2];
     for seed in 0..50 {
-        let device = joined(Forgetful::new(seed));
-        assert!(ask(&device, write(0, 5, 1)).is_ok());
+        let device = timed(VolatileModel::new(seed));
+        assert!(execute(&device, write(0, 5, 1)).is_ok());
         let data = vec![6; BLOCK as usize].into();
-        assert!(ask(&device, Io::Write { offset: 0, data, durable: true }).is_ok());
-        assert!(ask(&device, write(0, 7, 1)).is_ok());
+        assert!(execute(&device, Io::Write { offset: 0, data, durable: true }).is_ok());
+        assert!(execute(&device, write(0, 7, 1)).is_ok());
         let cut = device.power_cut(Instant::ZERO).expect("memory does not fail");
         device.power_up(Instant::ZERO);
         let kept = match cut.undecided[..] {

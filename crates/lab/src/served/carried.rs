@@ -359,12 +359,12 @@ impl Model for Carried {
                 desk.ended(one, outcome, submitted + AT_ONCE, self.verified.as_deref());
             }
             // A device that answers on threads of its own does not say when it will answer.
-            Started::Later(answering) if self.device.next_due().is_none() => {
-                let outcome = conformance::answer(&*self.device, Started::Later(answering));
+            Started::Pending(answering) if self.device.next_due().is_none() => {
+                let outcome = conformance::wait_for(&*self.device, Started::Pending(answering));
                 let one = Outstanding { request, submitted, answering: nothing, change };
                 desk.ended(one, outcome, submitted + AT_ONCE, self.verified.as_deref());
             }
-            Started::Later(answering) => {
+            Started::Pending(answering) => {
                 desk.outstanding.push(Outstanding { request, submitted, answering, change });
             }
         }
@@ -479,7 +479,7 @@ mod tests {
         };
         ask(&mut carried, 1, Op::Write);
         let behind = Io::Write { offset: 5000, data: vec![1].into(), durable: false };
-        assert!(conformance::ask(&*carried.device, behind).is_ok());
+        assert!(conformance::execute(&*carried.device, behind).is_ok());
         ask(&mut carried, 2, Op::Read);
         let first = WrongBlock { offset: 4096, length: 4096, why: Wrong::NotAsWritten };
         let wanted = Checked { blocks: 2, wrong: 1, first_wrong: Some(first), ..Checked::default() };

@@ -108,7 +108,7 @@ impl Journal {
 }
 
 impl flashlab_block::Journal for Journal {
-    fn asked(&mut self, now: Instant, op: Op, offset: u64, length: u64) {
+    fn submitted(&mut self, now: Instant, op: Op, offset: u64, length: u64) {
         self.line(&format!("{} {} {offset} {length}", word(op), now.as_ns()));
     }
     fn power_cut(&mut self, now: Instant) {

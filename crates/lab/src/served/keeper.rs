@@ -46,8 +46,8 @@ impl Shared {
 }
 
 impl flashlab_block::Journal for Shared {
-    fn asked(&mut self, now: Instant, op: Op, offset: u64, length: u64) {
-        self.lock().asked(now, op, offset, length);
+    fn submitted(&mut self, now: Instant, op: Op, offset: u64, length: u64) {
+        self.lock().submitted(now, op, offset, length);
     }
     fn power_cut(&mut self, now: Instant) {
         self.lock().power_cut(now);
@@ -90,7 +90,7 @@ impl Keeper {
         let state = fs::read(&path).map_err(system)?;
         let journal = Journal::create(&path, &journal::id(&state)).map_err(system)?;
         let journal = Shared(Arc::new(Mutex::new(journal)));
-        timed.note_in(Box::new(journal.clone()));
+        timed.set_journal(Box::new(journal.clone()));
         Ok(Keeper { device, seed, path, timed, bytes, journal, written: Mutex::new(0) })
     }
 
@@ -129,14 +129,14 @@ impl Keeper {
     /// Writes the state if the device has received requests since it was last written.
     pub fn keep_if_used(&self) -> Result<(), ServedError> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.timed.asked() == *written { Ok(()) } else { self.keep_after(&mut written) }
+        if self.timed.submitted_count() == *written { Ok(()) } else { self.keep_after(&mut written) }
     }
 
     fn keep_after(&self, written: &mut u64) -> Result<(), ServedError> {
-        let asked = self.timed.asked();
+        let asked = self.timed.submitted_count();
         let system = |error| ServedError::System { path: self.path.clone(), error };
         self.timed.sync().map_err(|error| system(io::Error::other(error)))?;
-        let (model, settled, place) = self.timed.settled(|| self.journal.lock().length());
+        let (model, settled, place) = self.timed.model_when_idle(|| self.journal.lock().length());
         let used = self.device.used() + settled;
         let state = State::keep(&self.device, self.seed, used, &*model)?.with_bytes().to_bytes();
         let (id, at) = (journal::id(&state), Instant::ZERO + settled);

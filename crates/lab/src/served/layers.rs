@@ -5,7 +5,7 @@ use super::argument::Part;
 use super::error::{Problem, ServedError};
 use crate::units::Dimension;
 use flashlab_block::layer::{Fault, Faults, Log, Overlay, ReadOnly, Stats};
-use flashlab_block::model::Pace;
+use flashlab_block::model::Throttle;
 use flashlab_block::{Access, File, Memory, Pages, read_whole_text};
 use flashlab_sim::{Duration, Store};
 use std::fs;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const RULES_BYTES_MAX: u64 = 16 << 20;
 
 /// Returns the pace of a layer that changes timing, or `None` for any other layer.
-pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Pace>, ServedError> {
+pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Throttle>, ServedError> {
     let (pace, given, example) = match part.word() {
         "delay" => {
             let example = "delay:read=1ms,write=2ms,flush=10ms";
@@ -25,7 +25,7 @@ pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Pace>, ServedError> {
             let [read, write, flush] = times;
             let times = [read?, write?, flush?];
             let [read, write, flush] = times.map(|time| Duration::from_ns(time.unwrap_or(0)));
-            (Pace::Delay { read, write, flush }, times.iter().any(Option::is_some), example)
+            (Throttle::Delay { read, write, flush }, times.iter().any(Option::is_some), example)
         }
         "rate" => {
             let example = "rate:read=20MiB/s,write=10MiB/s,iops=500";
@@ -34,7 +34,7 @@ pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Pace>, ServedError> {
                 (part.number("read", Dimension::Rate)?, part.number("write", Dimension::Rate)?);
             let iops = part.count("iops")?;
             let given = read.or(write).or(iops).is_some();
-            (Pace::Rate { read, write, iops }, given, example)
+            (Throttle::Rate { read, write, iops }, given, example)
         }
         _ => return Ok(None),
     };

@@ -31,7 +31,7 @@ use crate::library::Library;
 use crate::units::Dimension;
 use argument::{Argument, Part};
 use flashlab_block::layer::{Faults, Stats};
-use flashlab_block::model::{Immediate, Slowed};
+use flashlab_block::model::{Throttled, Untimed};
 use flashlab_block::{Access, BlockDevice, File, Geometry, Memory, Pages, Timed, Workers};
 use flashlab_sim::{Model, Store};
 use std::io;
@@ -155,10 +155,10 @@ impl Served {
                         kept = bytes.map(|bytes| (device, bytes));
                         model
                     }
-                    None => Box::new(Immediate::new(geometry)),
+                    None => Box::new(Untimed::new(geometry)),
                 };
                 for pace in paces {
-                    model = Box::new(Slowed::new(model, pace));
+                    model = Box::new(Throttled::new(model, pace));
                 }
                 let timed = Arc::new(Timed::new(model, store));
                 (timed.clone(), Some(timed))

@@ -62,7 +62,7 @@ impl<'a> Answerer<'a> {
     /// Creates an answerer for requests to the export with index `export`, with the reply style of `replies`.
     pub(crate) fn new(server: &'a Server, export: usize, replies: Replies) -> Answerer<'a> {
         let device = &*server.exports[export].device;
-        let abilities = device.abilities();
+        let features = device.features();
         Answerer {
             server,
             export,
@@ -72,7 +72,7 @@ impl<'a> Answerer<'a> {
             ending: Vec::new(),
             power_losses: device.power_losses(),
             share: server.budget.share(),
-            tells_holes: replies.fragments() && abilities.extents && !abilities.timed,
+            tells_holes: replies.fragments() && features.extents && !features.timed,
             replies,
             pending: Pending::new(),
             pending_bytes: 0,
@@ -212,7 +212,7 @@ impl<'a> Answerer<'a> {
     fn ask(&mut self, asked: Asked<'a>, io: Io) {
         match self.device.start(&self.context, io) {
             Started::Done(outcome) => self.reply(asked, outcome),
-            Started::Later(answering) => {
+            Started::Pending(answering) => {
                 let held = asked.held();
                 self.pending_bytes += held;
                 if let Err((asked, error)) = self.pending.add(asked, answering) {

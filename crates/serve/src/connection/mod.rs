@@ -305,7 +305,7 @@ impl<'a> Connection<'a> {
     /// Prepares this thread to reply at exact instants. Returns a guard if the device is timed.
     fn keep_exact_time(&self, export: usize) -> Option<Awake> {
         without_slack();
-        let timed = self.server.exports[export].device.abilities().timed;
+        let timed = self.server.exports[export].device.features().timed;
         (timed && self.server.realtime).then(|| before_all_others_and_awake(self.number)).flatten()
     }
 

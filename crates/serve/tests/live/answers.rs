@@ -2,7 +2,7 @@
 
 use crate::house::{House, memory};
 use flashlab_block::{
-    Abilities, Answer, BlockDevice, Context, Geometry, Io, IoError, Memory, Outcome, Pages, Started,
+    Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Memory, Outcome, Pages, Started,
 };
 use flashlab_nbd::client::Request;
 use flashlab_nbd::wire::CommandFlags;
@@ -72,15 +72,15 @@ impl BlockDevice for Later {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
+    fn features(&self) -> Features {
+        self.inner.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         let Started::Done(outcome) = self.inner.start(cx, io) else { unreachable!("memory answers at once") };
         let slot = Arc::new(Mutex::new(Slot { outcome: Some(outcome), ..Slot::default() }));
         self.queue.0.lock().expect("nobody panics").waiting.push(slot.clone());
         self.queue.1.notify_all();
-        Started::Later(later(slot))
+        Started::Pending(later(slot))
     }
 }
 
@@ -141,8 +141,8 @@ impl BlockDevice for Flushed {
     fn geometry(&self) -> Geometry {
         Geometry { capacity: 1 << 30, block: 1, request_max: 1 << 20 }
     }
-    fn abilities(&self) -> Abilities {
-        Abilities { discard: true, ..Cached::default().abilities() }
+    fn features(&self) -> Features {
+        Features { discard: true, ..Cached::default().features() }
     }
     fn start(&self, _: &Context, io: Io) -> Started {
         let mut kept = self.0.lock().expect("nobody panics");
@@ -150,7 +150,7 @@ impl BlockDevice for Flushed {
             let slot = Slot { outcome: Some(Ok(answer)), ..Slot::default() };
             let slot = Arc::new(Mutex::new(slot));
             kept.push(slot.clone());
-            Started::Later(later(slot))
+            Started::Pending(later(slot))
         };
         match io {
             Io::Read { buffer, .. } => keep(Answer::Read(buffer)),
@@ -196,8 +196,8 @@ impl BlockDevice for Taciturn {
     fn geometry(&self) -> Geometry {
         self.0.geometry()
     }
-    fn abilities(&self) -> Abilities {
-        self.0.abilities()
+    fn features(&self) -> Features {
+        self.0.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         match io {
@@ -225,8 +225,8 @@ impl BlockDevice for Cached {
     fn geometry(&self) -> Geometry {
         Geometry { capacity: 1 << 20, block: 1, request_max: 1 << 20 }
     }
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn features(&self) -> Features {
+        Features {
             read_only: false,
             discard: false,
             write_zeroes: false,

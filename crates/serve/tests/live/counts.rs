@@ -1,7 +1,7 @@
 //! The counters of a server.
 
 use crate::house::{House, memory};
-use flashlab_block::model::{Immediate, Pace, Slowed};
+use flashlab_block::model::{Throttle, Throttled, Untimed};
 use flashlab_block::{Geometry, Memory, Pages, Timed};
 use flashlab_serve::Count;
 use flashlab_sim::Duration;
@@ -29,8 +29,8 @@ fn requests_that_are_refused_before_they_reach_the_device_are_counted_as_errors(
 fn a_batch_is_counted_when_it_comes_in_and_not_when_it_is_answered() {
     let (size, us) = (1 << 20, Duration::from_us);
     let geometry = Geometry { capacity: size, block: 512, request_max: 1 << 20 };
-    let pace = Pace::Delay { read: us(50), write: us(50), flush: us(50) };
-    let model = Slowed::new(Box::new(Immediate::new(geometry)), pace);
+    let throttle = Throttle::Delay { read: us(50), write: us(50), flush: us(50) };
+    let model = Throttled::new(Box::new(Untimed::new(geometry)), throttle);
     let store = Memory::new(size, Pages::Small).expect("a size that a device can have");
     let house = House::of(Arc::new(Timed::new(Box::new(model), Box::new(store))));
     let mut client = house.client();

@@ -1,7 +1,7 @@
 //! Loads on correct servers and on a faulty one.
 
 use crate::house::{House, alone, memory};
-use flashlab_block::{Abilities, BlockDevice, Context, Geometry, Io, Payload, Started};
+use flashlab_block::{BlockDevice, Context, Features, Geometry, Io, Payload, Started};
 use flashlab_serve::load::{Job, JobError, LoadError, Loaded, Mix, load};
 use flashlab_serve::{Limits, Stop};
 use flashlab_sim::Duration;
@@ -73,8 +73,8 @@ impl BlockDevice for Forgetful {
     fn geometry(&self) -> Geometry {
         self.0.geometry()
     }
-    fn abilities(&self) -> Abilities {
-        self.0.abilities()
+    fn features(&self) -> Features {
+        self.0.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         let forgets = matches!(io, Io::Write { .. }) && self.1.fetch_add(1, Ordering::Relaxed) % 100 == 99;

@@ -96,7 +96,7 @@ fn every_block_of_a_timed_device_is_kept_at_every_speed() {
         }
         // The device's own time has passed as its model requires: at least the latency of each request.
         let served = house.counters.read().requests();
-        let passed = device.settled(|| ()).1;
+        let passed = device.model_when_idle(|| ()).1;
         assert!(passed >= Duration::from_us(latency) * served, "{passed} for {served} requests");
         let late = house.counters.lateness();
         assert_eq!(late.moments().count() > 0, speed != Speed::Unpaced);
@@ -194,7 +194,7 @@ fn after_power_cuts_under_load_what_was_flushed_is_there() {
         assert!(found >= flushed, "{found} at {at}, but {flushed} was flushed");
         assert!(flushed > 0 && refused > 0, "{flushed} flushed, {refused} refused: cuts met requests");
     }
-    assert!(conformance::ask(&*device, Io::Flush).is_ok());
+    assert!(conformance::execute(&*device, Io::Flush).is_ok());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Transports: sockets in the filesystem, TCP, pipes and socket pairs.
 
 use crate::house::{Guest, alone, memory};
-use flashlab_block::{Abilities, BlockDevice, Context, Geometry, Io, Started};
+use flashlab_block::{BlockDevice, Context, Features, Geometry, Io, Started};
 use flashlab_nbd::client::Wish;
 use flashlab_serve::load::{Job, Mix, load};
 use flashlab_serve::{Address, Exports, Limits, Listener, PrivateSocket, Server, Stop};
@@ -120,8 +120,8 @@ impl BlockDevice for Held {
     fn geometry(&self) -> Geometry {
         self.memory.geometry()
     }
-    fn abilities(&self) -> Abilities {
-        self.memory.abilities()
+    fn features(&self) -> Features {
+        self.memory.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
         // A closed channel does not block the device.

@@ -2,7 +2,7 @@
 
 use crate::certificates;
 use crate::house::{Guest, House, alone, memory};
-use flashlab_block::model::{Immediate, Pace, Slowed};
+use flashlab_block::model::{Throttle, Throttled, Untimed};
 use flashlab_block::{Geometry, Memory, Pages, Timed};
 use flashlab_nbd::client::Wish;
 use flashlab_nbd::uri::{Transport, Uri};
@@ -206,9 +206,9 @@ fn delayed_answers_come_under_tls_too() {
     let folder = Folder::new("delayed");
     let tls = Tls::new(&folder.0, TlsMode::Require, false).expect("they were just made");
     let (size, us) = (1 << 20, Duration::from_us);
-    let pace = Pace::Delay { read: us(50), write: us(100), flush: us(10) };
+    let throttle = Throttle::Delay { read: us(50), write: us(100), flush: us(10) };
     let geometry = Geometry { capacity: size, block: 512, request_max: 1 << 20 };
-    let model = Slowed::new(Box::new(Immediate::new(geometry)), pace);
+    let model = Throttled::new(Box::new(Untimed::new(geometry)), throttle);
     let store = Memory::new(size, Pages::Small).expect("a size that a device can have");
     let device = Arc::new(Timed::new(Box::new(model), Box::new(store)));
     let house = House::under_tls(alone(device), Limits::default(), tls);

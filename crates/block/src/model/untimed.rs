@@ -6,19 +6,19 @@ use std::ops::Range;
 
 /// Completes every request immediately. Every write is durable.
 #[derive(Clone, Debug)]
-pub struct Immediate {
+pub struct Untimed {
     geometry: Geometry,
     done: VecDeque<Completion>,
 }
 
-impl Immediate {
+impl Untimed {
     /// Creates a model of this geometry.
-    pub fn new(geometry: Geometry) -> Immediate {
-        Immediate { geometry, done: VecDeque::new() }
+    pub fn new(geometry: Geometry) -> Untimed {
+        Untimed { geometry, done: VecDeque::new() }
     }
 }
 
-impl Model for Immediate {
+impl Model for Untimed {
     fn geometry(&self) -> Geometry {
         self.geometry
     }

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// The way in which a model is slowed down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pace {
+pub enum Throttle {
     /// Delays each request by a fixed time.
     Delay {
         /// Delay of reads.
@@ -36,26 +36,32 @@ pub enum Pace {
 
 /// A model that slows another one down.
 #[derive(Clone)]
-pub struct Slowed {
+pub struct Throttled {
     inner: Box<dyn Model>,
-    pace: Pace,
-    asked: BTreeMap<RequestId, (Op, u64)>,
-    held: Agenda<Completion>,
+    throttle: Throttle,
+    submitted: BTreeMap<RequestId, (Op, u64)>,
+    delayed: Agenda<Completion>,
     /// Instant at which the serial resource of a rate becomes free.
-    free: Instant,
+    idle_from: Instant,
 }
 
-impl Slowed {
+impl Throttled {
     /// Creates a model that slows `inner` down.
-    pub fn new(inner: Box<dyn Model>, pace: Pace) -> Slowed {
-        Slowed { inner, pace, asked: BTreeMap::new(), held: Agenda::new(), free: Instant::ZERO }
+    pub fn new(inner: Box<dyn Model>, throttle: Throttle) -> Throttled {
+        Throttled {
+            inner,
+            throttle,
+            submitted: BTreeMap::new(),
+            delayed: Agenda::new(),
+            idle_from: Instant::ZERO,
+        }
     }
 
-    fn hold(&mut self, mut completion: Completion) {
+    fn delay(&mut self, mut completion: Completion) {
         let (op, length) =
-            self.asked.remove(&completion.id).expect("the model completes submitted requests only");
-        match self.pace {
-            Pace::Delay { read, write, flush } => {
+            self.submitted.remove(&completion.id).expect("the model completes submitted requests only");
+        match self.throttle {
+            Throttle::Delay { read, write, flush } => {
                 let delay = match op {
                     Op::Read => read,
                     Op::Write | Op::WriteFua | Op::Trim => write,
@@ -64,26 +70,28 @@ impl Slowed {
                 completion.spent[Mechanism::Firmware] += delay;
                 completion.at += delay;
             }
-            Pace::Rate { read, write, iops } => {
+            Throttle::Rate { read, write, iops } => {
                 let bytes = match op {
                     Op::Read => read,
                     Op::Write | Op::WriteFua => write,
                     Op::Trim | Op::Flush | Op::FlushData => None,
                 };
-                let of_bytes = bytes.map_or(Duration::ZERO, |rate| Duration::from_ratio_secs(length, rate));
-                let of_request = iops.map_or(Duration::ZERO, |rate| Duration::from_ratio_secs(1, rate));
-                let (waited, time) = (self.free.saturating_since(completion.at), of_bytes.max(of_request));
+                let transfer_time =
+                    bytes.map_or(Duration::ZERO, |rate| Duration::from_ratio_secs(length, rate));
+                let request_interval = iops.map_or(Duration::ZERO, |rate| Duration::from_ratio_secs(1, rate));
+                let (waited, time) =
+                    (self.idle_from.saturating_since(completion.at), transfer_time.max(request_interval));
                 completion.spent[Mechanism::Queue] += waited;
                 completion.spent[Mechanism::Bus] += time;
                 completion.at = completion.at + waited + time;
-                self.free = completion.at;
+                self.idle_from = completion.at;
             }
         }
-        self.held.insert(completion.at, completion);
+        self.delayed.insert(completion.at, completion);
     }
 }
 
-impl Model for Slowed {
+impl Model for Throttled {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
@@ -91,34 +99,34 @@ impl Model for Slowed {
         self.inner.hint(file, offsets);
     }
     fn submit(&mut self, now: Instant, request: Request) {
-        self.asked.insert(request.id, (request.op, request.length));
+        self.submitted.insert(request.id, (request.op, request.length));
         self.inner.submit(now, request);
     }
     fn next_due(&self) -> Option<Instant> {
-        match (self.inner.next_due(), self.held.next_due()) {
-            (Some(inner), Some(held)) => Some(inner.min(held)),
-            (inner, held) => inner.or(held),
+        match (self.inner.next_due(), self.delayed.next_due()) {
+            (Some(inner), Some(delayed)) => Some(inner.min(delayed)),
+            (inner, delayed) => inner.or(delayed),
         }
     }
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         loop {
-            let held = self.held.next_due();
-            let until = held.map_or(limit, |held| held.min(limit));
+            let delayed = self.delayed.next_due();
+            let until = delayed.map_or(limit, |delayed| delayed.min(limit));
             // A completion that the inner model reports until then may be due earlier.
             match self.inner.complete(until) {
-                Some(completion) => self.hold(completion),
-                None => return self.held.pop(limit).map(|(_, completion)| completion),
+                Some(completion) => self.delay(completion),
+                None => return self.delayed.pop(limit).map(|(_, completion)| completion),
             }
         }
     }
     fn power_cut(&mut self, now: Instant) -> PowerCut {
-        self.asked.clear();
-        self.held.clear();
+        self.submitted.clear();
+        self.delayed.clear();
         self.inner.power_cut(now)
     }
     fn power_up(&mut self, now: Instant) -> Instant {
-        self.free = self.inner.power_up(now);
-        self.free
+        self.idle_from = self.inner.power_up(now);
+        self.idle_from
     }
     fn is_durable(&self, range: &Range<u64>) -> bool {
         self.inner.is_durable(range)
