@@ -49,8 +49,8 @@ fn command(input: &mut Input<'_>) -> Vec<u8> {
         (38, 3),
         (51, 2),
     ];
-    let what = input.byte();
-    let (index, kind) = LIKELY[usize::from(what % 16)];
+    let selector = input.byte();
+    let (index, kind) = LIKELY[usize::from(selector % 16)];
     let argument = match index {
         8 => 0x1aa,
         41 => 0x4030_0000,
@@ -67,14 +67,14 @@ fn command(input: &mut Input<'_>) -> Vec<u8> {
     packet.extend((blocks as u16).to_be_bytes());
     packet.extend(512u16.to_be_bytes());
     packet.resize(64, 0);
-    if what & 0x80 == 0x80 {
-        packet[usize::from(what % 64)] = input.byte();
+    if selector & 0x80 == 0x80 {
+        packet[usize::from(selector % 64)] = input.byte();
     }
     packet
 }
 
 /// A message to an endpoint.
-enum Asked {
+enum HostRequest {
     In(u8, u32),
     Out(u8, Vec<u8>),
     Control(u8, u8, u16, Vec<u8>),
@@ -82,48 +82,50 @@ enum Asked {
     Other(Vec<u8>),
 }
 
-fn asked(input: &mut Input<'_>) -> Asked {
-    let what = input.byte();
-    match what % 8 {
-        0 | 1 => Asked::Out(2, command(input)),
-        2 => Asked::In(1, 64),
-        3 => Asked::In(3, u32::from(input.byte()) * 64),
-        4 => Asked::Out(4, vec![what; usize::from(input.byte()) * 32]),
-        5 => match what >> 3 & 3 {
-            0 => Asked::Control(0x40, 4, u16::from(what >> 5), Vec::new()),
-            1 => Asked::Control(0x40, 11, 0, u64::from(input.word() % 60_000).to_le_bytes().to_vec()),
-            _ => Asked::Control(input.byte(), input.byte(), 0x0100 | u16::from(input.byte()), Vec::new()),
+fn host_request(input: &mut Input<'_>) -> HostRequest {
+    let selector = input.byte();
+    match selector % 8 {
+        0 | 1 => HostRequest::Out(2, command(input)),
+        2 => HostRequest::In(1, 64),
+        3 => HostRequest::In(3, u32::from(input.byte()) * 64),
+        4 => HostRequest::Out(4, vec![selector; usize::from(input.byte()) * 32]),
+        5 => match selector >> 3 & 3 {
+            0 => HostRequest::Control(0x40, 4, u16::from(selector >> 5), Vec::new()),
+            1 => HostRequest::Control(0x40, 11, 0, u64::from(input.word() % 60_000).to_le_bytes().to_vec()),
+            _ => {
+                HostRequest::Control(input.byte(), input.byte(), 0x0100 | u16::from(input.byte()), Vec::new())
+            }
         },
-        6 => Asked::Cancel,
+        6 => HostRequest::Cancel,
         _ => {
             let count = usize::from(input.byte());
-            Asked::Other(input.bytes(count).to_vec())
+            HostRequest::Other(input.bytes(count).to_vec())
         }
     }
 }
 
-fn redir(asked: Asked, id: u64) -> Vec<u8> {
+fn redir(request: HostRequest, id: u64) -> Vec<u8> {
     let bulk = |endpoint: u8, length: u32, data: &[u8]| {
         let [a, b, c, d] = length.to_le_bytes();
         [&[endpoint, 0, a, b, 0, 0, 0, 0, c, d], data].concat()
     };
-    let (kind, body) = match asked {
-        Asked::In(endpoint, length) => (101u32, bulk(endpoint | 0x80, length, &[])),
-        Asked::Out(endpoint, data) => (101, bulk(endpoint, data.len() as u32, &data)),
-        Asked::Control(kind, request, value, data) => {
+    let (kind, body) = match request {
+        HostRequest::In(endpoint, length) => (101u32, bulk(endpoint | 0x80, length, &[])),
+        HostRequest::Out(endpoint, data) => (101, bulk(endpoint, data.len() as u32, &data)),
+        HostRequest::Control(kind, request, value, data) => {
             let length = if kind & 0x80 == 0 { data.len() as u16 } else { 255 };
             let [v0, v1, l0, l1] = [value.to_le_bytes(), length.to_le_bytes()].concat()[..] else {
                 return data;
             };
             (100, [&[kind & 0x80, request, kind, 0, v0, v1, 0, 0, l0, l1], &data[..]].concat())
         }
-        Asked::Cancel => (21, Vec::new()),
-        Asked::Other(bytes) => return bytes,
+        HostRequest::Cancel => (21, Vec::new()),
+        HostRequest::Other(bytes) => return bytes,
     };
     [&kind.to_le_bytes()[..], &(body.len() as u32).to_le_bytes(), &id.to_le_bytes(), &body].concat()
 }
 
-fn ip(asked: Asked, id: u64) -> Vec<u8> {
+fn ip(request: HostRequest, id: u64) -> Vec<u8> {
     let message = |command: u32, direction: u32, endpoint: u8, fourth: u32, setup: [u8; 8], data: &[u8]| {
         let second = if command == 2 { fourth } else { 0 };
         let words = [command, id as u32, 0x10002, direction, endpoint.into(), second, fourth, 0, 0, 0];
@@ -132,16 +134,16 @@ fn ip(asked: Asked, id: u64) -> Vec<u8> {
         bytes.extend_from_slice(data);
         bytes
     };
-    match asked {
-        Asked::In(endpoint, length) => message(1, 1, endpoint, length, [0; 8], &[]),
-        Asked::Out(endpoint, data) => message(1, 0, endpoint, data.len() as u32, [0; 8], &data),
-        Asked::Control(kind, request, value, data) => {
+    match request {
+        HostRequest::In(endpoint, length) => message(1, 1, endpoint, length, [0; 8], &[]),
+        HostRequest::Out(endpoint, data) => message(1, 0, endpoint, data.len() as u32, [0; 8], &data),
+        HostRequest::Control(kind, request, value, data) => {
             let [v0, v1] = value.to_le_bytes();
             let setup = [kind, request, v0, v1, 0, 0, data.len() as u8, 0];
             message(1, u32::from(kind >> 7), 0, data.len() as u32, setup, &data)
         }
-        Asked::Cancel => message(2, 0, 0, id as u32 / 2, [0; 8], &[]),
-        Asked::Other(bytes) => bytes,
+        HostRequest::Cancel => message(2, 0, 0, id as u32 / 2, [0; 8], &[]),
+        HostRequest::Other(bytes) => bytes,
     }
 }
 
@@ -149,17 +151,17 @@ fn run<C: Carrier<Device = Vub300>>(
     first: &[u8],
     mut input: Input<'_>,
     choice: u8,
-    pack: fn(Asked, u64) -> Vec<u8>,
+    pack: fn(HostRequest, u64) -> Vec<u8>,
 ) {
-    let (mut now, mut output, mut wanted) = (Instant::ZERO, Vec::new(), 0);
+    let (mut now, mut output, mut requested_bytes) = (Instant::ZERO, Vec::new(), 0);
     let mut session = C::begin(now, Vub300::new(Some(card(choice))), &mut output);
     let mut open = session.receive(now, first, &mut output).is_ok();
     let (mut id, mut out) = (0, None);
     while open && !input.0.is_empty() {
         id += 1;
-        let asked = asked(&mut input);
-        if let Asked::In(_, length) = asked {
-            wanted += length as usize;
+        let request = host_request(&mut input);
+        if let HostRequest::In(_, length) = request {
+            requested_bytes += length as usize;
         }
         let later = input.byte();
         now = now + Duration::from_us(u64::from(later) << (later % 16));
@@ -174,12 +176,12 @@ fn run<C: Carrier<Device = Vub300>>(
             }
             _ => {}
         }
-        open = session.receive(now, &pack(asked, id), &mut output).is_ok();
+        open = session.receive(now, &pack(request, id), &mut output).is_ok();
         session.advance(now, &mut output);
         assert!(session.next_due().is_none_or(|due| due > now), "what is due is answered");
     }
     // Headers and descriptors add to the data.
-    assert!(output.len() <= 4096 + wanted + 512 * id as usize + 64 * first.len());
+    assert!(output.len() <= 4096 + requested_bytes + 512 * id as usize + 64 * first.len());
     let mut adapter = session.end(now);
     if let Some(card) = adapter.remove(now).or(out) {
         card.check();

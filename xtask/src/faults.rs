@@ -34,47 +34,47 @@ const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// A fault and the crate that contains it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Fault {
-    room: String,
+    crate_name: String,
     name: String,
 }
 
 /// Result of a test binary.
-enum End {
+enum SuiteResult {
     Passed,
     /// The named test failed.
-    Caught(String),
-    Broken(String),
+    Failed(String),
+    Error(String),
 }
 
 /// Runs the suites without a fault, and then with each.
 pub(crate) fn check() -> Outcome {
     let faults = find()?;
     let suites = build()?;
-    let sound = SUITES.iter().map(|(room, _)| (None, *room));
-    let faulty = faults.iter().map(|fault| (Some(fault), fault.room.as_str()));
-    let jobs: Vec<(Option<&Fault>, &str)> = sound.chain(faulty).collect();
-    let ends = run_all(&jobs, &suites);
+    let unmodified = SUITES.iter().map(|(crate_name, _)| (None, *crate_name));
+    let faulty = faults.iter().map(|fault| (Some(fault), fault.crate_name.as_str()));
+    let jobs: Vec<(Option<&Fault>, &str)> = unmodified.chain(faulty).collect();
+    let results = run_all(&jobs, &suites);
     let mut wrong = Vec::new();
     println!("{:<40} {:<6} caught by", "fault", "crate");
-    for ((fault, room), end) in jobs.iter().zip(ends) {
+    for ((fault, crate_name), result) in jobs.iter().zip(results) {
         let name = fault.map_or("(none)", |fault| fault.name.as_str());
-        let shown = match (fault, end) {
-            (None, End::Passed) => "none, as expected".to_owned(),
-            (Some(_), End::Caught(test)) => test,
-            (None, End::Caught(test)) => {
-                wrong.push(format!("{room}: {test} fails without a fault"));
+        let shown = match (fault, result) {
+            (None, SuiteResult::Passed) => "none, as expected".to_owned(),
+            (Some(_), SuiteResult::Failed(test)) => test,
+            (None, SuiteResult::Failed(test)) => {
+                wrong.push(format!("{crate_name}: {test} fails without a fault"));
                 test
             }
-            (Some(_), End::Passed) => {
-                wrong.push(format!("{room}: no test fails under {FAULT}={name}"));
+            (Some(_), SuiteResult::Passed) => {
+                wrong.push(format!("{crate_name}: no test fails under {FAULT}={name}"));
                 "NO TEST".to_owned()
             }
-            (_, End::Broken(why)) => {
-                wrong.push(format!("{room}, {name}: {why}"));
+            (_, SuiteResult::Error(why)) => {
+                wrong.push(format!("{crate_name}, {name}: {why}"));
                 why
             }
         };
-        println!("{name:<40} {room:<6} {shown}");
+        println!("{name:<40} {crate_name:<6} {shown}");
     }
     if wrong.is_empty() { Ok(()) } else { Err(format!("faults:\n{}", wrong.join("\n"))) }
 }
@@ -82,11 +82,13 @@ pub(crate) fn check() -> Outcome {
 /// Collects the faults from the sources, without duplicates.
 fn find() -> Result<BTreeSet<Fault>, String> {
     let mut found = BTreeSet::new();
-    for (room, _) in SUITES {
-        for file in files(&Path::new("crates").join(room).join("src"), ".rs") {
+    for (crate_name, _) in SUITES {
+        for file in files(&Path::new("crates").join(crate_name).join("src"), ".rs") {
             let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
             let names = text.split("fault(\"").skip(1).filter_map(|rest| rest.split('"').next());
-            found.extend(names.map(|name| Fault { room: (*room).to_owned(), name: name.to_owned() }));
+            found.extend(
+                names.map(|name| Fault { crate_name: (*crate_name).to_owned(), name: name.to_owned() }),
+            );
         }
     }
     Ok(found)
@@ -104,8 +106,8 @@ fn build() -> Result<BTreeMap<String, Vec<PathBuf>>, String> {
         "flashlab-sim/faults",
     ]);
     command.args(["--package", "flashlab-sim"]);
-    for (room, tests) in SUITES {
-        command.args(["--package", &format!("flashlab-{room}")]);
+    for (crate_name, tests) in SUITES {
+        command.args(["--package", &format!("flashlab-{crate_name}")]);
         tests.iter().for_each(|test| {
             command.args(["--test", test]);
         });
@@ -124,37 +126,37 @@ fn build() -> Result<BTreeMap<String, Vec<PathBuf>>, String> {
         else {
             continue;
         };
-        let here = |room: &str| source.contains(&format!("crates/{room}/"));
-        if let Some((room, tests)) = SUITES.iter().find(|(room, _)| here(room)) {
-            let place = tests.iter().position(|test| *test == name).unwrap_or(tests.len());
-            suites.entry((*room).to_owned()).or_default().push((place, PathBuf::from(binary)));
+        let is_source_of = |crate_name: &str| source.contains(&format!("crates/{crate_name}/"));
+        if let Some((crate_name, tests)) = SUITES.iter().find(|(crate_name, _)| is_source_of(crate_name)) {
+            let position = tests.iter().position(|test| *test == name).unwrap_or(tests.len());
+            suites.entry((*crate_name).to_owned()).or_default().push((position, PathBuf::from(binary)));
         }
     }
     let in_order = |mut binaries: Vec<(usize, PathBuf)>| {
         binaries.sort();
         binaries.into_iter().map(|(_, binary)| binary).collect()
     };
-    Ok(suites.into_iter().map(|(room, binaries)| (room, in_order(binaries))).collect())
+    Ok(suites.into_iter().map(|(crate_name, binaries)| (crate_name, in_order(binaries))).collect())
 }
 
 /// Runs all jobs, as many at a time as there are processors. Each test binary runs its tests one after the other, so
 /// that the first failing test is always the same.
-fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBuf>>) -> Vec<End> {
+fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBuf>>) -> Vec<SuiteResult> {
     let next = Mutex::new(0..jobs.len());
-    let ends: Mutex<Vec<Option<End>>> = Mutex::new(jobs.iter().map(|_| None).collect());
+    let results: Mutex<Vec<Option<SuiteResult>>> = Mutex::new(jobs.iter().map(|_| None).collect());
     let work = || {
-        let take = || next.lock().expect("no worker panics").next();
-        while let Some(n) = take() {
-            let (fault, room) = jobs[n];
-            let binaries = suites.get(room).map_or(&[][..], Vec::as_slice);
-            let mut end = End::Broken("no test binaries".to_owned());
+        let next_job = || next.lock().expect("no worker panics").next();
+        while let Some(n) = next_job() {
+            let (fault, crate_name) = jobs[n];
+            let binaries = suites.get(crate_name).map_or(&[][..], Vec::as_slice);
+            let mut result = SuiteResult::Error("no test binaries".to_owned());
             for binary in binaries {
-                end = run(room, binary, fault);
-                if !matches!(end, End::Passed) {
+                result = run(crate_name, binary, fault);
+                if !matches!(result, SuiteResult::Passed) {
                     break;
                 }
             }
-            ends.lock().expect("no worker panics")[n] = Some(end);
+            results.lock().expect("no worker panics")[n] = Some(result);
         }
     };
     std::thread::scope(|scope| {
@@ -163,15 +165,20 @@ fn run_all(jobs: &[(Option<&Fault>, &str)], suites: &BTreeMap<String, Vec<PathBu
             scope.spawn(work);
         });
     });
-    ends.into_inner().expect("no worker panics").into_iter().map(|end| end.expect("every job ran")).collect()
+    results
+        .into_inner()
+        .expect("no worker panics")
+        .into_iter()
+        .map(|result| result.expect("every job ran"))
+        .collect()
 }
 
 /// Runs a test binary up to its first failing test.
-fn run(room: &str, binary: &Path, fault: Option<&Fault>) -> End {
+fn run(crate_name: &str, binary: &Path, fault: Option<&Fault>) -> SuiteResult {
     let mut command = Command::new(binary);
     // The working directory is the one that cargo uses. proptest generates the same cases in each run, and does not
     // store or shrink those that a fault breaks.
-    command.current_dir(Path::new("crates").join(room)).args(["--test-threads=1", "--skip", SLOW]);
+    command.current_dir(Path::new("crates").join(crate_name)).args(["--test-threads=1", "--skip", SLOW]);
     command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     command.env("PROPTEST_MAX_SHRINK_ITERS", "0").env_remove(FAULT);
     if let Some(fault) = fault {
@@ -179,12 +186,12 @@ fn run(room: &str, binary: &Path, fault: Option<&Fault>) -> End {
     }
     match command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn() {
         Ok(child) => watch(child),
-        Err(error) => End::Broken(format!("{}: {error}", binary.display())),
+        Err(error) => SuiteResult::Error(format!("{}: {error}", binary.display())),
     }
 }
 
 /// Reads the output of a test binary, and kills it after its first failing test.
-fn watch(mut child: Child) -> End {
+fn watch(mut child: Child) -> SuiteResult {
     let (sender, lines) = channel();
     let output = child.stdout.take().expect("it is piped");
     let reader = std::thread::spawn(move || {
@@ -195,27 +202,27 @@ fn watch(mut child: Child) -> End {
             }
         }
     });
-    let mut begun: Option<String> = None;
-    let caught = loop {
+    let mut running_test: Option<String> = None;
+    let result_of_test = loop {
         let line = match lines.recv_timeout(SILENCE_MAX) {
             Ok(line) => line,
             Err(RecvTimeoutError::Disconnected) => break None,
             Err(RecvTimeoutError::Timeout) => {
-                break Some(End::Broken(format!("{} hangs", begun.as_deref().unwrap_or("it"))));
+                break Some(SuiteResult::Error(format!("{} hangs", running_test.as_deref().unwrap_or("it"))));
             }
         };
         let Some((test, result)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "))
         else {
             continue;
         };
-        begun = Some(test.to_owned());
+        running_test = Some(test.to_owned());
         match result {
-            "ok" | "ignored" => begun = None,
-            "FAILED" => break Some(End::Caught(test.to_owned())),
+            "ok" | "ignored" => running_test = None,
+            "FAILED" => break Some(SuiteResult::Failed(test.to_owned())),
             _ => {}
         }
     };
-    if caught.is_some() {
+    if result_of_test.is_some() {
         // The process may have ended by itself.
         let _ = child.kill();
     }
@@ -223,14 +230,14 @@ fn watch(mut child: Child) -> End {
     let status = child.wait();
     // The pipe has reached its end.
     let _ = reader.join();
-    match (caught, status) {
-        (Some(end), _) => end,
-        (None, Ok(status)) if status.success() => End::Passed,
+    match (result_of_test, status) {
+        (Some(result), _) => result,
+        (None, Ok(status)) if status.success() => SuiteResult::Passed,
         // A panic during a panic aborts the process in the middle of a test.
-        (None, Ok(status)) => match begun {
-            Some(test) => End::Caught(test),
-            None => End::Broken(status.to_string()),
+        (None, Ok(status)) => match running_test {
+            Some(test) => SuiteResult::Failed(test),
+            None => SuiteResult::Error(status.to_string()),
         },
-        (None, Err(error)) => End::Broken(error.to_string()),
+        (None, Err(error)) => SuiteResult::Error(error.to_string()),
     }
 }

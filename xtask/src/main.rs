@@ -27,7 +27,7 @@ cargo xtask <task>
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = match arguments[..] {
+    let outcome = match arguments[..] {
         ["ci"] => ci(),
         ["format"] => format(),
         ["clippy"] => clippy(),
@@ -47,10 +47,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match done {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(what) => {
-            eprintln!("xtask: {what}");
+        Err(error) => {
+            eprintln!("xtask: {error}");
             ExitCode::FAILURE
         }
     }
@@ -128,11 +128,11 @@ fn fuzz(seconds: &str) -> Outcome {
     cargo(&[&["fuzz", "build"][..], &FUZZ_BUILD].concat()).map_err(hint)?;
     for name in names {
         let limit = format!("-max_total_time={seconds}");
-        let (corpus, failed_once) = (format!("fuzz/corpus/{name}"), format!("fuzz/regressions/{name}"));
-        for folder in [&corpus, &failed_once] {
+        let (corpus, regressions) = (format!("fuzz/corpus/{name}"), format!("fuzz/regressions/{name}"));
+        for folder in [&corpus, &regressions] {
             std::fs::create_dir_all(folder).map_err(|error| format!("{folder}: {error}"))?;
         }
-        let run = [name.as_str(), &corpus, &failed_once, "--", &limit, "-max_len=65536", "-timeout=10"];
+        let run = [name.as_str(), &corpus, &regressions, "--", &limit, "-max_len=65536", "-timeout=10"];
         cargo(&[&["fuzz", "run"][..], &FUZZ_BUILD, &run].concat()).map_err(hint)?;
     }
     Ok(())
@@ -147,11 +147,11 @@ fn cargo(arguments: &[&str]) -> Outcome {
 }
 
 fn run(command: &mut Command) -> Outcome {
-    let shown = format!("{command:?}").replace('"', "");
-    eprintln!("== {shown}");
+    let command_line = format!("{command:?}").replace('"', "");
+    eprintln!("== {command_line}");
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{shown}: {status}")),
-        Err(error) => Err(format!("{shown}: {error}")),
+        Ok(status) => Err(format!("{command_line}: {status}")),
+        Err(error) => Err(format!("{command_line}: {error}")),
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates of this workspace that each crate may depend on. Dependencies point down only.
-const ARROWS: &[(&str, &[&str])] = &[
+const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("sim", &[]),
     ("flash", &["sim"]),
     ("sd", &["sim", "flash"]),
@@ -23,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// The crates without clocks, files or threads, and their permitted external dependencies with reasons.
 const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd", "usb"];
-const PURE_MAY_USE: &[(&str, &str)] = &[
+const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("libm", "logarithms and roots that are the same on every machine, no_std"),
     ("serde", "state files, no_std; derives only"),
     ("embedded-hal", "the traits that drivers for microcontrollers use, no_std; behind a feature"),
@@ -57,7 +57,7 @@ const LICENCES: &[&str] = &[
 /// Runs all checks and reports all findings.
 pub(crate) fn check() -> Outcome {
     let mut findings = Vec::new();
-    arrows(&mut findings);
+    dependencies(&mut findings);
     sources(&mut findings);
     experiments(&mut findings);
     licences(&mut findings);
@@ -69,13 +69,13 @@ pub(crate) fn check() -> Outcome {
     Err(format!("tidy found {}:\n{}", findings.len(), findings.join("\n")))
 }
 
-fn arrows(findings: &mut Vec<String>) {
+fn dependencies(findings: &mut Vec<String>) {
     for entry in files(Path::new("crates"), "Cargo.toml") {
-        let room =
+        let crate_name =
             entry.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == room) else {
+        let Some((_, allowed)) = DEPENDENCIES.iter().find(|(name, _)| *name == crate_name) else {
             findings.push(format!(
-                "{}: the crate {room} is not in xtask's list of dependencies (ARROWS)",
+                "{}: the crate {crate_name} is not in xtask's list of dependencies (DEPENDENCIES)",
                 entry.display()
             ));
             continue;
@@ -93,10 +93,15 @@ fn arrows(findings: &mut Vec<String>) {
         for name in dependencies.keys() {
             match name.strip_prefix("flashlab-") {
                 Some(other) if !allowed.contains(&other) => {
-                    findings.push(format!("{}: {room} must not use {other}", entry.display()));
+                    findings.push(format!("{}: {crate_name} must not use {other}", entry.display()));
                 }
-                None if PURE.contains(&room.as_str()) && !PURE_MAY_USE.iter().any(|(may, _)| may == name) => {
-                    findings.push(format!("{}: the pure crate {room} must not use {name}", entry.display()));
+                None if PURE.contains(&crate_name.as_str())
+                    && !PURE_DEPENDENCIES.iter().any(|(permitted, _)| permitted == name) =>
+                {
+                    findings.push(format!(
+                        "{}: the pure crate {crate_name} must not use {name}",
+                        entry.display()
+                    ));
                 }
                 _ => {}
             }
@@ -111,25 +116,26 @@ fn sources(findings: &mut Vec<String>) {
     rust.extend(files(Path::new("xtask"), ".rs"));
     for file in rust {
         let text = read(&file);
-        let shown = file.display().to_string();
-        if !text.starts_with("//!") && !shown.contains("/fixtures/") {
-            findings.push(format!("{shown}: does not open with a module comment (//!)"));
+        let path = file.display().to_string();
+        if !text.starts_with("//!") && !path.contains("/fixtures/") {
+            findings.push(format!("{path}: does not open with a module comment (//!)"));
         }
-        if shown.ends_with("src/lib.rs") {
-            let pure = PURE.iter().any(|room| shown == format!("crates/{room}/src/lib.rs"));
+        if path.ends_with("src/lib.rs") {
+            let pure = PURE.iter().any(|crate_name| path == format!("crates/{crate_name}/src/lib.rs"));
             if pure && !text.contains("#![no_std]") {
-                findings.push(format!("{shown}: a pure crate must be no_std"));
+                findings.push(format!("{path}: a pure crate must be no_std"));
             }
-            let denies = ["crates/sim/src/lib.rs", "crates/block/src/lib.rs"].contains(&shown.as_str());
-            if !text.contains("#![forbid(unsafe_code)]") && !denies {
-                findings.push(format!("{shown}: #![forbid(unsafe_code)] is missing"));
+            let has_unsafe_files =
+                ["crates/sim/src/lib.rs", "crates/block/src/lib.rs"].contains(&path.as_str());
+            if !text.contains("#![forbid(unsafe_code)]") && !has_unsafe_files {
+                findings.push(format!("{path}: #![forbid(unsafe_code)] is missing"));
             }
         }
         if text.contains("allow(unsafe_code")
-            && !UNSAFE.contains(&shown.as_str())
-            && !shown.starts_with("xtask")
+            && !UNSAFE.contains(&path.as_str())
+            && !path.starts_with("xtask")
         {
-            findings.push(format!("{shown}: unsafe code is allowed in {} only", UNSAFE.join(" and ")));
+            findings.push(format!("{path}: unsafe code is allowed in {} only", UNSAFE.join(" and ")));
         }
     }
     for file in [
@@ -195,8 +201,8 @@ fn links(findings: &mut Vec<String>) {
     for text in texts {
         for link in read(&text).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let path = link.split('#').next().unwrap_or_default();
-            let elsewhere = path.is_empty() || path.contains("://");
-            if !elsewhere && !text.parent().unwrap_or(Path::new(".")).join(path).exists() {
+            let is_external = path.is_empty() || path.contains("://");
+            if !is_external && !text.parent().unwrap_or(Path::new(".")).join(path).exists() {
                 findings.push(format!("{}: links to {link}, which does not exist", text.display()));
             }
         }
@@ -228,9 +234,9 @@ fn licences(findings: &mut Vec<String>) {
         let Some((package, licence)) = line.split_once('\t') else { continue };
         // "A OR B" and "A/B" need one permitted licence; "A AND B" needs all of them to be permitted.
         let licence = licence.trim_end_matches(" (*)");
-        let admitted =
+        let is_permitted =
             |term: &str| term.split(" AND ").all(|l| LICENCES.contains(&l.trim_matches(['(', ')', ' '])));
-        if !licence.replace('/', " OR ").split(" OR ").any(admitted) {
+        if !licence.replace('/', " OR ").split(" OR ").any(is_permitted) {
             findings.push(format!("{package}: the licence {licence:?} is not on the list"));
         }
     }

@@ -11,12 +11,12 @@ pub trait Carrier: Sized {
     /// The device whose transfers the session carries.
     type Device: Device;
     /// The reason why a session ends with an error.
-    type Broken: fmt::Display;
+    type Error: fmt::Display;
 
     /// Starts the session of a new connection. Appends the first bytes for the peer to `output`.
     fn begin(now: Instant, device: Self::Device, output: &mut Vec<u8>) -> Self;
     /// Processes the next bytes of the connection, split anywhere. Appends the answers to `output`.
-    fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Self::Broken>;
+    fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Self::Error>;
     /// Returns the instant of the next output, if no bytes are received before.
     fn next_due(&self) -> Option<Instant>;
     /// Appends the answers of all transfers that complete until `now`.

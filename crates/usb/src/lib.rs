@@ -24,7 +24,7 @@ mod vub300;
 pub use carrier::Carrier;
 pub use descriptor::{Descriptors, Endpoint, standard};
 pub use device::{Completed, Device, Direction, Outcome, Payload, Setup, Stalled, Transfer};
-pub use vub300::{Counted, Vub300};
+pub use vub300::{Counters, Vub300};
 
 /// Largest accepted transfer and longest buffered packet, in bytes; the driver's longest transfer is 255.5 KiB.
 pub const TRANSFER_MAX: usize = 1 << 20;

@@ -6,14 +6,14 @@ pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, left) = self.0.split_first_chunk()?;
-        self.0 = left;
-        Some(*taken)
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*head)
     }
     pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, left) = self.0.split_at_checked(count)?;
-        self.0 = left;
-        Some(taken)
+        let (head, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(head)
     }
     pub(crate) fn u8(&mut self) -> Option<u8> {
         self.array().map(u8::from_le_bytes)

@@ -48,9 +48,9 @@ const ENOMEM: i32 = -12;
 
 /// The reason why a session ends: the peer does not speak USB/IP, or uses an unsupported part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Broken {
+pub enum SessionError {
     /// A version or code other than a request for the list of devices or an import.
-    NoRequest {
+    InvalidRequest {
         /// The version.
         version: u16,
         /// The code.
@@ -64,26 +64,28 @@ pub enum Broken {
     Isochronous,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::NoRequest { version, code } => write!(
+            SessionError::InvalidRequest { version, code } => write!(
                 f,
                 "the peer sent request {code:#06x} in version {version:#06x} instead of one for the list of devices or \
                  an import: is the peer usbip?"
             ),
-            Broken::Unexpected(command) => write!(f, "the peer sent message {command}, which does not exist"),
-            Broken::TooLong(length) => {
+            SessionError::Unexpected(command) => {
+                write!(f, "the peer sent message {command}, which does not exist")
+            }
+            SessionError::TooLong(length) => {
                 write!(f, "the peer sent a transfer of {length} bytes; the limit is {TRANSFER_MAX}")
             }
-            Broken::Isochronous => {
+            SessionError::Isochronous => {
                 f.write_str("the peer sent isochronous packets, which no device here supports")
             }
         }
     }
 }
 
-impl core::error::Error for Broken {}
+impl core::error::Error for SessionError {}
 
 /// A session over one connection.
 #[derive(Debug)]
@@ -98,7 +100,7 @@ pub struct Session<D> {
 
 /// Common header of the messages after an import.
 #[derive(Clone, Copy, Debug)]
-struct Basic {
+struct MessageHeader {
     command: u32,
     sequence: u32,
     direction: Direction,
@@ -107,24 +109,24 @@ struct Basic {
 
 impl<D: Device> Carrier for Session<D> {
     type Device = D;
-    type Broken = Broken;
+    type Error = SessionError;
 
     fn begin(_: Instant, device: D, _: &mut Vec<u8>) -> Session<D> {
         Session { device, input: Vec::new(), imported: false, configuration: 0, waiting: BTreeSet::new() }
     }
 
-    fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Broken> {
+    fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), SessionError> {
         let mut input = core::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
         let mut reader = Reader(&input);
         loop {
             let mut ahead = reader;
-            let taken = if self.imported {
+            let consumed = if self.imported {
                 self.message(now, &mut ahead, output)?
             } else {
                 self.request(now, &mut ahead, output)?
             };
-            if taken.is_none() {
+            if consumed.is_none() {
                 break;
             }
             reader = ahead;
@@ -145,9 +147,9 @@ impl<D: Device> Carrier for Session<D> {
                 continue;
             }
             match outcome {
-                Outcome::In(bytes) => submitted(id as u32, OK, bytes.len() as u32, &bytes, output),
-                Outcome::Out(length) => submitted(id as u32, OK, length, &[], output),
-                Outcome::Stalled => submitted(id as u32, EPIPE, 0, &[], output),
+                Outcome::In(bytes) => write_submit_reply(id as u32, OK, bytes.len() as u32, &bytes, output),
+                Outcome::Out(length) => write_submit_reply(id as u32, OK, length, &[], output),
+                Outcome::Stalled => write_submit_reply(id as u32, EPIPE, 0, &[], output),
             }
         }
     }
@@ -169,14 +171,14 @@ impl<D: Device> Session<D> {
         now: Instant,
         reader: &mut Reader<'_>,
         output: &mut Vec<u8>,
-    ) -> Result<Option<()>, Broken> {
+    ) -> Result<Option<()>, SessionError> {
         let (Some(version), Some(code), Some(_status)) = (reader.u16_be(), reader.u16_be(), reader.u32_be())
         else {
             return Ok(None);
         };
         match (version, code) {
             (VERSION, OP_REQ_DEVLIST) => {
-                reply(OP_REP_DEVLIST, 0, output);
+                write_reply(OP_REP_DEVLIST, 0, output);
                 output.extend(1u32.to_be_bytes());
                 self.describe(output);
                 // The interface: class, subclass, protocol, padding.
@@ -185,15 +187,15 @@ impl<D: Device> Session<D> {
             (VERSION, OP_REQ_IMPORT) => {
                 let Some(name) = reader.array::<BUS_ID_BYTES>() else { return Ok(None) };
                 if name == padded::<BUS_ID_BYTES>(BUS_ID) {
-                    reply(OP_REP_IMPORT, 0, output);
+                    write_reply(OP_REP_IMPORT, 0, output);
                     self.describe(output);
                     self.imported = true;
                     self.device.attach(now, true);
                 } else {
-                    reply(OP_REP_IMPORT, 1, output);
+                    write_reply(OP_REP_IMPORT, 1, output);
                 }
             }
-            _ => return Err(Broken::NoRequest { version, code }),
+            _ => return Err(SessionError::InvalidRequest { version, code }),
         }
         Ok(Some(()))
     }
@@ -218,33 +220,33 @@ impl<D: Device> Session<D> {
         now: Instant,
         reader: &mut Reader<'_>,
         output: &mut Vec<u8>,
-    ) -> Result<Option<()>, Broken> {
+    ) -> Result<Option<()>, SessionError> {
         let Some(bytes) = reader.bytes(MESSAGE) else { return Ok(None) };
         let word = |n: usize| u32::from_be_bytes([0, 1, 2, 3].map(|byte| bytes[4 * n + byte]));
         let direction = if word(3) == 0 { Direction::Out } else { Direction::In };
-        let basic = Basic { command: word(0), sequence: word(1), direction, endpoint: word(4) };
-        match basic.command {
+        let message = MessageHeader { command: word(0), sequence: word(1), direction, endpoint: word(4) };
+        match message.command {
             CMD_SUBMIT => {
                 let (length, packets) = (word(6), word(8));
                 if length as usize > TRANSFER_MAX {
-                    return Err(Broken::TooLong(length));
+                    return Err(SessionError::TooLong(length));
                 }
                 if !matches!(packets, 0 | u32::MAX) {
-                    return Err(Broken::Isochronous);
+                    return Err(SessionError::Isochronous);
                 }
                 let outgoing = if direction == Direction::Out { length as usize } else { 0 };
                 let Some(data) = reader.bytes(outgoing) else { return Ok(None) };
                 let setup = Setup::from_bytes(core::array::from_fn(|n| bytes[40 + n]));
-                self.submit(now, basic, setup, length, data, output);
+                self.submit(now, message, setup, length, data, output);
             }
             CMD_UNLINK => {
                 let id = word(5).into();
-                let waited = self.waiting.remove(&id) && self.device.cancel(id);
-                header(RET_UNLINK, basic.sequence, output);
-                output.extend((if waited { ECONNRESET } else { OK }).to_be_bytes());
+                let was_outstanding = self.waiting.remove(&id) && self.device.cancel(id);
+                write_header(RET_UNLINK, message.sequence, output);
+                output.extend((if was_outstanding { ECONNRESET } else { OK }).to_be_bytes());
                 output.extend([0; 24]);
             }
-            command => return Err(Broken::Unexpected(command)),
+            command => return Err(SessionError::Unexpected(command)),
         }
         Ok(Some(()))
     }
@@ -252,40 +254,40 @@ impl<D: Device> Session<D> {
     fn submit(
         &mut self,
         now: Instant,
-        basic: Basic,
+        message: MessageHeader,
         setup: Setup,
         length: u32,
         data: &[u8],
         output: &mut Vec<u8>,
     ) {
-        if basic.endpoint == 0 {
+        if message.endpoint == 0 {
             let result = if setup.is_standard() {
                 standard(self.device.descriptors(), &mut self.configuration, setup)
             } else {
                 self.device.control(now, setup, data)
             };
-            return match (result, basic.direction) {
+            return match (result, message.direction) {
                 (Ok(mut answer), Direction::In) => {
                     answer.truncate(length as usize);
-                    submitted(basic.sequence, OK, answer.len() as u32, &answer, output);
+                    write_submit_reply(message.sequence, OK, answer.len() as u32, &answer, output);
                 }
-                (Ok(_), Direction::Out) => submitted(basic.sequence, OK, length, &[], output),
-                (Err(_), _) => submitted(basic.sequence, EPIPE, 0, &[], output),
+                (Ok(_), Direction::Out) => write_submit_reply(message.sequence, OK, length, &[], output),
+                (Err(_), _) => write_submit_reply(message.sequence, EPIPE, 0, &[], output),
             };
         }
-        let id = basic.sequence.into();
-        if basic.endpoint > 15 {
-            return submitted(basic.sequence, EPIPE, 0, &[], output);
+        let id = message.sequence.into();
+        if message.endpoint > 15 {
+            return write_submit_reply(message.sequence, EPIPE, 0, &[], output);
         }
         // A sequence number that is in use would be answered twice.
         if self.waiting.len() >= IN_FLIGHT_MAX || !self.waiting.insert(id) {
-            return submitted(basic.sequence, ENOMEM, 0, &[], output);
+            return write_submit_reply(message.sequence, ENOMEM, 0, &[], output);
         }
-        let payload = match basic.direction {
+        let payload = match message.direction {
             Direction::In => Payload::In(length),
             Direction::Out => Payload::Out(data.to_vec()),
         };
-        self.device.submit(now, Transfer { id, endpoint: basic.endpoint as u8, payload });
+        self.device.submit(now, Transfer { id, endpoint: message.endpoint as u8, payload });
     }
 }
 
@@ -293,21 +295,21 @@ fn padded<const N: usize>(text: &str) -> [u8; N] {
     core::array::from_fn(|n| text.as_bytes().get(n).copied().unwrap_or(0))
 }
 
-fn reply(code: u16, status: u32, output: &mut Vec<u8>) {
+fn write_reply(code: u16, status: u32, output: &mut Vec<u8>) {
     output.extend(VERSION.to_be_bytes());
     output.extend(code.to_be_bytes());
     output.extend(status.to_be_bytes());
 }
 
 /// Writes the header of an answer: command and sequence number. Device, direction and endpoint are zero in answers.
-fn header(command: u32, sequence: u32, output: &mut Vec<u8>) {
+fn write_header(command: u32, sequence: u32, output: &mut Vec<u8>) {
     output.extend(command.to_be_bytes());
     output.extend(sequence.to_be_bytes());
     output.extend([0; 12]);
 }
 
-fn submitted(sequence: u32, status: i32, length: u32, data: &[u8], output: &mut Vec<u8>) {
-    header(RET_SUBMIT, sequence, output);
+fn write_submit_reply(sequence: u32, status: i32, length: u32, data: &[u8], output: &mut Vec<u8>) {
+    write_header(RET_SUBMIT, sequence, output);
     output.extend(status.to_be_bytes());
     output.extend(length.to_be_bytes());
     // Start frame, packets, errors, padding.

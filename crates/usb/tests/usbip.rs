@@ -4,7 +4,7 @@ mod common;
 
 use common::{Echo, MS};
 use flashlab_sim::Instant;
-use flashlab_usb::usbip::{BUS_ID, Broken, Session};
+use flashlab_usb::usbip::{BUS_ID, Session, SessionError};
 use flashlab_usb::{Carrier, IN_FLIGHT_MAX};
 use proptest::prelude::*;
 
@@ -60,7 +60,7 @@ fn the_list_has_one_device_and_its_interface() {
 }
 
 #[test]
-fn only_the_device_that_is_there_can_be_imported() {
+fn only_the_existing_device_can_be_imported() {
     let mut output = Vec::new();
     let mut session = Session::begin(Instant::ZERO, Echo::default(), &mut output);
     session.receive(Instant::ZERO, &import("3-1"), &mut output).unwrap();
@@ -70,7 +70,7 @@ fn only_the_device_that_is_there_can_be_imported() {
 }
 
 #[test]
-fn transfers_are_answered_when_the_device_says() {
+fn transfers_are_answered_when_the_device_completes_them() {
     let (mut session, mut output) = imported();
     output.clear();
     session.receive(Instant::ZERO, &submit_in(1, 0, 18, [0x80, 6, 0, 1, 0, 0, 64, 0]), &mut output).unwrap();
@@ -88,7 +88,7 @@ fn transfers_are_answered_when_the_device_says() {
 }
 
 #[test]
-fn unlinking_answers_instead_of_the_transfer() {
+fn unlinking_replaces_the_answer_of_the_transfer() {
     let (mut session, mut output) = imported();
     output.clear();
     session.receive(Instant::ZERO, &submit_in(2, 1, 512, [0; 8]), &mut output).unwrap();
@@ -98,31 +98,31 @@ fn unlinking_answers_instead_of_the_transfer() {
     session.advance(Instant::ZERO + MS, &mut output);
     assert_eq!(output.len(), 96);
     assert_eq!(answer(&output)[..3], [4, 5, -104]);
-    assert_eq!(answer(&output[48..])[..3], [4, 6, 0], "it had gone before");
+    assert_eq!(answer(&output[48..])[..3], [4, 6, 0], "it was already unlinked");
 }
 
 #[test]
-fn what_cannot_be_is_an_error_and_what_is_no_message_ends_the_session() {
+fn impossible_transfers_fail_and_invalid_messages_end_the_session() {
     let (mut session, mut output) = imported();
     output.clear();
     for sequence in 0..=IN_FLIGHT_MAX as u32 {
         session.receive(Instant::ZERO, &submit_in(sequence, 1, 1, [0; 8]), &mut output).unwrap();
     }
     assert_eq!(answer(&output), [3, IN_FLIGHT_MAX as i32, -12, 0]);
-    let broken = |bytes: &[u8]| imported().0.receive(Instant::ZERO, bytes, &mut Vec::new()).unwrap_err();
-    assert_eq!(broken(&message([9; 10], [0; 8], &[])), Broken::Unexpected(9));
-    assert_eq!(broken(&submit_in(1, 1, 1 << 30, [0; 8])), Broken::TooLong(1 << 30));
+    let error_of = |bytes: &[u8]| imported().0.receive(Instant::ZERO, bytes, &mut Vec::new()).unwrap_err();
+    assert_eq!(error_of(&message([9; 10], [0; 8], &[])), SessionError::Unexpected(9));
+    assert_eq!(error_of(&submit_in(1, 1, 1 << 30, [0; 8])), SessionError::TooLong(1 << 30));
     let mut words = [0; 10];
     (words[0], words[8]) = (1, 8);
-    assert_eq!(broken(&message(words, [0; 8], &[])), Broken::Isochronous);
+    assert_eq!(error_of(&message(words, [0; 8], &[])), SessionError::Isochronous);
     let mut new = Session::begin(Instant::ZERO, Echo::default(), &mut output);
-    let refused = new.receive(Instant::ZERO, b"GET / HTTP/1.1\r\n", &mut output);
-    assert_eq!(refused, Err(Broken::NoRequest { version: 0x4745, code: 0x5420 }));
+    let rejected = new.receive(Instant::ZERO, b"GET / HTTP/1.1\r\n", &mut output);
+    assert_eq!(rejected, Err(SessionError::InvalidRequest { version: 0x4745, code: 0x5420 }));
 }
 
 proptest! {
     #[test]
-    fn any_messages_cut_anywhere_are_borne(
+    fn random_messages_split_anywhere_never_panic(
         messages in prop::collection::vec(
             prop_oneof![
                 (0..8u32, 0..20u32, 0..2000u32, any::<[u8; 8]>()).prop_map(|(s, e, l, setup)| submit_in(s, e, l, setup)),

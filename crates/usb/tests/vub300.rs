@@ -45,7 +45,7 @@ fn card() -> Card {
     let mut identity = Identity::new(&parameters);
     // CMD20, CMD23, CMD48 and 49.
     identity.scr.set_commands(0b0111);
-    let bytes = Memory::new(CAPACITY, Pages::Small).expect("a size that can be had");
+    let bytes = Memory::new(CAPACITY, Pages::Small).expect("a possible size");
     Card::new(parameters, identity, Some(Box::new(bytes)), 1)
 }
 
@@ -76,13 +76,13 @@ impl Driver {
         Driver { adapter, now: Instant::ZERO, ids: 0 }
     }
 
-    fn vendor(&mut self, request: u8, value: u16, data: &[u8]) {
+    fn vendor_request(&mut self, request: u8, value: u16, data: &[u8]) {
         let length = data.len() as u16;
         let setup = Setup { request_type: 0x40, request, value, index: 0, length };
         self.adapter.control(self.now, setup, data).expect("it is known");
     }
 
-    fn present(&mut self) -> bool {
+    fn is_card_present(&mut self) -> bool {
         let setup = Setup { request_type: 0xc0, request: 0, value: 0, index: 0, length: 15 };
         let status = self.adapter.control(self.now, setup, &[]).expect("it is known");
         assert_eq!(status.len(), 15);
@@ -150,7 +150,7 @@ impl Driver {
         (answer, got)
     }
 
-    fn plain(&mut self, index: u8, kind: u8, argument: u32) -> Vec<u8> {
+    fn command_without_data(&mut self, index: u8, kind: u8, argument: u32) -> Vec<u8> {
         self.command(index, kind, argument, None, 0).0
     }
 
@@ -160,42 +160,42 @@ impl Driver {
 
     /// Brings the card up, from power to the card selected on four lines at 48 MHz. Returns its address.
     fn bring_up(&mut self) -> u32 {
-        self.vendor(4, 1, &[]);
-        self.vendor(11, 0, &200u64.to_le_bytes());
-        assert_eq!(self.plain(0, 1, 0), [5, 0, 0, 0, 0]);
-        assert_eq!(Driver::word(&self.plain(8, 10, 0x1aa)), 0x1aa);
+        self.vendor_request(4, 1, &[]);
+        self.vendor_request(11, 0, &200u64.to_le_bytes());
+        assert_eq!(self.command_without_data(0, 1, 0), [5, 0, 0, 0, 0]);
+        assert_eq!(Driver::word(&self.command_without_data(8, 10, 0x1aa)), 0x1aa);
         // Neither an SDIO card nor an MMC.
-        assert_eq!(self.plain(5, 6, 0), [4, 2, 0, 1]);
-        assert_eq!(self.plain(52, 7, 0xc00), [4, 2, 0, 1]);
+        assert_eq!(self.command_without_data(5, 6, 0), [4, 2, 0, 1]);
+        assert_eq!(self.command_without_data(52, 7, 0xc00), [4, 2, 0, 1]);
         loop {
-            self.plain(55, 2, 0);
-            let ocr = Driver::word(&self.plain(41, 5, 0x4030_0000));
+            self.command_without_data(55, 2, 0);
+            let ocr = Driver::word(&self.command_without_data(41, 5, 0x4030_0000));
             if ocr >> 31 == 1 {
                 break;
             }
             self.now += Duration::from_ms(10);
         }
-        let cid = self.plain(2, 4, 0);
+        let cid = self.command_without_data(2, 4, 0);
         assert_eq!((cid.len(), cid[0], cid[5]), (22, 22, 0x3f));
-        let address = Driver::word(&self.plain(3, 9, 0)) & 0xffff_0000;
-        assert_eq!(self.plain(9, 4, address).len(), 22);
-        self.plain(7, 3, address);
-        self.plain(55, 2, address);
+        let address = Driver::word(&self.command_without_data(3, 9, 0)) & 0xffff_0000;
+        assert_eq!(self.command_without_data(9, 4, address).len(), 22);
+        self.command_without_data(7, 3, address);
+        self.command_without_data(55, 2, address);
         let (_, scr) = self.command(51, 2, 0, None, 8);
         assert_eq!(scr.len(), 8);
         let (_, functions) = self.command(6, 2, 0x80ff_fff1, None, 64);
         assert_eq!(functions[16] & 0xf, 1);
-        self.vendor(11, 0, &48_000u64.to_le_bytes());
-        self.plain(55, 2, address);
-        assert_eq!(Driver::word(&self.plain(6, 2, 2)), 0x920);
+        self.vendor_request(11, 0, &48_000u64.to_le_bytes());
+        self.command_without_data(55, 2, address);
+        assert_eq!(Driver::word(&self.command_without_data(6, 2, 2)), 0x920);
         address
     }
 }
 
 #[test]
-fn a_card_is_brought_up_written_and_read() {
+fn a_card_is_initialized_written_and_read() {
     let mut driver = Driver::new(&[]);
-    assert!(driver.present());
+    assert!(driver.is_card_present());
     let address = driver.bring_up();
     let data: Vec<u8> = (0..128 * 1024u32).map(|n| (n ^ n >> 9) as u8).collect();
     let before = driver.now;
@@ -204,7 +204,7 @@ fn a_card_is_brought_up_written_and_read() {
     // 256 blocks on four lines at 48 MHz take 5.7 ms, and eight pages of 600 us at least 4.8 ms.
     let took = driver.now.since(before);
     assert!((Duration::from_ms(5)..Duration::from_ms(40)).contains(&took), "{took}");
-    assert_eq!(Driver::word(&driver.plain(13, 2, address)), 0x900);
+    assert_eq!(Driver::word(&driver.command_without_data(13, 2, address)), 0x900);
     let (answer, read) = driver.command(18, 2, 100 * 512, None, 128 * 1024);
     assert_eq!(Driver::word(&answer), 0x900);
     assert_eq!(read, data);
@@ -213,14 +213,14 @@ fn a_card_is_brought_up_written_and_read() {
 }
 
 #[test]
-fn the_scr_passes_without_the_commands_that_the_driver_does_not_pass_on() {
-    let own = card().identity().scr;
-    assert!(own.has_extension_registers(), "the card knows CMD48: {own:?}");
+fn the_adapter_clears_unsupported_commands_in_the_scr() {
+    let scr = card().identity().scr;
+    assert!(scr.has_extension_registers(), "the card knows CMD48: {scr:?}");
     let mut driver = Driver::new(&[]);
     let address = driver.bring_up();
-    driver.plain(55, 2, address);
+    driver.command_without_data(55, 2, address);
     let (_, passed) = driver.command(51, 2, 0, None, 8);
-    assert_eq!((&passed[..3], passed[3], &passed[4..]), (&own.0[..3], own.0[3] & 0xf3, &own.0[4..]));
+    assert_eq!((&passed[..3], passed[3], &passed[4..]), (&scr.0[..3], scr.0[3] & 0xf3, &scr.0[4..]));
 }
 
 #[test]
@@ -228,14 +228,14 @@ fn deselecting_is_no_error_and_erasing_waits() {
     let mut driver = Driver::new(&[]);
     driver.bring_up();
     for (index, argument) in [(32, 0), (33, 1023 * 512)] {
-        assert_eq!(Driver::word(&driver.plain(index, 2, argument)), 0x900);
+        assert_eq!(Driver::word(&driver.command_without_data(index, 2, argument)), 0x900);
     }
-    assert_eq!(driver.plain(38, 3, 0).len(), 11);
-    assert_eq!(driver.plain(7, 3, 0)[..2], [11, 0]);
+    assert_eq!(driver.command_without_data(38, 3, 0).len(), 11);
+    assert_eq!(driver.command_without_data(7, 3, 0)[..2], [11, 0]);
 }
 
 #[test]
-fn faults_on_the_wires_are_told_in_the_adapters_words() {
+fn bus_faults_become_error_codes_of_the_adapter() {
     let code = |quirk: &str, after: fn(&mut Driver) -> Vec<u8>| {
         let mut driver = Driver::new(&[quirk.parse().unwrap()]);
         driver.bring_up();
@@ -247,46 +247,46 @@ fn faults_on_the_wires_are_told_in_the_adapters_words() {
     assert_eq!(code("read-crc=1@CMD17", |driver| driver.command(17, 2, 0, None, 512).0), 0x06);
     assert_eq!(code("write-crc=1@CMD24", |driver| driver.command(24, 2, 0, Some(&[1; 512]), 0).0), 0x06);
     assert_eq!(code("read-only", |driver| driver.command(24, 2, 0, Some(&[1; 512]), 0).0), 0x17);
-    assert_eq!(code("silent@CMD13", |driver| driver.plain(13, 2, 1 << 16)), 0x01);
-    assert_eq!(code("response-crc=1@CMD13", |driver| driver.plain(13, 2, 1 << 16)), 0x05);
+    assert_eq!(code("silent@CMD13", |driver| driver.command_without_data(13, 2, 1 << 16)), 0x01);
+    assert_eq!(code("response-crc=1@CMD13", |driver| driver.command_without_data(13, 2, 1 << 16)), 0x05);
 }
 
 #[test]
-fn a_card_that_is_pulled_out_is_gone_and_another_can_come() {
+fn a_card_can_be_removed_and_inserted_again() {
     let mut driver = Driver::new(&[]);
     driver.bring_up();
     let out = driver.adapter.remove(driver.now).expect("it was there");
-    assert!(!driver.present());
-    assert_eq!(driver.plain(13, 2, 1 << 16), [4, 2, 0, 0x0d]);
+    assert!(!driver.is_card_present());
+    assert_eq!(driver.command_without_data(13, 2, 1 << 16), [4, 2, 0, 0x0d]);
     driver.adapter.insert(driver.now, out);
-    assert!(driver.present());
+    assert!(driver.is_card_present());
     driver.bring_up();
 }
 
 #[test]
-fn a_card_that_is_pulled_out_while_nobody_asks_it_for_anything_is_seen_to_be_gone() {
+fn a_card_removed_without_commands_is_reported_as_absent() {
     let mut driver = Driver::new(&["remove@2s".parse().unwrap()]);
     driver.bring_up();
-    assert!(driver.present());
+    assert!(driver.is_card_present());
     driver.now = Instant::ZERO + Duration::from_secs(3);
-    assert!(!driver.present());
+    assert!(!driver.is_card_present());
 }
 
 /// The adapter has received all bytes long before the card has written them, so a cut in between falls into the card's
 /// time.
 #[test]
-fn a_cut_in_the_middle_of_a_write_breaks_it_off_and_leaves_what_was_programmed() {
-    let (mut cut_short, mut done) = (0, 0);
+fn a_power_cut_during_a_write_aborts_it_and_keeps_programmed_pages() {
+    let (mut aborted_count, mut completed_count) = (0, 0);
     for n in 0..24 {
         let mut driver = Driver::new(&[]);
         driver.bring_up();
-        let written = driver.adapter.counted();
+        let before = driver.adapter.counters();
         let response = driver.submit(1, Payload::In(64));
         driver.submit(2, Payload::Out(packet(25, 2, 0, true, 128 * KIB as u32)));
         for part in [0x22; 128 * KIB as usize].chunks(4096) {
             driver.submit(4, Payload::Out(part.to_vec()));
         }
-        assert_eq!(driver.adapter.counted().written_bytes - written.written_bytes, 128 * KIB);
+        assert_eq!(driver.adapter.counters().written_bytes - before.written_bytes, 128 * KIB);
         let at = driver.now + Duration::from_us(500) * n;
         let cut = driver.adapter.fail_power(at).undecided;
         let answer = loop {
@@ -296,11 +296,11 @@ fn a_cut_in_the_middle_of_a_write_breaks_it_off_and_leaves_what_was_programmed()
             }
         };
         let Outcome::In(answer) = answer.outcome else { panic!("{answer:?}") };
-        let broken_off = answer == [4, 2, 0, 0x10];
-        assert_eq!(broken_off, !cut.is_empty(), "{at:?}: {answer:x?}, {cut:?}");
-        *(if broken_off { &mut cut_short } else { &mut done }) += 1;
+        let aborted = answer == [4, 2, 0, 0x10];
+        assert_eq!(aborted, !cut.is_empty(), "{at:?}: {answer:x?}, {cut:?}");
+        *(if aborted { &mut aborted_count } else { &mut completed_count }) += 1;
         driver.now = at + Duration::from_secs(1);
-        driver.vendor(4, 0, &[]);
+        driver.vendor_request(4, 0, &[]);
         driver.bring_up();
         for page in (0..128 * KIB).step_by(16 << 10) {
             let fate = cut.iter().find(|(range, _)| range.contains(&page)).map(|(_, fate)| *fate);
@@ -311,16 +311,16 @@ fn a_cut_in_the_middle_of_a_write_breaks_it_off_and_leaves_what_was_programmed()
                 Some(Fate::Unreadable) => assert_eq!(answer, [4, 2, 0, 0x10], "{at:?}: page at {page}"),
                 None => assert!(kept.iter().all(|byte| *byte == kept[0]), "{at:?}: page at {page}"),
             }
-            if broken_off && fate.is_none() {
+            if aborted && fate.is_none() {
                 assert_eq!(kept[0], 0, "{at:?}: what was not sent is as it was");
             }
         }
     }
-    assert!(cut_short > 5 && done > 5, "{cut_short} {done}");
+    assert!(aborted_count > 5 && completed_count > 5, "{aborted_count} {completed_count}");
 }
 
 /// Returns the pages of a write that have changed when `cut` happens `after` its command.
-fn written_when(after: Duration, cut: fn(&mut Driver, Instant)) -> Vec<u32> {
+fn pages_written_before(after: Duration, cut: fn(&mut Driver, Instant)) -> Vec<u32> {
     let mut driver = Driver::new(&[]);
     driver.bring_up();
     driver.submit(2, Payload::Out(packet(25, 2, 0, true, 128 * KIB as u32)));
@@ -337,12 +337,12 @@ fn written_when(after: Duration, cut: fn(&mut Driver, Instant)) -> Vec<u32> {
 }
 
 #[test]
-fn a_cable_that_is_pulled_in_the_middle_of_a_write_cuts_the_power_then() {
+fn detaching_during_a_write_cuts_the_power_at_that_instant() {
     let mut in_part = 0;
     for n in 0..16 {
         let after = Duration::from_us(500) * n;
-        let by_cut = written_when(after, |driver, at| drop(driver.adapter.fail_power(at)));
-        let by_cable = written_when(after, |driver, at| driver.adapter.attach(at, false));
+        let by_cut = pages_written_before(after, |driver, at| drop(driver.adapter.fail_power(at)));
+        let by_cable = pages_written_before(after, |driver, at| driver.adapter.attach(at, false));
         assert_eq!(by_cable, by_cut, "{after}");
         in_part += u32::from((1..8).contains(&by_cut.len()));
     }
@@ -350,17 +350,17 @@ fn a_cable_that_is_pulled_in_the_middle_of_a_write_cuts_the_power_then() {
 }
 
 #[test]
-fn an_application_command_that_failed_does_not_make_one_of_the_next() {
+fn a_failed_application_command_does_not_affect_the_next_command() {
     let mut driver = Driver::new(&[]);
     let address = driver.bring_up();
-    driver.plain(55, 2, address);
-    assert_eq!(driver.plain(60, 2, 0), [4, 2, 0, 1], "no card knows it");
+    driver.command_without_data(55, 2, address);
+    assert_eq!(driver.command_without_data(60, 2, 0), [4, 2, 0, 1], "no card knows it");
     let (_, functions) = driver.command(6, 2, 0x00ff_fff1, None, 64);
     assert_eq!(functions.len(), 64, "it does not change the width of the bus");
 }
 
 #[test]
-fn a_response_that_nobody_took_is_not_the_one_to_the_next_command() {
+fn an_unread_response_is_dropped_at_the_next_command() {
     let mut driver = Driver::new(&[]);
     let address = driver.bring_up();
     let sent = driver.submit(2, Payload::Out(packet(13, 2, address, false, 0)));
@@ -376,16 +376,20 @@ fn a_response_that_nobody_took_is_not_the_one_to_the_next_command() {
 }
 
 #[test]
-fn a_card_that_is_busy_for_ever_is_answered_for_and_says_so() {
+fn a_card_that_stays_busy_gets_a_response_and_reports_programming() {
     let mut driver = Driver::new(&[Quirk::StuckBusy.into()]);
     let address = driver.bring_up();
     let (answer, _) = driver.command(24, 2, 0, Some(&[7; 512]), 0);
     assert_eq!(answer[1], 0);
     for _ in 0..3 {
-        assert_eq!(Driver::word(&driver.plain(13, 2, address)) >> 8 & 0x1f, 0xe, "programming, not ready");
+        assert_eq!(
+            Driver::word(&driver.command_without_data(13, 2, address)) >> 8 & 0x1f,
+            0xe,
+            "programming, not ready"
+        );
         driver.now += Duration::from_secs(5);
     }
-    driver.vendor(4, 0, &[]);
+    driver.vendor_request(4, 0, &[]);
     driver.bring_up();
     let (_, kept) = driver.command(17, 2, 0, None, 512);
     assert!(kept == [7; 512] || kept == [0; 512], "a sector is old or new");
@@ -393,7 +397,7 @@ fn a_card_that_is_busy_for_ever_is_answered_for_and_says_so() {
 
 proptest! {
     #[test]
-    fn any_transfers_are_borne(
+    fn random_transfers_never_panic(
         transfers in prop::collection::vec(
             (0..16u8, prop::collection::vec(any::<u8>(), 0..600), prop::option::of(any::<u32>()), 0..3_000_000u64),
             0..60,

@@ -136,10 +136,10 @@ impl Desk {
 const OUT: &str = "the slot is empty";
 
 fn stats(adapter: &Vub300) -> String {
-    let counted = adapter.counted();
+    let counters = adapter.counters();
     format!(
         "{} commands, {} errors; {} bytes read, {} bytes written\n",
-        counted.commands, counted.failed, counted.read_bytes, counted.written_bytes
+        counters.commands, counters.failed, counters.read_bytes, counters.written_bytes
     )
 }
 

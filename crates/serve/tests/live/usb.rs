@@ -26,7 +26,7 @@ fn peers_come_one_after_the_other_and_one_that_talks_nonsense_is_cut() {
     let theirs = errands.clone();
     let serving =
         std::thread::spawn(move || port.serve::<usbredir::Session<Vub300>>(Vub300::new(None), &theirs));
-    let commands = || errands.send(|adapter: &mut Vub300, _| adapter.counted().commands);
+    let commands = || errands.send(|adapter: &mut Vub300, _| adapter.counters().commands);
     let connect = || {
         let address = SocketAddr::from_abstract_name(&name).expect("a short name");
         UnixStream::connect_addr(&address).expect("it listens")

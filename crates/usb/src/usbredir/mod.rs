@@ -35,17 +35,17 @@ const TYPE_CONTROL: u8 = 0;
 const TYPE_BULK: u8 = 2;
 const TYPE_INVALID: u8 = 255;
 /// Longest buffered packet without the data of a transfer, in bytes: a filter.
-const PLAIN_MAX: usize = 4 << 10;
+const PACKET_MAX: usize = 4 << 10;
 
 /// The reason why a session ends: the peer does not speak usbredir, or rejects the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Broken {
+pub enum SessionError {
     /// The type of the first packet, which was not a hello.
     NoHello(u32),
     /// A packet of this type does not exist, does not go in this direction, or was not offered.
     Unexpected(u32),
     /// A packet whose length its type does not permit, or that exceeds the accepted length.
-    Length {
+    InvalidLength {
         /// Type of the packet.
         kind: u32,
         /// Length in the header, in bytes.
@@ -55,29 +55,29 @@ pub enum Broken {
     Rejected,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::NoHello(kind) => {
+            SessionError::NoHello(kind) => {
                 write!(
                     f,
                     "the peer began with packet type {kind} instead of a hello: is the peer QEMU's usb-redir?"
                 )
             }
-            Broken::Unexpected(kind) => {
+            SessionError::Unexpected(kind) => {
                 write!(f, "the peer sent a packet of type {kind}, which this side did not offer")
             }
-            Broken::Length { kind, length } => {
+            SessionError::InvalidLength { kind, length } => {
                 write!(f, "the peer sent a packet of type {kind} with an invalid length of {length} bytes")
             }
-            Broken::Rejected => {
+            SessionError::Rejected => {
                 f.write_str("the peer's filter (usb-redir's option filter=) rejects the device")
             }
         }
     }
 }
 
-impl core::error::Error for Broken {}
+impl core::error::Error for SessionError {}
 
 /// An outstanding transfer.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +100,7 @@ pub struct Session<D> {
 
 impl<D: Device> Carrier for Session<D> {
     type Device = D;
-    type Broken = Broken;
+    type Error = SessionError;
 
     fn begin(now: Instant, mut device: D, output: &mut Vec<u8>) -> Session<D> {
         let length = (VERSION + 4) as u32;
@@ -113,7 +113,7 @@ impl<D: Device> Carrier for Session<D> {
         Session { device, input: Vec::new(), common: None, configuration: 0, waiting: BTreeMap::new() }
     }
 
-    fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Broken> {
+    fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), SessionError> {
         let mut input = core::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
         let mut reader = Reader(&input);
@@ -147,22 +147,22 @@ impl<D: Device> Carrier for Session<D> {
 }
 
 impl<D: Device> Session<D> {
-    fn has(&self, capability: u32) -> bool {
-        self.common.is_some_and(|common| common.has(capability))
+    fn supports(&self, capability: u32) -> bool {
+        self.common.is_some_and(|common| common.contains(capability))
     }
 
     /// Takes the next complete packet. Returns `None` while bytes are missing.
-    fn packet<'a>(&self, reader: &mut Reader<'a>) -> Result<Option<(Header, &'a [u8])>, Broken> {
+    fn packet<'a>(&self, reader: &mut Reader<'a>) -> Result<Option<(Header, &'a [u8])>, SessionError> {
         let mut ahead = *reader;
-        let Some(header) = Header::parse(&mut ahead, self.has(Capabilities::IDS_OF_64_BITS)) else {
+        let Some(header) = Header::parse(&mut ahead, self.supports(Capabilities::IDS_OF_64_BITS)) else {
             return Ok(None);
         };
         if self.common.is_none() && header.kind != kind::HELLO {
-            return Err(Broken::NoHello(header.kind));
+            return Err(SessionError::NoHello(header.kind));
         }
         let length = header.length as usize;
         if !self.admits(header.kind, length)? {
-            return Err(Broken::Length { kind: header.kind, length: header.length });
+            return Err(SessionError::InvalidLength { kind: header.kind, length: header.length });
         }
         let Some(body) = ahead.bytes(length) else { return Ok(None) };
         *reader = ahead;
@@ -170,10 +170,10 @@ impl<D: Device> Session<D> {
     }
 
     /// Returns true if a packet of this type can have this length.
-    fn admits(&self, of: u32, length: usize) -> Result<bool, Broken> {
+    fn admits(&self, packet_type: u32, length: usize) -> Result<bool, SessionError> {
         let with_data = |header: usize| (header..=header + TRANSFER_MAX).contains(&length);
-        Ok(match of {
-            kind::HELLO => (VERSION..=PLAIN_MAX).contains(&length) && length.is_multiple_of(4),
+        Ok(match packet_type {
+            kind::HELLO => (VERSION..=PACKET_MAX).contains(&length) && length.is_multiple_of(4),
             kind::RESET | kind::GET_CONFIGURATION | kind::CANCEL_DATA_PACKET | kind::FILTER_REJECT => {
                 length == 0
             }
@@ -184,11 +184,13 @@ impl<D: Device> Session<D> {
             | kind::STOP_INTERRUPT_RECEIVING => length == 1,
             kind::SET_ALT_SETTING => length == 2,
             kind::START_ISO_STREAM => length == 3,
-            kind::FILTER_FILTER => length <= PLAIN_MAX,
+            kind::FILTER_FILTER => length <= PACKET_MAX,
             kind::CONTROL_PACKET => with_data(ControlHeader::BYTES),
-            kind::BULK_PACKET => with_data(BulkHeader::bytes(self.has(Capabilities::BULK_LENGTH_OF_32_BITS))),
+            kind::BULK_PACKET => {
+                with_data(BulkHeader::bytes(self.supports(Capabilities::BULK_LENGTH_OF_32_BITS)))
+            }
             kind::ISO_PACKET | kind::INTERRUPT_PACKET => with_data(STREAM_HEADER),
-            _ => return Err(Broken::Unexpected(of)),
+            _ => return Err(SessionError::Unexpected(packet_type)),
         })
     }
 
@@ -198,7 +200,7 @@ impl<D: Device> Session<D> {
         header: Header,
         body: &[u8],
         output: &mut Vec<u8>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), SessionError> {
         // `admits` has checked the lengths of fixed parts.
         let byte = |index: usize| body.get(index).copied().unwrap_or_default();
         let id = header.id;
@@ -215,10 +217,15 @@ impl<D: Device> Session<D> {
                     self.describe(output);
                 }
                 let result = if known { status::SUCCESS } else { status::INVALID };
-                self.plain(kind::CONFIGURATION_STATUS, id, &[result, self.configuration], output);
+                self.send_packet(kind::CONFIGURATION_STATUS, id, &[result, self.configuration], output);
             }
             kind::GET_CONFIGURATION => {
-                self.plain(kind::CONFIGURATION_STATUS, id, &[status::SUCCESS, self.configuration], output);
+                self.send_packet(
+                    kind::CONFIGURATION_STATUS,
+                    id,
+                    &[status::SUCCESS, self.configuration],
+                    output,
+                );
             }
             kind::SET_ALT_SETTING => {
                 let known = byte(0) == 0 && byte(1) == 0;
@@ -226,40 +233,40 @@ impl<D: Device> Session<D> {
                     self.describe(output);
                 }
                 let result = if known { status::SUCCESS } else { status::INVALID };
-                self.plain(kind::ALT_SETTING_STATUS, id, &[result, byte(0), 0], output);
+                self.send_packet(kind::ALT_SETTING_STATUS, id, &[result, byte(0), 0], output);
             }
             kind::GET_ALT_SETTING => {
                 let result = if byte(0) == 0 { status::SUCCESS } else { status::INVALID };
-                self.plain(kind::ALT_SETTING_STATUS, id, &[result, byte(0), 0], output);
+                self.send_packet(kind::ALT_SETTING_STATUS, id, &[result, byte(0), 0], output);
             }
             kind::START_ISO_STREAM | kind::STOP_ISO_STREAM => {
-                self.plain(kind::ISO_STREAM_STATUS, id, &[status::INVALID, byte(0)], output);
+                self.send_packet(kind::ISO_STREAM_STATUS, id, &[status::INVALID, byte(0)], output);
             }
             kind::START_INTERRUPT_RECEIVING | kind::STOP_INTERRUPT_RECEIVING => {
-                self.plain(kind::INTERRUPT_RECEIVING_STATUS, id, &[status::INVALID, byte(0)], output);
+                self.send_packet(kind::INTERRUPT_RECEIVING_STATUS, id, &[status::INVALID, byte(0)], output);
             }
             kind::CANCEL_DATA_PACKET => self.cancel(id, output),
-            kind::FILTER_REJECT => return Err(Broken::Rejected),
+            kind::FILTER_REJECT => return Err(SessionError::Rejected),
             // The peer applies its filter itself when it sees the device.
             kind::FILTER_FILTER => {}
             kind::CONTROL_PACKET => self.control(now, header, body, output)?,
             kind::BULK_PACKET => self.bulk(now, header, body, output)?,
             // Endpoint, status and length, whose presence `admits` has checked. The device has no such endpoints.
-            _ => self.plain(header.kind, id, &[byte(0), status::INVALID, 0, 0], output),
+            _ => self.send_packet(header.kind, id, &[byte(0), status::INVALID, 0, 0], output),
         }
         Ok(())
     }
 
-    fn plain(&self, of: u32, id: u64, body: &[u8], output: &mut Vec<u8>) {
-        let wide = self.has(Capabilities::IDS_OF_64_BITS);
-        Header { kind: of, length: body.len() as u32, id }.emit(wide, output);
+    fn send_packet(&self, packet_type: u32, id: u64, body: &[u8], output: &mut Vec<u8>) {
+        let wide = self.supports(Capabilities::IDS_OF_64_BITS);
+        Header { kind: packet_type, length: body.len() as u32, id }.emit(wide, output);
         output.extend_from_slice(body);
     }
 
     /// Handles the peer's hello. The capabilities of both sides are now known, so the device is announced.
-    fn hello(&mut self, body: &[u8], output: &mut Vec<u8>) -> Result<(), Broken> {
+    fn hello(&mut self, body: &[u8], output: &mut Vec<u8>) -> Result<(), SessionError> {
         if self.common.is_some() {
-            return Err(Broken::Unexpected(kind::HELLO));
+            return Err(SessionError::Unexpected(kind::HELLO));
         }
         let theirs = Reader(&body[VERSION..]).u32_le().unwrap_or(0);
         self.common = Some(Capabilities(theirs & Capabilities::OURS.0));
@@ -269,10 +276,10 @@ impl<D: Device> Session<D> {
         let mut connect = Vec::from([SPEED_HIGH, 0, 0, 0]);
         connect.extend(device.vendor.to_le_bytes());
         connect.extend(device.product.to_le_bytes());
-        if self.has(Capabilities::CONNECT_DEVICE_VERSION) {
+        if self.supports(Capabilities::CONNECT_DEVICE_VERSION) {
             connect.extend(device.release.to_le_bytes());
         }
-        self.plain(kind::DEVICE_CONNECT, 0, &connect, output);
+        self.send_packet(kind::DEVICE_CONNECT, 0, &connect, output);
         Ok(())
     }
 
@@ -295,16 +302,16 @@ impl<D: Device> Session<D> {
         let mut ep_info = Vec::from(types);
         // Intervals, then the interface of each endpoint.
         ep_info.extend([0; 2 * SLOTS]);
-        if self.has(Capabilities::EP_INFO_MAX_PACKET_SIZE) {
+        if self.supports(Capabilities::EP_INFO_MAX_PACKET_SIZE) {
             ep_info.extend(packets.into_iter().flat_map(u16::to_le_bytes));
         }
-        self.plain(kind::EP_INFO, 0, &ep_info, output);
+        self.send_packet(kind::EP_INFO, 0, &ep_info, output);
 
         let mut interface_info = Vec::from(1u32.to_le_bytes());
         // Numbers, classes, subclasses, protocols.
         interface_info.extend([0; 4 * SLOTS]);
         interface_info[4 + SLOTS] = device.interface_class;
-        self.plain(kind::INTERFACE_INFO, 0, &interface_info, output);
+        self.send_packet(kind::INTERFACE_INFO, 0, &interface_info, output);
     }
 
     fn control(
@@ -313,9 +320,9 @@ impl<D: Device> Session<D> {
         header: Header,
         body: &[u8],
         output: &mut Vec<u8>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), SessionError> {
         let mut reader = Reader(body);
-        let wrong = Broken::Length { kind: header.kind, length: header.length };
+        let wrong = SessionError::InvalidLength { kind: header.kind, length: header.length };
         let mut control = ControlHeader::parse(&mut reader).ok_or(wrong)?;
         let setup = control.setup;
         let expected = if control.endpoint & 0x80 == 0 { usize::from(setup.length) } else { 0 };
@@ -336,7 +343,7 @@ impl<D: Device> Session<D> {
         let mut answer = Vec::new();
         control.emit(length, &mut answer);
         answer.extend_from_slice(data);
-        self.plain(kind::CONTROL_PACKET, header.id, &answer, output);
+        self.send_packet(kind::CONTROL_PACKET, header.id, &answer, output);
         Ok(())
     }
 
@@ -346,10 +353,10 @@ impl<D: Device> Session<D> {
         header: Header,
         body: &[u8],
         output: &mut Vec<u8>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), SessionError> {
         let mut reader = Reader(body);
-        let wrong = Broken::Length { kind: header.kind, length: header.length };
-        let wide = self.has(Capabilities::BULK_LENGTH_OF_32_BITS);
+        let wrong = SessionError::InvalidLength { kind: header.kind, length: header.length };
+        let wide = self.supports(Capabilities::BULK_LENGTH_OF_32_BITS);
         let bulk = BulkHeader::parse(&mut reader, wide).ok_or(wrong)?;
         let incoming = bulk.endpoint & 0x80 != 0;
         let expected = if incoming { 0 } else { bulk.length as usize };
@@ -388,10 +395,10 @@ impl<D: Device> Session<D> {
         output: &mut Vec<u8>,
     ) {
         let mut answer = Vec::new();
-        let wide = self.has(Capabilities::BULK_LENGTH_OF_32_BITS);
+        let wide = self.supports(Capabilities::BULK_LENGTH_OF_32_BITS);
         BulkHeader { endpoint, status, length, stream }.emit(wide, &mut answer);
         answer.extend_from_slice(data);
-        self.plain(kind::BULK_PACKET, id, &answer, output);
+        self.send_packet(kind::BULK_PACKET, id, &answer, output);
     }
 
     /// Cancels a transfer. A completed one has already been answered and needs no further answer.

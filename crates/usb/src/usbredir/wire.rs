@@ -60,7 +60,7 @@ impl Capabilities {
             | Self::BULK_LENGTH_OF_32_BITS,
     );
 
-    pub(super) const fn has(self, bit: u32) -> bool {
+    pub(super) const fn contains(self, bit: u32) -> bool {
         self.0 & bit != 0
     }
 }

@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 use flashlab_sd::{Card, Command, Expects, Fault, Ios, Native, Power, Response, Timing};
 use flashlab_sim::{Duration, Instant, PowerCut};
 use packet::{CommandPacket, ErrorCode, Packet, request};
-use pipe::{Asked, Pipe};
+use pipe::{Pipe, Waiting};
 
 const DESCRIPTORS: Descriptors = Descriptors {
     vendor: 0x0424,
@@ -56,7 +56,7 @@ const SIZE_MAX: u32 = 511 * BLOCK_MAX;
 /// Longest block that the adapter can buffer, in bytes.
 const BLOCK_MAX: u32 = 512;
 /// Time that the adapter waits for data and for a busy card.
-const PATIENCE: Duration = Duration::from_ms(500);
+const DATA_TIMEOUT: Duration = Duration::from_ms(500);
 /// Time from power to the first command: the supply's ramp and 74 clock cycles at the slowest clock (SD specification
 /// 6.4.1).
 const RAMP: Duration = Duration::from_ms(2);
@@ -78,7 +78,7 @@ struct Writing {
 
 /// Counters of the adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counted {
+pub struct Counters {
     /// Commands to the card.
     pub commands: u64,
     /// Commands and requests that ended in an error.
@@ -102,8 +102,8 @@ pub struct Vub300 {
     responses: Pipe,
     data: Pipe,
     /// Transfers to the device that were accepted or stalled, with the instant of completion, the id and the outcome.
-    taken: VecDeque<(Instant, u64, Outcome)>,
-    counted: Counted,
+    accepted: VecDeque<(Instant, u64, Outcome)>,
+    counters: Counters,
 }
 
 impl Vub300 {
@@ -117,8 +117,8 @@ impl Vub300 {
             writing: None,
             responses: Pipe::default(),
             data: Pipe::default(),
-            taken: VecDeque::new(),
-            counted: Counted::default(),
+            accepted: VecDeque::new(),
+            counters: Counters::default(),
         }
     }
 
@@ -144,7 +144,7 @@ impl Vub300 {
     pub fn remove(&mut self, now: Instant) -> Option<Card> {
         self.cut_power(now);
         let card = self.native.remove()?;
-        self.break_off(now, ErrorCode::NoDevice);
+        self.abort(now, ErrorCode::NoDevice);
         Some(card)
     }
     /// Cuts the card's power at `now`. The model has already executed commands beyond `now`; the card discards what it
@@ -158,18 +158,18 @@ impl Vub300 {
     /// there is no card.
     pub fn fail_power(&mut self, now: Instant) -> PowerCut {
         let cut = self.native.card_mut().map(|card| card.fail_power(now)).unwrap_or_default();
-        self.break_off(now, ErrorCode::DataTimeout);
+        self.abort(now, ErrorCode::DataTimeout);
         cut
     }
     /// Returns the counters.
-    pub fn counted(&self) -> Counted {
-        self.counted
+    pub fn counters(&self) -> Counters {
+        self.counters
     }
 
     /// Aborts the command that the card executes at `now`, and reports the error to the driver.
-    fn break_off(&mut self, now: Instant, code: ErrorCode) {
-        let answered = self.responses.ready.iter().all(|(at, _)| *at <= now);
-        if self.writing.is_none() && answered {
+    fn abort(&mut self, now: Instant, code: ErrorCode) {
+        let responded = self.responses.ready.iter().all(|(at, _)| *at <= now);
+        if self.writing.is_none() && responded {
             return;
         }
         self.fail(code);
@@ -218,7 +218,7 @@ impl Vub300 {
     }
 
     fn fail(&mut self, code: ErrorCode) {
-        self.counted.failed += 1;
+        self.counters.failed += 1;
         self.writing = None;
         self.data.clear();
         self.respond(packet::error(code));
@@ -243,7 +243,7 @@ impl Vub300 {
         if self.ios.power != Power::On || self.ios.clock_hz == 0 {
             return self.fail(ErrorCode::CommandTimeout);
         }
-        self.counted.commands += 1;
+        self.counters.commands += 1;
         let application = core::mem::take(&mut self.application);
         let deselects = packet.command.index == 7 && packet.command.argument >> 16 == 0;
         let expects = if deselects { Expects::None } else { packet.expects };
@@ -254,7 +254,7 @@ impl Vub300 {
         };
         if deselects {
             // The driver expects six bytes.
-            return self.respond(packet.answer(response));
+            return self.respond(packet.response_packet(response));
         }
         self.snoop(packet.command, application);
         match (packet.size, packet.write) {
@@ -262,7 +262,7 @@ impl Vub300 {
                 if expects == Expects::R1b {
                     self.wait_while_busy();
                 }
-                self.respond(packet.answer(response));
+                self.respond(packet.response_packet(response));
             }
             (_, false) => self.read(packet, response),
             (left, true) => self.writing = Some(Writing { packet, response, left, block: Vec::new() }),
@@ -280,7 +280,7 @@ impl Vub300 {
 
     /// Waits while the card is busy. After a time-out the driver polls the card with CMD13 itself.
     fn wait_while_busy(&mut self) {
-        let _ = self.native.wait_ready(PATIENCE);
+        let _ = self.native.wait_ready(DATA_TIMEOUT);
     }
 
     fn stop(&mut self, packet: &CommandPacket) -> Result<(), Fault> {
@@ -295,7 +295,7 @@ impl Vub300 {
         while left > 0 {
             let length = packet.block.min(left);
             let mut block = vec![0; length as usize];
-            if let Err(fault) = self.native.read_block(&mut block, length, PATIENCE) {
+            if let Err(fault) = self.native.read_block(&mut block, length, DATA_TIMEOUT) {
                 // The card should stop; it may not receive the command.
                 let _ = self.stop(&packet);
                 return self.fail(data_error(fault));
@@ -305,7 +305,7 @@ impl Vub300 {
                 block[3] &= !SCR_EXTENSIONS;
             }
             self.data.ready.push_back((self.native.now(), block));
-            self.counted.read_bytes += u64::from(length);
+            self.counters.read_bytes += u64::from(length);
             left -= length;
         }
         self.data.complete = true;
@@ -313,15 +313,15 @@ impl Vub300 {
             return self.fail(ErrorCode::CommandTimeout);
         }
         self.wait_while_busy();
-        self.respond(packet.answer(response));
+        self.respond(packet.response_packet(response));
     }
 
     /// Receives data for the open write. Data without an open write, as after an error, is dropped.
     fn receive(&mut self, bytes: &[u8]) {
         let Some(mut writing) = self.writing.take() else { return };
         // The driver pads short data.
-        let wanted = bytes.len().min(writing.left as usize - writing.block.len());
-        writing.block.extend_from_slice(&bytes[..wanted]);
+        let count = bytes.len().min(writing.left as usize - writing.block.len());
+        writing.block.extend_from_slice(&bytes[..count]);
         while writing.left > 0 {
             let length = writing.packet.block.min(writing.left);
             if writing.block.len() < length as usize {
@@ -329,18 +329,18 @@ impl Vub300 {
                 return;
             }
             let block: Vec<u8> = writing.block.drain(..length as usize).collect();
-            if let Err(fault) = self.native.write_block(&block, length, PATIENCE) {
+            if let Err(fault) = self.native.write_block(&block, length, DATA_TIMEOUT) {
                 let _ = self.stop(&writing.packet);
                 return self.fail(data_error(fault));
             }
-            self.counted.written_bytes += u64::from(length);
+            self.counters.written_bytes += u64::from(length);
             writing.left -= length;
         }
         if self.stop(&writing.packet).is_err() {
             return self.fail(ErrorCode::CommandTimeout);
         }
         self.wait_while_busy();
-        self.respond(writing.packet.answer(writing.response));
+        self.respond(writing.packet.response_packet(writing.response));
     }
 }
 
@@ -363,7 +363,7 @@ impl Device for Vub300 {
         self.writing = None;
         self.responses = Pipe::default();
         self.data = Pipe::default();
-        self.taken.clear();
+        self.accepted.clear();
     }
 
     fn attach(&mut self, now: Instant, attached: bool) {
@@ -411,41 +411,41 @@ impl Device for Vub300 {
         let Transfer { id, endpoint, payload } = transfer;
         match (endpoint, payload) {
             (RESPONSES, Payload::In(length)) => {
-                self.responses.asked.push_back(Asked { id, length, since: now });
+                self.responses.waiting.push_back(Waiting { id, length, since: now });
             }
-            (DATA_IN, Payload::In(length)) => self.data.asked.push_back(Asked { id, length, since: now }),
+            (DATA_IN, Payload::In(length)) => self.data.waiting.push_back(Waiting { id, length, since: now }),
             (COMMANDS, Payload::Out(bytes)) => {
                 self.catch_up(now);
                 self.command(&bytes);
-                self.taken.push_back((now, id, Outcome::Out(bytes.len() as u32)));
+                self.accepted.push_back((now, id, Outcome::Out(bytes.len() as u32)));
             }
             (DATA_OUT, Payload::Out(bytes)) => {
                 self.catch_up(now);
                 self.receive(&bytes);
                 // The transfer completes when the data has crossed the card's wires.
                 let at = if self.writing.is_some() { self.native.now() } else { now };
-                self.taken.push_back((at, id, Outcome::Out(bytes.len() as u32)));
+                self.accepted.push_back((at, id, Outcome::Out(bytes.len() as u32)));
             }
-            _ => self.taken.push_back((now, id, Outcome::Stalled)),
+            _ => self.accepted.push_back((now, id, Outcome::Stalled)),
         }
     }
 
     fn cancel(&mut self, id: u64) -> bool {
-        let before = self.responses.asked.len() + self.data.asked.len() + self.taken.len();
-        self.responses.asked.retain(|asked| asked.id != id);
-        self.data.asked.retain(|asked| asked.id != id);
-        self.taken.retain(|(_, taken, _)| *taken != id);
-        self.responses.asked.len() + self.data.asked.len() + self.taken.len() < before
+        let before = self.responses.waiting.len() + self.data.waiting.len() + self.accepted.len();
+        self.responses.waiting.retain(|waiting| waiting.id != id);
+        self.data.waiting.retain(|waiting| waiting.id != id);
+        self.accepted.retain(|(_, accepted, _)| *accepted != id);
+        self.responses.waiting.len() + self.data.waiting.len() + self.accepted.len() < before
     }
 
     fn next_due(&self) -> Option<Instant> {
         let pipes = [&self.responses, &self.data].into_iter().filter_map(|pipe| pipe.due().map(|(at, _)| at));
-        pipes.chain(self.taken.iter().map(|(at, ..)| *at)).min()
+        pipes.chain(self.accepted.iter().map(|(at, ..)| *at)).min()
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completed> {
-        if let Some(first) = self.taken.iter().position(|(at, ..)| *at <= limit) {
-            let (at, id, outcome) = self.taken.remove(first)?;
+        if let Some(first) = self.accepted.iter().position(|(at, ..)| *at <= limit) {
+            let (at, id, outcome) = self.accepted.remove(first)?;
             return Some(Completed { id, at, outcome });
         }
         self.data.complete(limit).or_else(|| self.responses.complete(limit))

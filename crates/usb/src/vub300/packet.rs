@@ -109,7 +109,7 @@ impl CommandPacket {
     }
 
     /// Returns the packet with the card's response, as it crossed the wires.
-    pub(super) fn answer(&self, response: Response) -> Vec<u8> {
+    pub(super) fn response_packet(&self, response: Response) -> Vec<u8> {
         let frame = response.to_frame(self.command.index);
         let raw = if self.expects == Expects::None { &[] } else { frame.bytes() };
         let mut packet = Vec::from([5 + raw.len() as u8, header::RESPONSE, 0, u8::from(self.write) << 7]);

@@ -7,7 +7,7 @@ use flashlab_sim::Instant;
 
 /// A transfer to the host that waits for bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct Waiting {
     pub(super) id: u64,
     pub(super) length: u32,
     pub(super) since: Instant,
@@ -19,7 +19,7 @@ pub(super) struct Pipe {
     pub(super) ready: VecDeque<(Instant, Vec<u8>)>,
     /// No bytes follow. A transfer that requested more completes with the bytes that are ready.
     pub(super) complete: bool,
-    pub(super) asked: VecDeque<Asked>,
+    pub(super) waiting: VecDeque<Waiting>,
 }
 
 impl Pipe {
@@ -30,24 +30,24 @@ impl Pipe {
 
     /// Returns the instant at which the first waiting transfer completes, and the number of its bytes.
     pub(super) fn due(&self) -> Option<(Instant, usize)> {
-        let asked = self.asked.front()?;
-        let (mut at, mut length) = (asked.since, 0);
+        let waiting = self.waiting.front()?;
+        let (mut at, mut length) = (waiting.since, 0);
         for (ready, bytes) in &self.ready {
-            if length >= asked.length as usize {
+            if length >= waiting.length as usize {
                 break;
             }
             at = at.max(*ready);
             length += bytes.len();
         }
-        if length >= asked.length as usize {
-            return Some((at, asked.length as usize));
+        if length >= waiting.length as usize {
+            return Some((at, waiting.length as usize));
         }
         (self.complete && length > 0).then_some((at, length))
     }
 
     pub(super) fn complete(&mut self, limit: Instant) -> Option<Completed> {
         let (at, length) = self.due().filter(|(at, _)| *at <= limit)?;
-        let asked = self.asked.pop_front()?;
+        let waiting = self.waiting.pop_front()?;
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {
             let (ready, mut first) = self.ready.pop_front()?;
@@ -57,6 +57,6 @@ impl Pipe {
             }
             bytes.append(&mut first);
         }
-        Some(Completed { id: asked.id, at, outcome: Outcome::In(bytes) })
+        Some(Completed { id: waiting.id, at, outcome: Outcome::In(bytes) })
     }
 }

@@ -22,8 +22,8 @@ const DESCRIPTORS: Descriptors = Descriptors {
 /// One outgoing endpoint, one incoming endpoint.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Echo {
-    heard: Vec<u8>,
-    asked: Vec<(Instant, u64, u32)>,
+    received: Vec<u8>,
+    waiting: Vec<(Instant, u64, u32)>,
     done: Vec<Completed>,
 }
 
@@ -50,23 +50,23 @@ impl Device for Echo {
             _ if endpoint != 1 => self.done.push(Completed { id, at: now, outcome: Outcome::Stalled }),
             Payload::Out(bytes) => {
                 let outcome = Outcome::Out(bytes.len() as u32);
-                self.heard.extend(bytes);
+                self.received.extend(bytes);
                 self.done.push(Completed { id, at: now + MS, outcome });
             }
-            Payload::In(length) => self.asked.push((now, id, length)),
+            Payload::In(length) => self.waiting.push((now, id, length)),
         }
-        while !self.heard.is_empty() && !self.asked.is_empty() {
-            let (since, id, length) = self.asked.remove(0);
-            let rest = self.heard.split_off(self.heard.len().min(length as usize));
-            let bytes = std::mem::replace(&mut self.heard, rest);
+        while !self.received.is_empty() && !self.waiting.is_empty() {
+            let (since, id, length) = self.waiting.remove(0);
+            let rest = self.received.split_off(self.received.len().min(length as usize));
+            let bytes = std::mem::replace(&mut self.received, rest);
             self.done.push(Completed { id, at: since.max(now) + MS, outcome: Outcome::In(bytes) });
         }
     }
     fn cancel(&mut self, id: u64) -> bool {
-        let before = self.asked.len() + self.done.len();
-        self.asked.retain(|(_, asked, _)| *asked != id);
+        let before = self.waiting.len() + self.done.len();
+        self.waiting.retain(|(_, waiting, _)| *waiting != id);
         self.done.retain(|done| done.id != id);
-        self.asked.len() + self.done.len() < before
+        self.waiting.len() + self.done.len() < before
     }
     fn next_due(&self) -> Option<Instant> {
         self.done.iter().map(|done| done.at).min()
